@@ -1,0 +1,55 @@
+"""Writing files whole or not at all: a temporary name beside the target, then one rename."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from assay.errors import UsageError, WriteError
+
+
+def write_bytes(path: Path, data: bytes, *, overwrite: bool = True) -> None:
+    """Write `data` to `path` so that a reader sees the old file or the whole new one."""
+    if not overwrite and path.exists():
+        raise UsageError(f"{path} exists: choose another name or pass --force")
+    if path.is_dir():
+        raise WriteError(f"cannot write {path}: it is a directory")
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=".assay-", suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+        temporary = ""
+    except OSError as error:
+        raise WriteError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        if temporary:
+            _discard(temporary)
+
+
+def make_directory(path: Path) -> None:
+    """Create `path` and what is above it, or say in one line why not."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteError(f"cannot create directory {path}: {error.strerror or error}") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise WriteError(f"cannot write into {path}: permission denied")
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _discard(name: str) -> None:
+    try:
+        os.unlink(name)
+    except FileNotFoundError:
+        return

@@ -1,0 +1,90 @@
+"""The document: everything known about one model, as one plain value."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor, TensorType
+
+SCHEMA_VERSION = 1
+"""Raised when an older reader would misunderstand a newer file; new optional keys do not raise it."""
+
+
+class Origin(Struct, frozen=True, omit_defaults=True):
+    """Where the model came from."""
+
+    kind: str
+    """`live`, `file`, `package`, `config`, `document`, `exported`, `scripted` or `pickled`."""
+    location: str
+    """What the user pointed at: `my_model.py:load_model`."""
+    name: str
+    """The function, class or file name alone."""
+
+
+class Machine(Struct, frozen=True, omit_defaults=True):
+    """What the figures were obtained on."""
+
+    python: str = ""
+    torch: str = ""
+    system: str = ""
+    device: str = ""
+
+
+class InputTensor(Struct, frozen=True, omit_defaults=True):
+    """One tensor the model was called with."""
+
+    name: str
+    type: TensorType
+
+
+class Failure(Struct, frozen=True, omit_defaults=True):
+    """Where and why the forward pass stopped."""
+
+    error: str
+    module: str
+    """The path of the innermost module that was running; `(root)` for the root."""
+    module_class: str
+    op: str | None = None
+    """The operation that raised, where one did."""
+
+
+class Run(Struct, frozen=True, omit_defaults=True):
+    """How the model was watched: with what inputs, in which way, and what had to be assumed."""
+
+    mode: str
+    """`real`, `meta`, `fake` or `made-up` (real arithmetic on made-up weights); `none` where nothing ran."""
+    inputs: tuple[InputTensor, ...] = ()
+    inputs_from: str = ""
+    """`given`, a file and function, a literal, or how they were inferred."""
+    training: bool = False
+    dtype: str = ""
+    backward: bool = False
+    assumptions: tuple[str, ...] = ()
+    failure: Failure | None = None
+    timestamp: str = ""
+
+
+class Document(Struct, frozen=True, omit_defaults=True):
+    """Everything known about one model."""
+
+    assay: int = field(name="assay_schema", default=SCHEMA_VERSION)
+    """The schema version; always written."""
+    origin: Origin = Origin("live", "", "")
+    machine: Machine = Machine()
+    run: Run = Run("none")
+    modules: list[Module] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    kinds: list[OpKind] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+    storages: list[Storage] = field(default_factory=list)
+
+    @property
+    def model_class(self) -> str:
+        """The root module's class name."""
+        return self.modules[0].class_name if self.modules else ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the forward pass reached its end."""
+        return self.run.failure is None

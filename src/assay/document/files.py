@@ -1,0 +1,61 @@
+"""Saving and loading documents: atomic, gzip by name, a newer schema refused in one line."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+import msgspec
+
+from assay import atomic
+from assay.document.document import SCHEMA_VERSION, Document
+from assay.errors import ReadError, VersionError
+
+SUFFIXES = (".assay.json", ".assay.json.gz")
+
+
+class _Version(msgspec.Struct):
+    assay_schema: int
+
+
+def save(document: Document, path: str | Path, *, overwrite: bool = True) -> None:
+    """Write `document` to `path`, compressed when the name ends in `.gz`."""
+    target = Path(path)
+    data = msgspec.json.encode(document)
+    # omit_defaults drops the version as well, and a file must always say what it is.
+    data = b'{"assay_schema":%d%s' % (SCHEMA_VERSION, b"," + data[1:] if data != b"{}" else b"}")
+    if target.suffix == ".gz":
+        data = gzip.compress(data, compresslevel=6, mtime=0)
+    atomic.write_bytes(target, data, overwrite=overwrite)
+
+
+def load(path: str | Path) -> Document:
+    """Read a document that `save` wrote, here or elsewhere, without torch."""
+    source = Path(path)
+    try:
+        data = source.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except OSError as error:
+        raise ReadError(f"cannot read {source}: {error.strerror or error}") from error
+    except (EOFError, zlib.error) as error:
+        raise ReadError(f"cannot read {source}: the gzip stream is damaged ({error})") from error
+    return decode(data, str(source))
+
+
+def decode(data: bytes, name: str) -> Document:
+    """The document in `data`; `name` is used in error messages only."""
+    try:
+        version = msgspec.json.decode(data, type=_Version).assay_schema
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ReadError(f"{name} is not an Assay document: {error}") from error
+    if version > SCHEMA_VERSION:
+        raise VersionError(
+            f"{name} was written by a newer Assay (schema {version}, this one reads up to {SCHEMA_VERSION}): "
+            "upgrade torch-assay"
+        )
+    try:
+        return msgspec.json.decode(data, type=Document)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ReadError(f"{name} is damaged: {error}") from error

@@ -1,0 +1,78 @@
+"""How counts, bytes, times and shapes are written. Everything a view prints goes through here.
+
+`None` is a figure nobody knows: it is written as a dash, never as zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+UNKNOWN = "–"
+
+_DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z")
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def count(value: float | None, unit: str = "") -> str:
+    """A count in decimal steps: `count(35_928_000) == "35.9 M"`."""
+    if value is None:
+        return UNKNOWN
+    return _scaled(float(value), 1000.0, _DECIMAL, unit)
+
+
+def size(value: float | None) -> str:
+    """Bytes in binary steps: `size(1536) == "1.5 KiB"`."""
+    if value is None:
+        return UNKNOWN
+    return _scaled(float(value), 1024.0, _BINARY, "")
+
+
+def exact(value: int | None) -> str:
+    """An exact integer with thousands marked: `exact(1234567) == "1,234,567"`."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def seconds(value: float | None) -> str:
+    """A time with a fitting unit: `seconds(0.00125) == "1.25 ms"`."""
+    if value is None:
+        return UNKNOWN
+    for scale, unit in _TIME:
+        if abs(value) >= scale:
+            return f"{_three(value / scale)} {unit}"
+    return "0 s" if value == 0 else f"{value / 1e-9:.2g} ns"
+
+
+def share(part: float | None, whole: float | None) -> str:
+    """A percentage: `share(1, 8) == "12.5 %"`; unknown when either side is."""
+    if part is None or whole is None:
+        return UNKNOWN
+    return f"{100.0 * part / whole:.1f} %" if whole else UNKNOWN
+
+
+def ratio(value: float | None) -> str:
+    """A plain ratio with three significant digits."""
+    return UNKNOWN if value is None else _three(value)
+
+
+def shape(dims: Iterable[int | str]) -> str:
+    """A shape as the JSON files write it: `shape((1, 3, 224, 224)) == "1x3x224x224"`; a scalar is `"scalar"`."""
+    return "x".join(str(dim) for dim in dims) or "scalar"
+
+
+def _scaled(value: float, step: float, names: tuple[str, ...], unit: str) -> str:
+    power = 0
+    while power < len(names) - 1 and abs(value) >= step * 0.9995:
+        value /= step
+        power += 1
+    text = f"{value:.0f}" if power == 0 and value == int(value) else _three(value)
+    return f"{text} {names[power]}{unit}".rstrip()
+
+
+def _three(value: float) -> str:
+    """Three significant digits without an exponent where it can be helped."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
