@@ -1,0 +1,137 @@
+"""The configuration of a module: its constructor-level attributes, read without running any of its code.
+
+Only `module.__dict__` is read, so properties and `__getattr__` never execute. Values become plain JSON;
+what is no configuration (submodules, tensors, hooks, caches) is left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import json
+import math
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+_INTERNAL = frozenset(nn.Module().__dict__) | {"training"}
+
+_POSITIONS = frozenset({"layer_idx", "layer_id", "layer_index", "layer_number", "block_idx", "block_index"})
+"""Where a module stands, not what it is: without this, every layer of a decoder would be unique."""
+
+_DEPTH = 4
+"""Nesting beyond this is state or a foreign object, not configuration."""
+
+_LONGEST = 256
+"""Lists longer than this are tables of data; they are told apart by a digest."""
+
+_OMIT = object()
+
+_ATOMS = (bool, int, str, type(None))
+_TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+def read(module: nn.Module) -> dict[str, Any]:
+    """The configuration of `module` as plain JSON values, in attribute order."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return _scripted(module)
+    native = type(module).__module__.startswith("torch.")
+    result: dict[str, Any] = {}
+    for name, value in module.__dict__.items():
+        if name in _INTERNAL or name in _POSITIONS:
+            continue
+        if name.startswith("_") and (native or not _is_private_setting(name, value)):
+            continue
+        plain = _plain(value, _DEPTH)
+        if plain is not _OMIT:
+            result[name] = plain
+    return result
+
+
+def plain_value(value: Any) -> Any:
+    """An operation's argument as plain JSON; an object nobody can write down becomes its type's name."""
+    plain = _plain(value, 8)
+    return type(value).__name__ if plain is _OMIT else plain
+
+
+def _is_private_setting(name: str, value: Any) -> bool:
+    return not name.startswith(("__", "_is_hf")) and isinstance(value, (bool, int, float, str))
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, _ATOMS):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, complex):
+        return str(value)
+    if isinstance(value, _TORCH_ATOMS):
+        return str(value).removeprefix("torch.")
+    if isinstance(value, (torch.Tensor, nn.Module, torch.Generator)) or depth == 0:
+        return _OMIT
+    return _structured(value, depth - 1)
+
+
+def _structured(value: Any, depth: int) -> Any:
+    if isinstance(value, (list, tuple)):
+        return _sequence(list(value), depth)
+    if isinstance(value, (set, frozenset)):
+        items = _sequence(list(value), depth)
+        return sorted(items, key=repr) if isinstance(items, list) else items
+    if isinstance(value, Mapping):
+        items = {str(key): _plain(item, depth) for key, item in value.items()}
+        kept = {key: item for key, item in items.items() if item is not _OMIT}
+        return kept if kept or not items else _OMIT
+    if isinstance(value, functools.partial):
+        return {"partial": _plain(value.func, depth), "keywords": _plain(value.keywords, depth)}
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)):
+        return f"{value.__module__}.{value.__qualname__}" if value.__module__ else value.__qualname__
+    return _foreign(value, depth)
+
+
+def _sequence(items: list[Any], depth: int) -> Any:
+    if len(items) > _LONGEST:
+        return f"{len(items)} items @{_digest([_plain(item, depth) for item in items])}"
+    plain = [_plain(item, depth) for item in items]
+    kept = [item for item in plain if item is not _OMIT]
+    return kept if kept or not items else _OMIT
+
+
+def _foreign(value: Any, depth: int) -> Any:
+    """A settings object (a dataclass, a namespace, a config) as its class and a digest of its content."""
+    try:
+        fields = dict(vars(value))
+    except TypeError:
+        return _OMIT
+    if not dataclasses.is_dataclass(value) and not _looks_like_settings(value):
+        return _OMIT
+    content = {name: _plain(item, depth) for name, item in sorted(fields.items()) if not name.startswith("_")}
+    return f"{type(value).__name__}@{_digest(content)}"
+
+
+def _looks_like_settings(value: Any) -> bool:
+    name = type(value).__name__.lower()
+    return isinstance(value, types.SimpleNamespace) or name.endswith(
+        ("config", "args", "namespace", "options", "params")
+    )
+
+
+def _digest(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, default=lambda _: "-")
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _scripted(module: torch.jit.ScriptModule) -> dict[str, Any]:
+    """The constants that a compiled module still carries, by name."""
+    compiled = module.__dict__.get("_concrete_type")
+    if compiled is None:
+        return {}
+    constants = {name: _plain(value, _DEPTH) for name, value in sorted(compiled.get_constants().items())}
+    return {name: value for name, value in constants.items() if value is not _OMIT and name not in _POSITIONS}

@@ -1,0 +1,79 @@
+"""Higher-order operators: control flow whose bodies must be seen, and attention that compiles itself.
+
+A body runs as plain Python with the recorder on, so that the operations inside are recorded as any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+def run(recorder: contextlib.AbstractContextManager[Any], func: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    """The operator's result, its body run as plain Python with the recorder seeing it."""
+    with recorder:
+        return WITH_BODY[func.name()](*args, **kwargs)
+
+
+def _cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+    return (true_fn if pred else false_fn)(*operands)
+
+
+def _while_loop(cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any = ()) -> Any:
+    carried = tuple(carried_inputs)
+    while cond_fn(*carried, *additional_inputs):
+        carried = tuple(body_fn(*carried, *additional_inputs))
+    return carried
+
+
+def _scan(combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> Any:
+    carry = list(init)
+    steps = []
+    for step in range(xs[0].shape[0]):
+        out = combine_fn(*carry, *[x[step] for x in xs], *additional_inputs)
+        carry = list(out[: len(init)])
+        steps.append(out[len(init) :])
+    return [*carry, *(torch.stack(column) for column in zip(*steps, strict=True))]
+
+
+def _map(f: Any, xs: Any, pos_args: Any = ()) -> Any:
+    rows = [f(*[x[step] for x in xs], *pos_args) for step in range(xs[0].shape[0])]
+    return tuple(torch.stack(column) for column in zip(*rows, strict=True))
+
+
+WITH_BODY: dict[str, Any] = {"cond": _cond, "while_loop": _while_loop, "scan": _scan, "map_impl": _map}
+"""Operators whose own work is nothing but their bodies, written out as what they mean."""
+
+
+@contextlib.contextmanager
+def eager() -> Iterator[None]:
+    """Nothing compiles itself while we watch: compiled submodules run as written, flex_attention eagerly."""
+    with contextlib.ExitStack() as stack:
+        if "torch._dynamo" in sys.modules:
+            stack.enter_context(_stance())
+        flex = sys.modules.get("torch.nn.attention.flex_attention")
+        if flex is not None and hasattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"):
+            stack.enter_context(_attribute(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True))
+            # Refuses the meta device, whose shapes are all that is wanted there.
+            stack.enter_context(_attribute(flex, "_validate_device", lambda *_: None))
+        yield
+
+
+@contextlib.contextmanager
+def _stance() -> Iterator[None]:
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+@contextlib.contextmanager
+def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)

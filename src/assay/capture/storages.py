@@ -1,0 +1,93 @@
+"""The storages that operations read, write and allocate, with the moment each dies.
+
+Identity is the storage, not the tensor: views of one buffer are one thing. A weak reference to the
+storage object tells when the last tensor over it is gone.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+from assay.document.rows import Storage
+
+MODEL_ROLES = ("parameter", "buffer")
+
+
+class Life(weakref.ref):  # type: ignore[type-arg]
+    """A living storage: its number, what it holds, and whether its values are known without data."""
+
+    __slots__ = ("address", "known", "number", "role")
+
+    address: int
+    number: int
+    role: str
+    known: bool
+
+
+class StorageLog:
+    """Numbers storages as they appear and notes when they die."""
+
+    def __init__(self, *, dataless: bool = False) -> None:
+        self.dataless = dataless
+        """Whether values exist only on the CPU; with data nothing is asked about them."""
+        self.live: dict[int, Life] = {}
+        """By address; an address is free again once its storage has died."""
+        self.clock = 0
+        """The number of operations so far."""
+        self._sizes: list[int] = []
+        self._roles: list[str] = []
+        self._born: list[int] = []
+        self._died: dict[int, int] = {}
+
+    def find(self, tensor: torch.Tensor, role: str) -> Life:
+        """The life of the tensor's storage; a storage not seen before begins here with `role`."""
+        try:
+            storage: Any = tensor.untyped_storage()
+            address = storage._cdata
+            size = storage.nbytes()
+        except (
+            RuntimeError,
+            NotImplementedError,
+        ):  # sparse tensors and wrappers have no storage of their own
+            storage, address, size = tensor, id(tensor), _bytes_without_storage(tensor)
+        life = self.live.get(address)
+        return self._begin(storage, address, size, role, not tensor.is_meta) if life is None else life
+
+    def rows(self) -> list[Storage]:
+        """All storages in the order of their numbers."""
+        return [
+            Storage(bytes=size, born=born, died=self._died.get(number), role=role)
+            for number, (size, born, role) in enumerate(zip(self._sizes, self._born, self._roles, strict=True))
+        ]
+
+    def close(self) -> None:
+        """Stop listening for deaths, so that what the caller keeps is not counted as freed."""
+        self.live.clear()
+
+    def _begin(self, storage: Any, address: int, size: int, role: str, has_values: bool) -> Life:
+        life = Life(storage, self._end)
+        life.address = address
+        life.number = len(self._sizes)
+        life.role = role
+        life.known = self.dataless and has_values
+        self.live[address] = life
+        self._sizes.append(size)
+        self._roles.append(role)
+        self._born.append(self.clock)
+        return life
+
+    def _end(self, life: Any) -> None:
+        current: Any = self.live.get(life.address)
+        if current is life:
+            del self.live[life.address]
+            self._died[life.number] = self.clock
+
+
+def _bytes_without_storage(tensor: torch.Tensor) -> int:
+    if tensor.layout is torch.sparse_coo and not tensor.is_meta:
+        values, indices = tensor._values(), tensor._indices()
+        return int(values.numel() * values.element_size() + indices.numel() * indices.element_size())
+    return 0

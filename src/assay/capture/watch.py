@@ -1,0 +1,198 @@
+"""One watched forward pass: the model as it is, guarded, with every call and operation recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_flatten, tree_map_only
+
+from assay.capture import explain, guard, higher_order, inventory, substitute
+from assay.capture.calls import CallLog
+from assay.capture.dataless import Dataless
+from assay.capture.guard import Originals
+from assay.capture.recorder import Recorder, below_autograd
+from assay.capture.storages import Life, StorageLog
+from assay.document.document import Failure
+from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor
+
+
+class Pass(NamedTuple):
+    """What one pass showed."""
+
+    mode: str
+    modules: list[Module]
+    tensors: list[Tensor]
+    calls: list[Call]
+    kinds: list[OpKind]
+    ops: list[Op]
+    storages: list[Storage]
+    assumptions: tuple[str, ...]
+    failure: Failure | None
+    error: BaseException | None
+
+
+class Setting(NamedTuple):
+    """How a pass is to be run."""
+
+    mode: str
+    """`real`, `meta`, `fake` or `made-up`."""
+    train: bool = False
+    device: str | None = None
+    dtype: torch.dtype | None = None
+    autograd: bool = False
+    """Leave autograd on, for models that differentiate inside forward; operations arrive decomposed."""
+
+
+def watch(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting) -> Pass:
+    """Run `model` once and return what was seen; an error of its own ends up in the result."""
+    modules, tensors = inventory.members(model)
+    with (
+        _collecting(setting.mode != "meta"),
+        guard.unchanged(modules, tensors),
+        contextlib.ExitStack() as stack,
+    ):
+        if any(module.training != setting.train for module in modules):
+            model.train(setting.train)
+        convert = _conversion(setting, stack)
+        if convert is not None:
+            substitute.swap(modules, convert)
+            args, kwargs = tree_map_only(torch.Tensor, convert, (args, kwargs))
+        return _record(model, modules, args, kwargs, setting)
+
+
+def _record(
+    model: nn.Module,
+    modules: list[nn.Module],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    setting: Setting,
+) -> Pass:
+    stock = inventory.take(model)
+    dataless = setting.mode == "meta"
+    storages = StorageLog(dataless=dataless)
+    originals = Originals()
+    for tensor, row in zip(stock.live_tensors, stock.tensors, strict=True):
+        storages.find(tensor, row.role)
+    for value in tree_flatten((args, kwargs))[0]:
+        if isinstance(value, torch.Tensor):
+            storages.find(value, "input")
+    calls = CallLog(stock)
+    without_data = Dataless(storages, originals, lambda: explain.place(calls, calls.current))
+    executor = without_data if dataless else _with_data(originals)
+    recorder = Recorder(calls, storages, executor, nominal_device="cpu" if setting.mode in ("meta", "fake") else None)
+    error: BaseException | None = None
+    try:
+        with _watching(calls, modules, setting), recorder:
+            result = model(*args, **kwargs)
+            storages.close()
+            del result
+    except (Exception, SystemExit) as raised:  # noqa: BLE001 - whatever the model raises is the result
+        error = raised
+    finally:
+        storages.close()
+        originals.restore()
+    return Pass(
+        mode=setting.mode,
+        modules=calls.modules,
+        tensors=stock.tensors,
+        calls=calls.rows(),
+        kinds=recorder.kinds,
+        ops=recorder.rows(),
+        storages=storages.rows(),
+        assumptions=without_data.assumptions(),
+        failure=None if error is None else explain.failure(error, calls, recorder.failed_op),
+        error=error,
+    )
+
+
+@contextlib.contextmanager
+def _watching(calls: CallLog, modules: list[nn.Module], setting: Setting) -> Iterator[None]:
+    with higher_order.eager(), calls:
+        calls.watch_forward(modules)
+        if setting.autograd:
+            with torch.enable_grad():
+                yield
+        else:
+            with below_autograd():
+                yield
+
+
+@contextlib.contextmanager
+def _collecting(wanted: bool) -> Iterator[None]:
+    """Garbage collection goes on only where garbage has weight: walking the records took a third of a meta pass."""
+    before = gc.isenabled()
+    if not wanted:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _silenced(logger: str) -> Iterator[None]:
+    """Torch logs a traceback for every fake operation that fails, also where another pass will do."""
+    log = logging.getLogger(logger)
+    before = log.disabled
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def _with_data(originals: Originals) -> Callable[..., Any]:
+    protect = originals.protect
+
+    def execute(
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        key: tuple[Any, ...],
+        tensors: list[torch.Tensor],
+        lives: list[Life],
+    ) -> Any:
+        protect(func, tensors, lives)
+        return func(*args, **kwargs)
+
+    return execute
+
+
+def _conversion(setting: Setting, stack: contextlib.ExitStack) -> substitute.Convert | None:
+    """What the model's tensors and the inputs must become for this kind of pass; None: they stay."""
+    steps: list[substitute.Convert] = []
+    if setting.mode == "made-up":
+        steps.append(substitute.made_up)
+    if setting.device is not None or setting.dtype is not None:
+        steps.append(substitute.placed(None if setting.mode == "meta" else setting.device, setting.dtype))
+    if setting.mode == "meta":
+        steps.append(substitute.to_meta)
+    if setting.mode == "fake":
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        stack.enter_context(_silenced("torch._subclasses.fake_tensor"))
+        fake = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        steps.append(lambda tensor: _faked(fake, tensor))
+    if not steps:
+        return None
+
+    def convert(tensor: torch.Tensor) -> torch.Tensor:
+        for step in steps:
+            tensor = step(tensor)
+        return tensor
+
+    return convert
+
+
+def _faked(fake: Any, tensor: torch.Tensor) -> torch.Tensor:
+    """A fake tensor on the CPU; `fake` is active, so what is created here is fake as well."""
+    if tensor.is_meta:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+    return fake.from_tensor(tensor)

@@ -1,0 +1,44 @@
+"""An independent count of operations: the barest dispatch mode there can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Bare(TorchDispatchMode):
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.targets.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def bare_targets(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """The operations of a plain forward pass in eval mode, below autograd."""
+    model.eval()
+    counter = Bare()
+    with torch.no_grad():
+        guard = torch._C._AutoDispatchBelowAutograd()
+        try:
+            with counter:
+                model(*args, **kwargs)
+        finally:
+            del guard
+    return counter.targets
+
+
+def split(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs of a hard case as positional and keyword arguments."""
+    return ((), inputs) if isinstance(inputs, dict) else (tuple(inputs), {})
+
+
+def targets(shown: Any) -> list[str]:
+    """The operations of a pass or document in order."""
+    return [shown.kinds[op.kind].target for op in shown.ops]

@@ -1,0 +1,21 @@
+"""What every test shares: models under one import name, and one thread for torch where a test uses it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+# Read by torch when some test imports it; importing torch here would slow down every test that does not.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+
+@pytest.fixture(autouse=True)
+def _one_torch_thread() -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "set_num_threads"):
+        torch.set_num_threads(1)

@@ -1,0 +1,1 @@
+"""Models that tests and benchmarks share; none of them needs a download."""
