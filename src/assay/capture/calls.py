@@ -42,6 +42,9 @@ class CallLog:
         self._failure: tuple[BaseException, int] | None = None
         self._owner = threading.get_ident()
         self._undo: list[tuple[type, str, Any]] = []
+        self._next_node: Callable[[], int] | None = None
+        self.autograd_events: list[tuple[int, int]] = []
+        """(number of the next autograd node, call that is innermost from there on), where asked for."""
 
     def __enter__(self) -> CallLog:
         self._replace(nn.Module, "__call__", self._watch_call(nn.Module.__call__))
@@ -57,6 +60,10 @@ class CallLog:
         owners = {owner for cls in {type(module) for module in modules} if (owner := _forward_owner(cls))}
         for owner in sorted(owners, key=lambda cls: (cls.__module__, cls.__qualname__)):
             self._replace(owner, "forward", self._watch_forward_of(owner.__dict__["forward"]))
+
+    def watch_autograd(self) -> None:
+        """Also note which autograd nodes each call makes."""
+        self._next_node = torch.autograd._get_sequence_nr
 
     def rows(self) -> list[Call]:
         """The calls in the order they began."""
@@ -115,6 +122,8 @@ class CallLog:
         self._rows.append(row)
         self._running.append(module)
         self.current = index
+        if self._next_node is not None:
+            self.autograd_events.append((self._next_node(), index))
         try:
             result = original(module, *args, **kwargs)
         except BaseException as error:
@@ -124,6 +133,8 @@ class CallLog:
         finally:
             self.current = outer
             self._running.pop()
+            if self._next_node is not None:
+                self.autograd_events.append((self._next_node(), outer))
         if self._failure is not None and self._failure[1] > index:
             self._failure = None
         self._outputs[index] = self._types_of((result,), None)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections import Counter
 from typing import Any
 
+import msgspec
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
@@ -17,6 +19,7 @@ from torch.utils._pytree import tree_flatten
 
 from assay.capture import explain, inventory, substitute
 from assay.capture.watch import Pass, Setting, watch
+from assay.document.rows import Op
 from assay.errors import InputsError, UsageError
 
 MODES = ("auto", "real", "meta", "fake")
@@ -58,6 +61,38 @@ def observe(
             return _with_notes(shown, notes + _history(tries, shown))
         tries.append(shown)
     return _with_notes(tries[-1], notes + _history(tries[:-1], tries[-1]))
+
+
+def observe_training(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    forward: Pass,
+    *,
+    device: str | None,
+    dtype: str | None,
+) -> Pass:
+    """One training step in the way that `forward` was run: forward with autograd on, then backward."""
+    setting = Setting(forward.mode, True, device, substitute.dtype_named(dtype), autograd=True, backward=True)
+    shown = watch(model, args, kwargs, setting)
+    return shown._replace(ops=_same_calls(shown, forward))
+
+
+def _same_calls(shown: Pass, forward: Pass) -> list[Op]:
+    """The operations with the calls of the forward pass, matched by module and by how often it was called."""
+    if [call.module for call in shown.calls] == [call.module for call in forward.calls]:
+        return shown.ops
+    places: dict[tuple[int, int], int] = {}
+    seen: Counter[int] = Counter()
+    for index, call in enumerate(forward.calls):
+        places[call.module, seen[call.module]] = index
+        seen[call.module] += 1
+    seen.clear()
+    matched = {-1: -1}
+    for index, call in enumerate(shown.calls):
+        matched[index] = places.get((call.module, seen[call.module]), -1)
+        seen[call.module] += 1
+    return [msgspec.structs.replace(op, call=matched[op.call]) for op in shown.ops]
 
 
 def _try(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting) -> Pass:

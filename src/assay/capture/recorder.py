@@ -65,10 +65,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self._found: dict[tuple[Any, ...], tuple[int, tuple[Any, ...]]] = {}
         self._variants: dict[tuple[Any, ...], int] = {}
         self._objects: dict[int, Any] = {}
+        self._forward_ops: int | None = None
+        self._locate: Callable[[], int] | None = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        call = self._calls.current
+        call = self._calls.current if self._locate is None else self._locate()
         tensors: list[torch.Tensor] = []
         lives: list[Life] = []
         signature = [func]
@@ -93,13 +95,25 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self._note(func, args, kwargs, call, key, reads, lives, result)
         return result
 
+    def begin_backward(self, locate: Callable[[], int]) -> None:
+        """From now on operations belong to the backward pass; `locate` tells whose call each serves."""
+        self._forward_ops = len(self._ops)
+        self._locate = locate
+
     def rows(self) -> list[Op]:
         """The operations in the order they ended."""
         written = [kinds.written_inputs(kind) for kind in self.kinds]
         fresh = [tuple(i for i, out in enumerate(kind.outputs) if out.alias is None) for kind in self.kinds]
+        boundary = len(self._ops) if self._forward_ops is None else self._forward_ops
         return [
-            Op(kind, call, reads, tuple([made[i] for i in fresh[kind]] + [reads[i] for i in written[kind]]))
-            for kind, call, reads, made in self._ops
+            Op(
+                kind,
+                call,
+                reads,
+                tuple([made[i] for i in fresh[kind]] + [reads[i] for i in written[kind]]),
+                "forward" if index < boundary else "backward",
+            )
+            for index, (kind, call, reads, made) in enumerate(self._ops)
         ]
 
     def _note(

@@ -56,6 +56,11 @@ class StorageLog:
         life = self.live.get(address)
         return self._begin(storage, address, size, role, not tensor.is_meta) if life is None else life
 
+    def rename(self, life: Life, role: str) -> None:
+        """Say of a storage what it has turned out to be."""
+        life.role = role
+        self._roles[life.number] = role
+
     def rows(self) -> list[Storage]:
         """All storages in the order of their numbers."""
         return [

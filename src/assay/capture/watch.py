@@ -12,13 +12,13 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from assay.capture import explain, guard, higher_order, inventory, substitute
+from assay.capture import backward, caches, explain, guard, higher_order, inventory, substitute
 from assay.capture.calls import CallLog
 from assay.capture.dataless import Dataless
 from assay.capture.guard import Originals
 from assay.capture.recorder import Recorder, below_autograd
 from assay.capture.storages import Life, StorageLog
-from assay.document.document import Failure
+from assay.document.document import Cache, Failure
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor
 
 
@@ -34,6 +34,7 @@ class Pass(NamedTuple):
     storages: list[Storage]
     assumptions: tuple[str, ...]
     failure: Failure | None
+    cache: Cache | None
     error: BaseException | None
 
 
@@ -47,6 +48,8 @@ class Setting(NamedTuple):
     dtype: torch.dtype | None = None
     autograd: bool = False
     """Leave autograd on, for models that differentiate inside forward; operations arrive decomposed."""
+    backward: bool = False
+    """Run the backward pass as well; wants autograd."""
 
 
 def watch(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting) -> Pass:
@@ -63,7 +66,9 @@ def watch(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setti
         if convert is not None:
             substitute.swap(modules, convert)
             args, kwargs = tree_map_only(torch.Tensor, convert, (args, kwargs))
-        return _record(model, modules, args, kwargs, setting)
+        notes = backward.prepare(inventory.members(model)[1]) if setting.backward else ()
+        shown = _record(model, modules, args, kwargs, setting)
+        return shown._replace(assumptions=notes + shown.assumptions)
 
 
 def _record(
@@ -87,9 +92,14 @@ def _record(
     executor = without_data if dataless else _with_data(originals)
     recorder = Recorder(calls, storages, executor, nominal_device="cpu" if setting.mode in ("meta", "fake") else None)
     error: BaseException | None = None
+    cache: Cache | None = None
     try:
         with _watching(calls, modules, setting), recorder:
             result = model(*args, **kwargs)
+            if setting.backward:
+                backward.run(result, recorder, calls)
+                backward.mark_gradients(stock.live_tensors, storages)
+            cache = caches.found(result, args, kwargs)
             storages.close()
             del result
     except (Exception, SystemExit) as raised:  # noqa: BLE001 - whatever the model raises is the result
@@ -107,6 +117,7 @@ def _record(
         storages=storages.rows(),
         assumptions=without_data.assumptions(),
         failure=None if error is None else explain.failure(error, calls, recorder.failed_op),
+        cache=cache,
         error=error,
     )
 
@@ -115,6 +126,8 @@ def _record(
 def _watching(calls: CallLog, modules: list[nn.Module], setting: Setting) -> Iterator[None]:
     with higher_order.eager(), calls:
         calls.watch_forward(modules)
+        if setting.backward:
+            calls.watch_autograd()
         if setting.autograd:
             with torch.enable_grad():
                 yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.document.cost import Cost
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor, TensorType
 
 SCHEMA_VERSION = 1
@@ -48,6 +49,25 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     """The operation that raised, where one did."""
 
 
+class Cache(Struct, frozen=True, omit_defaults=True):
+    """The key and value cache that a decoder's forward pass left behind."""
+
+    bytes: int
+    batch: int
+    length: int
+    """Positions it was filled with."""
+    tensors: int
+
+
+class Training(Struct, frozen=True, omit_defaults=True):
+    """One training step as torch runs it: forward with autograd on, then backward; operations decomposed."""
+
+    kinds: list[OpKind]
+    ops: list[Op]
+    """Both phases; calls are those of the document."""
+    storages: list[Storage]
+
+
 class Run(Struct, frozen=True, omit_defaults=True):
     """How the model was watched: with what inputs, in which way, and what had to be assumed."""
 
@@ -61,6 +81,7 @@ class Run(Struct, frozen=True, omit_defaults=True):
     backward: bool = False
     assumptions: tuple[str, ...] = ()
     failure: Failure | None = None
+    cache: Cache | None = None
     timestamp: str = ""
 
 
@@ -78,6 +99,10 @@ class Document(Struct, frozen=True, omit_defaults=True):
     kinds: list[OpKind] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     storages: list[Storage] = field(default_factory=list)
+    training: Training | None = None
+    """The backward pass and what the forward pass kept for it, where that was watched."""
+    cost: Cost | None = None
+    """What the passes cost, where it has been added up."""
 
     @property
     def model_class(self) -> str:

@@ -57,7 +57,7 @@ class Op(Struct, frozen=True, omit_defaults=True):
 
     kind: int
     call: int
-    """The innermost module call around it."""
+    """The innermost module call around it; -1 outside any."""
     reads: tuple[int, ...] = ()
     """Storages it got."""
     writes: tuple[int, ...] = ()

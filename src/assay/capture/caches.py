@@ -1,0 +1,49 @@
+"""The key and value cache that a decoder leaves in its output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+from assay.document.document import Cache
+
+_DEPTH = 4
+"""A cache is an object with layers that hold tensors; deeper is something else."""
+
+
+def found(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache | None:
+    """The cache in `past_key_values` of the result, with the batch and length of the ids that filled it."""
+    cache = result.get("past_key_values") if isinstance(result, Mapping) else getattr(result, "past_key_values", None)
+    ids = next(
+        (
+            leaf
+            for leaf in tree_flatten((kwargs, args))[0]
+            if isinstance(leaf, torch.Tensor) and leaf.dim() == 2 and not leaf.is_floating_point()
+        ),
+        None,
+    )
+    tensors = list({id(tensor): tensor for tensor in _tensors(cache, _DEPTH)}.values())
+    if ids is None or not tensors:
+        return None
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return Cache(bytes=size, batch=ids.shape[0], length=ids.shape[1], tensors=len(tensors))
+
+
+def _tensors(value: Any, depth: int) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        if value.dim() >= 3:
+            yield value
+        return
+    if value is None or depth == 0 or isinstance(value, (str, bytes, int, float, type)):
+        return
+    if isinstance(value, Mapping):
+        items: Any = value.values()
+    elif isinstance(value, (list, tuple)):
+        items = value
+    else:
+        items = getattr(value, "__dict__", {}).values()
+    for item in items:
+        yield from _tensors(item, depth - 1)
