@@ -1,0 +1,1 @@
+"""The JSON files: unique modules, unique operations, and the schemas of everything Assay writes."""

@@ -1,0 +1,23 @@
+"""The JSON Schemas of what Assay writes, made from the structs that are encoded."""
+
+from __future__ import annotations
+
+import msgspec
+
+from assay.document.document import Document
+from assay.views.json.files import MODULES_NAME, OPS_NAME, ModulesFile, OpsFile
+
+_WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
+    "modules": (ModulesFile, MODULES_NAME),
+    "ops": (OpsFile, OPS_NAME),
+    "document": (Document, "*.assay.json"),
+}
+
+NAMES = tuple(_WRITTEN)
+
+
+def schema(name: str) -> bytes:
+    """The schema called `name`, indented by two, with a final line end."""
+    kind, file = _WRITTEN[name]
+    described = {"title": file, **msgspec.json.schema(kind)}
+    return msgspec.json.format(msgspec.json.encode(described), indent=2) + b"\n"

@@ -1,0 +1,161 @@
+"""Tables from plain rows, in every format a table has: text, CSV, Markdown.
+
+A row holds raw values; a column says how its values are shown. CSV gets the raw values.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+from assay import units
+
+
+def _as_text(value: object) -> str:
+    return units.UNKNOWN if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its heading, its side, and how a value is written."""
+
+    title: str
+    align: Literal["left", "right"] = "left"
+    show: Callable[[Any], str] = _as_text
+    shrinks: bool = False
+    """Whether it is folded where a terminal is narrow; the others keep their width."""
+    drops: bool = False
+    """Whether it is left out where a terminal is narrow, the rightmost first."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and their rows."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+
+
+def printable(text: str) -> str:
+    """`text` with whatever a terminal could obey (escapes, line ends) written out."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def as_csv(table: Table) -> str:
+    """The table as CSV with raw values, on one line a row; an unknown is an empty field."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([column.title for column in table.columns])
+    for row in table.rows:
+        writer.writerow([printable(value) if isinstance(value, str) else value for value in row])
+    return buffer.getvalue()
+
+
+def as_markdown(table: Table) -> str:
+    """The table in the pipe form of Markdown."""
+    marks = {"left": "---", "right": "---:"}
+    lines = [
+        [column.title for column in table.columns],
+        [marks[column.align] for column in table.columns],
+        *([_markdown_cell(cell) for cell in row] for row in _shown(table)),
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def as_text(table: Table, *, width: int | None = None, color: bool = False) -> str:
+    """The table for people, fitted into `width`; whole, one line a row, where that is None."""
+    rows = _shown(table)
+    kept, widths = _fitted(table.columns, _natural_widths(table, rows), width)
+    aligns = [table.columns[index].align for index in kept]
+    heading = _lines([table.columns[index].title for index in kept], widths, aligns)
+    if color:
+        heading = [f"\x1b[1m{line}\x1b[0m" for line in heading]
+    lines = [*heading, "─" * _line_width(widths)]
+    for row in rows:
+        lines += _lines([row[index] for index in kept], widths, aligns)
+    return "".join(f"{line}\n" for line in lines)
+
+
+_GAP = "  "
+_COMFORTABLE = 24
+"""A column that may be folded is content with this; below it, other columns are left out first."""
+_LEAST = 8
+"""No folded column gets narrower than this, however narrow the terminal."""
+
+
+def _markdown_cell(text: str) -> str:
+    """Text that Markdown takes literally and keeps in its cell."""
+    for special in "\\`*_{}[]<>|":
+        text = text.replace(special, f"\\{special}")
+    return text
+
+
+def _shown(table: Table) -> list[list[str]]:
+    return [
+        [printable(column.show(value)) for column, value in zip(table.columns, row, strict=True)]
+        for row in table.rows
+    ]
+
+
+def _natural_widths(table: Table, rows: list[list[str]]) -> list[int]:
+    """How wide each column would like to be."""
+    from rich.cells import cell_len
+
+    headings = [column.title for column in table.columns]
+    return [max(map(cell_len, cells)) for cells in zip(headings, *rows, strict=True)]
+
+
+def _fitted(columns: Sequence[Column], natural: list[int], width: int | None) -> tuple[list[int], list[int]]:
+    """Which columns are drawn and how wide: first some are left out, then the widest are folded."""
+    kept = list(range(len(columns)))
+    if width is None:
+        return kept, natural
+    content = [
+        min(wide, _COMFORTABLE) if column.shrinks else wide for column, wide in zip(columns, natural, strict=True)
+    ]
+    for index in reversed(kept.copy()):
+        if columns[index].drops and _line_width([content[at] for at in kept]) > width:
+            kept.remove(index)
+    widths = [min(natural[index], width) if columns[index].shrinks else natural[index] for index in kept]
+    while _line_width(widths) > width:
+        shrinking = [at for at, index in enumerate(kept) if columns[index].shrinks and widths[at] > _LEAST]
+        if not shrinking:
+            break
+        widths[max(shrinking, key=widths.__getitem__)] -= 1
+    return kept, widths
+
+
+def _line_width(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _lines(cells: list[str], widths: list[int], aligns: Sequence[str]) -> list[str]:
+    """The lines one row takes."""
+    from rich.cells import cell_len
+
+    folded = [_folded(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    lines = []
+    for parts in zip_longest(*folded, fillvalue=""):
+        padded = []
+        for part, width, align in zip(parts, widths, aligns, strict=True):
+            space = " " * (width - cell_len(part))
+            padded.append(space + part if align == "right" else part + space)
+        lines.append(_GAP.join(padded).rstrip())
+    return lines
+
+
+def _folded(cell: str, width: int) -> list[str]:
+    """The cell in pieces no wider than `width`, broken between words where they are plain."""
+    from rich.cells import cell_len, chop_cells
+
+    taken = cell_len(cell)
+    if taken <= width:
+        return [cell]
+    return textwrap.wrap(cell, width, break_on_hyphens=False) if taken == len(cell) else chop_cells(cell, width)

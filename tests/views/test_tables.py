@@ -1,0 +1,113 @@
+"""Tables in all their formats: nothing cut, nothing obeyed, nothing unknown shown as zero."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from assay import units
+from assay.views.text.tables import Column, Table, as_csv, as_markdown, as_text, printable
+
+COLUMNS = (
+    Column("name", shrinks=True),
+    Column("size", "right", units.exact),
+    Column("note", shrinks=True, drops=True),
+)
+TABLE = Table(COLUMNS, [["conv", 1234567, "first"], ["norm", None, "second"]])
+HOSTILE = "[red]x[/red] \x1b[31m\n\x07"
+
+
+def test_text_as_people_read_it():
+    assert as_text(TABLE).splitlines() == [
+        "name       size  note",
+        "───────────────────────",
+        "conv  1,234,567  first",
+        "norm          –  second",
+    ]
+
+
+def test_csv_has_raw_values_and_an_empty_field_for_the_unknown():
+    assert as_csv(TABLE) == "name,size,note\nconv,1234567,first\nnorm,,second\n"
+
+
+def test_markdown_aligns_and_shows():
+    assert as_markdown(TABLE).splitlines() == [
+        "| name | size | note |",
+        "| --- | ---: | --- |",
+        "| conv | 1,234,567 | first |",
+        "| norm | – | second |",
+    ]
+
+
+def test_nothing_is_cut_where_the_width_is_free():
+    long = "layer." * 5000
+    assert long in as_text(Table(COLUMNS, [[long, 1, ""]]))
+
+
+def test_a_narrow_terminal_first_drops_then_folds():
+    table = Table(COLUMNS, [["a fairly long name", 1, "a note"]])
+    assert "note" in as_text(table, width=40)
+    narrow = as_text(table, width=26)
+    assert "note" not in narrow
+    assert "a fairly long name" in narrow
+    folded = as_text(table, width=18).splitlines()
+    assert max(map(len, folded)) <= 18
+    assert [line.split("  ")[0].strip() for line in folded[2:]] == ["a fairly", "long name"]
+
+
+def test_one_long_cell_costs_no_column():
+    table = Table(COLUMNS, [["x " * 100, 1, "a note"]])
+    assert "a note" in as_text(table, width=60)
+
+
+def test_columns_that_keep_their_width_survive_any_terminal():
+    text = as_text(TABLE, width=5)
+    assert "1,234,567" in text
+    assert "note" not in text
+
+
+def test_names_are_data():
+    text = as_text(Table(COLUMNS, [[HOSTILE, 1, ""]]))
+    assert r"[red]x[/red] \x1b[31m\n\x07" in text
+    assert text.count("\n") == 3
+    assert "\x1b" not in text
+
+
+def test_color_is_only_where_it_is_asked_for():
+    assert "\x1b[1m" in as_text(TABLE, color=True)
+    assert "\x1b" not in as_text(TABLE)
+
+
+def test_markdown_keeps_a_hostile_name_in_its_cell():
+    lines = as_markdown(Table(COLUMNS, [["a|b<img>`*", 1, HOSTILE]])).splitlines()
+    assert len(lines) == 3
+    assert r"a\|b\<img\>\`\*" in lines[2]
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_csv_gives_back_what_went_in_on_one_line(name, note):
+    text = as_csv(Table(COLUMNS, [[name, 1, note]]))
+    assert list(csv.reader(io.StringIO(text)))[1] == [printable(name), "1", printable(note)]
+    assert len(text.splitlines()) == 2
+
+
+@given(st.text(max_size=80))
+def test_printable_is_printable_and_leaves_the_printable_alone(text):
+    assert printable(text).isprintable()
+    assert printable(printable(text)) == printable(text)
+
+
+@given(st.lists(st.text(max_size=70), min_size=1, max_size=5), st.integers(30, 120))
+def test_no_line_is_wider_than_the_terminal(names, width):
+    text = as_text(Table(COLUMNS, [[name, 5, name] for name in names]), width=width)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+
+
+@pytest.mark.parametrize("width", [None, 40])
+def test_a_table_without_rows_has_its_heading(width):
+    assert as_text(Table(COLUMNS, []), width=width).startswith("name")

@@ -1,0 +1,48 @@
+"""The tables of uniques tell what the entries hold, at the width of a common terminal too."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from handmade import conv_stack
+
+from assay.analyses.uniques import unique_modules, unique_ops
+from assay.document.document import Document
+from assay.document.rows import Module
+from assay.views.text.tables import Table, as_csv, as_text
+from assay.views.text.uniques import module_table, op_table
+
+
+def modules_of(document: Document) -> Table:
+    return module_table(unique_modules(document).entries)
+
+
+def ops_of(document: Document) -> Table:
+    return op_table(unique_ops(document, unique_modules(document)))
+
+
+@pytest.mark.parametrize("table", [modules_of(conv_stack()), ops_of(conv_stack())])
+def test_eighty_columns_hold_it(table):
+    lines = as_text(table, width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    whole = as_text(table)
+    assert len(whole.splitlines()) == 2 + len(table.rows)
+    for row in table.rows:
+        assert all(str(value) in whole for value in row if value)
+
+
+@pytest.mark.parametrize(("table", "total"), [(modules_of(conv_stack()), 7), (ops_of(conv_stack()), 6)])
+def test_the_counts_add_up_to_the_whole(table, total):
+    rows = list(csv.DictReader(io.StringIO(as_csv(table))))
+    assert sum(int(row["count"]) for row in rows) == total
+
+
+def test_a_module_never_called_has_dashes_for_shapes():
+    line = as_text(modules_of(Document(modules=[Module("", "A", "p.A", None)]))).splitlines()[2]
+    assert line.split() == ["mod_000", "A", "1", "0", "(root)", "–", "–", "–"]
+
+
+def test_the_settings_of_an_operation_are_shown():
+    assert "stride=[1,1] padding=[1,1] dilation=[1,1] groups=1" in as_text(ops_of(conv_stack()))
