@@ -151,3 +151,36 @@ def test_shared_and_tied_are_one():
     [weight] = shown.tensors
     assert weight.names == ("embed.weight", "head.weight")
     assert [row.aliases for row in shown.modules] == [(), (), ("again",)]
+
+
+def test_every_path_of_a_shared_subtree_is_an_alias():
+    block = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
+    model = nn.ModuleDict({"a": block, "b": nn.Sequential(block, block[1])})
+    model.forward = lambda x: model["b"](model["a"](x))
+    shown = passes.observe(model, (torch.randn(1, 2),), {}, mode="real")
+    named = {row.path: {row.path, *row.aliases} for row in shown.modules}
+    wanted: dict[int, set[str]] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        wanted.setdefault(id(module), set()).add(path)
+    assert sorted(map(sorted, named.values())) == sorted(map(sorted, wanted.values()))
+
+
+def test_a_module_that_contains_its_own_parent_ends():
+    class Child(nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    class Parent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.child = Child()
+            self.child.parent = self
+
+        def forward(self, x):
+            return self.child(x)
+
+    model = Parent()
+    model.training = model.child.training = False  # eval() itself would never end
+    shown = passes.observe(model, (torch.ones(1),), {}, mode="real")
+    assert [row.path for row in shown.modules] == ["", "child"]
+    assert shown.modules[0].aliases == ("child.parent",)

@@ -11,6 +11,9 @@ from torch import nn
 from assay.capture import config
 from assay.document.rows import Module, Tensor, TensorType
 
+_MOST_ALIASES = 100
+"""Sharing inside sharing multiplies paths; nobody reads more than these."""
+
 
 class Inventory(NamedTuple):
     """The rows, and the live objects they describe (by id, kept alive by the caller's model)."""
@@ -115,7 +118,7 @@ def _stored(tensor: torch.Tensor) -> int | None:
 
 
 def _walk(model: nn.Module) -> tuple[list[_Node], dict[int, list[str]]]:
-    """Every module once, parents first, with the further paths of shared ones."""
+    """Every module once, parents first, with the further paths of shared ones and of what they contain."""
     nodes: list[_Node] = []
     aliases: dict[int, list[str]] = {}
     position: dict[int, int] = {}
@@ -123,14 +126,31 @@ def _walk(model: nn.Module) -> tuple[list[_Node], dict[int, list[str]]]:
     while stack:
         node = stack.pop()
         if id(node.module) in position:
-            aliases.setdefault(id(node.module), []).append(node.path)
+            _name_again(node.path, node.module, aliases)
             continue
         position[id(node.module)] = index = len(nodes)
         nodes.append(node)
-        prefix = f"{node.path}." if node.path else ""
-        found = [(name, child) for name, child in node.module._modules.items() if child is not None]
-        stack.extend(_Node(prefix + name, child, index) for name, child in reversed(found))
+        stack.extend(_Node(path, child, index) for path, child in reversed(_children(node.path, node.module)))
     return nodes, aliases
+
+
+def _children(path: str, module: nn.Module) -> list[tuple[str, nn.Module]]:
+    prefix = f"{path}." if path else ""
+    return [(prefix + name, child) for name, child in module._modules.items() if child is not None]
+
+
+def _name_again(path: str, module: nn.Module, aliases: dict[int, list[str]]) -> None:
+    """Note further paths of a shared module and of everything below it; a cycle is followed once."""
+    above: frozenset[int] = frozenset()
+    stack = [(path, module, above)]
+    while stack:
+        path, module, above = stack.pop()
+        names = aliases.setdefault(id(module), [])
+        if id(module) in above or len(names) == _MOST_ALIASES:
+            continue
+        names.append(path)
+        below = above | {id(module)}
+        stack.extend((name, child, below) for name, child in reversed(_children(path, module)))
 
 
 class _Tensors:

@@ -113,6 +113,7 @@ def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator
 
 _HIGHER_ORDER_NAMES = {
     "flex_attention": ("query", "key", "value", "score_mod", "block_mask", "scale", "kernel_options"),
+    "flex_attention_backward": ("query", "key", "value", "out", "logsumexp", "grad_out", "grad_logsumexp"),
     "cond": ("pred", "true_fn", "false_fn", "operands"),
     "while_loop": ("cond_fn", "body_fn", "carried_inputs", "additional_inputs"),
     "scan": ("combine_fn", "init", "xs", "additional_inputs"),
@@ -151,7 +152,9 @@ def _attribute(value: Any, nominal_device: str | None) -> Any:
 def _facts(base: str, args: tuple[Any, ...]) -> dict[str, int]:
     """What a packed quantized weight tells about the work; empty for everything else."""
     packed = [value for value in args if isinstance(value, torch.ScriptObject)]
-    stem = base.removesuffix("_relu").removesuffix("_dynamic").removesuffix("_relu")
+    stem = base
+    for ending in ("_relu", "_dynamic", "_relu", "_add"):
+        stem = stem.removesuffix(ending)
     if not packed or stem not in _PACKED:
         return {}
     weight = getattr(torch.ops.quantized, _PACKED[stem])(packed[0])[0]

@@ -48,11 +48,8 @@ def observe(
     if mode not in MODES:
         raise UsageError(f"no mode is called {mode!r}: say {', '.join(MODES)}")
     _check_call(model, args, kwargs)
-    notes: tuple[str, ...] = ()
+    model, notes = _awake(model, args, kwargs)
     tensors = inventory.members(model)[1]
-    if any(is_lazy(tensor) for tensor in tensors):
-        model, notes = _awake(model, args, kwargs)
-        tensors = inventory.members(model)[1]
     wanted = Setting("real", train, device, substitute.dtype_named(dtype))
     tries: list[Pass] = []
     for name in _order(mode, tensors):
@@ -73,6 +70,7 @@ def observe_training(
     dtype: str | None,
 ) -> Pass:
     """One training step in the way that `forward` was run: forward with autograd on, then backward."""
+    model, _ = _awake(model, args, kwargs)
     setting = Setting(forward.mode, True, device, substitute.dtype_named(dtype), autograd=True, backward=True)
     shown = watch(model, args, kwargs, setting)
     return shown._replace(ops=_same_calls(shown, forward))
@@ -139,8 +137,10 @@ def _wants_autograd(error: BaseException) -> bool:
 
 
 def _awake(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[nn.Module, tuple[str, ...]]:
-    """A copy of a lazy model with its parameters made; the first forward would change the original for good."""
+    """The model, or a copy of a lazy one with its parameters made: a first forward would change it for good."""
     asleep = [tensor for tensor in inventory.members(model)[1] if is_lazy(tensor)]
+    if not asleep:
+        return model, ()
     # A lazy buffer refuses to be copied, so the copies are made here.
     memo: dict[int, Any] = {id(tensor): type(tensor)(device=tensor.device, dtype=tensor.dtype) for tensor in asleep}
     awake = copy.deepcopy(model, memo)
