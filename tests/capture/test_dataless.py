@@ -99,6 +99,24 @@ def test_a_loop_that_waits_for_data_falls_back_to_real_arithmetic():
 
 
 def test_model_without_weights_runs_on_made_up_ones_where_it_must():
+    class Settles(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4, bias=False)
+
+        def forward(self, x):
+            while x.norm().item() > 0.01:
+                x = self.layer(x)
+            return x
+
+    with torch.device("meta"):
+        model = Settles()
+    shown = passes.observe(model, (torch.ones(5, 4),), {})
+    assert (shown.mode, shown.failure) == ("made-up", None)
+    assert model.layer.weight.is_meta
+
+
+def test_sizes_read_from_made_up_values_are_shared_out():
     class Routed(nn.Module):
         def __init__(self):
             super().__init__()
@@ -108,11 +126,41 @@ def test_model_without_weights_runs_on_made_up_ones_where_it_must():
             sizes = self.gate(x).argmax(1).bincount(minlength=2).tolist()
             return [part + 1 for part in x.split(sizes)]
 
-    with torch.device("meta"):
-        model = Routed()
-    shown = passes.observe(model, (torch.randn(5, 4),), {})
-    assert (shown.mode, shown.failure) == ("made-up", None)
-    assert model.gate.weight.is_meta
+    shown = passes.observe(Routed(), (torch.randn(5, 4),), {}, mode="meta")
+    assert shown.mode == "meta"
+    assert [shown.kinds[op.kind].outputs[0].type.shape for op in shown.ops[-2:]] == [(3, 4), (2, 4)]
+    assert any("took sizes [3, 2]" in line for line in shown.assumptions)
+
+
+def test_constants_made_on_the_models_device_keep_their_value():
+    class Constant(nn.Module):
+        def forward(self, x):
+            limit = torch.tensor(2, device=x.device)
+            return x[: int(limit)] * torch.as_tensor([1.0], device=x.device)
+
+    tensor = torch.tensor
+    real = passes.observe(Constant(), (torch.randn(4, 3),), {}, mode="real")
+    meta = passes.observe(Constant(), (torch.randn(4, 3),), {}, mode="meta")
+    assert targets(meta) == targets(real)
+    assert meta.kinds[-1].outputs[0].type.shape == (2, 3)
+    assert meta.assumptions == ()
+    assert torch.tensor is tensor
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_attention_lies_in_memory_as_the_fused_kernel_leaves_it(fused):
+    class Attention(nn.Module):
+        def forward(self, x):
+            q, k, v = x.unbind(2)
+            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+            y = nn.functional.scaled_dot_product_attention(q, k, v if fused else v[..., :6])
+            return y.transpose(1, 2).contiguous()
+
+    x = torch.randn(2, 5, 3, 4, 8)
+    real = passes.observe(Attention(), (x,), {}, mode="real")
+    meta = passes.observe(Attention(), (x,), {}, mode="meta")
+    assert targets(meta) == targets(real)
+    assert meta.kinds == real.kinds
 
 
 def test_an_operation_without_meta_kernel_runs_on_stand_ins():

@@ -27,7 +27,7 @@ class Pair(NamedTuple):
     right: Tensor
 
 
-Loose = namedtuple("Loose", ["value", "extra"])  # noqa: PYI024  the untyped kind is the case
+Loose = namedtuple("Loose", ["value", "extra"])
 
 
 class Returns(nn.Module):

@@ -8,8 +8,11 @@ what has no meta kernel runs on zeros of the right shape where those are small.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -76,6 +79,7 @@ class Dataless:
         self._memo: dict[tuple[Any, ...], _Recipe] = {}
         self._assumed: Counter[str] = Counter()
         self._guesses = 0
+        self._gave_values = False
 
     def assumptions(self) -> tuple[str, ...]:
         """What had to be assumed, a line each."""
@@ -127,8 +131,13 @@ class Dataless:
         """Whether the tensor's values are real."""
         return self._storages.find(tensor, "constant").known
 
+    def has_made_up(self) -> bool:
+        """Whether code outside torch was given values that do not exist."""
+        return self._gave_values
+
     def made_up(self, tensor: torch.Tensor) -> torch.Tensor:
         """A real tensor of ones in its place, for code that leaves torch; its values count as unknown."""
+        self._gave_values = True
         result = torch.ones(tensor.shape, dtype=tensor.dtype)
         self._storages.find(result, "activation").known = False
         return result
@@ -155,8 +164,11 @@ class Dataless:
     def _really(self, func: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor], lives: list[Life]) -> Any:
         """All values are known: compute, and forget what became too large."""
         self._originals.protect(func, tensors, lives)
-        args, kwargs = tree_map_only(torch.device, lambda _: _CPU, (args, kwargs))
-        result = func(*args, **kwargs)
+        try:
+            real_args, real_kwargs = tree_map_only(torch.device, lambda _: _CPU, (args, kwargs))
+            result = func(*real_args, **real_kwargs)
+        except (RuntimeError, NotImplementedError):  # no kernel for it on this device, perhaps: shapes will do
+            return self._shape_only(func, args, kwargs, tensors)
         if any(output.numel() > _KNOWN_LIMIT for output in tensors_in(result)):
             return tree_map_only(torch.Tensor, _to_meta, result)
         return result
@@ -202,6 +214,33 @@ class Dataless:
             return back[id(output)] if id(output) in back else _to_meta(output)
 
         return tree_map_only(torch.Tensor, original, result)
+
+
+@contextlib.contextmanager
+def real_constants(wanted: bool) -> Iterator[None]:
+    """While active, `torch.tensor(…, device=meta)` is made on the CPU, where its value stays known.
+
+    On meta it is made without any dispatch: the value would be lost and the operation unseen.
+    """
+    originals = {name: getattr(torch, name) for name in ("tensor", "as_tensor")} if wanted else {}
+    owner = threading.get_ident()
+
+    def on_cpu(original: Any) -> Any:
+        @functools.wraps(original)
+        def constant(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+            if device is not None and threading.get_ident() == owner and torch.device(device).type == "meta":
+                device = _CPU
+            return original(*args, device=device, **kwargs)
+
+        return constant
+
+    try:
+        for name, original in originals.items():
+            setattr(torch, name, on_cpu(original))
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(torch, name, original)
 
 
 def _make(output: _Output, tensors: list[torch.Tensor]) -> Any:

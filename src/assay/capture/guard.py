@@ -86,7 +86,7 @@ def unchanged(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator
     states = [_module_state(module) for module in modules if not isinstance(module, torch.jit.ScriptModule)]
     scripted = [(module, module.training) for module in modules if isinstance(module, torch.jit.ScriptModule)]
     values = [_tensor_state(tensor) for tensor in tensors]
-    with _random_state():
+    with random_state():
         try:
             yield
         finally:
@@ -162,7 +162,8 @@ def _address(tensor: torch.Tensor) -> int:
 
 
 @contextlib.contextmanager
-def _random_state() -> Iterator[None]:
+def random_state() -> Iterator[None]:
+    """The random generators of torch, Python and numpy go on afterwards as if nothing had happened."""
     cpu = torch.get_rng_state()
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     python = random.getstate()

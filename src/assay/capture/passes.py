@@ -15,9 +15,9 @@ import msgspec
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_map_only
 
-from assay.capture import explain, inventory, substitute
+from assay.capture import explain, guard, inventory, substitute
 from assay.capture.watch import Pass, Setting, watch
 from assay.document.rows import Op
 from assay.errors import InputsError, UsageError
@@ -144,12 +144,17 @@ def _awake(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
     # A lazy buffer refuses to be copied, so the copies are made here.
     memo: dict[int, Any] = {id(tensor): type(tensor)(device=tensor.device, dtype=tensor.dtype) for tensor in asleep}
     awake = copy.deepcopy(model, memo)
-    with torch.no_grad():
+    args, kwargs = tree_map_only(torch.Tensor, _with_values, (args, kwargs))
+    with torch.no_grad(), guard.random_state():
         try:
-            awake(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+            awake(*args, **kwargs)
         except Exception as error:
             raise InputsError(f"lazy modules could not initialise: {explain.first_line(error)}") from error
     return awake, ("lazy modules were initialised on a copy of the model",)
+
+
+def _with_values(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.is_meta else tensor.clone()
 
 
 def _check_call(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ class Assumer(Protocol):
     def guess(self, op: str, value: Any) -> Any: ...
     def is_known(self, tensor: torch.Tensor) -> bool: ...
     def made_up(self, tensor: torch.Tensor) -> torch.Tensor: ...
+    def has_made_up(self) -> bool: ...
 
 
 Policy = Callable[[Assumer, Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -160,6 +161,20 @@ def _repeat_interleave(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: d
     return _meta(args[0].shape, args[0].dtype if len(args) > 1 else torch.int64)
 
 
+@_policy("aten::split_with_sizes", "aten::split")
+def _split(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Sizes that were read from made-up values need not add up: the extent is then shared out evenly."""
+    tensor, sizes = args[0], args[1]
+    dim = args[2] if len(args) > 2 else kwargs.get("dim", 0)
+    extent = tensor.shape[dim]
+    if not isinstance(sizes, (list, tuple)) or sum(sizes) == extent or not run.has_made_up():
+        return NO_OPINION
+    share, rest = divmod(extent, len(sizes))
+    even = [share + (position < rest) for position in range(len(sizes))]
+    run.assume(str(func), f"no data, took sizes {even}")
+    return torch.ops.aten.split_with_sizes(tensor, even, dim)
+
+
 @_policy("aten::_grouped_mm", "aten::_scaled_grouped_mm")
 def _grouped_mm(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The shapes of a grouped product; the meta kernel takes bfloat16 alone."""
@@ -205,3 +220,23 @@ def _pad(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         return NO_OPINION
     padded, lengths = func(torch.zeros((packed.shape[0], 1)), batch_sizes, *args[2:])
     return _meta((*padded.shape[:2], *packed.shape[1:]), packed.dtype), lengths
+
+
+@_policy("aten::scaled_dot_product_attention")
+def _attention(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The fused kernel's output lies in memory as its query does; the meta kernel forgets that.
+
+    It matters: a transpose back is then free, and `contiguous` after it is no operation.
+    """
+    query, key, value = args[:3]
+    mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
+    dropout = args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)
+    fused = (
+        query.dim() == key.dim() == value.dim() == 4
+        and query.shape[-1] == key.shape[-1] == value.shape[-1]
+        and query.shape[0] == key.shape[0]
+        and (query.shape[1] == key.shape[1] or kwargs.get("enable_gqa", False))
+        and (mask is None or mask.dim() in (2, 4))
+        and not dropout
+    )
+    return torch.empty_like(query, device="meta") if fused else NO_OPINION

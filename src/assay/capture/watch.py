@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 
 from assay.capture import backward, caches, explain, guard, higher_order, inventory, substitute
 from assay.capture.calls import CallLog
-from assay.capture.dataless import Dataless
+from assay.capture.dataless import Dataless, real_constants
 from assay.capture.guard import Originals
 from assay.capture.recorder import Recorder, below_autograd
 from assay.capture.storages import Life, StorageLog
@@ -124,7 +124,7 @@ def _record(
 
 @contextlib.contextmanager
 def _watching(calls: CallLog, modules: list[nn.Module], setting: Setting) -> Iterator[None]:
-    with higher_order.eager(), calls:
+    with higher_order.eager(), real_constants(setting.mode == "meta"), calls:
         calls.watch_forward(modules)
         if setting.backward:
             calls.watch_autograd()
