@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -10,6 +11,9 @@ from torch import nn
 
 from assay.capture import config
 from assay.document.rows import Module, Tensor, TensorType
+
+_LOADED_FROM_A_FILE = re.compile(r"^__user(_\d+)?__\.")
+"""What modules of a user's file are prefixed with while they are loaded; no part of their name."""
 
 _MOST_ALIASES = 100
 """Sharing inside sharing multiplies paths; nobody reads more than these."""
@@ -61,7 +65,7 @@ def describe(
     return Module(
         path=path,
         class_name=name,
-        class_path=f"{cls.__module__}.{name if scripted else cls.__qualname__}",
+        class_path=f"{_LOADED_FROM_A_FILE.sub('', cls.__module__)}.{name if scripted else cls.__qualname__}",
         parent=parent,
         config=config.read(module),
         tensors=tensors,

@@ -1,0 +1,118 @@
+"""What a transformers config says, whichever part of it says it and whatever it calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+from msgspec import Struct
+
+TOKENS = 128
+"""Tokens in a text, where the model allows as many."""
+
+_TEXT = ("text_config", "text_encoder", "decoder", "language_config", "llm_config", "thinker_config")
+_VISION = ("vision_config", "encoder", "image_encoder", "vision_encoder", "backbone_config", "vit_config")
+_AUDIO = ("audio_config", "audio_encoder", "speech_config", "encoder_config", "speech_encoder", "encoder")
+_COMMON_IDS = ("bos", "eos", "pad", "sep", "cls", "unk", "mask", "decoder_start", "begin", "forced")
+"""Special tokens that any text may hold; the others stand for images, sounds and the like."""
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions", "max_seq_len", "n_ctx")
+
+
+class Facts(Struct, frozen=True):
+    """A config seen as its parts."""
+
+    config: Any
+    text: Any
+    vision: Any
+    audio: Any
+
+    @property
+    def vocabulary(self) -> tuple[int, int]:
+        """The widest half-open range of ids that mean text."""
+        size = number((self.text, self.config), "vocab_size", "n_vocab", "src_vocab_size") or 2
+        taken = sorted(token for token in _placeholders((self.config, self.text)) if 0 <= token < size)
+        edges = [-1, *taken, size]
+        gaps = [(low + 1, high) for low, high in pairwise(edges)]
+        return max(gaps, key=lambda gap: gap[1] - gap[0])
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens a text may have here."""
+        limits = [number((part,), *_POSITIONS) for part in (self.text, self.config)]
+        return min([TOKENS, *(limit for limit in limits if limit and limit > 0)])
+
+    @property
+    def channels(self) -> int:
+        """The channels of an image."""
+        return number((self.vision, self.config), "num_channels", "in_channels", "in_chans", "input_channels") or 3
+
+    @property
+    def image(self) -> tuple[int, int]:
+        """Height and width of an image."""
+        for part in (self.vision, self.config):
+            for name in ("image_size", "img_size", "input_size", "crop_size"):
+                size = _size(getattr(part, name, None))
+                if size is not None:
+                    return size
+        return 224, 224
+
+    @property
+    def mels(self) -> int:
+        """The features of one step of sound."""
+        names = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "input_feat_size")
+        more = (
+            "num_mel_filters",
+            "feature_size",
+            "input_dim",
+            "mel_bins",
+            "n_mels",
+            "num_mels",
+            "input_size",
+        )
+        return number((self.audio, self.config), *names, *more) or 80
+
+
+def facts(config: Any) -> Facts:
+    """The parts of `config`; a part it does not have is the config itself."""
+    return Facts(config, _part(config, _TEXT), _part(config, _VISION), _part(config, _AUDIO))
+
+
+def number(parts: Iterable[Any], *names: str) -> int | None:
+    """The first of `names` that is a number in the first of `parts` to have one."""
+    for part in parts:
+        for name in names:
+            value = getattr(part, name, None)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+    return None
+
+
+def _part(config: Any, names: Iterable[str]) -> Any:
+    for name in names:
+        part = getattr(config, name, None)
+        if hasattr(part, "to_dict"):
+            return _part(part, names)
+    return config
+
+
+def _placeholders(parts: Iterable[Any]) -> set[int]:
+    """The ids of tokens that stand for something that is no text."""
+    found: set[int] = set()
+    for part in parts:
+        for name, value in part.to_dict().items():
+            special = name.endswith(("_token_id", "_token_index")) and not name.startswith(_COMMON_IDS)
+            if special and isinstance(value, int):
+                found.add(value)
+    return found
+
+
+def _size(value: Any) -> tuple[int, int] | None:
+    """Height and width from a number, a pair, or a dictionary of both."""
+    if isinstance(value, dict):
+        value = [value.get("height"), value.get("width")]
+    if isinstance(value, int) and value > 1:
+        return value, value
+    if isinstance(value, (list, tuple)) and value and all(isinstance(side, int) for side in value):
+        return value[-2:][0], value[-1]
+    return None

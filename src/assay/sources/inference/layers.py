@@ -1,0 +1,215 @@
+"""What the first layers that take data say about it: channels, features, vocabulary."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from assay.sources.tensors import TensorSpec
+
+STEPS = 16
+"""Time steps given to a model that takes a sequence of features."""
+TOKENS = 128
+"""Tokens given to a model that takes text."""
+_LAYERS = 6
+"""Layers asked before giving up: the one that takes the input is among the first."""
+_IMAGE_SIDES = (224, 32, 28, 64, 96, 128, 256, 299, 384, 48, 84, 16, 8)
+_SIGNAL_LENGTHS = (1024, 128, 16000, 256, 512, 100, 64, 32, 16)
+_VOLUMES = ((16, 112, 112), (32, 32, 32), (64, 64, 64), (16, 16, 16), (8, 8, 8))
+_LATENT_SIDES = (1, 4, 8, 16, 32)
+_OTHER_SENSES = re.compile(r"vision|visual|image|img|audio|speech|patch|pixel|video")
+_POSITIONS = re.compile(r"(^|\.|_)(w?pe|pos[a-z]*)(_emb[a-z]*)?$")
+"""Names of tables that know each position, not each distance or token."""
+
+
+class Layer(Struct, frozen=True):
+    """A layer that takes data, and the inputs it would take, likeliest first."""
+
+    source: str
+    """`the first convolution 'conv1'`."""
+    tokens: bool
+    inputs: tuple[TensorSpec, ...]
+    unlikely: tuple[TensorSpec, ...] = ()
+    """Tried only when nothing likely runs."""
+
+
+def layers(module: Any) -> list[Layer]:
+    """The first layers in the module's order that take data."""
+    found: list[Layer] = []
+    seen: set[str] = set()
+    inside = ""
+    for path, child in module.named_modules():
+        if inside and path.startswith(inside):
+            continue
+        entry = next((_TABLE[name] for name in _class_names(child) if name in _TABLE), None)
+        if entry is None:
+            continue
+        # What a composite layer is made of takes the layer's own data, not the model's.
+        inside = f"{path}."
+        noun, read, tokens = entry
+        inputs, unlikely = read(child)
+        if noun not in seen:
+            where = f"the first {noun} '{path}'" if path else f"the model, which is a {noun}"
+            found.append(Layer(where, tokens, tuple(inputs), tuple(unlikely)))
+            seen.add(noun)
+        if len(found) == _LAYERS:
+            break
+    return found
+
+
+def _class_names(module: Any) -> Iterable[str]:
+    """The names of the module's classes, most special first; a scripted module says its original one."""
+    scripted = vars(module).get("original_name") or getattr(module, "original_name", None)
+    return (scripted,) if isinstance(scripted, str) else (kind.__name__ for kind in type(module).__mro__)
+
+
+Read = tuple[Iterable[TensorSpec], Iterable[TensorSpec]]
+
+
+def _number(module: Any, name: str, axis: int, otherwise: int) -> int:
+    """An attribute that traced modules lack but whose weight still shows it."""
+    value = getattr(module, name, None)
+    if isinstance(value, int):
+        return value or otherwise
+    weight = getattr(module, "weight", None)
+    return int(weight.shape[axis]) if weight is not None and weight.dim() > abs(axis) else otherwise
+
+
+def _conv1d(module: Any) -> Read:
+    channels = _number(module, "in_channels", 1, 1)
+    return (TensorSpec((1, channels, length)) for length in _SIGNAL_LENGTHS), ()
+
+
+def _conv2d(module: Any) -> Read:
+    channels = _number(module, "in_channels", 1, 3)
+    unlikely = (TensorSpec((1, channels, side, side)) for side in range(4, 257))
+    return (TensorSpec((1, channels, side, side)) for side in _IMAGE_SIDES), unlikely
+
+
+def _conv3d(module: Any) -> Read:
+    channels = _number(module, "in_channels", 1, 3)
+    return (TensorSpec((1, channels, *volume)) for volume in _VOLUMES), ()
+
+
+def _transposed(dims: int) -> Callable[[Any], Read]:
+    def read(module: Any) -> Read:
+        channels = _number(module, "in_channels", 0, 3)
+        return (TensorSpec((1, channels, *[side] * dims)) for side in _LATENT_SIDES), ()
+
+    return read
+
+
+def _normalised(dims: int) -> Callable[[Any], Read]:
+    def read(module: Any) -> Read:
+        channels = _number(module, "num_features", 0, 3)
+        sizes = ((), (128,)) if dims == 1 else ([side] * dims for side in (64, 16))
+        return (TensorSpec((1, channels, *size)) for size in sizes), ()
+
+    return read
+
+
+def _layer_norm(module: Any) -> Read:
+    shape = tuple(getattr(module, "normalized_shape", ()) or module.weight.shape)
+    return (TensorSpec((1, *steps, *shape)) for steps in ((STEPS,), ())), ()
+
+
+def _linear(module: Any) -> Read:
+    features = _number(module, "in_features", 1, 16)
+    shapes = ((1, features), (1, STEPS, features), (1, 8, 8, features), (features,))
+    return map(TensorSpec, shapes), ()
+
+
+def _embedding(module: Any) -> Read:
+    ids = _number(module, "num_embeddings", 0, 2)
+    likely = ((1, TOKENS), *((1, length) for length in (64, 32, STEPS, 8)), (TOKENS,))
+    # A single token comes last: it would fit any length by broadcasting.
+    unlikely = (*((1, length) for length in range(TOKENS - 1, 0, -1)), (1,))
+    return _token_ids(likely, ids), _token_ids(unlikely, ids)
+
+
+def _token_ids(shapes: Iterable[tuple[int, ...]], ids: int) -> Iterator[TensorSpec]:
+    return (TensorSpec(shape, "int64", low=0, high=ids) for shape in shapes)
+
+
+def _recurrent(module: Any) -> Read:
+    features = getattr(module, "input_size", None) or int(module.weight_ih_l0.shape[1])
+    return _sequence(features, getattr(module, "batch_first", False)), ()
+
+
+def _cell(module: Any) -> Read:
+    return (TensorSpec((1, int(module.weight_ih.shape[1]))),), ()
+
+
+def _attention(module: Any) -> Read:
+    return _sequence(module.embed_dim, module.batch_first), ()
+
+
+def _transformer(module: Any) -> Read:
+    inner = next(child for child in module.modules() if type(child).__name__ == "MultiheadAttention")
+    return _attention(inner)
+
+
+def _sequence(features: int, batch_first: bool) -> Iterator[TensorSpec]:
+    """One sequence of features; time comes first unless the layer says otherwise."""
+    likely, other = (1, STEPS, features), (STEPS, 1, features)
+    return map(TensorSpec, (likely, other) if batch_first else (other, likely))
+
+
+def _bilinear(module: Any) -> Read:
+    return (TensorSpec((1, module.in1_features)),), ()
+
+
+_TABLE: dict[str, tuple[str, Callable[[Any], Read], bool]] = {
+    "Conv1d": ("convolution", _conv1d, False),
+    "Conv2d": ("convolution", _conv2d, False),
+    "Conv3d": ("convolution", _conv3d, False),
+    "ConvTranspose1d": ("transposed convolution", _transposed(1), False),
+    "ConvTranspose2d": ("transposed convolution", _transposed(2), False),
+    "ConvTranspose3d": ("transposed convolution", _transposed(3), False),
+    "BatchNorm1d": ("batch norm", _normalised(1), False),
+    "BatchNorm2d": ("batch norm", _normalised(2), False),
+    "BatchNorm3d": ("batch norm", _normalised(3), False),
+    "LayerNorm": ("layer norm", _layer_norm, False),
+    "Embedding": ("embedding", _embedding, True),
+    "EmbeddingBag": ("embedding", _embedding, True),
+    "Linear": ("linear layer", _linear, False),
+    "Bilinear": ("bilinear layer", _bilinear, False),
+    "RNN": ("recurrent layer", _recurrent, False),
+    "LSTM": ("recurrent layer", _recurrent, False),
+    "GRU": ("recurrent layer", _recurrent, False),
+    "RNNCell": ("recurrent cell", _cell, False),
+    "LSTMCell": ("recurrent cell", _cell, False),
+    "GRUCell": ("recurrent cell", _cell, False),
+    "MultiheadAttention": ("attention layer", _attention, False),
+    "TransformerEncoderLayer": ("transformer layer", _transformer, False),
+    "TransformerDecoderLayer": ("transformer layer", _transformer, False),
+    "TransformerEncoder": ("transformer", _transformer, False),
+    "TransformerDecoder": ("transformer", _transformer, False),
+    "Transformer": ("transformer", _transformer, False),
+}
+"""Layers by class name: what people call them, how they are read, and whether they take token ids."""
+
+
+def vocabularies(module: Any) -> list[int]:
+    """How many ids each embedding knows, in the model's order."""
+    return [_number(child, "num_embeddings", 0, 2) for _, child in _embeddings(module)]
+
+
+def learned_positions(module: Any, *, apart_from: str | None = None) -> int:
+    """The longest sequence that learned positions allow; those of a padded table start after the padding."""
+    limits = [
+        _number(child, "num_embeddings", 0, 2)
+        - 1
+        - (-1 if (pad := getattr(child, "padding_idx", None)) is None else pad)
+        for path, child in _embeddings(module)
+        if _POSITIONS.search(path) and not _OTHER_SENSES.search(path) and not (apart_from and apart_from in path)
+    ]
+    return min((limit for limit in limits if limit > 0), default=sys.maxsize)
+
+
+def _embeddings(module: Any) -> Iterator[tuple[str, Any]]:
+    return ((path, child) for path, child in module.named_modules() if "Embedding" in _class_names(child))

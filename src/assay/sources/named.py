@@ -1,0 +1,71 @@
+"""Opening what a specifier names: import it, find the attribute, and keep its imports working meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from assay.errors import ReadError, UserCodeError
+from assay.sources.importing import current_directory, file_module
+from assay.sources.needs import is_module
+from assay.sources.specifier import Named, existing_file
+from assay.sources.usercode import guarded
+from assay.sources.wording import brief, nearest
+
+_MISSING = object()
+
+
+@contextlib.contextmanager
+def attribute(named: Named) -> Iterator[Any]:
+    """The function, class or value that `named` says; inside the block its own imports work."""
+    with _module(named) as module:
+        found: Any = module
+        for part in named.name.split("."):
+            with guarded(f"reading {brief(named.name)} in {brief(named.where)}"):
+                found, owner = getattr(found, part, _MISSING), found
+            if found is _MISSING:
+                raise ReadError(
+                    f"{brief(named.where)} has no {brief(named.name)!r}: {nearest(part, _callables(owner))}"
+                )
+        yield found
+
+
+@contextlib.contextmanager
+def _module(named: Named) -> Iterator[ModuleType]:
+    opening = file_module(existing_file(named.where)) if named.in_file else _package(named.where)
+    with contextlib.ExitStack() as stack:
+        try:
+            with guarded(f"importing {brief(named.where)}"):
+                module = stack.enter_context(opening)
+        except UserCodeError as error:
+            if named.in_file or not _is_absent(named.where, error.__cause__):
+                raise
+            raise ReadError(
+                f"there is no module {brief(named.where)} in the current directory or on the Python path"
+            ) from error
+        yield module
+
+
+def _is_absent(name: str, error: BaseException | None) -> bool:
+    """Whether the import failed because module `name` itself, or a package it is in, does not exist."""
+    return isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
+
+
+@contextlib.contextmanager
+def _package(name: str) -> Iterator[ModuleType]:
+    with current_directory():
+        yield importlib.import_module(name)
+
+
+def _callables(owner: Any) -> list[str]:
+    """The public names in `owner` that could make a model, those it defines itself first."""
+    home = getattr(owner, "__name__", None)
+    public = {
+        name: getattr(value, "__module__", home) != home
+        for name, value in getattr(owner, "__dict__", {}).items()
+        if not name.startswith("_") and (is_module(value) or callable(value))
+    }
+    return sorted(public, key=lambda name: (public[name], name))

@@ -1,0 +1,64 @@
+"""Where input tensors live: on a device, with a dtype, also deep inside tuples, lists and dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from assay.errors import InputsError
+from assay.sources.needs import is_tensor, need
+from assay.sources.tensors import DTYPES, dtype_name
+from assay.sources.wording import brief
+
+
+def place(value: Any, device: str | None, dtype: str | None) -> Any:
+    """`value` with its tensors moved to `device` and its floating ones to `dtype`.
+
+    On `meta` integers stay real: they are indices, and what a model does can depend on them.
+    """
+    wanted = _torch_dtype(dtype)
+
+    def move(tensor: Any) -> Any:
+        floating = tensor.is_floating_point()
+        if device == "meta" and not (floating or tensor.is_complex()):
+            return tensor if tensor.is_meta else tensor.to("cpu")
+        return tensor.to(device=device, dtype=wanted if floating else None)
+
+    return value if device is None and dtype is None else _mapped(value, move)
+
+
+def model_device(module: Any) -> str | None:
+    """The device of the module's first parameter or buffer, None where it has none."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        return str(tensor.device)
+    return None
+
+
+def model_dtype(module: Any) -> str:
+    """The dtype of the module's first floating parameter, as `float32` where it has none."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.is_floating_point() and tensor.element_size() > 1:
+            return str(tensor.dtype).removeprefix("torch.")
+    return "float32"
+
+
+def _torch_dtype(dtype: str | None) -> Any:
+    if dtype is None:
+        return None
+    name = dtype_name(dtype)
+    if name is None:
+        raise InputsError(f"unknown dtype {brief(dtype)!r}: one of {', '.join(DTYPES)}")
+    return getattr(need("torch"), name)
+
+
+def _mapped(value: Any, move: Callable[[Any], Any]) -> Any:
+    if is_tensor(value):
+        return move(value)
+    if isinstance(value, tuple):
+        items = [_mapped(item, move) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, list):
+        return [_mapped(item, move) for item in value]
+    if isinstance(value, Mapping) and type(value) is dict:
+        return {key: _mapped(item, move) for key, item in value.items()}
+    return value

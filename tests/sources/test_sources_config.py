@@ -1,0 +1,153 @@
+"""Folders with a config.json: which class is built, on no weights, and whose code is run."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import torch
+import transformers
+
+from assay.errors import ReadError, TrustError, UserCodeError
+from assay.sources.opening import open_model
+
+TINY = {
+    "model_type": "bert",
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "vocab_size": 50,
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def write(**fields):
+        (tmp_path / "config.json").write_text(json.dumps({**TINY, **fields}))
+        return tmp_path
+
+    return write
+
+
+def test_the_architecture_chooses_the_class(folder):
+    opened = open_model(folder(architectures=["BertForMaskedLM"]))
+    assert type(opened.module) is transformers.BertForMaskedLM
+    assert opened.weights == "meta"
+    assert not opened.module.training
+    assert all(parameter.is_meta for parameter in opened.module.parameters())
+    assert opened.config.hidden_size == 16
+    assert opened.origin.kind == "config"
+
+
+def test_without_an_architecture_the_plain_model_is_built(folder):
+    assert type(open_model(str(folder())).module) is transformers.BertModel
+
+
+def test_the_file_itself_may_be_named(folder):
+    path = folder() / "config.json"
+    assert type(open_model(path).module) is transformers.BertModel
+    assert type(open_model(path.rename(path.with_name("other.json"))).module) is transformers.BertModel
+
+
+def test_an_architecture_alone_is_enough(folder):
+    path = folder(architectures=["BertForMaskedLM"], model_type=None)
+    assert type(open_model(path).module) is transformers.BertForMaskedLM
+
+
+def test_the_dtype_of_the_config_is_kept(folder):
+    module = open_model(folder(dtype="bfloat16")).module
+    assert next(module.parameters()).dtype is torch.bfloat16
+
+
+def test_the_default_device_is_left_alone(folder):
+    open_model(folder())
+    assert torch.ones(1).device.type == "cpu"
+
+
+def test_a_live_transformers_model_brings_its_config(folder):
+    opened = open_model(transformers.BertModel(transformers.BertConfig(**TINY)))
+    assert opened.config.vocab_size == 50
+    assert opened.weights == "real"
+
+
+def test_a_folder_without_a_config_is_told(tmp_path):
+    with pytest.raises(ReadError, match=r"has no config\.json"):
+        open_model(tmp_path)
+
+
+@pytest.mark.parametrize("fields", [{"model_type": "nobody_knows"}, {"model_type": None}, {"model_type": ["bert"]}])
+def test_an_unknown_model_type_is_told(folder, fields):
+    with pytest.raises(ReadError, match="no config that transformers"):
+        open_model(folder(architectures=["NobodyKnows"], **fields))
+
+
+def test_a_config_that_cannot_be_built_is_told(folder):
+    with pytest.raises(UserCodeError, match="transformers, building"):
+        open_model(folder(num_attention_heads=3))
+
+
+@pytest.mark.parametrize("content", ["[]", "3", '"text"', "{"])
+def test_a_config_that_is_no_object_is_told(tmp_path, content):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ReadError):
+        open_model(tmp_path)
+
+
+REMOTE = {
+    "model_type": "own",
+    "architectures": ["OwnModel"],
+    "auto_map": {"AutoConfig": "own_code.OwnConfig", "AutoModel": "own_code.OwnModel"},
+}
+CODE = """
+import pathlib
+import torch
+from transformers import PretrainedConfig, PreTrainedModel
+pathlib.Path(MARK).touch()
+class OwnConfig(PretrainedConfig):
+    model_type = "own"
+    width: int = 3
+class OwnModel(PreTrainedModel):
+    config_class = OwnConfig
+    def __init__(self, config):
+        super().__init__(config)
+        self.layer = torch.nn.Linear(config.width, 2)
+        self.post_init()
+    def forward(self, x):
+        return self.layer(x)
+"""
+
+
+@pytest.mark.parametrize("fields", [REMOTE, {**REMOTE, "model_type": "bert"}, {**REMOTE, "architectures": None}])
+def test_foreign_code_is_not_run_unless_trusted(folder, tmp_path, fields):
+    (tmp_path / "own_code.py").write_text(CODE.replace("MARK", repr(str(tmp_path / "ran"))))
+    with pytest.raises(TrustError, match=r"own_code\.OwnModel.*--trust"):
+        open_model(folder(**fields))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_trusted_code_is_run(folder, tmp_path, monkeypatch):
+    (tmp_path / "own_code.py").write_text(CODE.replace("MARK", repr(str(tmp_path / "ran"))))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    opened = open_model(folder(**REMOTE, width=7), trust=True)
+    assert opened.module.layer.in_features == 7
+    assert opened.weights == "meta"
+
+
+def test_a_built_in_architecture_needs_no_trust(folder, tmp_path):
+    path = folder(architectures=["BertModel"], auto_map=REMOTE["auto_map"])
+    assert type(open_model(path).module) is transformers.BertModel
+
+
+def test_code_in_another_repository_is_never_fetched(folder):
+    fields = {**REMOTE, "auto_map": {"AutoModel": "someone/else--own_code.OwnModel"}}
+    with pytest.raises(ReadError, match="in another place"):
+        open_model(folder(**fields), trust=True)
+
+
+def test_missing_transformers_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ReadError, match=r"pip install torch-assay\[hf\]"):
+        open_model(folder())

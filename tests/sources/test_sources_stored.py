@@ -1,0 +1,193 @@
+"""Files: what they are by their bytes, and which run code."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import zipfile
+
+import pytest
+import torch
+
+from assay.document.document import Document, Origin
+from assay.document.files import save
+from assay.errors import ReadError, TrustError, UserCodeError, VersionError
+from assay.sources.kinds import kind_of
+from assay.sources.opening import open_model
+
+
+def small():
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU())
+
+
+def scripted(path):
+    torch.jit.script(small()).save(path)
+
+
+WRITERS = {
+    "scripted": scripted,
+    "saved": lambda path: torch.save(small(), path),
+    "legacy": lambda path: torch.save(small(), path, _use_new_zipfile_serialization=False),
+    "pickled": lambda path: path.write_bytes(pickle.dumps(small())),
+    "in a dictionary": lambda path: torch.save({"epoch": 3, "model": small()}, path),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("name", ["m.bin", "m.assay.json.txt"])
+def test_files_that_run_code_need_trust_whatever_their_name(tmp_path, kind, name):
+    path = tmp_path / name
+    WRITERS[kind](path)
+    with pytest.raises(TrustError, match="pass --trust"):
+        open_model(str(path))
+    opened = open_model(path, trust=True)
+    x = torch.ones(1, 3, 5, 5)
+    assert opened.module(x).shape == (1, 4, 3, 3)
+    assert opened.origin.kind == ("scripted" if kind == "scripted" else "pickled")
+    assert opened.origin.name == name
+
+
+class Evil:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (self.path, "w"))
+
+
+@pytest.mark.parametrize("write", [torch.save, lambda value, path: path.write_bytes(pickle.dumps(value))])
+def test_nothing_runs_without_trust(tmp_path, write):
+    write(Evil(str(tmp_path / "ran")), tmp_path / "evil.pt")
+    with pytest.raises(TrustError):
+        open_model(tmp_path / "evil.pt")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("trust", [True, False])
+def test_a_state_dict_is_weights_without_code(tmp_path, zipped, trust):
+    path = tmp_path / "w.pt"
+    torch.save(small().state_dict(), path, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(ReadError, match="weights without code") as caught:
+        open_model(path, trust=trust)
+    assert not isinstance(caught.value, TrustError)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"GGUF" + b"\0" * 40, (20).to_bytes(8, "little") + b'{"a":{"dtype":"F32"}}'],
+    ids=["gguf", "safetensors"],
+)
+def test_other_weight_files_say_so(tmp_path, data):
+    (tmp_path / "w.pt2").write_bytes(data)
+    with pytest.raises(ReadError, match="weights without code"):
+        open_model(tmp_path / "w.pt2")
+
+
+def test_a_trusted_pickle_whose_code_is_gone_is_told(tmp_path):
+    (tmp_path / "m.pkl").write_bytes(b"\x80\x04cnot_there_at_all\nNet\n.")
+    with pytest.raises(UserCodeError, match=r"loading .*m\.pkl raised ModuleNotFoundError"):
+        open_model(tmp_path / "m.pkl", trust=True)
+
+
+def test_a_trusted_pickle_of_something_else_is_told(tmp_path):
+    torch.save([1, 2], tmp_path / "list.pt")
+    with pytest.raises(ReadError, match="holds a list"):
+        open_model(tmp_path / "list.pt", trust=True)
+
+
+@pytest.mark.parametrize("suffix", [".assay.json", ".assay.json.gz"])
+def test_documents_open_by_name_and_by_bytes(tmp_path, suffix):
+    document = Document(origin=Origin("file", "a.py:f", "f"))
+    save(document, tmp_path / f"m{suffix}")
+    opened = open_model(tmp_path / f"m{suffix}")
+    assert opened.document == document
+    assert opened.module is None
+    assert (opened.origin.kind, opened.origin.name) == ("document", f"m{suffix}")
+    renamed = (tmp_path / f"m{suffix}").rename(tmp_path / "renamed.pt")
+    assert open_model(renamed).document == document
+
+
+def test_a_newer_document_keeps_its_own_error(tmp_path):
+    (tmp_path / "m.json").write_text('{"assay_schema": 99}')
+    with pytest.raises(VersionError):
+        open_model(tmp_path / "m.json")
+
+
+def zipped(*members):
+    def write(path):
+        with zipfile.ZipFile(path, "w") as archive:
+            for member in members:
+                archive.writestr(member, "{}")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("members", "kind"),
+    [
+        (["m/models/model.json", "m/data/weights/x"], "exported"),
+        (["archive_format", "byteorder"], "exported"),
+        (["serialized_exported_program.json", "serialized_state_dict.pt"], "exported"),
+        (["m/code/__torch__.py", "m/constants.pkl", "m/data.pkl"], "scripted"),
+        (["m/data.pkl", "m/data/0"], "saved"),
+    ],
+)
+def test_zip_files_are_told_apart_by_their_members(tmp_path, members, kind):
+    zipped(*members)(tmp_path / "anything")
+    assert kind_of(tmp_path / "anything") == kind
+
+
+def test_an_exported_program_is_left_to_its_reader(tmp_path, monkeypatch):
+    import sys
+    from types import ModuleType
+
+    import assay.sources
+
+    reader = ModuleType("assay.sources.exported")
+    reader.read = lambda path: Document(origin=Origin("exported", str(path), path.name))
+    monkeypatch.setitem(sys.modules, "assay.sources.exported", reader)
+    monkeypatch.setattr(assay.sources, "exported", reader, raising=False)
+    torch.export.save(torch.export.export(small(), (torch.ones(1, 3, 8, 8),)), tmp_path / "m.zip.pt2")
+    opened = open_model(tmp_path / "m.zip.pt2")
+    assert opened.origin.kind == "exported"
+    assert opened.document.origin.name == "m.zip.pt2"
+
+
+@pytest.mark.parametrize(
+    ("data", "part"),
+    [
+        (b"", "is empty"),
+        (b"hello there", "none of the files Assay opens"),
+        (b"PK\x03\x04 cut short", "damaged"),
+        (b"{ not json", "not JSON"),
+        (b'{"a": 1}', "neither a transformers config nor an Assay document"),
+        (b"{" * 100_000, "not JSON"),
+        (b"\x1f\x8b\x08cut", "damaged"),
+    ],
+)
+def test_other_bytes_are_one_line(tmp_path, data, part):
+    (tmp_path / "file").write_bytes(data)
+    with pytest.raises(ReadError) as caught:
+        open_model(tmp_path / "file", trust=True)
+    assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_zip_without_a_model_is_told(tmp_path):
+    zipped("readme.txt")(tmp_path / "a.zip")
+    with pytest.raises(ReadError, match="holds no model"):
+        open_model(tmp_path / "a.zip")
+
+
+def test_a_damaged_saved_file_is_told(tmp_path):
+    torch.save(small().state_dict(), tmp_path / "w.pt")
+    zipped("w/data.pkl")(tmp_path / "bad.pt")
+    with pytest.raises(ReadError):
+        open_model(tmp_path / "bad.pt")
+
+
+def test_model_args_for_a_file_are_refused(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    with pytest.raises(Exception, match="takes none"):
+        open_model(tmp_path, model_args={"a": 1})
