@@ -1,0 +1,8 @@
+"""`python -m assay` is `assay`."""
+
+from __future__ import annotations
+
+from assay.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""`assay env`: what a bug report needs to know, without names of people, hosts or places."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+
+from assay import units
+from assay.version import __version__
+
+_PACKAGES = ("torch", "transformers", "safetensors", "numpy", "msgspec", "click", "rich", "textual", "ray")
+
+
+def _version(package: str) -> str | None:
+    """The installed version, read without importing the package."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu() -> str | None:
+    """The processor's model name."""
+    return _first_value(Path("/proc/cpuinfo"), "model name") or platform.processor() or None
+
+
+def _cuda() -> list[str] | None:
+    """The models of the NVIDIA devices, where the driver lists them; None where nobody can tell cheaply."""
+    listed = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    return [_first_value(path, "Model") or "unnamed" for path in listed] or None
+
+
+def _first_value(path: Path, key: str) -> str | None:
+    """The first `key : value` of a file of the kernel's, where there is such a file."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    pairs = (line.partition(":") for line in lines)
+    return next((value.strip() for name, _, value in pairs if name.strip() == key), None)
+
+
+def _cores() -> int | None:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def _memory_bytes() -> int:
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
+def _facts() -> dict[str, Any]:
+    """Everything the block tells; None is what is not installed or not known."""
+    return {
+        "assay": __version__,
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "platform": platform.platform(),
+        **{package: _version(package) for package in _PACKAGES},
+        "cpu": _cpu(),
+        "cores": _cores(),
+        "memory_bytes": _memory_bytes(),
+        "cuda_devices": _cuda(),
+    }
+
+
+_SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "cores": ("cores", units.exact),
+    "memory_bytes": ("memory", units.size),
+    "cuda_devices": ("cuda devices", lambda names: ", ".join(names) if names else units.UNKNOWN),
+    **{package: (package, lambda version: version or "not installed") for package in _PACKAGES},
+}
+
+
+def _block(facts: dict[str, Any]) -> str:
+    lines = []
+    for key, value in facts.items():
+        title, show = _SHOWN.get(key, (key, lambda text: text or units.UNKNOWN))
+        lines.append(f"{title:<14}{show(value)}")
+    return "\n".join(lines)
+
+
+@click.command()
+@click.option("--format", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def env(format: str) -> None:
+    """Versions and hardware, as a block to paste into a bug report.
+
+    Nothing heavy is imported to find out; what cannot be known that way is a dash.
+    """
+    facts = _facts()
+    text = json.dumps(facts, indent=2) if format == "json" else _block(facts)
+    click.echo(text.encode())

@@ -1,0 +1,55 @@
+"""`assay extract`: the two files of uniques in a directory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from assay.cli.narration import Narrator
+from assay.cli.options import Watch, narration_options, optional_model_argument, watch_options
+
+
+@click.command()
+@optional_model_argument
+@click.option("--model-path", metavar="WHERE", help="The model, where it is not given as MODEL.")
+@watch_options
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    help="Where to write; ./<ModelClassName>/ where left out.",
+)
+@narration_options
+def extract(
+    narrator: Narrator, model: str | None, model_path: str | None, watch: Watch, directory: Path | None
+) -> int:
+    """Write unique_modules.json and pytorch_ops.json of MODEL, both or neither, and print their paths.
+
+    MODEL is file.py::function, package.module:name or a saved document.
+    """
+    from assay import units
+    from assay.cli.watching import exit_code, watched
+    from assay.views.json.files import modules_file, ops_file
+    from assay.views.json.write import check_directory, default_directory, write_uniques
+
+    if directory is not None:
+        check_directory(directory)
+    document = watched(narrator, _only(model, model_path), watch)
+    modules, ops = modules_file(document), ops_file(document)
+    for path in write_uniques(directory or default_directory(document), modules, ops):
+        click.echo(os.fsencode(path))
+    narrator.note(
+        f"{units.exact(modules.metadata.total_modules)} modules, {units.exact(len(modules.modules))} unique; "
+        f"{units.exact(ops.metadata.total_ops)} ops, {units.exact(len(ops.ops))} unique"
+    )
+    return exit_code(narrator, document)
+
+
+def _only(model: str | None, model_path: str | None) -> str:
+    """The one of the two that was given."""
+    given = [each for each in (model, model_path) if each is not None]
+    if len(given) != 1:
+        raise click.UsageError("one model is wanted: give MODEL or --model-path", click.get_current_context())
+    return given[0]

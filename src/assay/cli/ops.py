@@ -1,0 +1,37 @@
+"""`assay ops`: the unique operations of a model."""
+
+from __future__ import annotations
+
+import click
+
+from assay.cli.narration import Narrator
+from assay.cli.options import Output, Watch, model_argument, narration_options, output_options, watch_options
+
+
+@click.command()
+@model_argument
+@watch_options
+@output_options
+@narration_options
+def ops(narrator: Narrator, model: str, watch: Watch, output: Output) -> int:
+    """Unique operations of MODEL: equal in operation, attributes and tensor types.
+
+    MODEL is file.py::function, package.module:name or a saved document. JSON is the form of
+    pytorch_ops.json.
+    """
+    from assay import units
+    from assay.cli.output import emit
+    from assay.cli.watching import exit_code, watched
+    from assay.views.json.files import encode, encode_lines, ops_file
+    from assay.views.text.uniques import op_table
+
+    document = watched(narrator, model, watch, output)
+    file = ops_file(document)
+    emit(
+        output,
+        lambda: op_table(file.ops),
+        {"json": lambda: encode(file), "jsonl": lambda: encode_lines(file.ops)},
+    )
+    told = file.metadata
+    narrator.note(f"{units.exact(told.total_ops)} ops, {units.exact(told.unique_ops)} unique")
+    return exit_code(narrator, document)

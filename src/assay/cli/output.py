@@ -1,0 +1,56 @@
+"""Getting a result out: rendered in the chosen form, to stdout or into a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+
+import click
+
+from assay import atomic
+from assay.cli.options import Output
+from assay.errors import UsageError
+from assay.views.text import report
+from assay.views.text.report import Report
+from assay.views.text.tables import Table
+
+
+def refuse_overwrite(output: Output) -> None:
+    """Refuse, before any long work, files that exist and may not be replaced."""
+    for path in (output.output, output.save):
+        if path is not None and path.exists() and not output.force:
+            raise UsageError(f"{path} exists: choose another name or pass --force")
+
+
+def emit(output: Output, shown: Callable[[], Table | Report], encoded: Mapping[str, Callable[[], bytes]]) -> None:
+    """Write a result out; `encoded` makes JSON forms, `shown` is the source of all others."""
+    if output.format in encoded:
+        data = encoded[output.format]()
+    else:
+        data = _FORMS[output.format](report.whole(shown()), output).encode()
+    if output.output is None:
+        click.echo(data, nl=False)
+    else:
+        atomic.write_bytes(output.output, data, overwrite=output.force)
+
+
+def _text(shown: Report, output: Output) -> str:
+    terminal = output.output is None and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    return report.as_text(shown, width=width, color=_colored(output.color, terminal))
+
+
+def _colored(choice: str, terminal: bool) -> bool:
+    if choice == "auto":
+        return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return choice == "always"
+
+
+_FORMS: Mapping[str, Callable[[Report, Output], str]] = {
+    "table": _text,
+    "csv": lambda shown, output: report.as_csv(shown),
+    "jsonl": lambda shown, output: report.as_json_lines(shown),
+    "md": lambda shown, output: report.as_markdown(shown),
+}

@@ -1,0 +1,21 @@
+"""`assay schema`: the JSON Schemas of what Assay writes."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("name", type=click.Choice(["modules", "ops", "document", "cost", "summary"]), required=False)
+def schema(name: str | None) -> None:
+    """JSON Schema of the list of unique modules, of unique operations, of a saved document, or of what
+    `assay cost` and `assay summary` write as JSON.
+
+    Without a name, the names are listed.
+    """
+    from assay.views.json import schema as schemas
+
+    if name is None:
+        click.echo("\n".join(schemas.NAMES))
+    else:
+        click.echo(schemas.schema(name), nl=False)

@@ -1,0 +1,45 @@
+"""Watching a model for a command: the capture, what is told about it, and the exit code it leads to."""
+
+from __future__ import annotations
+
+from assay.cli.narration import Narrator
+from assay.cli.options import Output, Watch
+from assay.cli.output import refuse_overwrite
+from assay.cli.streams import prints_to_stderr
+from assay.document import files
+from assay.document.document import Document
+from assay.document.tree import shown
+from assay.errors import OK, PartialError
+
+
+def watched(narrator: Narrator, model: str, watch: Watch, output: Output | None = None) -> Document:
+    """The document of `model`, saved where that was asked for; what had to be inferred or assumed is told."""
+    if output is not None:
+        refuse_overwrite(output)
+    # What a model prints is narration: it must not get between the data on stdout.
+    with prints_to_stderr():
+        document = watch.capture(model)
+    if output is not None and output.save is not None:
+        files.save(document, output.save, overwrite=output.force)
+    _tell(narrator, document)
+    return document
+
+
+def exit_code(narrator: Narrator, document: Document) -> int:
+    """Zero, or 4 with one line that says where the forward pass stopped."""
+    failure = document.run.failure
+    if failure is None:
+        return OK
+    where = f"{shown(failure.module)} ({failure.module_class})"
+    at = f" at {failure.op}" if failure.op else ""
+    narrator.warn(f"partial: the forward pass stopped in module {where}{at}: {failure.error}")
+    return PartialError.exit_code
+
+
+def _tell(narrator: Narrator, document: Document) -> None:
+    run = document.run
+    if run.inputs_from.startswith("inferred"):
+        narrator.note(f"inputs {run.inputs_from} (--inputs gives your own)")
+    narrator.detail(f"watched {document.model_class} in {run.mode} mode with torch {document.machine.torch}")
+    for assumption in run.assumptions:
+        narrator.detail(f"assumed: {assumption}")

@@ -1,0 +1,81 @@
+"""How the command line ends: one line on stderr, the right code, a traceback only for those who ask."""
+
+from __future__ import annotations
+
+import pytest
+from handmade import conv_stack
+
+from assay import errors
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.UsageError("put wrongly"), 2),
+        (errors.InputsError("do not fit"), 2),
+        (errors.ReadError("not read"), 3),
+        (errors.TrustError("say --trust"), 3),
+        (errors.WriteError("not written"), 3),
+        (errors.PartialError("midway"), 4),
+        (errors.AssayError("other"), 1),
+    ],
+)
+def test_an_error_is_one_line_and_its_code(cli, error, code):
+    result = cli("modules", "m", document=error)
+    assert (result.code, result.out, result.err) == (code, "", f"assay: error: {error}\n")
+
+
+def test_several_lines_become_one_and_escapes_are_written_out(cli):
+    result = cli("modules", "m", document=errors.ReadError("a\n  b\x1b[31m"))
+    assert result.err == "assay: error: a b\\x1b[31m\n"
+
+
+def test_a_flood_is_shortened(cli):
+    result = cli("modules", "m", document=errors.ReadError("start" + "x" * 100_000 + "end"))
+    assert len(result.err) < 3000
+    assert "start" in result.err
+    assert result.err.endswith("end\n")
+
+
+def test_frames_of_the_users_code_follow_the_line(cli):
+    error = errors.UserCodeError("load_model raised ValueError: no", '  File "my_model.py", line 3\n')
+    result = cli("modules", "m", document=error)
+    assert result.err.splitlines() == [
+        "assay: error: load_model raised ValueError: no",
+        '  File "my_model.py", line 3',
+    ]
+
+
+def test_a_traceback_only_with_vv(cli):
+    assert "Traceback" not in cli("modules", "m", "-v", document=errors.ReadError("no")).err
+    assert "Traceback" in cli("modules", "m", "-vv", document=errors.ReadError("no")).err
+
+
+def test_a_defect_is_one_line_too(cli):
+    result = cli("modules", "m", document=KeyError("oops"))
+    assert result.code == 1
+    assert result.err.startswith("assay: error: unexpected KeyError: 'oops'")
+    assert result.err.count("\n") == 1
+
+
+def test_an_interrupt_ends_with_130(cli):
+    result = cli("modules", "m", document=KeyboardInterrupt())
+    assert (result.code, result.err) == (130, "assay: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nonsense"], "No such command 'nonsense' (see assay --help)"),
+        (["modules"], "Missing argument 'MODEL' (see assay modules --help)"),
+        (["modules", "m", "--format", "xml"], "'xml' is not one of"),
+        (["modules", "m", "--nope"], "No such option"),
+        (["schema", "other"], "'other' is not one of"),
+    ],
+)
+def test_a_wrong_command_says_where_to_look(cli, arguments, words):
+    result = cli(*arguments, document=conv_stack())
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("assay: error: ")
+    assert words in result.err
+    assert result.err.count("\n") == 1
