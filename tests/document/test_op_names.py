@@ -27,8 +27,12 @@ def generated() -> dict[str, str]:
     return {base: name for base in sorted(bases) if (name := _public(base, (torch, torch.nn.functional)))}
 
 
+NAMESAKES = {"unfold"}
+"""Public functions that share an operation's name and do something else (`aten.unfold` is `Tensor.unfold`)."""
+
+
 def _public(base: str, places: tuple[ModuleType, ...]) -> str | None:
-    if base.startswith("_"):
+    if base.startswith("_") or base in NAMESAKES:
         return None
     for place in places:
         if inspect.isroutine(getattr(place, base, None)):
@@ -55,6 +59,7 @@ def test_data_file_is_what_the_installed_torch_says():
             "torch.nn.functional.scaled_dot_product_attention",
         ),
         ("aten", "view", "torch.ops.aten.view"),
+        ("aten", "unfold", "torch.ops.aten.unfold"),
         ("aten", "_softmax", "torch.ops.aten._softmax"),
         ("aten", "float", "torch.ops.aten.float"),
         ("mine", "conv2d", "torch.ops.mine.conv2d"),
