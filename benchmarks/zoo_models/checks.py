@@ -1,0 +1,188 @@
+"""The six checks of one entry, each a short verdict and, where it is not `yes`, why."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from assay.api import capture
+from assay.document.document import Document
+from zoo_models import oracle
+from zoo_models.registry import Entry, Inputs
+from zoo_models.snapshot import changes, snapshot
+
+YES, NO, NONE = "yes", "no", "–"
+SAME, TO_THE_END, FAILED = "same", "to the end", "failed"
+COVERAGE = 0.99
+
+Verdict = tuple[str, str]
+
+
+@dataclass
+class Evidence:
+    """What the checks of one entry look at: the document, what changed, and the entry to build anew."""
+
+    entry: Entry
+    document: Document
+    paths: set[str]
+    changed: list[str]
+    targets: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.targets = targets(self.document)
+
+
+def targets(document: Document) -> list[str]:
+    """The dispatcher's names of the document's operations, in order."""
+    return [document.kinds[op.kind].target for op in document.ops]
+
+
+def arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The inputs in the form that cannot be misread."""
+    return ((), inputs) if isinstance(inputs, dict) else (inputs, {})
+
+
+def gather(entry: Entry) -> Evidence:
+    """Capture the entry once and note what that changed."""
+    model, inputs = oracle.fresh(entry)
+    paths = {path for path, _ in model.named_modules()}
+    before = snapshot(model)
+    document = capture(model, arguments(inputs), train=entry.trains)
+    return Evidence(entry, document, paths, changes(before, snapshot(model)))
+
+
+def completes(evidence: Evidence) -> Verdict:
+    """(a) The capture reaches the end, or says where the model failed when it is one that fails."""
+    failure = evidence.document.run.failure
+    if evidence.entry.fails:
+        return (YES, "") if failure else (NO, "the failure was not noticed")
+    return (YES, "") if failure is None else (NO, f"{failure.module} ({failure.module_class}): {failure.error}")
+
+
+def counts(evidence: Evidence) -> Verdict:
+    """(b) The operation list is the one that a bare dispatch mode sees."""
+    if evidence.entry.fails:
+        return NONE, "fails by design"
+    try:
+        expected = _expected(evidence.entry)
+    except Exception as error:  # noqa: BLE001  a bare mode cannot follow every model; the entry then has no oracle
+        return NONE, f"no oracle: {oracle.line(error)}"
+    return (YES, "") if evidence.targets == expected else (NO, difference(evidence.targets, expected))
+
+
+def _expected(entry: Entry) -> list[str]:
+    model, inputs = oracle.awake(entry)
+    try:
+        return oracle.operations(model, inputs)
+    except RuntimeError as error:
+        if "grad" not in str(error):
+            raise
+    model, inputs = oracle.awake(entry)
+    with torch.enable_grad():
+        return oracle.operations_with_autograd(model, inputs)
+
+
+def difference(found: list[str], expected: list[str]) -> str:
+    """Where two operation lists part."""
+    pairs = enumerate(zip(found, expected, strict=False))
+    at = next((i for i, (a, b) in pairs if a != b), min(len(found), len(expected)))
+    here, there = (names[at] if at < len(names) else "the end" for names in (found, expected))
+    return f"{len(found)} ops instead of {len(expected)}; op {at} is {here} instead of {there}"
+
+
+def modules(evidence: Evidence) -> Verdict:
+    """(c) Every module is there, and the unique entries add up to all of them."""
+    found = {module.path for module in evidence.document.modules if not module.created_in_forward}
+    if found != evidence.paths:
+        missing, extra = sorted(evidence.paths - found), sorted(found - evidence.paths)
+        return NO, f"missing {missing[:3]}, extra {extra[:3]}"
+    if importlib.util.find_spec("assay.analyses.uniques") is None:
+        return YES, "uniques not there yet"
+    return _uniques(evidence.document)
+
+
+def _uniques(document: Document) -> Verdict:
+    from assay.analyses.uniques import unique_modules, unique_ops
+
+    unique = unique_modules(document)
+    members = sum(len(entry.occurrences) for entry in unique.entries)
+    ops = sum(entry.count for entry in unique_ops(document, unique))
+    if members != len(document.modules) or ops != len(document.ops):
+        return NO, f"{members} of {len(document.modules)} modules, {ops} of {len(document.ops)} ops in entries"
+    return YES, ""
+
+
+def unchanged(evidence: Evidence) -> Verdict:
+    """(d) The model is bit for bit as it was."""
+    return (NO, ", ".join(evidence.changed[:4])) if evidence.changed else (YES, "")
+
+
+def costs(evidence: Evidence) -> Verdict:
+    """(e) Nearly every operation has a cost, and sums over modules are sums over operations."""
+    if importlib.util.find_spec("assay.analyses.cost") is None:
+        return NONE, "no costs yet"
+    from assay.analyses.cost import cost_of
+
+    document = evidence.document
+    by_kind = [cost_of(kind) for kind in document.kinds]
+    by_op = [by_kind[op.kind].flops for op in document.ops]
+    by_module = [0] * len(document.modules)
+    for op, flops in zip(document.ops, by_op, strict=True):
+        by_module[document.calls[op.call].module] += flops or 0
+    for index in range(len(document.modules) - 1, 0, -1):
+        parent = document.modules[index].parent
+        by_module[parent if parent is not None else 0] += by_module[index]
+    known = sum(flops is not None for flops in by_op)
+    unknown = sorted(
+        {document.kinds[op.kind].target for op, flops in zip(document.ops, by_op, strict=True) if flops is None}
+    )
+    if by_op and by_module[0] != sum(flops or 0 for flops in by_op):
+        return NO, f"modules add up to {by_module[0]}, operations to {sum(flops or 0 for flops in by_op)}"
+    covered = known >= COVERAGE * len(by_op)
+    return (YES, "") if covered else (NO, f"{known} of {len(by_op)} ops; unknown: {', '.join(unknown)}")
+
+
+def without_data(evidence: Evidence) -> Verdict:
+    """(f) A pass without data gives the same operations."""
+    if evidence.entry.fails:
+        return NONE, "fails by design"
+    model, inputs = oracle.fresh(evidence.entry)
+    document = capture(model, arguments(inputs), mode="meta", train=evidence.entry.trains)
+    if document.run.failure is not None:
+        return FAILED, f"{document.run.failure.module}: {document.run.failure.error}"
+    if document.run.mode not in ("meta", "fake"):
+        return FAILED, f"fell back to {document.run.mode}: {'; '.join(document.run.assumptions)}"
+    found = targets(document)
+    if found == evidence.targets:
+        return SAME, f"{document.run.mode}"
+    return TO_THE_END, f"{document.run.mode}: {difference(found, evidence.targets)}"
+
+
+CHECKS: dict[str, Callable[[Evidence], Verdict]] = {
+    "captured": completes,
+    "ops": counts,
+    "modules": modules,
+    "unchanged": unchanged,
+    "cost": costs,
+    "no data": without_data,
+}
+
+
+def check(entry: Entry) -> dict[str, Verdict]:
+    """The verdict of every check on one entry; a check that itself raises is a failed one."""
+    try:
+        evidence = gather(entry)
+    except Exception as error:  # noqa: BLE001  anything that capture raises is a finding to report
+        return {name: (NO if name == "captured" else NONE, oracle.line(error)) for name in CHECKS}
+    return {name: _checked(function, evidence) for name, function in CHECKS.items()}
+
+
+def _checked(function: Callable[[Evidence], Verdict], evidence: Evidence) -> Verdict:
+    try:
+        return function(evidence)
+    except Exception as error:  # noqa: BLE001  see above
+        return (FAILED if function is without_data else NO), oracle.line(error)

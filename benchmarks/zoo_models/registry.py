@@ -1,0 +1,48 @@
+"""What one architecture of the zoo is, and how a file lists its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+Inputs = tuple[Any, ...] | dict[str, Any]
+"""A tuple is passed by position, a dict by keyword."""
+Build = Callable[[], tuple[nn.Module, Inputs]]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One architecture; `build` makes it with inputs, `fails` says that its forward pass raises."""
+
+    name: str
+    family: str
+    build: Build
+    fails: bool = False
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is run in training mode; the name says so."""
+        return self.name.endswith("training")
+
+
+class Shelf:
+    """The entries of one file; used as a decorator with the family's name."""
+
+    def __init__(self) -> None:
+        self.items: list[Entry] = []
+
+    def __call__(self, family: str) -> Callable[[Build], Build]:
+        """List a build function under its own name in `family`."""
+
+        def listed(build: Build) -> Build:
+            self.items.append(Entry(build.__name__.strip("_"), family, build))
+            return build
+
+        return listed
+
+    def entries(self) -> list[Entry]:
+        """What has been listed so far."""
+        return list(self.items)
