@@ -1,0 +1,181 @@
+"""`assay memory`: what a model needs in memory, when most, and where it fits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.narration import Narrator
+from assay.cli.options import Output, Watch, model_argument, narration_options, output_options, watch_options
+
+if TYPE_CHECKING:
+    from assay.analyses.devices import Device
+    from assay.analyses.memory import LargestBatch, Memory
+    from assay.document.document import Document
+    from assay.document.provenance import Figure
+
+
+@dataclass(frozen=True)
+class _Step(Watch):
+    """A watch of a training step too, where that is asked for."""
+
+    backward: bool = False
+
+
+@dataclass(frozen=True)
+class _Trainer:
+    """The optimizer that is reckoned with."""
+
+    optimizer: str
+    master_weights: bool
+
+    def memory(self, document: Document) -> Memory:
+        """What the document's model needs."""
+        from assay.analyses.memory import memory_of
+
+        return memory_of(document, optimizer=self.optimizer, master_weights=self.master_weights)
+
+
+@click.command()
+@model_argument
+@watch_options
+@click.option("--backward", is_flag=True, help="Watch a training step as well: gradients, what is saved for them.")
+@click.option("--optimizer", default="adamw", show_default=True, metavar="NAME", help="Optimizer to reckon with.")
+@click.option("--master-weights", is_flag=True, help="Keep float32 copies of narrower parameters.")
+@click.option("--fit", metavar="LIST", help="Devices it should fit on: H100,RTX4090,24GiB, or all.")
+@click.option("--batch-search", is_flag=True, help="Find the largest batch for each --fit device, without data.")
+@click.option("--kv", metavar="WHERE", help="Reckon with a cache of batch=8,length=32768.")
+@output_options
+@narration_options
+def memory(
+    narrator: Narrator,
+    model: str,
+    watch: Watch,
+    backward: bool,
+    optimizer: str,
+    master_weights: bool,
+    fit: str | None,
+    batch_search: bool,
+    kv: str | None,
+    output: Output,
+) -> int:
+    """What MODEL needs in memory: weights, activations over time, the peak and what is alive there.
+
+    Counted from the storages of one pass; what allocators and libraries add is not. With --backward a training step
+    too, with gradients and the optimizer's state.
+    """
+    from assay.analyses.devices import listed
+    from assay.analyses.memory import fits
+    from assay.analyses.memory.optimizers import optimizer_named
+    from assay.cli.output import emit
+    from assay.cli.watching import exit_code, watched
+    from assay.views.json.memory import encode, memory_file
+    from assay.views.text.memory import report
+
+    optimizer_named(optimizer)
+    devices = listed(fit) if fit is not None else []
+    asked = _parsed(kv) if kv is not None else None
+    if batch_search and not devices:
+        raise click.UsageError("--batch-search wants --fit: the devices to search for", click.get_current_context())
+    step = _Step(**{each.name: getattr(watch, each.name) for each in fields(Watch)}, backward=backward)
+    trainer = _Trainer(optimizer, master_weights)
+    document = watched(narrator, model, step, output)
+    found = trainer.memory(document)
+    cached = _cache_at(found, asked)
+    needed = _needed(found, cached)
+    fitting = fits(needed, devices) if needed is not None else []
+    batches = _search(narrator, model, step, trainer, devices) if batch_search else {}
+    file = memory_file(document, found, cache=cached, fits=fitting, batches=batches)
+    emit(
+        output,
+        lambda: report(found, fits=fitting, batches=batches, cache=cached, utf8=_utf8(output)),
+        {"json": lambda: encode(file)},
+    )
+    return exit_code(narrator, document)
+
+
+def _parsed(text: str) -> tuple[int, int]:
+    """Batch and length from `batch=8,length=32768`."""
+    values = dict(part.strip().partition("=")[::2] for part in text.split(","))
+    if set(values) != {"batch", "length"} or not all(value.isdecimal() and int(value) for value in values.values()):
+        raise click.BadParameter(f"{text!r} was given, batch=8,length=32768 is wanted", param_hint="--kv")
+    return int(values["batch"]), int(values["length"])
+
+
+def _cache_at(found: Memory, asked: tuple[int, int] | None) -> tuple[str, Figure] | None:
+    from assay.errors import UsageError
+
+    if asked is None:
+        return None
+    if found.cache is None:
+        raise UsageError("--kv was given, but the forward pass left no key and value cache behind")
+    batch, length = asked
+    return f"batch {batch}, length {length:,}", found.cache.at(batch, length)
+
+
+def _needed(found: Memory, cached: tuple[str, Figure] | None) -> int | None:
+    """Bytes at the peak of what was watched, with the cache that was asked for in place of the captured one."""
+    occupancy = found.training or found.inference
+    if occupancy is None:
+        return None
+    grown = 0 if cached is None or found.cache is None else int(cached[1].value or 0) - found.cache.captured.bytes
+    return int(occupancy.total.value or 0) + max(grown, 0)
+
+
+def _search(
+    narrator: Narrator, model: str, watch: _Step, trainer: _Trainer, devices: Sequence[Device]
+) -> dict[str, LargestBatch]:
+    from assay.analyses.memory import largest_batch
+    from assay.analyses.memory.fitting import budget
+    from assay.cli.streams import prints_to_stderr
+
+    with prints_to_stderr():
+        peak_at = _peaks(narrator, model, watch, trainer)
+        return {device.name: largest_batch(peak_at, budget(device)) for device in devices}
+
+
+def _peaks(narrator: Narrator, model: str, watch: _Step, trainer: _Trainer) -> Callable[[int], int]:
+    """What the model needs at a batch, from a capture on shapes alone; each batch is captured once."""
+    from assay import api
+    from assay.errors import InputsError, UsageError
+    from assay.sources.inputs import find_inputs
+    from assay.sources.scaling import scaled
+
+    opened = api.open(model, model_args=watch.model_args, trust=watch.trust)
+    if opened.module is None:
+        raise UsageError(f"{model} cannot be run again at other batches: give the model itself for --batch-search")
+    inputs = find_inputs(watch.inputs, opened, device="meta", dtype=watch.dtype)
+
+    @cache
+    def peak_at(batch: int) -> int:
+        narrator.detail(f"capturing batch {batch}")
+        again = scaled(inputs, batch)
+        document = api.capture(
+            opened,
+            (again.args, again.kwargs),
+            mode="meta",
+            dtype=watch.dtype,
+            train=watch.train,
+            backward=watch.backward,
+        )
+        if document.run.failure is not None:
+            raise InputsError(f"the model does not run at batch {batch}: {document.run.failure.error}")
+        if document.run.mode not in ("meta", "fake"):
+            raise UsageError("--batch-search runs on shapes alone, and this model needs data: it cannot be searched")
+        needed = _needed(trainer.memory(document), None)
+        if needed is None:
+            raise UsageError("the model ran no operation: no batch is too large for it")
+        return needed
+
+    return peak_at
+
+
+def _utf8(output: Output) -> bool:
+    """Whether block characters can be written where the text goes."""
+    encoding = "utf-8" if output.output is not None else sys.stdout.encoding or ""
+    return encoding.lower().replace("-", "") == "utf8"

@@ -1,0 +1,31 @@
+"""Plots made of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_PLAIN = " .:#"
+"""The same where only ASCII can be written."""
+
+
+def columns(values: Sequence[float], width: int) -> list[float]:
+    """At most `width` values that stand for all: the largest of each stretch, so that no peak is lost."""
+    if len(values) <= width:
+        return list(values)
+    edges = [len(values) * index // width for index in range(width + 1)]
+    return [max(values[start:end]) for start, end in pairwise(edges)]
+
+
+def area(values: Sequence[float], *, width: int = 64, height: int = 6, utf8: bool = True) -> list[str]:
+    """Lines that draw the values as a filled area, the top line first; the largest value fills the height."""
+    marks = _BLOCKS if utf8 else _PLAIN
+    heights = columns(values, width)
+    top = max(heights, default=0)
+    full = len(marks) - 1
+    filled = [ceil(value / top * height * full) if top else 0 for value in heights]
+    return [
+        "".join(marks[min(max(level - full * row, 0), full)] for level in filled) for row in range(height - 1, -1, -1)
+    ]
