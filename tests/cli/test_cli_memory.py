@@ -1,0 +1,163 @@
+"""`assay memory`: forms, what reaches the capture, devices, caches, and the search as a process of its own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import msgspec
+import pytest
+from handmade import conv_stack
+
+from assay.cli.cost_device import roofline_report
+from assay.cli.narration import Narrator
+from assay.cli.options import Output
+from assay.document.document import Cache
+from assay.document.rows import Storage
+
+MODEL = """
+import torch
+from torch import nn
+
+
+def load_model():
+    print("loading")
+    return nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(), nn.Linear(4096, 1024))
+
+
+def get_inputs():
+    return torch.randn(2, 1024)
+"""
+
+
+def document():
+    storages = [Storage(4, 0, None, "parameter"), Storage(1 << 20, 0, 3), Storage(1 << 19, 2, None)]
+    cached = conv_stack(cache=Cache(3200, 2, 10, 4))
+    return msgspec.structs.replace(cached, storages=storages)
+
+
+def test_json_holds_the_figures_with_their_provenance(cli):
+    result = cli("memory", "m", "--format", "json", document=document())
+    found = json.loads(result.out)
+    assert (result.code, found["model_class"]) == (0, "Sequential")
+    peak = found["memory"]["inference"]
+    assert peak["moving"] == {"value": 3 << 19, "how": peak["moving"]["how"]}
+    assert peak["moving"]["how"]["type"] == "counted"
+    assert peak["alive"] == [1 << 20, 1 << 20, 3 << 19, 1 << 19, 1 << 19, 1 << 19]
+    assert peak["peak"]["module"] == "2"
+    assert found["memory"]["training"] is None
+    assert found["memory"]["training_peak"]["how"]["type"] == "unknown"
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_forms_for_programs_hold_plain_bytes(cli, form):
+    out = cli("memory", "m", "--format", form, document=document()).out
+    rows = (
+        list(csv.DictReader(io.StringIO(out))) if form == "csv" else [json.loads(line) for line in out.splitlines()]
+    )
+    by_name = {row["what"]: row for row in rows}
+    assert int(by_name["inference: alive at the peak"]["bytes"]) == 3 << 19
+    assert by_name["training: peak"]["bytes"] in ("", None)
+
+
+def test_markdown_has_a_heading_for_each_part(cli):
+    out = cli("memory", "m", "--format", "md", document=document()).out
+    assert "## Memory\n" in out
+    assert "| parameters |" in out
+
+
+def test_text_plots_the_timeline(cli):
+    out = cli("memory", "m", document=document()).out
+    assert "1.5 MiB    █\n" in out
+
+
+def test_options_reach_the_capture_and_the_optimizer(cli):
+    result = cli("memory", "m", "--backward", "--optimizer", "sgd-momentum", "--meta", document=document())
+    assert (result.got["backward"], result.got["mode"]) == (True, "meta")
+    assert "sgd-momentum: momentum" in result.out
+    assert cli("memory", "m", document=document()).got["backward"] is False
+
+
+def test_devices_are_judged(cli):
+    out = cli("memory", "m", "--fit", "rtx4090,1GiB", "--format", "json", document=document()).out
+    fits = json.loads(out)["fits"]
+    assert [(fit["device"], fit["fits"]) for fit in fits] == [("RTX 4090", True), ("1GiB", False)]
+    assert fits[0]["how"]["type"] == "modelled"
+
+
+def test_a_cache_that_is_asked_for_counts_towards_the_fit(cli):
+    arguments = ["--kv", "batch=4,length=1000", "--fit", "T4", "--format", "json"]
+    with_cache = json.loads(cli("memory", "m", *arguments, document=document()).out)
+    without = json.loads(cli("memory", "m", *arguments[2:], document=document()).out)
+    assert with_cache["cache_at"]["batch 4, length 1,000"]["value"] == 4 * 1000 * 160
+    assert with_cache["fits"][0]["needed"] - without["fits"][0]["needed"] == 4 * 1000 * 160 - 3200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--optimizer", "adamx"], "no optimizer is called 'adamx': say sgd, "),
+        (["--fit", "H1000"], "no device is called 'H1000': near it are H100 SXM"),
+        (["--fit", "this"], "measuring this machine comes with `assay machine`"),
+        (["--kv", "batch=8"], "'batch=8' was given, batch=8,length=32768 is wanted"),
+        (["--kv", "batch=0,length=3"], "batch=8,length=32768 is wanted"),
+        (["--batch-search"], "--batch-search wants --fit"),
+    ],
+)
+def test_what_is_put_wrongly_is_refused_before_anything_runs(cli, arguments, message):
+    result = cli("memory", "m", *arguments, document=document())
+    assert (result.code, result.out, result.got) == (2, "", {})
+    assert message in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_a_cache_where_there_is_none_is_refused(cli):
+    result = cli("memory", "m", "--kv", "batch=1,length=2", document=conv_stack())
+    assert result.code == 2
+    assert "left no key and value cache behind" in result.err
+
+
+def test_the_largest_batch_is_searched_over_captures(process, in_place):
+    (in_place / "m.py").write_text(MODEL)
+    arguments = ["--inputs", "m.py::get_inputs", "--fit", "2GiB", "--batch-search", "--format", "json"]
+    result = process("memory", "m.py::load_model", *arguments)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    search = found["largest_batch"]["2GiB"]
+    # Weights and biases stay; a row takes its input and, at the peak, both sides of the activation.
+    weights, row = 4 * (2 * 1024 * 4096 + 4096 + 1024), 4 * (1024 + 4096 + 4096)
+    assert search["batch"] == (search["budget"] - weights) // row
+    assert search["peak_bytes"] == weights + row * search["batch"]
+    assert search["captures"] < 40
+
+
+def test_a_saved_document_cannot_be_searched(process, in_place):
+    from assay.document import files
+
+    files.save(document(), in_place / "d.assay.json")
+    assert process("memory", "d.assay.json").returncode == 0
+    result = process("memory", "d.assay.json", "--fit", "T4", "--batch-search")
+    assert result.returncode == 2
+    assert "give the model itself" in result.stderr
+
+
+def test_a_terminal_without_utf8_gets_ascii_plots(process, in_place):
+    from assay.document import files
+
+    files.save(document(), in_place / "d.assay.json")
+    drawn = {name: process("memory", "d.assay.json", PYTHONIOENCODING=name).stdout for name in ("utf-8", "ascii")}
+    assert "█" in drawn["utf-8"]
+    assert "█" not in drawn["ascii"]
+    assert "#" in drawn["ascii"]
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "md", "jsonl"])
+def test_a_roofline_is_reported_in_every_form(capsys, form):
+    output = Output(form, None, False, None, "never")
+    roofline_report(Narrator(), conv_stack(), "H100", output)
+    told = capsys.readouterr()
+    assert "torch" in told.out
+    assert told.err.startswith("assay: At least ")
+    if form == "json":
+        assert json.loads(told.out)["device"] == "H100 SXM"
