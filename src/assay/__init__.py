@@ -11,8 +11,13 @@ from typing import Any
 from assay.version import __version__
 
 _WHERE = {
-    "capture": "assay.api",
+    "observe": "assay.api",
     "open": "assay.api",
+    "cost": "assay.api",
+    "memory": "assay.api",
+    "summary": "assay.api",
+    "vary": "assay.varying",
+    "register_cost": "assay.analyses.cost",
     "load": "assay.document.files",
     "save": "assay.document.files",
     "extract_unique_modules": "assay.extraction",

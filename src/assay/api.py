@@ -5,12 +5,17 @@ from __future__ import annotations
 import datetime
 import platform
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.analyses.costing import with_cost
+from assay.document.cost import Cost
 from assay.document.document import Document, InputTensor, Machine, Run, Training
 from assay.errors import ReadError
 from assay.sources.opening import Opened, open_model
+
+if TYPE_CHECKING:
+    from assay.analyses.memory import Memory
+    from assay.views.text.summary import Summary
 
 
 def open(model: Any, *, model_args: Mapping[str, Any] | None = None, trust: bool = False) -> Opened:
@@ -18,7 +23,7 @@ def open(model: Any, *, model_args: Mapping[str, Any] | None = None, trust: bool
     return open_model(model, model_args=model_args, trust=trust)
 
 
-def capture(
+def observe(
     model: Any,
     inputs: Any = None,
     *,
@@ -54,7 +59,7 @@ def _watched(
     from assay.sources.inputs import find_inputs
 
     without_data = mode in ("meta", "fake")
-    given = find_inputs(inputs, opened, device="meta" if mode == "meta" else device, dtype=dtype)
+    given = find_inputs(inputs, opened, device=device, dtype=dtype)
     shown = passes.observe(
         opened.module, given.args, given.kwargs, mode=mode, train=train, device=device, dtype=dtype
     )
@@ -103,3 +108,37 @@ def _watched(
 
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).astimezone().isoformat(timespec="seconds")
+
+
+def cost(model: Any, inputs: Any = None, **options: Any) -> Cost:
+    """What one pass of `model` costs; options are those of `observe`."""
+    found = observe(model, inputs, **options).cost
+    assert found is not None
+    return found
+
+
+def summary(
+    model: Any,
+    inputs: Any = None,
+    *,
+    full: bool = False,
+    depth: int | None = None,
+    exact: bool = False,
+    **options: Any,
+) -> Summary:
+    """The module tree of `model` with its figures, as text and as HTML; other options are those of `observe`."""
+    from assay.views.text.summary import Summary
+
+    return Summary(observe(model, inputs, **options), full=full, depth=depth, exact=exact)
+
+
+def memory(
+    model: Any, inputs: Any = None, *, optimizer: str = "adamw", master_weights: bool = False, **options: Any
+) -> Memory:
+    """What `model` needs in memory; other options are those of `observe`."""
+    from assay.analyses.memory import memory_of
+
+    return memory_of(observe(model, inputs, **options), optimizer=optimizer, master_weights=master_weights)
+
+
+capture = observe

@@ -44,7 +44,7 @@ def extract_pytorch_ops(
 
 
 def _watched(load_fn: Callable[[], Any], get_sample_input: Callable[[], Any] | None) -> Document:
-    document = api.capture(load_fn, get_sample_input)
+    document = api.observe(load_fn, get_sample_input)
     source = inspect.getsourcefile(load_fn) if inspect.isfunction(load_fn) or inspect.isclass(load_fn) else None
     if source is None:
         return document

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from assay.api import capture
+from assay.api import observe
 
 transformers = pytest.importorskip("transformers")
 
@@ -16,7 +16,7 @@ def figures(config, auto=transformers.AutoModelForCausalLM, **inputs):
     with torch.device("meta"):
         model = auto.from_config(config, dtype=torch.bfloat16)
     ids = torch.zeros(TOKENS, dtype=torch.long)
-    document = capture(model, {"input_ids": ids, **inputs})
+    document = observe(model, {"input_ids": ids, **inputs})
     assert document.run.failure is None
     assert document.run.mode == "meta"
     assert document.cost.coverage == 1.0

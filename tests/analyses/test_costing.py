@@ -9,7 +9,7 @@ from models import hard
 from torch import nn
 
 from assay.analyses import costing
-from assay.api import capture
+from assay.api import observe
 from assay.document.cost import Totals
 
 FIELDS = Totals.__struct_fields__
@@ -22,7 +22,7 @@ def added(totals):
 @pytest.mark.parametrize("name", sorted(hard.CASES))
 def test_every_level_adds_up_to_the_total(name):
     model, inputs = hard.CASES[name]()
-    document = capture(model, (tuple(inputs), {}) if isinstance(inputs, tuple) else inputs)
+    document = observe(model, (tuple(inputs), {}) if isinstance(inputs, tuple) else inputs)
     cost = document.cost
     whole = list(msgspec.structs.astuple(cost.forward))
     assert added([cost.outside, *(entry.own for entry in cost.modules)]) == whole
@@ -47,7 +47,7 @@ def test_total_is_own_plus_children_and_calls_multiply():
         def forward(self, x):
             return self.layer(self.layer(x)) + x
 
-    document = capture(nn.Sequential(Block(), Block()), torch.randn(4, 8))
+    document = observe(nn.Sequential(Block(), Block()), torch.randn(4, 8))
     figures = dict(zip([row.path for row in document.modules], document.cost.modules, strict=True))
     assert figures["0.layer"].own.macs == 2 * 4 * 8 * 8
     assert figures["0"].own.macs == 0
@@ -66,7 +66,7 @@ def test_a_module_inside_its_own_call_is_counted_once():
             x = self.layer(x)
             return x if depth == 0 else self(x, depth - 1)
 
-    document = capture(Nested(), torch.randn(2, 4))
+    document = observe(Nested(), torch.randn(2, 4))
     assert document.cost.modules[0].total.macs == document.cost.forward.macs == 4 * 2 * 16
 
 
@@ -79,7 +79,7 @@ def test_an_unknown_operation_lowers_coverage_and_is_named():
         def forward(self, x):
             return torch.ops.assay_costing.mystery(x) + torch.ops.assay_costing.mystery(x)
 
-    cost = capture(Mystery(), torch.randn(3)).cost
+    cost = observe(Mystery(), torch.randn(3)).cost
     assert cost.coverage == pytest.approx(1 / 3)
     [unknown] = cost.unknown
     assert (unknown.target, unknown.count) == ("assay_costing.mystery.default", 2)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from assay.analyses.memory import key_value, key_value_of_two, memory_of
-from assay.api import capture
+from assay.api import observe
 from assay.errors import UsageError
 
 TORCH_OPTIMIZERS = {
@@ -37,7 +37,7 @@ def mlp(*widths: int) -> nn.Sequential:
 @pytest.mark.parametrize("mode", ["real", "meta"])
 def test_a_chain_of_layers_peaks_where_two_neighbours_are_widest(mode):
     widths, rows = (16, 64, 256, 32, 128), 8
-    found = memory_of(capture(mlp(*widths), torch.randn(rows, widths[0]), mode=mode)).inference
+    found = memory_of(observe(mlp(*widths), torch.randn(rows, widths[0]), mode=mode)).inference
     sizes = [rows * 4 * width for width in widths]
     # The input is resident; an activation lives until the next is made.
     assert found.alive == [sizes[1], *(a + b for a, b in pairwise(sizes[1:]))]
@@ -50,7 +50,7 @@ def test_a_chain_of_layers_peaks_where_two_neighbours_are_widest(mode):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_optimizer_state_is_what_torch_keeps_after_a_step(name, dtype):
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(16, 5), nn.LayerNorm(5)).to(dtype)
-    predicted = memory_of(capture(model, torch.randn(2, 3, 4, 4, dtype=dtype), mode="meta"), optimizer=name)
+    predicted = memory_of(observe(model, torch.randn(2, 3, 4, 4, dtype=dtype), mode="meta"), optimizer=name)
     optimizer = TORCH_OPTIMIZERS[name](model.parameters())
     model(torch.randn(2, 3, 4, 4, dtype=dtype)).sum().backward()
     optimizer.step()
@@ -62,7 +62,7 @@ def test_optimizer_state_is_what_torch_keeps_after_a_step(name, dtype):
 
 def test_muon_keeps_what_torch_keeps_for_matrices():
     model = mlp(8, 6, 4)
-    predicted = memory_of(capture(model, torch.randn(2, 8), mode="meta"), optimizer="muon").optimizer.bytes.value
+    predicted = memory_of(observe(model, torch.randn(2, 8), mode="meta"), optimizer="muon").optimizer.bytes.value
     optimizer = torch.optim.Muon(model.parameters())
     model(torch.randn(2, 8)).sum().backward()
     optimizer.step()
@@ -73,29 +73,29 @@ def test_muon_keeps_what_torch_keeps_for_matrices():
 def test_frozen_parameters_have_neither_gradient_nor_state():
     model = mlp(8, 6, 4)
     model[0].requires_grad_(False)
-    document = capture(model, torch.randn(2, 8), mode="meta", backward=True)
+    document = observe(model, torch.randn(2, 8), mode="meta", backward=True)
     found = memory_of(document, optimizer="sgd-momentum")
     assert found.gradients.value == found.optimizer.bytes.value == 4 * 6 * 4
     assert found.trained_parameters == 24
 
 
 def test_where_nothing_is_trainable_everything_counts_and_that_is_said():
-    found = memory_of(capture(mlp(8, 6).requires_grad_(False), torch.randn(2, 8), mode="meta"))
+    found = memory_of(observe(mlp(8, 6).requires_grad_(False), torch.randn(2, 8), mode="meta"))
     assert found.trained_parameters == 48
     assert any("as if all were" in note for note in found.assumptions)
 
 
 def test_master_weights_are_float32_copies_with_float32_state():
-    document = capture(mlp(8, 6).bfloat16(), torch.randn(2, 8, dtype=torch.bfloat16), mode="meta")
+    document = observe(mlp(8, 6).bfloat16(), torch.randn(2, 8, dtype=torch.bfloat16), mode="meta")
     state = memory_of(document, optimizer="sgd-momentum", master_weights=True).optimizer
     assert (state.bytes.value, state.master.value, state.bytes_per_parameter) == (4 * 48, 4 * 48, 8.0)
-    wide = capture(mlp(8, 6), torch.randn(2, 8), mode="meta")
+    wide = observe(mlp(8, 6), torch.randn(2, 8), mode="meta")
     assert memory_of(wide, master_weights=True).optimizer.master.value == 0
 
 
 def test_a_training_peak_has_the_master_weights_beside_it():
     inputs = torch.randn(2, 8, dtype=torch.bfloat16)
-    document = capture(mlp(8, 6).bfloat16(), inputs, mode="meta", backward=True)
+    document = observe(mlp(8, 6).bfloat16(), inputs, mode="meta", backward=True)
     plain, copied = (memory_of(document, optimizer="sgd", master_weights=copies).training for copies in (False, True))
     assert copied.total.value - plain.total.value == 4 * 48
 
@@ -126,14 +126,14 @@ def saved_by_torch(model: nn.Module, inputs: torch.Tensor) -> int:
 def test_what_training_saves_is_what_autograd_saves(middle, mode):
     model = nn.Sequential(nn.Linear(8, 24), *middle, nn.Linear(24, 16), nn.ReLU(), nn.Linear(16, 4)).train()
     inputs = torch.randn(5, 8)
-    found = memory_of(capture(model, inputs, mode=mode, backward=True))
+    found = memory_of(observe(model, inputs, mode=mode, backward=True))
     assert found.saved.value == saved_by_torch(model, inputs) > 0
     assert found.gradients.value == found.parameters.value
 
 
 def test_the_training_peak_holds_gradients_and_what_is_saved():
     model = nn.Sequential(nn.Linear(8, 24), nn.ReLU(), nn.Linear(24, 4))
-    found = memory_of(capture(model, torch.randn(64, 8), mode="meta", backward=True), optimizer="adam")
+    found = memory_of(observe(model, torch.randn(64, 8), mode="meta", backward=True), optimizer="adam")
     assert found.training.total.value > found.inference.total.value + found.optimizer.bytes.value
     assert found.training.moving.value >= found.saved.value
     assert found.training.alive[-1] >= found.gradients.value
@@ -144,7 +144,7 @@ def llama(length: int = 12, batch: int = 3, **more: object) -> object:
     sizes = {"hidden_size": 64, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 96}
     config = transformers.LlamaConfig(num_hidden_layers=3, vocab_size=100, bos_token_id=1, eos_token_id=2, **sizes)
     model = transformers.LlamaForCausalLM(config)
-    return capture(model, {"input_ids": torch.ones(batch, length, dtype=torch.long)}, mode="meta", **more)
+    return observe(model, {"input_ids": torch.ones(batch, length, dtype=torch.long)}, mode="meta", **more)
 
 
 def test_the_cache_of_a_grouped_decoder_is_its_closed_form():
@@ -159,7 +159,7 @@ def test_the_cache_of_gpt2_is_its_closed_form():
     transformers = pytest.importorskip("transformers")
     config = transformers.GPT2Config(n_layer=2, n_embd=32, n_head=4, vocab_size=50, bos_token_id=1, eos_token_id=2)
     model = transformers.GPT2LMHeadModel(config)
-    document = capture(model, {"input_ids": torch.ones(2, 7, dtype=torch.long)}, mode="meta")
+    document = observe(model, {"input_ids": torch.ones(2, 7, dtype=torch.long)}, mode="meta")
     assert key_value(document).per_token == 2 * 2 * 32 * 4
 
 
@@ -176,13 +176,13 @@ def test_attention_that_was_watched_in_pieces_is_said(mode):
     model = nn.MultiheadAttention(16, 2, batch_first=True)
     query = torch.randn(2, 6, 16)
     plain = {"query": query, "key": query, "value": query, "need_weights": False}
-    document = capture(model, plain, mode=mode, backward=True)
+    document = observe(model, plain, mode=mode, backward=True)
     in_pieces = any("softmax" in kind.target for kind in document.training.kinds)
     assert any("unfused" in note for note in memory_of(document).assumptions) is in_pieces
 
 
 def test_a_model_without_a_cache_has_none():
-    document = capture(mlp(8, 6), torch.randn(2, 8), mode="meta")
+    document = observe(mlp(8, 6), torch.randn(2, 8), mode="meta")
     assert key_value(document) is None
     with pytest.raises(UsageError, match="no key and value cache"):
         key_value_of_two(document, document)

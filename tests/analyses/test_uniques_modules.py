@@ -68,7 +68,7 @@ def test_the_keys_a_file_has_come_first_and_in_order():
     written = msgspec.to_builtins(unique_modules(conv_stack()).entries[1])
     required = ["id", "class_name", "module_path", "parent", "input_shapes", "output_shapes"]
     required += ["input_dtypes", "output_dtypes", "parameters", "occurrences"]
-    assert list(written) == [*required, "class_path", "called", "calls", "aliases", "tensors"]
+    assert list(written) == [*required, "class_path", "called", "calls", "aliases", "tensors", "cost"]
 
 
 @pytest.mark.parametrize(
@@ -224,3 +224,18 @@ def test_a_saved_document_gives_the_same_entries(tmp_path):
 
 def test_nothing_gives_nothing():
     assert unique_modules(Document()).entries == []
+
+
+def test_containers_of_the_same_shapes_are_told_apart_by_what_they_contain():
+    document = container_pair()
+    entries = unique_modules(document).entries
+    assert [entry.occurrences for entry in entries] == [["(root)"], ["a", "c"], ["a.0", "c.0"], ["b"], ["b.0", "b.1"]]
+
+
+def container_pair():
+    """Three containers that are never called; the second holds another number of equal layers."""
+    rows = [("", None), ("a", 0), ("a.0", 1), ("b", 0), ("b.0", 3), ("b.1", 3), ("c", 0), ("c.0", 6)]
+    layers = {"a": "Small", "b": "Large", "c": "Small"}
+    names = ["Box" if "." not in path else layers[path[0]] for path, _ in rows]
+    modules = [Module(path, name, f"nets.{name}", parent) for name, (path, parent) in zip(names, rows, strict=True)]
+    return Document(modules=modules)

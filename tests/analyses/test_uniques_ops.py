@@ -72,6 +72,7 @@ def test_an_entry_as_it_is_written():
         "occurrences": [{"source_module_id": "mod_004", "node_name": "conv2d_1", "module_path": "3"}],
         "target": "aten.conv2d.default",
         "count": 1,
+        "cost": None,
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from assay.api import capture
+from assay.api import observe
 
 
 def mlp():
@@ -15,7 +15,7 @@ def mlp():
 
 @pytest.mark.parametrize("mode", ["real", "meta"])
 def test_a_linear_layer_costs_twice_its_forward(mode):
-    document = capture(mlp(), torch.randn(8, 16), mode=mode, backward=True)
+    document = observe(mlp(), torch.randn(8, 16), mode=mode, backward=True)
     cost = document.cost
     figures = dict(zip([module.path for module in document.modules], cost.modules, strict=True))
     assert figures["2.0"].backward.macs == 2 * figures["2.0"].own.macs == 2 * 8 * 32 * 32
@@ -28,7 +28,7 @@ def test_operations_are_those_of_a_plain_backward_pass():
     from capture.bare import Bare
 
     model, x = mlp(), torch.randn(8, 16)
-    document = capture(model, x, backward=True)
+    document = observe(model, x, backward=True)
     seen = [document.training.kinds[op.kind].target for op in document.training.ops if op.phase == "backward"]
     y, ones = mlp().train()(x), torch.ones(8, 4)
     counter = Bare()
@@ -40,7 +40,7 @@ def test_operations_are_those_of_a_plain_backward_pass():
 def test_gradients_of_the_user_stay():
     model = mlp()
     model[0].weight.grad = before = torch.ones(32, 16)
-    document = capture(model, torch.randn(8, 16), backward=True)
+    document = observe(model, torch.randn(8, 16), backward=True)
     assert model[0].weight.grad is before
     assert torch.equal(before, torch.ones(32, 16))
     assert model[0].bias.grad is None
@@ -50,7 +50,7 @@ def test_gradients_of_the_user_stay():
 
 def test_a_frozen_model_is_run_as_if_trainable_and_says_so():
     model = mlp().requires_grad_(False)
-    document = capture(model, torch.randn(8, 16), backward=True)
+    document = observe(model, torch.randn(8, 16), backward=True)
     assert document.cost.backward.macs > 0
     assert "no parameter is trainable" in document.run.assumptions[0]
     assert not any(parameter.requires_grad for parameter in model.parameters())
@@ -65,7 +65,7 @@ def test_nothing_to_differentiate_is_said():
         def forward(self, x):
             return self.layer(x).argmax(-1)
 
-    document = capture(Counts(), torch.randn(2, 4), backward=True)
+    document = observe(Counts(), torch.randn(2, 4), backward=True)
     assert document.training is None
     assert document.cost.backward is None
     assert "the backward pass stopped" in document.run.assumptions[0]
@@ -80,6 +80,6 @@ def test_shared_module_gets_both_calls():
         def forward(self, x):
             return self.layer(self.layer(x).relu())
 
-    document = capture(Twice(), torch.randn(2, 4), backward=True)
+    document = observe(Twice(), torch.randn(2, 4), backward=True)
     assert document.cost.modules[1].own.macs == 2 * 2 * 16
     assert document.cost.modules[1].backward.macs == 3 * 2 * 16

@@ -33,7 +33,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     def call(*arguments: str, document: Document | BaseException | None = None, noise: str = "") -> SimpleNamespace:
         got: dict[str, Any] = {}
 
-        def capture(model: object, **options: object) -> object:
+        def observe(model: object, **options: object) -> object:
             got.update(options, model=model)
             sys.stdout.write(noise)
             if isinstance(document, BaseException):
@@ -41,7 +41,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
             return document
 
         fake = ModuleType("assay.api")
-        fake.capture = capture  # type: ignore[attr-defined]
+        fake.observe = observe  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "assay.api", fake)
         monkeypatch.setattr(assay, "api", fake, raising=False)
         code = run(arguments)

@@ -93,6 +93,7 @@ def test_every_option_reaches_the_capture(cli):
         "mode": "fake",
         "train": True,
         "trust": True,
+        "backward": False,
     }
 
 

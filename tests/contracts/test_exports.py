@@ -10,12 +10,17 @@ PUBLIC = {
     "AssayError",
     "Document",
     "__version__",
-    "capture",
+    "cost",
     "extract_pytorch_ops",
     "extract_unique_modules",
     "load",
+    "memory",
+    "observe",
     "open",
+    "register_cost",
     "save",
+    "summary",
+    "vary",
 }
 
 
@@ -38,3 +43,12 @@ def test_every_name_is_listed_and_resolves(name):
 def test_another_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         assay.nonsense  # noqa: B018
+
+
+def test_no_verb_is_hidden_by_a_package_of_the_same_name():
+    torch = pytest.importorskip("torch")
+    model, x = torch.nn.Linear(2, 2), torch.ones(1, 2)
+    for _ in range(2):
+        assert assay.observe(model, x).cost == assay.cost(model, x)
+        assert "Linear" in str(assay.summary(model, x))
+        assert assay.memory(model, x).inference is not None

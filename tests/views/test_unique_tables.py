@@ -41,7 +41,7 @@ def test_the_counts_add_up_to_the_whole(table, total):
 
 def test_a_module_never_called_has_dashes_for_shapes():
     line = as_text(modules_of(Document(modules=[Module("", "A", "p.A", None)]))).splitlines()[2]
-    assert line.split() == ["mod_000", "A", "1", "0", "(root)", "–", "–", "–"]
+    assert line.split() == ["mod_000", "A", "1", "0", "–", "(root)", "–", "–", "–"]
 
 
 def test_the_settings_of_an_operation_are_shown():

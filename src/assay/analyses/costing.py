@@ -100,6 +100,15 @@ def module_totals(document: Document, cost: Cost) -> list[Totals]:
     ]
 
 
+def backward_outside(cost: Cost) -> Totals | None:
+    """The backward pass outside any module; None where it was not watched."""
+    if cost.backward is None:
+        return None
+    inner = summed(figures.backward for figures in cost.modules if figures.backward is not None)
+    pairs = zip(msgspec.structs.astuple(cost.backward), msgspec.structs.astuple(inner), strict=True)
+    return Totals(*(whole - part for whole, part in pairs))
+
+
 def times(cost: KindCost, count: int) -> Totals:
     """The sum over `count` executions of one kind."""
     return Totals(*(value * count for value in _columns(cost)))

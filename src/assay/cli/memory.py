@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from assay.analyses.memory import LargestBatch, Memory
     from assay.document.document import Document
     from assay.document.provenance import Figure
-
-
-@dataclass(frozen=True)
-class _Step(Watch):
-    """A watch of a training step too, where that is asked for."""
-
-    backward: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ def memory(
     asked = _parsed(kv) if kv is not None else None
     if batch_search and not devices:
         raise click.UsageError("--batch-search wants --fit: the devices to search for", click.get_current_context())
-    step = _Step(**{each.name: getattr(watch, each.name) for each in fields(Watch)}, backward=backward)
+    step = replace(watch, backward=backward)
     trainer = _Trainer(optimizer, master_weights)
     document = watched(narrator, model, step, output)
     found = trainer.memory(document)
@@ -128,7 +121,7 @@ def _needed(found: Memory, cached: tuple[str, Figure] | None) -> int | None:
 
 
 def _search(
-    narrator: Narrator, model: str, watch: _Step, trainer: _Trainer, devices: Sequence[Device]
+    narrator: Narrator, model: str, watch: Watch, trainer: _Trainer, devices: Sequence[Device]
 ) -> dict[str, LargestBatch]:
     from assay.analyses.memory import largest_batch
     from assay.analyses.memory.fitting import budget
@@ -139,12 +132,12 @@ def _search(
         return {device.name: largest_batch(peak_at, budget(device)) for device in devices}
 
 
-def _peaks(narrator: Narrator, model: str, watch: _Step, trainer: _Trainer) -> Callable[[int], int]:
+def _peaks(narrator: Narrator, model: str, watch: Watch, trainer: _Trainer) -> Callable[[int], int]:
     """What the model needs at a batch, from a capture on shapes alone; each batch is captured once."""
     from assay import api
     from assay.errors import InputsError, UsageError
     from assay.sources.inputs import find_inputs
-    from assay.sources.scaling import scaled
+    from assay.sources.resizing import resized
 
     opened = api.open(model, model_args=watch.model_args, trust=watch.trust)
     if opened.module is None:
@@ -154,8 +147,8 @@ def _peaks(narrator: Narrator, model: str, watch: _Step, trainer: _Trainer) -> C
     @cache
     def peak_at(batch: int) -> int:
         narrator.detail(f"capturing batch {batch}")
-        again = scaled(inputs, batch)
-        document = api.capture(
+        again = resized(inputs, batch=batch)
+        document = api.observe(
             opened,
             (again.args, again.kwargs),
             mode="meta",

@@ -14,7 +14,7 @@ from assay.cli.options import Output, Watch, model_argument, narration_options, 
 @output_options
 @narration_options
 def modules(narrator: Narrator, model: str, watch: Watch, output: Output) -> int:
-    """Unique modules of MODEL: equal in class, call signatures, configuration and own tensors.
+    """Unique modules of MODEL: equal in class, call signatures, configuration, own tensors and submodules.
 
     MODEL is file.py::function, package.module:name or a saved document. JSON is the form of
     unique_modules.json.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import reduce, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,13 +34,15 @@ class Watch:
     mode: str | None
     train: bool
     trust: bool
+    backward: bool = False
+    """Watch a training step as well; commands that offer it set it with `dataclasses.replace`."""
 
     def capture(self, model: str) -> Document:
         """The document of `model`."""
         from assay import api
 
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        document: Document = api.capture(model, **{**values, "mode": self.mode or "auto"})
+        document: Document = api.observe(model, **{**values, "mode": self.mode or "auto"})
         return document
 
 
@@ -79,7 +81,7 @@ def _set_narrator(ctx: click.Context, param: click.Parameter, value: Any) -> Non
 
 def _gathered(kind: type[Any], name: str, options: Sequence[Callable[[Any], Any]]) -> Decorator:
     """A decorator that adds `options` to a command and passes their values as one `kind` called `name`."""
-    names = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(kind) if field.default is MISSING]
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)

@@ -109,6 +109,10 @@ class Document(Struct, frozen=True, omit_defaults=True):
         """The root module's class name."""
         return self.modules[0].class_name if self.modules else ""
 
+    def module_of(self, op: Op) -> int:
+        """The module an operation belongs to; the root's where it happened outside any call."""
+        return self.calls[op.call].module if op.call >= 0 else 0
+
     @property
     def complete(self) -> bool:
         """Whether the forward pass reached its end."""

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from assay.analyses.cost import KindCost, cost_of
-from assay.api import capture
+from assay.api import observe
 from assay.capture import kinds
 from assay.document.rows import OpKind
 
@@ -30,7 +30,7 @@ class Calls(nn.Module):
 def executed(model: Callable[..., Any], *inputs: Any, train: bool = False) -> list[tuple[OpKind, KindCost]]:
     """Every operation of one forward pass with its cost, in order."""
     module = model if isinstance(model, nn.Module) else Calls(model)
-    document = capture(module.train(train), inputs, mode="real", train=train)
+    document = observe(module.train(train), inputs, mode="real", train=train)
     assert document.run.failure is None, document.run.failure
     costs = [cost_of(kind) for kind in document.kinds]
     return [(document.kinds[op.kind], costs[op.kind]) for op in document.ops]

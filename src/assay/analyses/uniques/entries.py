@@ -31,6 +31,25 @@ class OwnTensor(Struct, frozen=True, gc=False):
     role: str
 
 
+class ModuleFigures(Struct, frozen=True, gc=False):
+    """What a module costs over all its calls, with everything inside them; null is a figure nobody knows."""
+
+    flops: int | None
+    macs: int | None
+    bytes: int
+
+
+class OpFigures(Struct, frozen=True, gc=False):
+    """What one execution of an operation costs; null is a figure nobody knows."""
+
+    macs: int | None
+    matrix_flops: int | None
+    pointwise_flops: int | None
+    needed_flops: int | None
+    bytes: int
+    category: str
+
+
 class UniqueModule(Struct, frozen=True, kw_only=True):
     """Modules that are equal in class, call signatures, configuration and the types of their own tensors."""
 
@@ -55,6 +74,8 @@ class UniqueModule(Struct, frozen=True, kw_only=True):
     tensors: dict[str, OwnTensor]
     created_in_forward: bool | UnsetType = UNSET
     """Only where it is true."""
+    cost: ModuleFigures | None = None
+    """Of the first occurrence; null where nothing was counted."""
 
 
 class OutputType(Struct, frozen=True, gc=False):
@@ -100,3 +121,5 @@ class UniqueOp(Struct, frozen=True):
     occurrences: list[Occurrence]
     target: str
     count: Count
+    cost: OpFigures | None = None
+    """Of the first execution; null where nothing was counted."""

@@ -1,4 +1,8 @@
-"""Unique modules: equal in class, call signatures, configuration and own tensors, and in nothing else."""
+"""Unique modules: equal in class, call signatures, configuration, own tensors and submodules, in nothing else.
+
+Submodules count because a container's configuration is what it contains: two `Sequential`s that take and give
+the same shapes are not the same when one holds a convolution and the other three blocks.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ from collections import Counter
 from msgspec import UNSET, Struct
 
 from assay import units
+from assay.analyses.costing import module_totals
 from assay.analyses.uniques.canonical import canonical
-from assay.analyses.uniques.entries import OwnTensor, Signature, UniqueModule
+from assay.analyses.uniques.entries import ModuleFigures, OwnTensor, Signature, UniqueModule
 from assay.document import tree
+from assay.document.cost import Totals
 from assay.document.document import Document
 from assay.document.rows import Module, Tensor, TensorType
 
@@ -28,13 +34,16 @@ class UniqueModules(Struct, frozen=True):
 def unique_modules(document: Document) -> UniqueModules:
     """Every module of `document` in exactly one entry."""
     signatures = _signatures(document)
-    groups: dict[_Key, list[int]] = {}
+    kinds = _kinds(document, signatures)
+    groups: dict[int, list[int]] = {}
     for index in tree.preorder(document.modules):
-        groups.setdefault(_key(document, index, signatures[index]), []).append(index)
+        groups.setdefault(kinds[index], []).append(index)
+    totals = None if document.cost is None else module_totals(document, document.cost)
     entries: list[UniqueModule] = []
     id_of = [""] * len(document.modules)
     for number, members in enumerate(groups.values()):
-        entry = _entry(document, f"mod_{number:03d}", members, signatures[members[0]])
+        cost = None if totals is None else _figures(totals[members[0]])
+        entry = _entry(document, f"mod_{number:03d}", members, signatures[members[0]], cost)
         entries.append(entry)
         for index in members:
             id_of[index] = entry.id
@@ -53,17 +62,31 @@ def _types(types: tuple[TensorType, ...]) -> _Types:
     return tuple((type.shape, type.dtype) for type in types)
 
 
-def _key(document: Document, index: int, signatures: Counter[_Signature]) -> _Key:
-    module = document.modules[index]
-    own = tuple((name, *_own_key(document.tensors[at])) for name, at in sorted(module.tensors.items()))
-    return module.class_path, tuple(signatures), canonical(module.config), own
+def _kinds(document: Document, signatures: list[Counter[_Signature]]) -> list[int]:
+    """For each module a number that it shares with its equals; children are numbered before their parents."""
+    numbers: dict[_Key, int] = {}
+    kinds = [0] * len(document.modules)
+    below = tree.children(document.modules)
+    for index in reversed(tree.preorder(document.modules)):
+        module = document.modules[index]
+        own = tuple((name, *_own_key(document.tensors[at])) for name, at in sorted(module.tensors.items()))
+        inside = tuple((document.modules[child].path.rpartition(".")[2], kinds[child]) for child in below[index])
+        key = (module.class_path, tuple(signatures[index]), canonical(module.config), own, inside)
+        kinds[index] = numbers.setdefault(key, len(numbers))
+    return kinds
 
 
 def _own_key(tensor: Tensor) -> tuple[object, ...]:
     return tensor.type.shape, tensor.type.dtype, tensor.role
 
 
-def _entry(document: Document, id: str, members: list[int], signatures: Counter[_Signature]) -> UniqueModule:
+def _figures(totals: Totals) -> ModuleFigures:
+    return ModuleFigures(totals.flops, totals.macs if totals.known else None, totals.bytes)
+
+
+def _entry(
+    document: Document, id: str, members: list[int], signatures: Counter[_Signature], cost: ModuleFigures | None
+) -> UniqueModule:
     modules = document.modules
     first = modules[members[0]]
     calls = [_signature(inputs, outputs, count) for (inputs, outputs), count in signatures.items()]
@@ -86,6 +109,7 @@ def _entry(document: Document, id: str, members: list[int], signatures: Counter[
         tensors=_own_tensors(first, document.tensors),
         call_signatures=calls if len(calls) > 1 else UNSET,
         created_in_forward=True if first.created_in_forward else UNSET,
+        cost=cost,
     )
 
 

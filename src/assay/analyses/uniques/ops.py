@@ -7,9 +7,10 @@ from collections import defaultdict
 
 from assay import units
 from assay.analyses.uniques.canonical import canonical
-from assay.analyses.uniques.entries import InputType, Occurrence, OutputType, TensorTypes, UniqueOp
+from assay.analyses.uniques.entries import InputType, Occurrence, OpFigures, OutputType, TensorTypes, UniqueOp
 from assay.analyses.uniques.modules import UniqueModules
 from assay.document import tree
+from assay.document.cost import KindCost
 from assay.document.document import Document
 from assay.document.rows import OpKind
 
@@ -51,7 +52,7 @@ def _occurrences(document: Document, modules: UniqueModules) -> list[Occurrence]
     names = _Names()
     result = []
     for op in document.ops:
-        module = document.calls[op.call].module
+        module = document.module_of(op)
         result.append(Occurrence(modules.id_of[module], names.take(bases[op.kind]), paths[module]))
     return result
 
@@ -88,12 +89,24 @@ def _entry(document: Document, id: str, members: list[int], occurrences: list[Oc
         id=id,
         op_name=kind.name,
         source_module_id=source.source_module_id,
-        source_module_class=document.modules[document.calls[first.call].module].class_name,
+        source_module_class=document.modules[document.module_of(first)].class_name,
         attributes=kind.attributes,
         tensor_types=_tensor_types(kind),
         occurrences=[occurrences[index] for index in members],
         target=kind.target,
         count=len(members),
+        cost=None if document.cost is None else _figures(document.cost.kinds[first.kind]),
+    )
+
+
+def _figures(cost: KindCost) -> OpFigures:
+    return OpFigures(
+        macs=cost.macs,
+        matrix_flops=cost.matrix_flops,
+        pointwise_flops=cost.pointwise_flops,
+        needed_flops=cost.needed_flops,
+        bytes=cost.bytes,
+        category=cost.category,
     )
 
 

@@ -74,8 +74,8 @@ def modules_file(document: Document) -> ModulesFile:
         model_class=document.model_class,
         total_modules=len(document.modules),
         unique_modules=len(entries),
-        timestamp=_timestamp(document),
-        provenance=_provenance(document),
+        timestamp=timestamp(document),
+        provenance=provenance(document),
     )
     return ModulesFile(metadata, entries)
 
@@ -87,13 +87,13 @@ def ops_file(document: Document, source_modules_json: str = MODULES_NAME) -> Ops
         source_modules_json=source_modules_json,
         total_ops=len(document.ops),
         unique_ops=len(entries),
-        timestamp=_timestamp(document),
-        provenance=_provenance(document),
+        timestamp=timestamp(document),
+        provenance=provenance(document),
     )
     return OpsFile(metadata, entries)
 
 
-def encode(value: ModulesFile | OpsFile) -> bytes:
+def encode(value: Struct) -> bytes:
     """The bytes of a file, indented by two, with a final line end."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
@@ -103,13 +103,14 @@ def encode_lines(entries: list[UniqueModule] | list[UniqueOp]) -> bytes:
     return msgspec.json.Encoder().encode_lines(entries)
 
 
-def _timestamp(document: Document) -> str:
+def timestamp(document: Document) -> str:
     """When the model was watched, to the second in its own zone; now, where the document does not say."""
     watched = document.run.timestamp or datetime.now().isoformat()
     return watched[: len("2026-02-02T10:30:00")]
 
 
-def _provenance(document: Document) -> Provenance:
+def provenance(document: Document) -> Provenance:
+    """How what `document` holds was obtained."""
     run = document.run
     return Provenance(
         assay=__version__,

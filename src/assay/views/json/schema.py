@@ -5,12 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from assay.document.document import Document
+from assay.views.json.cost import CostFile
 from assay.views.json.files import MODULES_NAME, OPS_NAME, ModulesFile, OpsFile
+from assay.views.json.summary import SummaryFile
 
 _WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
     "modules": (ModulesFile, MODULES_NAME),
     "ops": (OpsFile, OPS_NAME),
     "document": (Document, "*.assay.json"),
+    "cost": (CostFile, "assay cost --format json"),
+    "summary": (SummaryFile, "assay summary --format json"),
 }
 
 NAMES = tuple(_WRITTEN)

@@ -1,6 +1,6 @@
-"""Tables from plain rows, in every format a table has: text, CSV, Markdown.
+"""Tables from plain rows, in every format a table has: text, CSV, JSON lines, Markdown.
 
-A row holds raw values; a column says how its values are shown. CSV gets the raw values.
+A row holds raw values; a column says how its values are shown. CSV and JSON get the raw values.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ class Column:
     """Whether it is folded where a terminal is narrow; the others keep their width."""
     drops: bool = False
     """Whether it is left out where a terminal is narrow, the rightmost first."""
+    cuts: bool = False
+    """Whether it is cut with an ellipsis instead of folded."""
+    keeps: int = 0
+    """How much wider than the others it stays when they are folded."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,10 @@ class Table:
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]
+    footer: Sequence[Sequence[Any]] = ()
+    """Rows that sum up the others; forms for programs leave them out."""
+    bare: bool = False
+    """Whether text shows it without headings: facts, one a row, the first column naming them."""
 
 
 def printable(text: str) -> str:
@@ -58,29 +66,46 @@ def as_csv(table: Table) -> str:
     return buffer.getvalue()
 
 
+def as_json_lines(table: Table) -> str:
+    """One object a row, its keys the headings as names: `self FLOPs` is `self_flops`; an unknown is null."""
+    import msgspec
+
+    keys = [column.title.lower().replace(" ", "_") for column in table.columns]
+    return msgspec.json.Encoder().encode_lines([dict(zip(keys, row, strict=True)) for row in table.rows]).decode()
+
+
 def as_markdown(table: Table) -> str:
     """The table in the pipe form of Markdown."""
     marks = {"left": "---", "right": "---:"}
     lines = [
         [column.title for column in table.columns],
         [marks[column.align] for column in table.columns],
-        *([_markdown_cell(cell) for cell in row] for row in _shown(table)),
+        *([markdown_text(cell) for cell in row] for row in _shown(table.columns, [*table.rows, *table.footer])),
     ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def as_text(table: Table, *, width: int | None = None, color: bool = False) -> str:
     """The table for people, fitted into `width`; whole, one line a row, where that is None."""
-    rows = _shown(table)
-    kept, widths = _fitted(table.columns, _natural_widths(table, rows), width)
-    aligns = [table.columns[index].align for index in kept]
-    heading = _lines([table.columns[index].title for index in kept], widths, aligns)
-    if color:
-        heading = [f"\x1b[1m{line}\x1b[0m" for line in heading]
-    lines = [*heading, "─" * _line_width(widths)]
-    for row in rows:
-        lines += _lines([row[index] for index in kept], widths, aligns)
+    rows, footer = _shown(table.columns, table.rows), _shown(table.columns, table.footer)
+    kept, widths = _fitted(table.columns, _natural_widths(table, rows + footer), width)
+    columns = [table.columns[index] for index in kept]
+    rule = "─" * _line_width(widths)
+
+    def drawn(row: Sequence[str]) -> list[str]:
+        return _lines([row[index] for index in kept], widths, columns)
+
+    heading = drawn([column.title for column in table.columns])
+    lines = [] if table.bare else [*(bold(line) if color else line for line in heading), rule]
+    lines += [line for row in rows for line in drawn(row)]
+    if footer:
+        lines += [rule, *(line for row in footer for line in drawn(row))]
     return "".join(f"{line}\n" for line in lines)
+
+
+def bold(line: str) -> str:
+    """The line as a terminal shows it in bold."""
+    return f"\x1b[1m{line}\x1b[0m"
 
 
 _GAP = "  "
@@ -90,25 +115,22 @@ _LEAST = 8
 """No folded column gets narrower than this, however narrow the terminal."""
 
 
-def _markdown_cell(text: str) -> str:
-    """Text that Markdown takes literally and keeps in its cell."""
+def markdown_text(text: str) -> str:
+    """Text that Markdown takes literally and, in a table, keeps in its cell."""
     for special in "\\`*_{}[]<>|":
         text = text.replace(special, f"\\{special}")
     return text
 
 
-def _shown(table: Table) -> list[list[str]]:
-    return [
-        [printable(column.show(value)) for column, value in zip(table.columns, row, strict=True)]
-        for row in table.rows
-    ]
+def _shown(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+    return [[printable(column.show(value)) for column, value in zip(columns, row, strict=True)] for row in rows]
 
 
 def _natural_widths(table: Table, rows: list[list[str]]) -> list[int]:
     """How wide each column would like to be."""
     from rich.cells import cell_len
 
-    headings = [column.title for column in table.columns]
+    headings = [""] * len(table.columns) if table.bare else [column.title for column in table.columns]
     return [max(map(cell_len, cells)) for cells in zip(headings, *rows, strict=True)]
 
 
@@ -128,7 +150,7 @@ def _fitted(columns: Sequence[Column], natural: list[int], width: int | None) ->
         shrinking = [at for at, index in enumerate(kept) if columns[index].shrinks and widths[at] > _LEAST]
         if not shrinking:
             break
-        widths[max(shrinking, key=widths.__getitem__)] -= 1
+        widths[max(shrinking, key=lambda at: widths[at] - columns[kept[at]].keeps)] -= 1
     return kept, widths
 
 
@@ -136,19 +158,29 @@ def _line_width(widths: Sequence[int]) -> int:
     return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
-def _lines(cells: list[str], widths: list[int], aligns: Sequence[str]) -> list[str]:
+def _lines(cells: list[str], widths: list[int], columns: Sequence[Column]) -> list[str]:
     """The lines one row takes."""
     from rich.cells import cell_len
 
-    folded = [_folded(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    folded = [
+        _cut(cell, width) if column.cuts else _folded(cell, width)
+        for cell, width, column in zip(cells, widths, columns, strict=True)
+    ]
     lines = []
     for parts in zip_longest(*folded, fillvalue=""):
         padded = []
-        for part, width, align in zip(parts, widths, aligns, strict=True):
+        for part, width, column in zip(parts, widths, columns, strict=True):
             space = " " * (width - cell_len(part))
-            padded.append(space + part if align == "right" else part + space)
+            padded.append(space + part if column.align == "right" else part + space)
         lines.append(_GAP.join(padded).rstrip())
     return lines
+
+
+def _cut(cell: str, width: int) -> list[str]:
+    """The cell in one piece no wider than `width`."""
+    from rich.cells import cell_len, set_cell_size
+
+    return [cell if cell_len(cell) <= width else set_cell_size(cell, width - 1).rstrip() + "…"]
 
 
 def _folded(cell: str, width: int) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from assay import units
+from assay.analyses.parameters import known_sum
 from assay.analyses.uniques.entries import UniqueModule, UniqueOp
 from assay.views.text.tables import Column, Table
 
@@ -16,6 +17,7 @@ _MODULE_COLUMNS = (
     Column("class", shrinks=True),
     Column("count", "right", units.exact),
     Column("calls", "right", units.exact, drops=True),
+    Column("FLOPs", "right", units.count, drops=True),
     Column("first path", shrinks=True),
     Column("inputs", shrinks=True),
     Column("outputs", shrinks=True),
@@ -27,6 +29,7 @@ _OP_COLUMNS = (
     Column("id"),
     Column("op", shrinks=True),
     Column("count", "right", units.exact),
+    Column("FLOPs each", "right", units.count, drops=True),
     Column("first in", shrinks=True, drops=True),
     Column("inputs", shrinks=True),
     Column("outputs", shrinks=True),
@@ -36,7 +39,7 @@ _OP_COLUMNS = (
 
 
 def module_table(entries: Sequence[UniqueModule]) -> Table:
-    """One row a unique module; `calls` are those of its first occurrence."""
+    """One row a unique module; `calls` and `FLOPs` are those of its first occurrence."""
     return Table(_MODULE_COLUMNS, [_module_row(entry) for entry in entries])
 
 
@@ -51,6 +54,7 @@ def _module_row(entry: UniqueModule) -> list[Any]:
         entry.class_name,
         len(entry.occurrences),
         entry.calls,
+        None if entry.cost is None else entry.cost.flops,
         entry.module_path,
         _joined(entry.input_shapes),
         _joined(entry.output_shapes),
@@ -66,6 +70,7 @@ def _op_row(entry: UniqueOp) -> list[Any]:
         entry.id,
         entry.op_name,
         entry.count,
+        None if entry.cost is None else known_sum((entry.cost.matrix_flops, entry.cost.pointwise_flops)),
         f"{entry.source_module_id} {entry.source_module_class}",
         _joined(tensor.shape for tensor in types.inputs),
         _joined(tensor.shape for tensor in types.outputs),

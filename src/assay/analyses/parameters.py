@@ -1,0 +1,88 @@
+"""Counting parameters and buffers: each tensor once, whatever its names, at the module that holds it first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from msgspec import Struct
+
+from assay.document import tree
+from assay.document.document import Document
+from assay.document.rows import Tensor, TensorType
+
+PARAMETER = "parameter"
+BUFFER = "buffer"
+
+
+class Held(Struct, frozen=True):
+    """Tensors of one dtype, or all of them: how many elements and bytes; None is a size nobody knows."""
+
+    elements: int | None
+    bytes: int
+
+
+class Parameters(Struct, frozen=True):
+    """What a model holds."""
+
+    count: int | None
+    """Elements of all parameters, tied ones once."""
+    trainable: int | None
+    bytes: int
+    by_dtype: dict[str, Held]
+    """Parameters by element type, most bytes first."""
+    buffers: Held
+    tied: list[tuple[str, ...]]
+    """The names of each parameter that has several."""
+
+
+def parameters(document: Document) -> Parameters:
+    """The parameters and buffers of `document`."""
+    own = [tensor for tensor in document.tensors if tensor.role == PARAMETER]
+    everything = held(own)
+    return Parameters(
+        count=everything.elements,
+        trainable=held(tensor for tensor in own if tensor.requires_grad).elements,
+        bytes=everything.bytes,
+        by_dtype=_by_dtype(own),
+        buffers=held(tensor for tensor in document.tensors if tensor.role == BUFFER),
+        tied=[tensor.names for tensor in own if len(tensor.names) > 1],
+    )
+
+
+def held(tensors: Iterable[Tensor]) -> Held:
+    """The elements and bytes of `tensors` together."""
+    listed = list(tensors)
+    return Held(known_sum(elements(tensor.type) for tensor in listed), sum(tensor.bytes for tensor in listed))
+
+
+def known_sum(counts: Iterable[int | None]) -> int | None:
+    """The sum, or None where one of them is unknown."""
+    listed = list(counts)
+    known = [count for count in listed if count is not None]
+    return sum(known) if len(known) == len(listed) else None
+
+
+def elements(type: TensorType) -> int | None:
+    """How many elements a tensor has: `elements(TensorType((2, 3), "float32")) == 6`; None where it is ragged."""
+    return None if any(size < 0 for size in type.shape) else prod(type.shape)
+
+
+def first_holders(document: Document) -> list[list[int]]:
+    """For each module the tensors that no module before it holds; every tensor that is held stands once."""
+    taken: set[int] = set()
+    result: list[list[int]] = [[] for _ in document.modules]
+    for index in tree.preorder(document.modules):
+        for tensor in document.modules[index].tensors.values():
+            if tensor not in taken:
+                taken.add(tensor)
+                result[index].append(tensor)
+    return result
+
+
+def _by_dtype(tensors: list[Tensor]) -> dict[str, Held]:
+    groups: dict[str, list[Tensor]] = {}
+    for tensor in tensors:
+        groups.setdefault(tensor.type.dtype, []).append(tensor)
+    sizes = {dtype: held(members) for dtype, members in groups.items()}
+    return dict(sorted(sizes.items(), key=lambda item: -item[1].bytes))

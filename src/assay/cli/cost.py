@@ -1,0 +1,125 @@
+"""`assay cost`: what a model costs, and where it goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.narration import Narrator
+from assay.cli.options import Output, Watch, model_argument, narration_options, output_options, watch_options
+
+if TYPE_CHECKING:
+    from assay.document.cost import Cost
+    from assay.document.document import Document
+    from assay.views.text.cost_tables import Shown
+    from assay.views.text.report import Report
+    from assay.views.text.tables import Table
+
+DIVISIONS = ("category", "kind", "op", "module", "class", "call")
+RUNS_ON = ("cpu", "cuda", "mps", "xpu", "hpu", "npu", "mtia", "xla", "meta", "privateuseone")
+"""What torch calls the places a model can run on; any other `--device` names one of the device table."""
+SORTS = ("flops", "macs", "bytes", "count", "intensity", "total")
+
+
+@click.command()
+@model_argument
+@click.option("--by", type=click.Choice(DIVISIONS), help="One table of all the cost, divided by this.")
+@click.option("--sort", type=click.Choice(SORTS), help="Largest first by this; `total` is with what is inside.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N lines; the others in one.")
+@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Modules down to this depth.")
+@click.option("--exact", is_flag=True, help="Every digit instead of three.")
+@click.option("--backward", is_flag=True, help="Run and count the backward pass too.")
+@click.option(
+    "--vary", metavar="NAMES", help="Costs as exact laws in these sizes: batch,seq (or height,width,frames)."
+)
+@click.option(
+    "--at", multiple=True, metavar="SIZES", help="With --vary: the figures at batch=8,seq=4096; may repeat."
+)
+@click.option("--strict", is_flag=True, help="Fail where an operation has no formula.")
+@watch_options
+@output_options
+@narration_options
+def cost(
+    narrator: Narrator,
+    model: str,
+    watch: Watch,
+    output: Output,
+    by: str | None,
+    backward: bool,
+    strict: bool,
+    exact: bool,
+    top: int | None,
+    sort: str | None,
+    depth: int | None,
+    vary: str | None,
+    at: tuple[str, ...],
+) -> int:
+    """What MODEL costs: parameters, FLOPs, bytes, and where they go.
+
+    MODEL is file.py::function, package.module:name or a saved document. Without --by a report of totals, types
+    of operation and the heaviest kinds. JSON is always the whole; CSV and JSON lines have the lines of --by.
+    With --device H100 (or another name of the device table) every operation is placed on that device's roofline:
+    a lower bound of its time. Other names of --device say where to run.
+    """
+    from assay.analyses.costing import add_up
+    from assay.cli.cost_device import roofline_report
+    from assay.cli.cost_vary import cost_vary
+    from assay.cli.output import emit
+    from assay.cli.watching import exit_code, watched
+    from assay.views.json.cost import cost_file
+    from assay.views.json.files import encode
+    from assay.views.text.cost_tables import Shown
+
+    watch, roofline = _roofline_of(replace(watch, backward=backward))
+    if vary is not None:
+        return cost_vary(narrator, model, watch, output, vary=vary, at=at)
+    document = watched(narrator, model, watch, output)
+    found = document.cost if document.cost is not None else add_up(document)
+    _tell_backward(narrator, found, backward)
+    if roofline is not None:
+        roofline_report(narrator, document, roofline, output)
+        return exit_code(narrator, document)
+    shown = Shown(exact=exact, top=top, sort=sort, depth=depth)
+    emit(
+        output,
+        lambda: _shown(document, found, by, shown),
+        {"json": lambda: encode(cost_file(document, found))},
+    )
+    stopped = exit_code(narrator, document)
+    return stopped or (_strict_exit_code(narrator, found) if strict else stopped)
+
+
+def _roofline_of(watch: Watch) -> tuple[Watch, str | None]:
+    """`--device H100` asks for that device's roofline; `--device cuda:1` is where to run."""
+    from assay.analyses.devices import find
+
+    if watch.device is None or watch.device.partition(":")[0] in RUNS_ON:
+        return watch, None
+    return replace(watch, device=None), find(watch.device).name
+
+
+def _tell_backward(narrator: Narrator, found: Cost, wanted: bool) -> None:
+    """Say where a backward pass was asked for and there is none: in a saved document, or it stopped."""
+    if wanted and found.backward is None:
+        narrator.warn("there is no backward pass to count: a saved document keeps none unless it was watched")
+
+
+def _shown(document: Document, found: Cost, by: str | None, shown: Shown) -> Table | Report:
+    from assay.views.text.cost import cost_report
+    from assay.views.text.cost_tables import cost_table
+
+    return cost_report(document, found, shown) if by is None else cost_table(document, found, by, shown)
+
+
+def _strict_exit_code(narrator: Narrator, found: Cost) -> int:
+    """Zero, or 1 with every operation that has no formula."""
+    from assay.errors import FOUND, OK
+    from assay.views.text.totals import unknown_op
+
+    if not found.unknown:
+        return OK
+    listed = ", ".join(map(unknown_op, found.unknown))
+    narrator.warn(f"strict: operations without a formula: {listed} (assay.register_cost adds one)")
+    return FOUND

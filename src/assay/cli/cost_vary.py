@@ -1,0 +1,77 @@
+"""`assay cost --vary`: how the costs of a model grow, as laws in the sizes of its inputs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from assay.cli.narration import Narrator
+from assay.cli.options import Output, Watch
+from assay.errors import OK, UsageError
+
+if TYPE_CHECKING:
+    from assay.analyses.laws.law import Laws
+
+
+def cost_vary(
+    narrator: Narrator, model: str, watch: Watch, output: Output, *, vary: str, at: Sequence[str] = ()
+) -> int:
+    """Write the laws of MODEL in the sizes named by `vary`, and what they give at the points of `at`."""
+    from assay import varying
+    from assay.cli.output import emit, refuse_overwrite
+    from assay.views.json.files import encode
+    from assay.views.json.laws import encode_law_lines, laws_file
+    from assay.views.text.laws import law_table
+
+    refuse_overwrite(output)
+    if output.save is not None:
+        raise UsageError("--save keeps one capture, and --vary makes several: use -o with --format json")
+    over = [name.strip() for name in vary.split(",") if name.strip()]
+    points = [_point(text, over) for text in at]
+    options = {field.name: getattr(watch, field.name) for field in fields(watch)}
+    # What a model prints is narration: it must not get between the data on stdout.
+    with redirect_stdout(sys.stderr):
+        laws = varying.vary(model, over=over, **{**options, "mode": watch.mode or "auto"})
+    emit(
+        output,
+        lambda: law_table(laws, points),
+        {
+            "json": lambda: encode(laws_file(laws, points)),
+            "jsonl": lambda: encode_law_lines(laws_file(laws, points)),
+        },
+    )
+    _tell(narrator, laws, points)
+    return OK
+
+
+def _point(text: str, names: Sequence[str]) -> dict[str, int]:
+    """`batch=8,seq=4096` as sizes."""
+    pairs = [part.partition("=")[::2] for part in text.split(",")]
+    point = {name.strip(): int(size) for name, size in pairs if size.strip().isdecimal()}
+    if sorted(point) != sorted(names) or len(pairs) != len(names) or 0 in point.values():
+        wanted = ",".join(f"{name}=N" for name in names)
+        raise UsageError(f"--at {text} is no point: {wanted} is wanted, whole numbers from 1")
+    return {name: point[name] for name in names}
+
+
+def _tell(narrator: Narrator, laws: Laws, points: Sequence[dict[str, int]]) -> None:
+    from assay.views.text.laws import point_text
+
+    if laws.inputs_from.startswith("inferred"):
+        narrator.note(f"inputs {laws.inputs_from} (--inputs gives your own)")
+    for name, places in laws.follows.items():
+        narrator.note(f"{name} is {', '.join(places)}")
+    narrator.note(f"from {len(laws.points)} captures in {laws.mode} mode")
+    for note in laws.notes:
+        narrator.note(note)
+    for point in points:
+        for name, limit in laws.limits.items():
+            if point[name] > limit:
+                narrator.note(f"{point_text(point)}: the model says it takes {name} up to {limit}")
+        if not all(law.covers(**point) for law in laws.laws.values()):
+            narrator.note(f"{point_text(point)} lies beyond the sizes compared for some laws (-v tells which sizes)")
+    for known in laws.points:
+        narrator.detail(f"captured at {point_text(known)}")

@@ -1,0 +1,36 @@
+"""`assay summary`: the module tree of a model at a glance."""
+
+from __future__ import annotations
+
+import click
+
+from assay.cli.narration import Narrator
+from assay.cli.options import Output, Watch, model_argument, narration_options, output_options, watch_options
+
+
+@click.command()
+@model_argument
+@click.option("--full", is_flag=True, help="Every module on a line of its own; runs of equal ones are one otherwise.")
+@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Modules down to this depth.")
+@click.option("--exact", is_flag=True, help="Every digit instead of three.")
+@watch_options
+@output_options
+@narration_options
+def summary(
+    narrator: Narrator, model: str, watch: Watch, output: Output, full: bool, depth: int | None, exact: bool
+) -> int:
+    """The module tree of MODEL with output shapes, parameters, FLOPs and activation memory.
+
+    MODEL is file.py::function, package.module:name or a saved document. Figures of a line cover everything below
+    it and, where it stands for a run of equal siblings, all of them.
+    """
+    from assay.cli.output import emit
+    from assay.cli.watching import exit_code, watched
+    from assay.views.json.files import encode
+    from assay.views.json.summary import summary_file
+    from assay.views.text.summary import Summary
+
+    document = watched(narrator, model, watch, output)
+    made = Summary(document, full=full, depth=depth, exact=exact)
+    emit(output, made.report, {"json": lambda: encode(summary_file(document, made.cost, made.rows))})
+    return exit_code(narrator, document)

@@ -1,0 +1,208 @@
+"""What a model costs as one object: what is encoded and what the schema says come from here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay import units
+from assay.analyses.costing import module_totals
+from assay.analyses.executed import Executed, executed
+from assay.analyses.parameters import Parameters, parameters
+from assay.document import tree
+from assay.document.cost import Cost, Totals, UnknownOp
+from assay.document.document import Document
+from assay.document.rows import Operand
+from assay.views.json.files import Provenance, provenance, timestamp
+
+
+class Figures(Struct, frozen=True):
+    """A sum over executions; null is a figure nobody knows."""
+
+    ops: int
+    unknown_ops: int
+    """Executions without a FLOP figure, which the sums leave out."""
+    macs: int | None
+    matrix_flops: int | None
+    pointwise_flops: int | None
+    needed_flops: int | None
+    flops: int | None
+    """Matrix and pointwise FLOPs together."""
+    bytes_read_parameters: int
+    bytes_read_activations: int
+    bytes_written: int
+    bytes: int
+    intensity: float | None
+    """FLOPs a byte."""
+
+
+class CountedHere(Provenance, frozen=True, tag_field="kind", tag="counted"):
+    """Figures that follow from shapes and attributes; none is measured."""
+
+    convention: str
+
+
+class Metadata(Struct, frozen=True):
+    """What the figures are about."""
+
+    load_fn_location: str
+    load_fn_name: str
+    model_class: str
+    timestamp: str
+
+
+class KindEntry(Struct, frozen=True):
+    """An operation with its shapes and attributes, and what all its executions cost together."""
+
+    op_name: str
+    target: str
+    category: str
+    phase: str
+    count: int
+    attributes: dict[str, Any]
+    input_shapes: list[str]
+    input_dtypes: list[str]
+    output_shapes: list[str]
+    output_dtypes: list[str]
+    each_flops: int | None
+    each_bytes: int
+    total: Figures
+    unknown: str | None
+    """Why there is no figure."""
+
+
+class ModuleEntry(Struct, frozen=True, rename={"own": "self"}):
+    """A module over all its calls."""
+
+    module_path: str
+    class_name: str
+    calls: int
+    own: Figures
+    """Its own operations."""
+    total: Figures
+    """Everything inside its calls; for a container that is never called, inside those of what it holds."""
+    backward: Figures | None
+    """Its own operations' share of the backward pass, where that was watched."""
+
+
+class CostFile(Struct, frozen=True):
+    """The cost of one model."""
+
+    metadata: Metadata
+    parameters: Parameters
+    totals: Figures
+    """The forward pass."""
+    backward: Figures | None
+    coverage: float | None
+    """The share of executed operations that have a formula; null where nothing ran."""
+    categories: dict[str, Figures]
+    """By type of operation, the forward pass, largest first."""
+    kinds: list[KindEntry]
+    modules: list[ModuleEntry]
+    outside: Figures
+    """Operations of the forward pass outside any module."""
+    unknown: list[UnknownOp]
+    provenance: CountedHere
+
+
+def cost_file(document: Document, cost: Cost) -> CostFile:
+    """Everything there is to know about what `document` costs."""
+    return CostFile(
+        metadata=metadata(document),
+        parameters=parameters(document),
+        totals=figures(cost.forward),
+        backward=figures_or_none(cost.backward),
+        coverage=cost.coverage,
+        categories={name: figures(sums) for name, sums in cost.categories.items()},
+        kinds=[_kind(row) for row in executed(document, cost)],
+        modules=_modules(document, cost),
+        outside=figures(cost.outside),
+        unknown=cost.unknown,
+        provenance=counted(document, cost),
+    )
+
+
+def figures(sums: Totals) -> Figures:
+    """The sums as they are written."""
+    known = sums.known
+    return Figures(
+        ops=sums.ops,
+        unknown_ops=sums.unknown_ops,
+        macs=sums.macs if known else None,
+        matrix_flops=sums.matrix_flops if known else None,
+        pointwise_flops=sums.pointwise_flops if known else None,
+        needed_flops=sums.needed_flops if known else None,
+        flops=sums.flops,
+        bytes_read_parameters=sums.read_parameters,
+        bytes_read_activations=sums.read_activations,
+        bytes_written=sums.written,
+        bytes=sums.bytes,
+        intensity=sums.intensity,
+    )
+
+
+def figures_or_none(sums: Totals | None) -> Figures | None:
+    """The sums as they are written, where there are any."""
+    return None if sums is None else figures(sums)
+
+
+def metadata(document: Document) -> Metadata:
+    """What `document` is about."""
+    return Metadata(
+        load_fn_location=document.origin.location,
+        load_fn_name=document.origin.name,
+        model_class=document.model_class,
+        timestamp=timestamp(document),
+    )
+
+
+def counted(document: Document, cost: Cost) -> CountedHere:
+    """How the figures of `document` were obtained."""
+    return CountedHere(**msgspec.structs.asdict(provenance(document)), convention=cost.convention)
+
+
+def _kind(row: Executed) -> KindEntry:
+    kind, each = row.kind, row.each
+    return KindEntry(
+        op_name=kind.name,
+        target=kind.target,
+        category=each.category,
+        phase=row.phase,
+        count=row.count,
+        attributes=kind.attributes,
+        input_shapes=_shapes(kind.inputs),
+        input_dtypes=_dtypes(kind.inputs),
+        output_shapes=_shapes(kind.outputs),
+        output_dtypes=_dtypes(kind.outputs),
+        each_flops=each.flops,
+        each_bytes=each.bytes,
+        total=figures(row.totals),
+        unknown=each.unknown or None,
+    )
+
+
+def _shapes(operands: tuple[Operand, ...]) -> list[str]:
+    return [units.shape(operand.type.shape) for operand in operands]
+
+
+def _dtypes(operands: tuple[Operand, ...]) -> list[str]:
+    return [operand.type.dtype for operand in operands]
+
+
+def _modules(document: Document, cost: Cost) -> list[ModuleEntry]:
+    calls = Counter(call.module for call in document.calls)
+    totals = module_totals(document, cost)
+    return [
+        ModuleEntry(
+            module_path=tree.shown(module.path),
+            class_name=module.class_name,
+            calls=calls[index],
+            own=figures(cost.modules[index].own),
+            total=figures(totals[index]),
+            backward=figures_or_none(cost.modules[index].backward),
+        )
+        for index, module in enumerate(document.modules)
+    ]

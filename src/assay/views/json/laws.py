@@ -1,0 +1,115 @@
+"""Laws as JSON: every coefficient exact, every polynomial also as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import msgspec
+from msgspec import Struct
+
+from assay.analyses.laws.law import Law, Laws, Span
+from assay.analyses.laws.polynomials import Polynomial
+from assay.analyses.laws.samples import QUANTITIES
+
+
+class Term(Struct, frozen=True):
+    """A coefficient and the powers of the variables it stands before."""
+
+    coefficient: int | str
+    """A fraction is text: `"1/2"`."""
+    powers: dict[str, int]
+
+
+class PartEntry(Struct, frozen=True):
+    """One polynomial (`only`), or the `min` or `max` of several."""
+
+    how: str
+    of: list[list[Term]]
+
+
+class Value(Struct, frozen=True):
+    """What a law gives at a point."""
+
+    at: dict[str, int]
+    value: int | None
+    compared: bool
+    """Whether the sizes lie between sizes whose captures agreed; else it is carried on from those."""
+
+
+class LawEntry(Struct, frozen=True):
+    """One quantity: the sum of its parts, or why it has no law."""
+
+    quantity: str
+    title: str
+    law: str | None
+    parts: list[PartEntry]
+    spans: dict[str, Span]
+    refused: str | None
+    values: list[Value]
+
+
+class LawsFile(Struct, frozen=True):
+    """The laws of one model."""
+
+    model: str
+    variables: tuple[str, ...]
+    base: dict[str, int]
+    follows: dict[str, tuple[str, ...]]
+    limits: dict[str, int]
+    captured: tuple[dict[str, int], ...]
+    mode: str
+    inputs_from: str
+    notes: tuple[str, ...]
+    laws: list[LawEntry]
+
+
+def laws_file(laws: Laws, points: Sequence[Mapping[str, int]] = ()) -> LawsFile:
+    """The laws as they are written, with what they give at `points`."""
+    return LawsFile(
+        model=laws.model,
+        variables=laws.variables,
+        base=laws.base,
+        follows=laws.follows,
+        limits=laws.limits,
+        captured=laws.points,
+        mode=laws.mode,
+        inputs_from=laws.inputs_from,
+        notes=laws.notes,
+        laws=[_entry(laws, name, points) for name in laws],
+    )
+
+
+def encode_law_lines(file: LawsFile) -> bytes:
+    """One law a line."""
+    return msgspec.json.Encoder().encode_lines(file.laws)
+
+
+def _entry(laws: Laws, name: str, points: Sequence[Mapping[str, int]]) -> LawEntry:
+    law = laws[name]
+    return LawEntry(
+        quantity=name,
+        title=QUANTITIES[name].title,
+        law=None if law is None else str(law),
+        parts=[] if law is None else [PartEntry(part.how, [_terms(each) for each in part.of]) for part in law.parts],
+        spans={} if law is None else law.spans,
+        refused=laws.refused.get(name),
+        values=[_value(law, point) for point in points],
+    )
+
+
+def _value(law: Law | None, point: Mapping[str, int]) -> Value:
+    if law is None:
+        return Value(dict(point), None, False)
+    return Value(dict(point), law(**point), law.covers(**point))
+
+
+def _terms(polynomial: Polynomial) -> list[Term]:
+    return [
+        Term(_number(value), dict(zip(polynomial.variables, powers, strict=True)))
+        for powers, value in polynomial.terms.items()
+    ]
+
+
+def _number(value: Fraction) -> int | str:
+    return value.numerator if value.denominator == 1 else str(value)

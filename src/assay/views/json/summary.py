@@ -1,0 +1,89 @@
+"""The summary of a model as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from assay.analyses.outline import Line, Tie
+from assay.analyses.parameters import Parameters, parameters
+from assay.document.cost import Cost
+from assay.document.document import Document, InputTensor
+from assay.document.rows import TensorType
+from assay.document.tree import shown
+from assay.views.json.cost import CountedHere, Figures, Metadata, counted, figures, figures_or_none, metadata
+
+
+class LayerEntry(Struct, frozen=True):
+    """A module, or a run of equal siblings; sums cover all the modules it stands for and what is below them."""
+
+    module_path: str
+    """Of the first module it stands for."""
+    name: str
+    class_name: str
+    depth: int
+    run: int
+    """How many equal siblings it folds."""
+    modules: int
+    """How many modules it stands for: its run in every copy of the entries above it."""
+    calls: int
+    output_shapes: list[str]
+    """Of the first module's first call."""
+    parameters: int | None
+    """Tied ones count where they stand first."""
+    own_parameters: int | None
+    trainable_parameters: int | None
+    total: Figures | None
+    """Null for a module that stands elsewhere already."""
+    tied: list[Tie]
+    same_as: str | None
+    created_in_forward: bool
+
+
+class SummaryFile(Struct, frozen=True):
+    """The summary of one model."""
+
+    metadata: Metadata
+    layers: list[LayerEntry]
+    parameters: Parameters
+    totals: Figures
+    coverage: float | None
+    inputs: list[InputTensor]
+    outputs: list[TensorType]
+    provenance: CountedHere
+
+
+def summary_file(document: Document, cost: Cost, lines: Sequence[Line]) -> SummaryFile:
+    """The summary that `lines` are the tree of."""
+    outermost = next((call for call in document.calls if call.parent is None), None)
+    return SummaryFile(
+        metadata=metadata(document),
+        layers=[_layer(line) for line in lines],
+        parameters=parameters(document),
+        totals=figures(cost.forward),
+        coverage=cost.coverage,
+        inputs=list(document.run.inputs),
+        outputs=list(outermost.outputs) if outermost else [],
+        provenance=counted(document, cost),
+    )
+
+
+def _layer(line: Line) -> LayerEntry:
+    return LayerEntry(
+        module_path=shown(line.path),
+        name=line.name,
+        class_name=line.class_name,
+        depth=line.depth,
+        run=line.run,
+        modules=line.modules,
+        calls=line.calls,
+        output_shapes=line.output_shapes,
+        parameters=line.parameters,
+        own_parameters=line.own_parameters,
+        trainable_parameters=line.trainable,
+        total=figures_or_none(None if line.same_as else line.totals),
+        tied=list(line.ties),
+        same_as=line.same_as,
+        created_in_forward=line.created_in_forward,
+    )

@@ -1,0 +1,54 @@
+"""A report: titles and tables under one another, and the one table that stands for it in data formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.views.text import tables
+from assay.views.text.tables import Table
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a person reads, and its data."""
+
+    parts: Sequence[str | Table]
+    """Titles and tables, in reading order."""
+    data: Table
+    """What CSV and JSON lines get."""
+
+
+def whole(shown: Table | Report) -> Report:
+    """A table alone as the report it is."""
+    return shown if isinstance(shown, Report) else Report([shown], shown)
+
+
+def as_text(report: Report, *, width: int | None = None, color: bool = False) -> str:
+    """The report for people, fitted into `width`; titles stand right above what they name."""
+    blocks = []
+    for part in report.parts:
+        if isinstance(part, str):
+            line = tables.printable(part)
+            blocks.append(f"{tables.bold(line) if color else line}\n")
+        else:
+            blocks.append(tables.as_text(part, width=width, color=color) + "\n")
+    return "".join(blocks).removesuffix("\n\n") + "\n"
+
+
+def as_markdown(report: Report) -> str:
+    """The report as Markdown, titles as headings."""
+    return "\n".join(
+        f"## {tables.markdown_text(tables.printable(part))}\n" if isinstance(part, str) else tables.as_markdown(part)
+        for part in report.parts
+    )
+
+
+def as_csv(report: Report) -> str:
+    """The report's data as CSV."""
+    return tables.as_csv(report.data)
+
+
+def as_json_lines(report: Report) -> str:
+    """The report's data, one object a row."""
+    return tables.as_json_lines(report.data)

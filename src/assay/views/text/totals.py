@@ -1,0 +1,128 @@
+"""The totals of a model as facts, one a row, and the lines that say what they cover and how they were obtained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from assay import units
+from assay.analyses.costing import summed
+from assay.analyses.parameters import Parameters, parameters
+from assay.document.cost import Cost, Totals, UnknownOp
+from assay.document.document import Document
+from assay.document.tree import shown
+from assay.views.text.amounts import Amounts
+from assay.views.text.tables import Column, Table
+
+Fact = tuple[str, str]
+
+_NAMED = 5
+"""Unknown operations that a line names; the JSON has all of them."""
+_NO_FORMULA = "no formula"
+
+_MODES = {
+    "real": "run with real weights",
+    "meta": "run on shapes alone",
+    "fake": "run on fake tensors",
+    "made-up": "run with made-up weights",
+    "none": "not run",
+}
+
+
+def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Table]:
+    """Parameters, work, bytes, coverage, convention and capture; the phases apart where there are two."""
+    held = [("parameters", parameters_line(parameters(document), amounts))]
+    about = [
+        ("coverage", coverage_line(cost)),
+        ("convention", cost.convention),
+        ("captured", captured_line(document)),
+    ]
+    if cost.backward is None:
+        figures = [(name, *values) for name, *values in _figures([cost.forward], amounts)]
+        return [_facts([*held, *figures, *about])]
+    phases = [cost.forward, cost.backward, summed([cost.forward, cost.backward])]
+    columns = [Column(""), *(Column(title, "right") for title in ("forward", "backward", "sum"))]
+    return [Table(columns, _figures(phases, amounts)), _facts([*held, *about])]
+
+
+def _facts(rows: Sequence[Sequence[str]]) -> Table:
+    return facts_table([(name, value) for name, value in rows])
+
+
+def facts_table(facts: Sequence[Fact]) -> Table:
+    """Facts as a table without headings."""
+    return Table([Column("figure"), Column("value", shrinks=True)], facts, bare=True)
+
+
+def parameters_line(held: Parameters, amounts: Amounts) -> str:
+    """`25.6 M (25.6 M trainable), 97.5 MiB; buffers 208 KiB; 1 tied, counted once`."""
+    line = f"{amounts.count(held.count)} ({amounts.count(held.trainable)} trainable), {amounts.size(held.bytes)}"
+    if held.buffers.bytes:
+        line += f"; buffers {amounts.size(held.buffers.bytes)}"
+    return f"{line}; {units.exact(len(held.tied))} tied, counted once" if held.tied else line
+
+
+def coverage_line(cost: Cost) -> str:
+    """`100 % of 175 ops counted`, or the share with the operations that have no formula."""
+    share = cost.coverage
+    if share is None:
+        return "nothing ran"
+    phases = summed([cost.forward, cost.backward or Totals()])
+    counted = f"{_floored(share)} % of {units.exact(phases.ops)} ops counted"
+    if not cost.unknown:
+        return counted
+    named = ", ".join(unknown_op(op) for op in cost.unknown[:_NAMED])
+    more = f" and {len(cost.unknown) - _NAMED} more" if len(cost.unknown) > _NAMED else ""
+    return f"{counted}; {units.exact(phases.unknown_ops)} unknown: {named}{more}"
+
+
+def unknown_op(op: UnknownOp) -> str:
+    """`mylib::op (no formula) ×2`."""
+    namespace, _, name = op.target.removesuffix(".default").partition(".")
+    why = _NO_FORMULA if op.why.startswith(_NO_FORMULA) else op.why
+    return f"{namespace}::{name} ({why}) ×{units.exact(op.count)}"
+
+
+def captured_line(document: Document) -> str:
+    """How the model was watched, what had to be assumed, and where it stopped."""
+    run = document.run
+    parts = [_MODES.get(run.mode, run.mode)]
+    if document.machine.torch:
+        parts.append(f"torch {document.machine.torch}")
+    if run.inputs_from:
+        parts.append(f"inputs {run.inputs_from}")
+    parts.append(_assumed(len(run.assumptions)))
+    if run.failure is not None:
+        parts.append(f"stopped in {shown(run.failure.module)}: the figures cover what ran before")
+    return ", ".join(parts)
+
+
+def _assumed(count: int) -> str:
+    if not count:
+        return "nothing assumed"
+    return f"{count} assumption{'s' if count > 1 else ''} (-v lists them)"
+
+
+def _floored(share: float) -> str:
+    """A percentage that says 100 only when it is."""
+    return "100" if share == 1 else f"{math.floor(1000 * share) / 10:.1f}"
+
+
+def _figures(phases: Sequence[Totals], amounts: Amounts) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, Callable[[Totals], str]]] = [
+        ("MACs", lambda sums: amounts.count(_if_known(sums, sums.macs))),
+        ("matrix FLOPs", lambda sums: amounts.count(_if_known(sums, sums.matrix_flops))),
+        ("pointwise FLOPs", lambda sums: amounts.count(_if_known(sums, sums.pointwise_flops))),
+        ("total FLOPs", lambda sums: amounts.count(sums.flops)),
+        ("parameters read", lambda sums: amounts.size(sums.read_parameters)),
+        ("activations read", lambda sums: amounts.size(sums.read_activations)),
+        ("written", lambda sums: amounts.size(sums.written)),
+        ("intensity", lambda sums: f"{units.ratio(sums.intensity)} FLOPs a byte"),
+    ]
+    if any(sums.needed_flops != sums.matrix_flops for sums in phases):
+        rows.insert(2, ("needed FLOPs (causal)", lambda sums: amounts.count(_if_known(sums, sums.needed_flops))))
+    return [(name, *(show(sums) for sums in phases)) for name, show in rows]
+
+
+def _if_known(sums: Totals, value: int) -> int | None:
+    return value if sums.known else None

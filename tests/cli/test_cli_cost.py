@@ -1,0 +1,133 @@
+"""`assay cost` and `assay summary`: forms, options, exit codes and what reaches the capture."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import msgspec
+import pytest
+from handmade import conv_stack, stopped
+
+from assay.analyses.costing import with_cost
+from assay.cli import cost as command
+from assay.views.text.cost_lines import DIVISIONS
+from assay.views.text.cost_tables import SORTS
+
+MACS = 224 * 224 * 64 * 9 * (3 + 64)
+
+
+def unknown_norm():
+    document = conv_stack()
+    kinds = list(document.kinds)
+    kinds[1] = msgspec.structs.replace(kinds[1], target="mylib.norm.default")
+    return with_cost(msgspec.structs.replace(document, kinds=kinds))
+
+
+def test_the_choices_are_those_of_the_views():
+    assert set(command.DIVISIONS) == set(DIVISIONS)
+    assert set(command.SORTS) == set(SORTS)
+
+
+def test_the_report_is_what_one_gets_by_default(cli):
+    result = cli("cost", "m", "--exact", document=conv_stack())
+    assert result.code == 0
+    assert result.out.startswith("Sequential: one forward pass\n")
+    assert f"{MACS:,}\n" in result.out
+    assert result.out.index("By type of operation") < result.out.index("Heaviest kinds")
+
+
+@pytest.mark.parametrize("by", command.DIVISIONS)
+@pytest.mark.parametrize("form", ["table", "csv", "jsonl", "md"])
+def test_every_division_has_every_form(cli, by, form):
+    result = cli("cost", "m", "--by", by, "--format", form, document=conv_stack())
+    assert result.code == 0
+    rows = {"category": 3, "kind": 4, "op": 3, "module": 7, "class": 4, "call": 7}[by]
+    around = {"table": 4, "csv": 1, "jsonl": 0, "md": 3}[form]
+    assert len(result.out.splitlines()) == rows + around
+
+
+def test_csv_has_raw_figures(cli):
+    rows = list(
+        csv.DictReader(io.StringIO(cli("cost", "m", "--by", "op", "--format", "csv", document=conv_stack()).out))
+    )
+    assert {row["op"]: row["MACs"] for row in rows}["torch.conv2d"] == str(MACS)
+
+
+def test_json_is_the_whole_whatever_the_division(cli):
+    whole = cli("cost", "m", "--format", "json", document=conv_stack()).out
+    assert cli("cost", "m", "--format", "json", "--by", "op", "--top", "1", document=conv_stack()).out == whole
+    assert json.loads(whole)["totals"]["macs"] == MACS
+
+
+def test_top_sort_and_depth_reach_the_table(cli):
+    lines = cli("cost", "m", "--by", "op", "--top", "1", "--sort", "count", document=conv_stack()).out.splitlines()
+    assert lines[2].startswith("torch.batch_norm")
+    assert lines[4].startswith("(2 others)")
+    assert "(6 deeper)" in cli("cost", "m", "--by", "module", "--depth", "0", document=conv_stack()).out
+
+
+def test_strict_fails_with_the_list_after_the_data(cli):
+    result = cli("cost", "m", "--strict", document=unknown_norm())
+    assert result.code == 1
+    assert result.err == (
+        "assay: strict: operations without a formula: mylib::norm (no formula) ×2 (assay.register_cost adds one)\n"
+    )
+    assert "66.6 % of 6 ops counted" in result.out
+    assert cli("cost", "m", document=unknown_norm()).code == 0
+    assert cli("cost", "m", "--strict", document=conv_stack()).code == 0
+
+
+def test_backward_reaches_the_capture_and_is_missed_where_there_is_none(cli):
+    result = cli("cost", "m", "--backward", document=conv_stack())
+    assert result.got["backward"] is True
+    assert result.err.startswith("assay: there is no backward pass to count")
+    assert cli("cost", "m", document=conv_stack()).got["backward"] is False
+
+
+@pytest.mark.parametrize("name", ["cost", "summary"])
+def test_a_partial_document_is_shown_and_ends_with_4(cli, name):
+    result = cli(name, "m", "--format", "json", document=stopped())
+    assert result.code == 4
+    assert json.loads(result.out)["provenance"]["complete"] is False
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--by", "color"], ["--top", "0"], ["--depth", "-1"], ["--sort", "name"], ["--by"]]
+)
+def test_what_cannot_be_is_a_usage_error(cli, arguments):
+    result = cli("cost", "m", *arguments, document=conv_stack())
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize(("form", "lines"), [("csv", 8), ("jsonl", 7)])
+def test_a_summary_as_data(cli, form, lines):
+    assert len(cli("summary", "m", "--format", form, document=conv_stack()).out.splitlines()) == lines
+
+
+def test_a_summary_of_a_saved_document(cli):
+    result = cli("summary", "m", "--depth", "1", "--exact", document=with_cost(conv_stack()))
+    assert result.code == 0
+    assert f"({MACS:,} MACs)" in result.out
+    assert "\n├ 0 " in result.out
+    assert "\n├ 0 " not in cli("summary", "m", "--depth", "0", document=conv_stack()).out
+
+
+def test_a_device_of_the_table_asks_for_its_roofline(cli):
+    result = cli("cost", "m", "--device", "H100", document=with_cost(conv_stack()))
+    assert result.code == 0
+    assert "bound" in result.out
+    assert result.got["device"] is None, "the roofline's device is not where the model runs"
+
+
+def test_a_device_that_torch_knows_is_where_to_run(cli):
+    result = cli("cost", "m", "--device", "cuda:1", document=with_cost(conv_stack()))
+    assert result.code == 0
+    assert result.got["device"] == "cuda:1"
+
+
+def test_a_device_nobody_knows_is_refused_with_near_names(cli):
+    result = cli("cost", "m", "--device", "H10", document=conv_stack())
+    assert result.code == 2
+    assert "H100" in result.err

@@ -1,0 +1,209 @@
+"""Tables of cost: what is printed adds up to the printed total, whatever is cut, sorted or unknown."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+import torch
+from handmade import conv_stack, stopped
+from torch import nn
+
+from assay.analyses.costing import add_up
+from assay.api import observe
+from assay.document.document import Document
+from assay.views.text import report, tables
+from assay.views.text.cost import cost_report
+from assay.views.text.cost_lines import DIVISIONS
+from assay.views.text.cost_tables import SORTS, Shown, cost_table
+
+SELF = {"module": "self FLOPs", "class": "self FLOPs", "call": "self FLOPs"}
+SUMS = ("count", "MACs", "bytes", "self MACs", "self bytes", "backward self FLOPs")
+
+
+class Mixed(nn.Module):
+    """Nested, repeated and uncalled modules, work of its own, and a module called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(3))
+        self.norm = nn.LayerNorm(8)
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = self.norm(block(x)) + x
+        return x.softmax(-1)
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Document:
+    return observe(Mixed(), torch.randn(4, 8))
+
+
+@pytest.fixture(scope="module")
+def trained() -> Document:
+    return observe(Mixed(), torch.randn(4, 8), backward=True)
+
+
+def with_unknown() -> Document:
+    """A stack whose normalisations are of a library that nobody knows."""
+    document = conv_stack()
+    kinds = list(document.kinds)
+    kinds[1] = msgspec.structs.replace(kinds[1], name="torch.ops.mylib.norm", target="mylib.norm.default")
+    return msgspec.structs.replace(document, kinds=kinds)
+
+
+def printed(table: tables.Table) -> tuple[dict[str, list[int | None]], dict[str, int | None]]:
+    """The columns of sums read back from the text, and what stands in its last line."""
+    heading, _, *lines = tables.as_text(table).splitlines()
+    names = re.split(r"  +", heading.strip())
+    found: dict[str, list[int | None]] = {}
+    for name in names:
+        end = heading.index(name) + len(name)
+        cells = [line[:end].rpartition("  ")[2].strip() for line in lines if not line.startswith("─")]
+        found[name] = [_number(cell) for cell in cells]
+    return {name: cells[:-1] for name, cells in found.items()}, {name: cells[-1] for name, cells in found.items()}
+
+
+def text_of(document: Document, by: str) -> str:
+    return tables.as_text(cost_table(document, add_up(document), by, Shown()))
+
+
+def _number(cell: str) -> int | None:
+    digits = cell.removesuffix(" B").replace(",", "")
+    return int(digits) if digits.isdecimal() else None
+
+
+@pytest.mark.parametrize("shown", [Shown(exact=True), Shown(exact=True, top=2), Shown(exact=True, depth=1)])
+@pytest.mark.parametrize("by", list(DIVISIONS))
+@pytest.mark.parametrize("name", ["mixed", "trained"])
+def test_the_printed_sums_add_up_to_the_printed_total(request, name, by, shown):
+    document = request.getfixturevalue(name)
+    columns, total = printed(cost_table(document, document.cost, by, shown))
+    checked = {SELF.get(by, "FLOPs"), *SUMS} & set(columns)
+    for title in checked:
+        assert sum(value or 0 for value in columns[title]) == total[title], title
+    forward, backward = document.cost.forward.flops, document.cost.backward
+    if by in SELF:
+        assert total["self FLOPs"] == total["total FLOPs"] == forward
+        assert total.get("backward self FLOPs") == (backward.flops if backward and by != "call" else None)
+    else:
+        assert total["FLOPs"] == forward + (backward.flops if backward else 0)
+
+
+def test_a_cut_table_says_how_much_is_left_out(mixed):
+    lines = tables.as_text(cost_table(mixed, mixed.cost, "op", Shown(top=1))).splitlines()
+    assert lines[2].startswith("torch.nn.functional.linear")
+    assert lines[4].startswith(f"({len(DIVISIONS['op'](mixed, mixed.cost).lines) - 1} others)")
+    deep = tables.as_text(cost_table(mixed, mixed.cost, "module", Shown(depth=1)))
+    assert "(9 deeper)" in deep
+    assert "blocks.0" not in deep
+
+
+@pytest.mark.parametrize("sort", list(SORTS))
+def test_sorting_puts_the_largest_first_and_the_unknown_last(sort):
+    document = with_unknown()
+    cost = add_up(document)
+    title = {"flops": "FLOPs", "macs": "MACs", "total": "FLOPs"}.get(sort, sort)
+    table = cost_table(document, cost, "kind", Shown(sort=sort))
+    at = [column.title for column in table.columns].index(title)
+    values = [row[at] for row in table.rows]
+    known = [value for value in values if value is not None]
+    assert values == sorted(known, reverse=True) + [None] * (len(values) - len(known))
+
+
+def test_modules_are_a_tree_unless_sorted(mixed):
+    tree = tables.as_text(cost_table(mixed, mixed.cost, "module", Shown()))
+    assert "\n├ blocks " in tree
+    assert "\n│ ├ 0 " in tree
+    listed = cost_table(mixed, mixed.cost, "module", Shown(sort="total"))
+    assert [row[0] for row in listed.rows][:2] == ["(root)", "blocks"]
+    assert "\nblocks.2.1 " in tables.as_text(listed)
+
+
+def test_data_has_paths_and_raw_figures_and_no_total(mixed):
+    table = cost_table(mixed, mixed.cost, "module", Shown())
+    rows = [msgspec.json.decode(line) for line in tables.as_json_lines(table).splitlines()]
+    assert [row["module"] for row in rows][:3] == ["(root)", "blocks", "blocks.0"]
+    assert rows[0]["total_flops"] == mixed.cost.forward.flops
+    assert len(rows) == len(mixed.modules)
+    assert len(tables.as_csv(table).splitlines()) == 1 + len(rows)
+
+
+def test_an_unknown_operation_is_a_dash_and_named():
+    document = with_unknown()
+    cost = add_up(document)
+    text = report.as_text(cost_report(document, cost, Shown()))
+    assert "66.6 % of 6 ops counted; 2 unknown: mylib::norm (no formula) ×2" in text
+    columns, _ = printed(cost_table(document, cost, "op", Shown(exact=True)))
+    assert columns["FLOPs"][-1] is columns["MACs"][-1] is None
+    assert re.search(r"^torch.ops.mylib.norm +Custom +– +2 +– +– ", text_of(document, "op"), re.MULTILINE)
+    columns, total = printed(cost_table(document, cost, "category", Shown(exact=True)))
+    assert (total["unknown ops"], sum(columns["unknown ops"])) == (2, 2)
+
+
+def test_the_report_tells_totals_types_and_kinds():
+    document = conv_stack()
+    text = report.as_text(cost_report(document, add_up(document), Shown(exact=True)))
+    macs = 224 * 224 * 64 * 9 * (3 + 64)
+    facts = dict(re.findall(r"^(\S.*?)  +(\S.*)$", text, re.MULTILINE))
+    assert facts["MACs"] == f"{macs:,}"
+    assert facts["matrix FLOPs"] == f"{2 * macs:,}"
+    assert facts["coverage"] == "100 % of 6 ops counted"
+    assert facts["parameters"].startswith(f"{64 * 9 * 67:,} (0 trainable)")
+    assert "By type of operation" in text
+    assert "Heaviest kinds" in text
+
+
+def test_causal_attention_shows_what_is_needed_beside_what_is_done():
+    class Causal(nn.Module):
+        def forward(self, x):
+            return nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+    document = observe(Causal(), torch.randn(1, 2, 16, 8))
+    text = report.as_text(cost_report(document, document.cost, Shown(exact=True)))
+    pairs, visible = 2 * 16 * 16, 2 * 16 * 17 // 2
+    assert re.search(rf"matrix FLOPs +{2 * pairs * 16:,}\n", text)
+    assert re.search(rf"needed FLOPs \(causal\) +{2 * visible * 16:,}\n", text)
+    plain = conv_stack()
+    assert "needed" not in report.as_text(cost_report(plain, add_up(plain), Shown()))
+
+
+def test_two_passes_have_a_column_each_and_their_sum(trained):
+    text = report.as_text(cost_report(trained, trained.cost, Shown(exact=True)))
+    cells = next(line.split() for line in text.splitlines() if line.startswith("total FLOPs"))[2:]
+    forward, backward, both = (int(cell.replace(",", "")) for cell in cells)
+    assert (forward, backward) == (trained.cost.forward.flops, trained.cost.backward.flops)
+    assert both == forward + backward
+
+
+def test_a_stopped_pass_says_what_the_figures_cover():
+    document = stopped()
+    assert "stopped in 3: the figures cover what ran before" in report.as_text(
+        cost_report(document, add_up(document), Shown())
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+@pytest.mark.parametrize("by", [None, *DIVISIONS])
+def test_a_terminal_holds_it(trained, by, width):
+    shown = Shown()
+    made = cost_report(trained, trained.cost, shown) if by is None else cost_table(trained, trained.cost, by, shown)
+    lines = report.as_text(report.whole(made), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+def test_an_empty_document_has_no_figures_and_no_error():
+    document = Document()
+    cost = add_up(document)
+    assert "nothing ran" in report.as_text(cost_report(document, cost, Shown()))
+    for by in DIVISIONS:
+        assert tables.as_text(cost_table(document, cost, by, Shown())).splitlines()[-1].startswith("total")
+
+
+def test_markdown_has_headings_and_the_total(mixed):
+    text = report.as_markdown(cost_report(mixed, mixed.cost, Shown()))
+    assert "## By type of operation\n\n| type |" in text
+    assert "\n| total | 100.0 % |" in text

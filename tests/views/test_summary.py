@@ -1,0 +1,160 @@
+"""The summary: golden text, figures that torch agrees with, and HTML that holds names as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from torch import nn
+
+from assay.api import observe
+from assay.document.document import Document
+from assay.views.text import report
+from assay.views.text.summary import Summary
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(16, 16)
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        return self.act(self.act(self.project(x)) + x)
+
+
+class Small(nn.Module):
+    """Embeddings tied to the head, a run of blocks, a shared module and one that is not called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(32, 16)
+        self.layers = nn.ModuleList(Block() for _ in range(6))
+        self.shared = self.layers[0].project
+        self.spare = nn.Linear(4, 4)
+        self.head = nn.Linear(16, 32, bias=False)
+        self.head.weight = self.embed.weight
+        self.register_buffer("scale", torch.ones(1))
+
+    def forward(self, ids):
+        x = self.embed(ids) * self.scale
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+@pytest.fixture(scope="module")
+def small() -> Document:
+    document = observe(Small(), torch.zeros(2, 5, dtype=torch.long))
+    machine = msgspec.structs.replace(document.machine, torch="2.0")
+    return msgspec.structs.replace(document, machine=machine)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_it_looks_as_it_did(small, width):
+    text = report.as_text(Summary(small).report(), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert text == (GOLDEN / f"summary_{width}.txt").read_text(encoding="utf-8")
+
+
+def test_figures_are_those_of_torch(small):
+    model = Small()
+    root = Summary(small).rows[0]
+    assert root.parameters == sum(p.numel() for p in model.parameters())
+    linear = 2 * 10 * 16 * 16 * 6 + 2 * 10 * 16 * 32
+    assert root.totals.matrix_flops == linear
+    assert root.totals == small.cost.forward
+
+
+def test_full_has_a_line_a_module_and_depth_cuts(small):
+    full = Summary(small, full=True)
+    assert [line.path for line in full.rows if line.same_as is None] == [path for path, _ in Small().named_modules()]
+    assert {line.run for line in full.rows} == {1}
+    assert {line.depth for line in Summary(small, depth=1).rows} == {0, 1}
+
+
+def test_folded_and_full_hold_the_same(small):
+    folded, full = Summary(small).rows, Summary(small, full=True).rows
+    assert len(folded) < len(full)
+    assert sum(line.own_parameters for line in folded) == sum(line.own_parameters for line in full)
+    assert sum(line.modules for line in folded) == sum(line.modules for line in full)
+
+
+def test_data_is_raw_and_whole(small):
+    made = Summary(small)
+    rows = list(csv.DictReader(io.StringIO(report.as_csv(made.report()))))
+    assert [row["path"] for row in rows][:2] == ["(root)", "embed"]
+    assert int(rows[0]["parameters"]) == made.rows[0].parameters
+    assert {row["same as"]: row["flops"] for row in rows}["layers.0.project"] == ""
+    assert len(rows) == len(made.rows)
+
+
+def test_printing_it_prints_it(small):
+    assert str(Summary(small)) == repr(Summary(small)) == report.as_text(Summary(small).report())
+
+
+def test_exact_figures_have_every_digit(small):
+    assert f"{small.cost.forward.flops:,} (" in report.as_text(Summary(small, exact=True).report())
+
+
+class Tags(HTMLParser):
+    """Checks that every tag is closed where it belongs, and keeps what was seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        if tag != "col":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def parsed(html: str) -> Tags:
+    tags = Tags()
+    tags.feed(html)
+    tags.close()
+    assert tags.open == []
+    return tags
+
+
+def test_html_folds_without_scripts(small):
+    made = Summary(small)
+    tags = parsed(made._repr_html_())
+    inner = [one for one, two in zip(made.rows, made.rows[1:], strict=False) if two.depth > one.depth]
+    assert tags.seen.count("details") == tags.seen.count("summary") == len(inner)
+    assert not {"script", "link", "img", "iframe"} & set(tags.seen)
+    assert "prefers-color-scheme" in tags.texts[0]
+    for line in made.rows:
+        assert any(line.name in text for text in tags.texts)
+
+
+def test_names_are_text_in_html_and_harmless_in_a_terminal(small):
+    evil = "<script>alert(1)</script>&\x1b[31m"
+    modules = list(small.modules)
+    modules[1] = msgspec.structs.replace(modules[1], class_name=evil)
+    made = Summary(msgspec.structs.replace(small, modules=modules))
+    tags = parsed(made._repr_html_())
+    assert "script" not in tags.seen
+    assert any("<script>alert(1)</script>&\\x1b[31m" in text for text in tags.texts)
+    assert "\x1b" not in str(made)
+
+
+def test_an_empty_document_is_a_summary_too():
+    assert "nothing ran" in str(Summary(Document()))
+    parsed(Summary(Document())._repr_html_())
