@@ -1,0 +1,52 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format schema clean
+
+help:
+	@echo "make demo    set up, run the main job on the bundled example, say what to look at"
+	@echo "make test    set up, run all tests on every core"
+	@echo "make check   lint, types, import rules, schema drift"
+	@echo "make format  let ruff format the tree"
+	@echo "make schema  write the JSON Schemas anew"
+	@echo "make clean   remove the environment and what the demo wrote"
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed") if sys.version_info < (3, 10) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "torch==2.13.0"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+demo: $(READY)
+	$(BIN)/assay extract --model-path examples/resnet.py::load_model --inputs-path examples/resnet.py::get_inputs --dir out/demo
+	$(BIN)/assay summary examples/resnet.py::load_model --inputs examples/resnet.py::get_inputs --save out/demo/resnet.assay.json --force
+	$(BIN)/assay cost out/demo/resnet.assay.json
+	@echo
+	@echo "Look at out/demo/unique_modules.json and out/demo/pytorch_ops.json;"
+	@echo "ask the saved document more, without torch:  $(BIN)/assay cost --by module out/demo/resnet.assay.json"
+	@echo "or your own model:  $(BIN)/assay summary path/to/file.py::function"
+
+test: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_docs.py
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+schema: $(READY)
+	$(BIN)/python tools/check_docs.py --write
+
+clean:
+	rm -rf $(VENV) out build dist
