@@ -187,9 +187,9 @@ class CallLog:
         try:
             known = self._types.get(key)
         except TypeError:  # a ragged dimension has no hash
-            return TensorType(inventory.sizes(tensor), str(tensor.dtype).removeprefix("torch."))
+            return TensorType(inventory.sizes(tensor), inventory.dtype_name(tensor.dtype))
         if known is None:
-            known = TensorType(inventory.sizes(tensor), str(tensor.dtype).removeprefix("torch."))
+            known = TensorType(inventory.sizes(tensor), inventory.dtype_name(tensor.dtype))
             self._types[key] = known
         return known
 

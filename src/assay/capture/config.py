@@ -64,6 +64,8 @@ def _is_private_setting(name: str, value: Any) -> bool:
 
 
 def _plain(value: Any, depth: int) -> Any:
+    if type(value) in _ATOMS:
+        return value
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, _ATOMS):

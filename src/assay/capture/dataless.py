@@ -163,7 +163,7 @@ class Dataless:
 
     def _really(self, func: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor], lives: list[Life]) -> Any:
         """All values are known: compute, and forget what became too large."""
-        self._originals.protect(func, tensors, lives)
+        self._originals.protect(func, args, tensors, lives)
         try:
             real_args, real_kwargs = tree_map_only(torch.device, lambda _: _CPU, (args, kwargs))
             result = func(*real_args, **real_kwargs)

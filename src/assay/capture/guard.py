@@ -22,6 +22,10 @@ _HIDDEN_WRITERS = ("batch_norm", "instance_norm", "_batch_norm_with_update", "_f
 """Parts of the names of operations that write into buffers without saying so in their schema."""
 
 
+_WRITE_IN_TRAINING = {torch.ops.aten.batch_norm.default: 5, torch.ops.aten.instance_norm.default: 5}
+"""Operations that write only where this argument is true."""
+
+
 class Originals:
     """The bytes of storages that existed before the pass, saved before they are first written."""
 
@@ -29,12 +33,12 @@ class Originals:
         self._saved: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
         self._writes: dict[Any, bool] = {}
 
-    def protect(self, func: Any, tensors: list[torch.Tensor], lives: list[Life]) -> None:
+    def protect(self, func: Any, args: tuple[Any, ...], tensors: list[torch.Tensor], lives: list[Life]) -> None:
         """Save what `func` may overwrite of the model, its inputs and its constants."""
         writes = self._writes.get(func)
         if writes is None:
             writes = self._writes[func] = _may_write(func)
-        if not writes:
+        if not writes or (func in _WRITE_IN_TRAINING and not args[_WRITE_IN_TRAINING[func]]):
             return
         for tensor, life in zip(tensors, lives, strict=True):
             if life.role != "activation" and life.number not in self._saved:
@@ -76,6 +80,8 @@ class _TensorState(NamedTuple):
 class _ModuleState(NamedTuple):
     module: nn.Module
     attributes: dict[str, Any]
+    identities: list[int]
+    """Of the attributes, in their order: a whole module is compared at once."""
     contents: list[tuple[Any, Any]]
     """Containers among the attributes, each with a shallow copy."""
 
@@ -104,7 +110,7 @@ def _module_state(module: nn.Module) -> _ModuleState:
     contents = [
         (value, value.copy() if value else ()) for value in attributes.values() if isinstance(value, _CONTAINERS)
     ]
-    return _ModuleState(module, attributes, contents)
+    return _ModuleState(module, attributes, list(map(id, attributes.values())), contents)
 
 
 def _restore_module(state: _ModuleState) -> None:
@@ -112,9 +118,7 @@ def _restore_module(state: _ModuleState) -> None:
         if (container or copy) and _differs(container, copy):
             _refill(container, copy)
     current = state.module.__dict__
-    if len(current) != len(state.attributes) or any(
-        name not in current or current[name] is not value for name, value in state.attributes.items()
-    ):
+    if list(map(id, current.values())) != state.identities or current.keys() != state.attributes.keys():
         current.clear()
         current.update(state.attributes)
 

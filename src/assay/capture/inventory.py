@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +15,9 @@ from assay.document.rows import Module, Tensor, TensorType
 
 _LOADED_FROM_A_FILE = re.compile(r"^__user(_\d+)?__\.")
 """What modules of a user's file are prefixed with while they are loaded; no part of their name."""
+
+_PLAIN_TENSORS = (torch.Tensor, nn.Parameter)
+"""Only subclasses have sizes that are no integers."""
 
 _MOST_ALIASES = 100
 """Sharing inside sharing multiplies paths; nobody reads more than these."""
@@ -48,11 +52,18 @@ def take(model: nn.Module) -> Inventory:
     return Inventory(modules, tensors.rows(), index, tensors.live)
 
 
-def members(model: nn.Module) -> tuple[list[nn.Module], list[torch.Tensor]]:
+class Members(NamedTuple):
+    """Every module and every parameter and buffer of a model, each once."""
+
+    modules: list[nn.Module]
+    tensors: list[torch.Tensor]
+
+
+def members(model: nn.Module) -> Members:
     """Every module and every parameter and buffer of `model`, each once."""
     modules = [node.module for node in _walk(model)[0]]
     tensors = {id(tensor): tensor for module in modules for _, _, tensor in entries(module)}
-    return modules, list(tensors.values())
+    return Members(modules, list(tensors.values()))
 
 
 def describe(
@@ -86,7 +97,7 @@ def entries(module: nn.Module) -> Iterator[tuple[str, str, torch.Tensor]]:
 
 def tensor_type(tensor: torch.Tensor) -> TensorType:
     """How `tensor` looks from outside."""
-    dtype = str(tensor.dtype).removeprefix("torch.")
+    dtype = dtype_name(tensor.dtype)
     if tensor.layout is not torch.strided:
         layout = str(tensor.layout).removeprefix("torch.")
         return TensorType(sizes(tensor), dtype, None, layout, _stored(tensor))
@@ -96,7 +107,15 @@ def tensor_type(tensor: torch.Tensor) -> TensorType:
 
 def sizes(tensor: torch.Tensor) -> tuple[int, ...]:
     """The shape in plain integers; a ragged dimension is -1."""
+    if type(tensor) in _PLAIN_TENSORS:
+        return tuple(tensor.shape)
     return tuple(size if type(size) is int else _plain_size(size) for size in tensor.shape)
+
+
+@cache
+def dtype_name(dtype: torch.dtype) -> str:
+    """`dtype_name(torch.float32) == "float32"`."""
+    return str(dtype).removeprefix("torch.")
 
 
 def size_in_bytes(tensor: torch.Tensor) -> int:

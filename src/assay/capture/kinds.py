@@ -6,7 +6,8 @@ This is the slow path: it runs once for every distinct operation, not once for e
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 
@@ -98,17 +99,39 @@ def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator
     if not isinstance(func, torch._ops.OpOverload):
         yield from _named_higher_order(func, args, kwargs)
         return
-    for position, argument in enumerate(func._schema.arguments):
+    for position, argument in enumerate(_arguments(func)):
         if position < len(args):
             value = args[position]
         elif argument.name in kwargs:
             value = kwargs[argument.name]
-        elif argument.has_default_value():
-            value = argument.default_value
+        elif argument.has_default:
+            value = argument.default
         else:
             continue
-        written = argument.alias_info is not None and argument.alias_info.is_write
-        yield argument.name, value, written, "Tensor" in str(argument.type)
+        yield argument.name, value, argument.written, argument.takes_tensor
+
+
+class _Argument(NamedTuple):
+    name: str
+    has_default: bool
+    default: Any
+    written: bool
+    takes_tensor: bool
+
+
+@cache
+def _arguments(func: Any) -> list[_Argument]:
+    """The arguments of an operation's schema; every look into the schema itself crosses into C++."""
+    return [
+        _Argument(
+            name=argument.name,
+            has_default=argument.has_default_value(),
+            default=argument.default_value,
+            written=argument.alias_info is not None and argument.alias_info.is_write,
+            takes_tensor="Tensor" in str(argument.type),
+        )
+        for argument in func._schema.arguments
+    ]
 
 
 _HIGHER_ORDER_NAMES = {

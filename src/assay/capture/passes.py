@@ -18,6 +18,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 from assay.capture import explain, guard, inventory, substitute
+from assay.capture.inventory import Members
 from assay.capture.watch import Pass, Setting, watch
 from assay.document.rows import Op
 from assay.errors import InputsError, UsageError
@@ -48,12 +49,14 @@ def observe(
     if mode not in MODES:
         raise UsageError(f"no mode is called {mode!r}: say {', '.join(MODES)}")
     _check_call(model, args, kwargs)
-    model, notes = _awake(model, args, kwargs)
-    tensors = inventory.members(model)[1]
+    members = inventory.members(model)
+    model, notes = _awake(model, members, args, kwargs)
+    if notes:
+        members = inventory.members(model)
     wanted = Setting("real", train, device, substitute.dtype_named(dtype))
     tries: list[Pass] = []
-    for name in _order(mode, tensors):
-        shown = _try(model, args, kwargs, wanted._replace(mode=name))
+    for name in _order(mode, members.tensors):
+        shown = _try(model, members, args, kwargs, wanted._replace(mode=name))
         if shown.error is None:
             return _with_notes(shown, notes + _history(tries, shown))
         tries.append(shown)
@@ -70,9 +73,9 @@ def observe_training(
     dtype: str | None,
 ) -> Pass:
     """One training step in the way that `forward` was run: forward with autograd on, then backward."""
-    model, _ = _awake(model, args, kwargs)
+    model, _ = _awake(model, inventory.members(model), args, kwargs)
     setting = Setting(forward.mode, True, device, substitute.dtype_named(dtype), autograd=True, backward=True)
-    shown = watch(model, args, kwargs, setting)
+    shown = watch(model, inventory.members(model), args, kwargs, setting)
     return shown._replace(ops=_same_calls(shown, forward))
 
 
@@ -93,11 +96,11 @@ def _same_calls(shown: Pass, forward: Pass) -> list[Op]:
     return [msgspec.structs.replace(op, call=matched[op.call]) for op in shown.ops]
 
 
-def _try(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting) -> Pass:
-    shown = watch(model, args, kwargs, setting)
+def _try(model: nn.Module, members: Members, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting) -> Pass:
+    shown = watch(model, members, args, kwargs, setting)
     if shown.error is None or setting.mode in ("meta", "fake") or not _wants_autograd(shown.error):
         return shown
-    again = watch(model, args, kwargs, setting._replace(autograd=True))
+    again = watch(model, members, args, kwargs, setting._replace(autograd=True))
     if again.error is not None:
         return shown
     return _with_notes(again, ("the model differentiates inside forward: operations are recorded decomposed",))
@@ -136,9 +139,11 @@ def _wants_autograd(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(part in str(error) for part in _WANTS_AUTOGRAD)
 
 
-def _awake(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[nn.Module, tuple[str, ...]]:
+def _awake(
+    model: nn.Module, members: Members, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[nn.Module, tuple[str, ...]]:
     """The model, or a copy of a lazy one with its parameters made: a first forward would change it for good."""
-    asleep = [tensor for tensor in inventory.members(model)[1] if is_lazy(tensor)]
+    asleep = [tensor for tensor in members.tensors if is_lazy(tensor)]
     if not asleep:
         return model, ()
     # A lazy buffer refuses to be copied, so the copies are made here.

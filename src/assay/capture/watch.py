@@ -16,6 +16,7 @@ from assay.capture import backward, caches, explain, guard, higher_order, invent
 from assay.capture.calls import CallLog
 from assay.capture.dataless import Dataless, real_constants
 from assay.capture.guard import Originals
+from assay.capture.inventory import Members
 from assay.capture.recorder import Recorder, below_autograd
 from assay.capture.storages import Life, StorageLog
 from assay.document.document import Cache, Failure
@@ -52,9 +53,11 @@ class Setting(NamedTuple):
     """Run the backward pass as well; wants autograd."""
 
 
-def watch(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting) -> Pass:
+def watch(
+    model: nn.Module, members: Members, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting
+) -> Pass:
     """Run `model` once and return what was seen; an error of its own ends up in the result."""
-    modules, tensors = inventory.members(model)
+    modules, tensors = members
     if setting.mode == "meta":
         # The first meta kernel imports torch's compiler, whose import frames would keep a tensor alive.
         torch.empty(1, device="meta").add(1)
@@ -175,7 +178,7 @@ def _with_data(originals: Originals) -> Callable[..., Any]:
         tensors: list[torch.Tensor],
         lives: list[Life],
     ) -> Any:
-        protect(func, tensors, lives)
+        protect(func, args, tensors, lives)
         return func(*args, **kwargs)
 
     return execute
