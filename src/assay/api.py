@@ -139,6 +139,3 @@ def memory(
     from assay.analyses.memory import memory_of
 
     return memory_of(observe(model, inputs, **options), optimizer=optimizer, master_weights=master_weights)
-
-
-capture = observe

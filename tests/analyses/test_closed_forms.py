@@ -23,6 +23,13 @@ def figures(config, auto=transformers.AutoModelForCausalLM, **inputs):
     return document
 
 
+def macs(document):
+    """All but the rotary tables, which some versions of transformers compute as a matrix product."""
+    rows = zip(document.modules, document.cost.modules, strict=True)
+    tables = sum(cost.own.macs for module, cost in rows if module.class_name.endswith("RotaryEmbedding"))
+    return document.cost.forward.macs - tables
+
+
 def attention(batch, length, heads, width_qk, width_v):
     """Dense: every query meets every key, once for the scores and once for the values."""
     return batch * heads * length * length * (width_qk + width_v)
@@ -52,7 +59,7 @@ def test_llama(sizes):
         vocab_size=vocabulary,
     )
     document = figures(config)
-    assert document.cost.forward.macs == llama(*sizes)
+    assert macs(document) == llama(*sizes)
     assert document.run.cache.bytes == 2 * 2 * layers * kv_heads * (hidden // heads) * TOKENS[0] * TOKENS[1]
 
 
@@ -60,7 +67,7 @@ def test_gpt2():
     batch, length = TOKENS
     document = figures(transformers.GPT2Config())
     layer = batch * length * 12 * 768 * 768 + attention(batch, length, 12, 64, 64)
-    assert document.cost.forward.macs == 12 * layer + batch * length * 768 * 50257
+    assert macs(document) == 12 * layer + batch * length * 768 * 50257
 
 
 def test_bert():
@@ -68,7 +75,7 @@ def test_bert():
     document = figures(transformers.BertConfig(), transformers.AutoModel)
     layer = batch * length * 12 * 768 * 768 + attention(batch, length, 12, 64, 64)
     pooler = batch * 768 * 768
-    assert document.cost.forward.macs == 12 * layer + pooler
+    assert macs(document) == 12 * layer + pooler
 
 
 def test_mixtral_counts_the_routed_work():
@@ -87,7 +94,7 @@ def test_mixtral_counts_the_routed_work():
     projections = 2 * 64 * 64 + 2 * 64 * 32
     experts = 2 * 3 * 64 * 96 + 64 * 8
     layer = batch * length * (projections + experts) + attention(batch, length, 4, 16, 16)
-    assert document.cost.forward.macs == 3 * layer + batch * length * 64 * 100
+    assert macs(document) == 3 * layer + batch * length * 64 * 100
 
 
 def test_deepseek_v3_at_full_size():
@@ -105,4 +112,4 @@ def test_deepseek_v3_at_full_size():
     dense = 3 * hidden * 18432
     sparse = (8 + 1) * 3 * hidden * 2048 + hidden * 256
     layers = 61 * (batch * length * projections + attended) + batch * length * (3 * dense + 58 * sparse)
-    assert document.cost.forward.macs == layers + batch * length * hidden * 129280
+    assert macs(document) == layers + batch * length * hidden * 129280

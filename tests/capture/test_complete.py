@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from capture.bare import bare_targets, split, targets
@@ -184,3 +188,25 @@ def test_a_module_that_contains_its_own_parent_ends():
     shown = passes.observe(model, (torch.ones(1),), {}, mode="real")
     assert [row.path for row in shown.modules] == ["", "child"]
     assert shown.modules[0].aliases == ("child.parent",)
+
+
+def test_what_compiles_itself_is_seen_in_a_fresh_process(tmp_path):
+    program = tmp_path / "fresh.py"
+    program.write_text(
+        "import torch, sys\n"
+        "from assay.capture import passes\n"
+        "class Cond(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,))\n"
+        "class Flex(torch.nn.Module):\n"
+        "    def forward(self, q):\n"
+        "        from torch.nn.attention.flex_attention import flex_attention\n"
+        "        return flex_attention(q, q, q)\n"
+        "for model, x in ((Cond(), torch.ones(2)), (Flex(), torch.ones(1, 2, 16, 16))):\n"
+        "    shown = passes.observe(model, (x,), {}, mode='real')\n"
+        "    print(shown.failure, shown.kinds[shown.ops[-1].kind].target)\n"
+    )
+    command = [sys.executable, "-W", "ignore", str(program)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    told = subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
+    assert told.splitlines() == ["None higher_order.cond", "None higher_order.flex_attention"]

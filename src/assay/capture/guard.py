@@ -171,8 +171,8 @@ def random_state() -> Iterator[None]:
     cpu = torch.get_rng_state()
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     python = random.getstate()
-    numpy = sys.modules.get("numpy")
-    numpy_state = numpy.random.get_state() if numpy is not None else None
+    numpy_random = sys.modules.get("numpy.random")
+    numpy_state = numpy_random.get_state() if numpy_random is not None else None
     try:
         yield
     finally:
@@ -180,5 +180,5 @@ def random_state() -> Iterator[None]:
         if devices:
             torch.cuda.set_rng_state_all(devices)
         random.setstate(python)
-        if numpy is not None:
-            numpy.random.set_state(numpy_state)
+        if numpy_random is not None:
+            numpy_random.set_state(numpy_state)

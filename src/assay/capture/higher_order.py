@@ -6,7 +6,9 @@ A body runs as plain Python with the recorder on, so that the operations inside 
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,6 +55,7 @@ WITH_BODY: dict[str, Any] = {"cond": _cond, "while_loop": _while_loop, "scan": _
 def eager() -> Iterator[None]:
     """Nothing compiles itself while we watch: compiled submodules run as written, flex_attention eagerly."""
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_attribute(torch, "compile", _as_written(torch.compile)))
         if "torch._dynamo" in sys.modules:
             stack.enter_context(_stance())
         flex = sys.modules.get("torch.nn.attention.flex_attention")
@@ -61,6 +64,19 @@ def eager() -> Iterator[None]:
             # Refuses the meta device, whose shapes are all that is wanted there.
             stack.enter_context(_attribute(flex, "_validate_device", lambda *_: None))
         yield
+
+
+def _as_written(original: Any) -> Any:
+    """A `torch.compile` that compiles nothing in this thread: what forward compiles on its first call is seen too."""
+    owner = threading.get_ident()
+
+    @functools.wraps(original)
+    def compile(model: Any = None, **options: Any) -> Any:
+        if threading.get_ident() != owner:
+            return original(model, **options)
+        return (lambda function: function) if model is None else model
+
+    return compile
 
 
 @contextlib.contextmanager
