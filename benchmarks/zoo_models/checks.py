@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from assay.api import capture
+from assay.api import observe
 from assay.document.document import Document
 from zoo_models import oracle
 from zoo_models.registry import Entry, Inputs
@@ -51,7 +51,7 @@ def gather(entry: Entry) -> Evidence:
     model, inputs = oracle.fresh(entry)
     paths = {path for path, _ in model.named_modules()}
     before = snapshot(model)
-    document = capture(model, arguments(inputs), train=entry.trains)
+    document = observe(model, arguments(inputs), train=entry.trains)
     return Evidence(entry, document, paths, changes(before, snapshot(model)))
 
 
@@ -151,7 +151,7 @@ def without_data(evidence: Evidence) -> Verdict:
     if evidence.entry.fails:
         return NONE, "fails by design"
     model, inputs = oracle.fresh(evidence.entry)
-    document = capture(model, arguments(inputs), mode="meta", train=evidence.entry.trains)
+    document = observe(model, arguments(inputs), mode="meta", train=evidence.entry.trains)
     if document.run.failure is not None:
         return FAILED, f"{document.run.failure.module}: {document.run.failure.error}"
     if document.run.mode not in ("meta", "fake"):
