@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format schema clean
+.PHONY: help demo test check fuzz format schema clean
 
 help:
 	@echo "make demo    set up, run the main job on the bundled example, say what to look at"
 	@echo "make test    set up, run all tests on every core"
 	@echo "make check   lint, types, import rules, schema drift"
+	@echo "make fuzz    feed the checkpoint readers damaged files for some minutes"
 	@echo "make format  let ruff format the tree"
 	@echo "make schema  write the JSON Schemas anew"
 	@echo "make clean   remove the environment and what the demo wrote"
@@ -40,6 +41,9 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_docs.py
+
+fuzz: $(READY)
+	ASSAY_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -n auto -q tests/sources/checkpoint/test_checkpoint_fuzz.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,41 @@
+"""The door: any file, folder or URL that holds a checkpoint, and the bytes of its tensors."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from functools import partial
+
+from assay.errors import ReadError
+from assay.sources.checkpoint import distributed, shards
+from assay.sources.checkpoint.entries import Checkpoint, Span
+from assay.sources.checkpoint.files import folder_names, is_url, open_file, open_region
+from assay.sources.checkpoint.recognising import HEAD, is_json, open_single
+from assay.sources.wording import brief
+
+
+def open_checkpoint(path: str | os.PathLike[str], *, lenient: bool = False) -> Checkpoint:
+    """What `path` holds, the format told from the bytes; raises `ReadError` in one line. Nothing from it runs."""
+    place = os.fspath(path)
+    reader = partial(open_single, lenient=lenient)
+    names = folder_names(place)
+    if names is None:
+        return shards.read_index(place, reader) if _is_index(place) else reader(place)
+    if distributed.METADATA in names:
+        return distributed.read(place)
+    return shards.read_folder(place, names, reader)
+
+
+def read_span(span: Span, start: int, length: int) -> bytes:
+    """`length` bytes from `start` of the span, by pread; raises `ReadError` where the file has shrunk."""
+    if start < 0 or length < 0 or start + length > span.length:
+        raise ReadError(f"{length} bytes at {start} were asked for of a range of {span.length} in {brief(span.file)}")
+    with closing(open_file(span.file)) as file:
+        return file.read(span.offset + start, length)
+
+
+def _is_index(path: str) -> bool:
+    if not is_url(path) and not os.path.exists(path):
+        return False
+    with open_region(path) as region:
+        return is_json(region.read(0, min(HEAD, region.size)))
