@@ -1,0 +1,114 @@
+"""The dtypes that can be analysed: how many bytes, which family of passes, what each pattern is worth."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+COUNTED = "counted"
+"""Every pattern is counted: all per-tensor figures follow exactly."""
+WIDE = "wide"
+"""Too many patterns to count: moments and the top 16 bits first, the rest by refining passes."""
+
+BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, UINT32, INT64, UINT64 = range(8)
+"""The native formats, in the kernel's order."""
+
+
+class DType(Struct, frozen=True):
+    """One dtype as the passes see it."""
+
+    name: str
+    bytes: int
+    """Of one part."""
+    family: str
+    native: int
+    """The kernel's format that reads it; 8-bit types are read as bfloat16 through their table."""
+    numpy: str = ""
+    """The numpy type of its bits where numpy knows the numbers themselves."""
+    real: bool = True
+    """Whether it is a floating type: quantization, denormals and row figures make sense."""
+    parts: int = 1
+    """2 for complex numbers, which are analysed as pairs."""
+    float_bits: tuple[int, int, int] = (0, 0, 0)
+    """Exponent bits, mantissa bits and bias of floats that numpy does not know."""
+    nan: str = "ieee"
+    """How it writes what is not finite: `ieee`, `fn` (all ones is NaN), `fnuz` (minus zero is NaN)."""
+
+
+def _float(name: str, size: int, native: int, bits: tuple[int, int, int], nan: str = "ieee", parts: int = 1) -> DType:
+    return DType(name, size, COUNTED, native, float_bits=bits, nan=nan, parts=parts)
+
+
+_TABLE = (
+    _float("bfloat16", 2, BFLOAT16, (8, 7, 127)),
+    _float("float16", 2, FLOAT16, (5, 10, 15)),
+    _float("complex32", 2, FLOAT16, (5, 10, 15), parts=2),
+    _float("float8_e4m3fn", 1, BFLOAT16, (4, 3, 7), "fn"),
+    _float("float8_e5m2", 1, BFLOAT16, (5, 2, 15)),
+    _float("float8_e4m3fnuz", 1, BFLOAT16, (4, 3, 8), "fnuz"),
+    _float("float8_e5m2fnuz", 1, BFLOAT16, (5, 2, 16), "fnuz"),
+    DType("float32", 4, WIDE, FLOAT32, "<f4"),
+    DType("float64", 8, WIDE, FLOAT64, "<f8"),
+    DType("complex64", 4, WIDE, FLOAT32, "<f4", parts=2),
+    DType("complex128", 8, WIDE, FLOAT64, "<f8", parts=2),
+    DType("int8", 1, COUNTED, BFLOAT16, "|i1", real=False),
+    DType("uint8", 1, COUNTED, BFLOAT16, "|u1", real=False),
+    DType("bool", 1, COUNTED, BFLOAT16, "|u1", real=False),
+    DType("int16", 2, COUNTED, -1, "<i2", real=False),
+    DType("uint16", 2, COUNTED, -1, "<u2", real=False),
+    DType("int32", 4, WIDE, INT32, "<i4", real=False),
+    DType("uint32", 4, WIDE, UINT32, "<u4", real=False),
+    DType("int64", 8, WIDE, INT64, "<i8", real=False),
+    DType("uint64", 8, WIDE, UINT64, "<u8", real=False),
+)
+DTYPES = {dtype.name: dtype for dtype in _TABLE}
+
+
+@lru_cache(maxsize=32)
+def values(name: str) -> NDArray[np.float64]:
+    """What every pattern of a counted dtype is worth, as float64; read-only."""
+    dtype = DTYPES[name]
+    patterns = np.arange(1 << 8 * dtype.bytes, dtype=np.uint16)
+    if dtype.numpy:
+        table = patterns.astype(f"<u{dtype.bytes}").view(dtype.numpy).astype(np.float64)
+    else:
+        table = _decoded(patterns, dtype)
+    table.flags.writeable = False
+    return table
+
+
+@lru_cache(maxsize=32)
+def as_bfloat16(name: str) -> NDArray[np.uint16]:
+    """The bfloat16 pattern of every pattern of an 8-bit dtype; each of them has one exactly."""
+    return (values(name).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+@lru_cache(maxsize=32)
+def denormal_patterns(name: str) -> NDArray[np.bool_]:
+    """Which patterns of a counted floating dtype are denormal: exponent zero, mantissa not."""
+    exponent_bits, mantissa_bits, _ = DTYPES[name].float_bits
+    patterns = np.arange(1 << 8 * DTYPES[name].bytes, dtype=np.uint32)
+    exponent = patterns >> mantissa_bits & ((1 << exponent_bits) - 1)
+    return np.asarray((exponent == 0) & (patterns & ((1 << mantissa_bits) - 1) != 0))
+
+
+def _decoded(patterns: NDArray[np.uint16], dtype: DType) -> NDArray[np.float64]:
+    exponent_bits, mantissa_bits, bias = dtype.float_bits
+    ones = (1 << exponent_bits) - 1
+    exponent = (patterns >> mantissa_bits & ones).astype(np.int64)
+    mantissa = (patterns & ((1 << mantissa_bits) - 1)).astype(np.float64)
+    sign = np.where(patterns >> (exponent_bits + mantissa_bits), -1.0, 1.0)
+    fraction = mantissa * 2.0**-mantissa_bits + (exponent > 0)
+    table = sign * np.ldexp(fraction, np.maximum(exponent, 1) - bias)
+    if dtype.nan == "fnuz":
+        table[1 << (exponent_bits + mantissa_bits)] = np.nan
+    elif dtype.nan == "fn":
+        table[(exponent == ones) & (mantissa == (1 << mantissa_bits) - 1)] = np.nan
+    else:
+        table[(exponent == ones) & (mantissa != 0)] = np.nan
+        infinite = (exponent == ones) & (mantissa == 0)
+        table[infinite] = sign[infinite] * np.inf
+    return np.asarray(table, dtype=np.float64)

@@ -1,0 +1,118 @@
+"""Every statistic of a tensor from its merged partials."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.document.weights import Norms, Rounding, TensorStatistics
+from assay.weights.chunks import Plan, Weight
+from assay.weights.distribution import known
+from assay.weights.layout import BITS, ERROR_FIELDS, ROW_FIELDS, WIDE_FIELDS
+from assay.weights.partials import Partial, Tiles
+
+TARGET_DB = 30.0
+"""The signal-to-noise ratio that `bits_needed` keeps unless another is asked for."""
+EXACT_DB = 120.0
+
+_ROW_SCHEMES = (("int8", "channel", "int8_row"), ("int4", "channel", "int4_row"))
+_GROUP_SCHEMES = (("int8", "group128", "int8_group"), ("int4", "group128", "int4_group"))
+_FLOAT_SCHEMES = ("float8_e4m3fn", "float8_e5m2")
+
+
+def blank(weight: Weight, problem: str = "", note: str = "") -> TensorStatistics:
+    """What is known of a tensor whose values were not looked at."""
+    return TensorStatistics(
+        names=weight.names,
+        dtype=weight.dtype,
+        shape=weight.shape,
+        bytes=weight.length,
+        count=math.prod(weight.shape),
+        alignment=weight.alignment,
+        problem=problem,
+        note=note,
+    )
+
+
+def column(tiles: Tiles, name: str) -> NDArray[np.float64]:
+    """One field of the first pass's records."""
+    return tiles.records[:, WIDE_FIELDS.index(name)]
+
+
+def error_sums(tiles: Tiles) -> dict[str, float]:
+    """The last pass's records added up."""
+    return {name: math.fsum(tiles.records[:, place]) for place, name in enumerate(ERROR_FIELDS)}
+
+
+def content_of(tiles: Tiles) -> str:
+    """One digest from those of the tiles."""
+    return hashlib.blake2b(np.ascontiguousarray(tiles.digests).tobytes(), digest_size=16).hexdigest()
+
+
+def row_figures(plan: Plan, partial: Partial) -> dict[str, Any]:
+    """n:m retention and the spread of row and column norms."""
+    sums = {name: _sum(partial.tiles, name) for name in ROW_FIELDS if not name.startswith("norm_m")}
+    energy = sums["energy"]
+    if energy is None or any(kept is None for kept in sums.values()):
+        return {}
+    figures: dict[str, Any] = {}
+    if energy:
+        figures["n_of_m"] = {
+            name: min(1.0, (sums[field] or 0.0) / energy)
+            for name, field in (("1:4", "kept_1_4"), ("2:4", "kept_2_4"), ("4:8", "kept_4_8"))
+        }
+    if plan.by_rows:
+        figures["rows"] = _row_norms(plan, partial, energy, sums["norm_sum"] or 0.0, int(sums["dead_rows"] or 0))
+        if partial.columns is not None:
+            figures["columns"] = _column_norms(partial.columns)
+    return figures
+
+
+def roundings(
+    plan: Plan, partial: Partial, errors: Mapping[str, float], energy: float, target_db: float
+) -> dict[str, Any]:
+    """How well each format holds the values, and the fewest bits that keep the wanted ratio."""
+    rows: list[Rounding] = []
+    for name, scope in (("bfloat16", "none"), *((name, "tensor") for name in _FLOAT_SCHEMES)):
+        rows.append(rounding(name, scope, errors[name], energy))
+    for bits in (8, 4):
+        rows.append(rounding(f"int{bits}", "tensor", errors[f"int{bits}"], energy))
+    row_energy = _sum(partial.tiles, "energy") or 0.0
+    for name, scope, field in (_ROW_SCHEMES if plan.by_rows else ()) + _GROUP_SCHEMES:
+        error = _sum(partial.tiles, field)
+        if error is not None:
+            rows.append(rounding(name, scope, error, row_energy))
+    per_tensor = [(bits, rounding(f"int{bits}", "tensor", errors[f"int{bits}"], energy)) for bits in BITS]
+    enough = [bits for bits, row in per_tensor if row.exact or (row.sqnr_db or -math.inf) >= target_db]
+    return {"roundings": tuple(rows), "bits_needed": min(enough, default=None), "bits_for_db": target_db}
+
+
+def rounding(name: str, scope: str, error: float, energy: float) -> Rounding:
+    """One format's ratio of signal to noise."""
+    if error <= energy * 10 ** (-EXACT_DB / 10):
+        return Rounding(name, scope, exact=True)
+    ratio = known(energy / error)
+    return Rounding(name, scope, 10 * math.log10(ratio) if ratio else None)
+
+
+def _sum(tiles: Tiles, name: str) -> float | None:
+    values = column(tiles, name)
+    return math.fsum(values) if np.isfinite(values).all() else None
+
+
+def _row_norms(plan: Plan, partial: Partial, energy: float, total: float, dead: int) -> Norms:
+    low, high = float(column(partial.tiles, "norm_min").min()), float(column(partial.tiles, "norm_max").max())
+    mean = total / plan.rows
+    return Norms(plan.rows, low, high, mean, math.sqrt(max(0.0, energy / plan.rows - mean * mean)), dead)
+
+
+def _column_norms(columns: NDArray[np.float64]) -> Norms:
+    energies = columns[0] + columns[1]
+    norms = np.sqrt(energies)
+    figures = (float(norms.min()), float(norms.max()), float(norms.mean()), float(norms.std()))
+    return Norms(norms.size, *figures, dead=int((energies == 0).sum()))
