@@ -17,6 +17,7 @@ _WHERE = {
     "memory": "assay.api",
     "summary": "assay.api",
     "vary": "assay.varying",
+    "analyze_weights": "assay.weighing",
     "register_cost": "assay.analyses.cost",
     "load": "assay.document.files",
     "save": "assay.document.files",

@@ -55,7 +55,7 @@ def test_env_has_one_line_a_fact(cli):
 
 
 def test_schema_prints_or_lists(cli):
-    assert cli("schema").out.split() == ["modules", "ops", "document", "cost", "summary"]
+    assert cli("schema").out.split() == ["modules", "ops", "document", "cost", "summary", "params"]
     assert "UniqueModule" in json.loads(cli("schema", "modules").out)["$defs"]
 
 

@@ -10,6 +10,7 @@ PUBLIC = {
     "AssayError",
     "Document",
     "__version__",
+    "analyze_weights",
     "cost",
     "extract_pytorch_ops",
     "extract_unique_modules",

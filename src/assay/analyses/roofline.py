@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from assay.analyses.cost import cost_of
 from assay.analyses.cost.categories import CONVOLUTION
-from assay.analyses.cost.dtypes import BITS
 from assay.analyses.cost.reading import is_ragged, numel
 from assay.analyses.devices import Device
 from assay.document.cost import KindCost
 from assay.document.document import Document
+from assay.document.dtypes import BITS
 from assay.document.provenance import Coverage, Modelled
 from assay.document.rows import Op, OpKind, TensorType
 

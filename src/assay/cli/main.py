@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ COMMANDS = {
     "memory": ("assay.cli.memory:memory", "What a model needs in memory, when most, and where it fits."),
     "cost": ("assay.cli.cost:cost", "What a model costs: parameters, FLOPs, bytes, and where they go."),
     "summary": ("assay.cli.summary:summary", "The module tree with shapes, parameters, FLOPs and memory."),
+    "params": ("assay.cli.params:params", "Exact statistics of every tensor in a checkpoint; none of its code runs."),
     "extract": (
         "assay.cli.extract:extract",
         "Write unique_modules.json and pytorch_ops.json into a directory.",
@@ -82,7 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(assay, {}, PROGRAM, COMPLETION_VARIABLE, os.environ[COMPLETION_VARIABLE]))
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    # Collections while torch is imported and the walk over everything at exit cost half a second for nothing.
+    gc.set_threshold(100_000, 50, 1000)
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -65,7 +64,7 @@ def memory(
     from assay.analyses.devices import listed
     from assay.analyses.memory import fits
     from assay.analyses.memory.optimizers import optimizer_named
-    from assay.cli.output import emit
+    from assay.cli.output import emit, utf8
     from assay.cli.watching import exit_code, watched
     from assay.views.json.memory import encode, memory_file
     from assay.views.text.memory import report
@@ -86,7 +85,7 @@ def memory(
     file = memory_file(document, found, cache=cached, fits=fitting, batches=batches)
     emit(
         output,
-        lambda: report(found, fits=fitting, batches=batches, cache=cached, utf8=_utf8(output)),
+        lambda: report(found, fits=fitting, batches=batches, cache=cached, utf8=utf8(output)),
         {"json": lambda: encode(file)},
     )
     return exit_code(narrator, document)
@@ -166,9 +165,3 @@ def _peaks(narrator: Narrator, model: str, watch: Watch, trainer: _Trainer) -> C
         return needed
 
     return peak_at
-
-
-def _utf8(output: Output) -> bool:
-    """Whether block characters can be written where the text goes."""
-    encoding = "utf-8" if output.output is not None else sys.stdout.encoding or ""
-    return encoding.lower().replace("-", "") == "utf8"

@@ -54,3 +54,9 @@ _FORMS: Mapping[str, Callable[[Report, Output], str]] = {
     "jsonl": lambda shown, output: report.as_json_lines(shown),
     "md": lambda shown, output: report.as_markdown(shown),
 }
+
+
+def utf8(output: Output) -> bool:
+    """Whether block characters can be written where the text goes."""
+    encoding = "utf-8" if output.output is not None else sys.stdout.encoding or ""
+    return encoding.lower().replace("-", "") == "utf8"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import click
 
+NAMES = ("modules", "ops", "document", "cost", "summary", "params")
+
 
 @click.command()
-@click.argument("name", type=click.Choice(["modules", "ops", "document", "cost", "summary"]), required=False)
+@click.argument(
+    "name", type=click.Choice(["modules", "ops", "document", "cost", "summary", "params"]), required=False
+)
 def schema(name: str | None) -> None:
     """JSON Schema of the list of unique modules, of unique operations, of a saved document, or of what
-    `assay cost` and `assay summary` write as JSON.
+    `assay cost`, `assay summary` and `assay params` write as JSON.
 
     Without a name, the names are listed.
     """

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from assay.document.cost import Cost
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor, TensorType
+from assay.document.weights import WeightsReport
 
 SCHEMA_VERSION = 1
 """Raised when an older reader would misunderstand a newer file; new optional keys do not raise it."""
@@ -103,6 +104,8 @@ class Document(Struct, frozen=True, omit_defaults=True):
     """The backward pass and what the forward pass kept for it, where that was watched."""
     cost: Cost | None = None
     """What the passes cost, where it has been added up."""
+    weights: WeightsReport | None = None
+    """The statistics of its tensors, where their bytes have been read."""
 
     @property
     def model_class(self) -> str:

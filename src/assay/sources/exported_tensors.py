@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from assay.analyses.cost.dtypes import nbytes
+from assay.document.dtypes import nbytes
 from assay.document.rows import Tensor, TensorType
 from assay.sources.exported_archive import Archive
 from assay.sources.exported_schema import GraphModule, Payload, TensorMeta

@@ -14,7 +14,7 @@ from torch import nn
 
 from assay.analyses.cost import KindCost, cost_of
 from assay.analyses.cost.bytes import distinct
-from assay.analyses.cost.dtypes import BITS, nbytes
+from assay.document.dtypes import BITS, nbytes
 from assay.document.rows import Operand, OpKind, TensorType
 
 

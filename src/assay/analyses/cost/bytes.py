@@ -11,8 +11,8 @@ from math import prod
 
 from msgspec import Struct
 
-from assay.analyses.cost.dtypes import nbytes
 from assay.analyses.cost.reading import all_results_numel, is_ragged, numel, optional
+from assay.document.dtypes import nbytes
 from assay.document.rows import Operand, OpKind, TensorType
 
 PARAMETER_ROLES = frozenset({"parameter", "buffer"})

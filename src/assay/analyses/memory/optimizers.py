@@ -10,8 +10,8 @@ from math import prod
 
 from msgspec import Struct
 
-from assay.analyses.cost.dtypes import BITS, nbytes
 from assay.analyses.memory.weights import Trained
+from assay.document.dtypes import BITS, nbytes
 from assay.document.provenance import Counted, Figure, Modelled
 from assay.errors import UsageError
 

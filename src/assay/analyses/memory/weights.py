@@ -6,8 +6,8 @@ from math import prod
 
 from msgspec import Struct
 
-from assay.analyses.cost.dtypes import nbytes
 from assay.document.document import Document
+from assay.document.dtypes import nbytes
 from assay.document.rows import Tensor
 
 PARAMETER, BUFFER = "parameter", "buffer"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.analyses.cost.dtypes import BITS
+from assay.document.dtypes import BITS
 
 STORAGES = {
     "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 from assay.errors import ReadError
-from assay.sources.checkpoint import gguf, legacy, legacy_tar, pt2, safetensors, torch_zip, torchscript
 from assay.sources.checkpoint.archive import Archive
 from assay.sources.checkpoint.entries import Checkpoint
 from assay.sources.checkpoint.files import Region, open_region
@@ -47,10 +48,18 @@ def _not_torch(what: str) -> Callable[[Archive], Checkpoint]:
     return refuse
 
 
+def _reader(name: str) -> Any:
+    """The module that reads this format, imported when a file needs it: most commands see one format."""
+    return import_module(f"assay.sources.checkpoint.{name}")
+
+
 _ARCHIVES: tuple[tuple[re.Pattern[str], Callable[[Archive], Checkpoint]], ...] = (
-    (re.compile(r"/models/[^/]+\.json$|/archive_format$|/serialized_exported_program\.json$"), pt2.read),
-    (re.compile(r"^(?:/[^/]+)?/constants\.pkl$"), torchscript.read),
-    (re.compile(r"/data\.pkl$"), torch_zip.read),
+    (
+        re.compile(r"/models/[^/]+\.json$|/archive_format$|/serialized_exported_program\.json$"),
+        lambda archive: _reader("pt2").read(archive),
+    ),
+    (re.compile(r"^(?:/[^/]+)?/constants\.pkl$"), lambda archive: _reader("torchscript").read(archive)),
+    (re.compile(r"/data\.pkl$"), lambda archive: _reader("torch_zip").read(archive)),
     (re.compile(r"\.npy$"), _not_torch("a numpy archive")),
     (re.compile(r"/model\.json$"), _not_torch("TorchScript from before torch 1.4")),
     (re.compile(r"/\.data/extern_modules$"), _not_torch("a torch.package")),
@@ -67,13 +76,16 @@ _OLD_PICKLE = re.compile(rb"\(?[dlt]p?\d|\((?:dp|lp)|c[\w.]+\n[\w.]+\n|[}\])(]q\
 
 _READERS: tuple[tuple[Callable[[bytes], bool], Callable[[Region, bool], Checkpoint]], ...] = (
     (lambda head: head[:4] in (b"PK\3\4", b"PK\5\6"), _zip),
-    (lambda head: head[:4] == b"GGUF", lambda region, lenient: gguf.read(region)),
-    (lambda head: head[257:262] == b"ustar", lambda region, lenient: legacy_tar.read(region)),
+    (lambda head: head[:4] == b"GGUF", lambda region, lenient: _reader("gguf").read(region)),
+    (lambda head: head[257:262] == b"ustar", lambda region, lenient: _reader("legacy_tar").read(region)),
     (
         lambda head: not is_json(head) and _is_safetensors(head),
-        lambda r, lenient: safetensors.read(r, lenient=lenient),
+        lambda r, lenient: _reader("safetensors").read(r, lenient=lenient),
     ),
-    (lambda head: head[:1] == b"\x80" or _OLD_PICKLE.match(head) is not None, lambda r, lenient: legacy.read(r)),
+    (
+        lambda head: head[:1] == b"\x80" or _OLD_PICKLE.match(head) is not None,
+        lambda r, lenient: _reader("legacy").read(r),
+    ),
 )
 
 

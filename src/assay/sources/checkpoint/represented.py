@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.analyses.cost.dtypes import BITS
+from assay.document.dtypes import BITS
 from assay.sources.checkpoint.dtypes import ALIASES, STORAGES
 from assay.sources.checkpoint.values import Array, ArrayType, Blob, Builder, Global, Parts, Stub, TensorValue
 

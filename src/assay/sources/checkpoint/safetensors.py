@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any, NoReturn
 
-from assay.analyses.cost.dtypes import BITS
+from assay.document.dtypes import BITS
 from assay.errors import ReadError
 from assay.sources.checkpoint.dtypes import PACKED, SAFETENSORS, unreadable
 from assay.sources.checkpoint.entries import Checkpoint, Entry, Span, alignment

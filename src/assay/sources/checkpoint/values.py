@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.analyses.cost.dtypes import BITS
+from assay.document.dtypes import BITS
 from assay.sources.checkpoint.dtypes import ALIASES, STORAGES
 
 Builder = Callable[[Any], Any]

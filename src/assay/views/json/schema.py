@@ -7,6 +7,7 @@ import msgspec
 from assay.document.document import Document
 from assay.views.json.cost import CostFile
 from assay.views.json.files import MODULES_NAME, OPS_NAME, ModulesFile, OpsFile
+from assay.views.json.params import ParamsFile
 from assay.views.json.summary import SummaryFile
 
 _WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
@@ -15,6 +16,7 @@ _WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
     "document": (Document, "*.assay.json"),
     "cost": (CostFile, "assay cost --format json"),
     "summary": (SummaryFile, "assay summary --format json"),
+    "params": (ParamsFile, "assay params --format json"),
 }
 
 NAMES = tuple(_WRITTEN)

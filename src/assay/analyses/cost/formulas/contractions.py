@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 
 from assay.analyses.cost.categories import ELEMENT_WISE, LINEAR, MATMUL
-from assay.analyses.cost.dtypes import packing
 from assay.analyses.cost.reading import (
     all_results_numel,
     first,
@@ -23,6 +22,7 @@ from assay.analyses.cost.reading import (
 )
 from assay.analyses.cost.registry import register
 from assay.analyses.cost.work import Uncountable, Work, contraction
+from assay.document.dtypes import packing
 from assay.document.rows import OpKind, TensorType
 
 _RIGHT = ("mat2", "batch2", "vec2", "vec", "other", "tensor", "weight", "dense")

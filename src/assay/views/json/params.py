@@ -1,0 +1,43 @@
+"""A checkpoint's tensors as one object."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from assay.document.document import Document
+from assay.document.weights import QUANTILES, Totals, WeightsReport
+from assay.views.json.files import timestamp
+
+
+class ModuleEntry(Struct, frozen=True):
+    """A module of a pickled or scripted model."""
+
+    module_path: str
+    class_path: str
+
+
+class ParamsFile(Struct, frozen=True, omit_defaults=True):
+    """The weights of one model; a figure that is left out is one nobody knows."""
+
+    source: str
+    timestamp: str
+    totals: Totals
+    weights: WeightsReport
+    quantile_shares: tuple[float, ...] = field(default=())
+    """Where the quantiles of every tensor were taken."""
+    modules: list[ModuleEntry] = field(default_factory=list)
+
+
+def params_file(document: Document) -> ParamsFile:
+    """The weights of `document` as their JSON holds them."""
+    weights = document.weights
+    assert weights is not None
+    tensors = weights.tensors
+    return ParamsFile(
+        source=document.origin.location,
+        timestamp=timestamp(document),
+        totals=Totals(len(tensors), sum(t.count for t in tensors), sum(t.bytes for t in tensors)),
+        weights=weights,
+        quantile_shares=QUANTILES,
+        modules=[ModuleEntry(module.path, module.class_path) for module in document.modules],
+    )

@@ -1,0 +1,89 @@
+"""Every figure of every tensor as one flat table, for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from assay import units
+from assay.document.document import Document
+from assay.document.weights import QUANTILES, Rounding, TensorStatistics
+from assay.views.text.params import Shown, chosen_lines
+from assay.views.text.params_lines import shown_name
+from assay.views.text.tables import Column, Table
+
+_PLAIN = (
+    "dtype", "count", "bytes", "alignment", "nan", "inf", "zeros", "near_zeros", "denormals", "min", "max", "mean",
+    "std", "skewness", "kurtosis", "l1", "l2", "entropy_bits", "entropy_bytes", "distinct", "bits_needed",
+)  # fmt: skip
+_N_OF_M = ("1:4", "2:4", "4:8")
+_ROUNDINGS = (
+    ("bfloat16", "none"), ("float8_e4m3fn", "tensor"), ("float8_e5m2", "tensor"), ("int8", "tensor"),
+    ("int4", "tensor"), ("int8", "channel"), ("int4", "channel"), ("int8", "group128"), ("int4", "group128"),
+)  # fmt: skip
+_NORMS = ("min", "max", "mean", "std", "dead")
+_SPECTRAL = ("norm", "norm_error", "stable_rank", "effective_rank")
+
+Value = Callable[[TensorStatistics], Any]
+
+
+def params_table(document: Document, shown: Shown = Shown()) -> Table:  # noqa: B008  it is frozen
+    """One row a tensor of the lines that are shown; a rounding that loses nothing is `exact`, an unknown is empty."""
+    weights = document.weights
+    assert weights is not None
+    families = {id(weights.tensors[row]): family.name for family in weights.families for row in family.tensors}
+    columns: dict[str, Value] = {
+        "tensor": shown_name,
+        "tied names": lambda tensor: " ".join(tensor.names[1:]) or None,
+        "family": lambda tensor: families.get(id(tensor)),
+        "shape": lambda tensor: units.shape(tensor.shape),
+        **_COLUMNS,
+    }
+    tensors = [tensor for line in chosen_lines(weights, shown)[0] for tensor in line.tensors]
+    rows = [[value(tensor) for value in columns.values()] for tensor in tensors]
+    return Table([Column(title) for title in columns], rows)
+
+
+def _attribute(name: str) -> Value:
+    return lambda tensor: getattr(tensor, name)
+
+
+def _quantile(place: int) -> Value:
+    return lambda tensor: tensor.quantiles[place] if tensor.quantiles else None
+
+
+def _kept(scheme: str) -> Value:
+    return lambda tensor: tensor.n_of_m.get(scheme)
+
+
+def _inside(part: str, name: str) -> Value:
+    def value(tensor: TensorStatistics) -> Any:
+        whole = getattr(tensor, part)
+        return None if whole is None else getattr(whole, name)
+
+    return value
+
+
+def _rounded(format: str, scope: str) -> Value:
+    def value(tensor: TensorStatistics) -> float | str | None:
+        found = next((each for each in tensor.roundings if (each.format, each.scope) == (format, scope)), None)
+        return None if found is None else _ratio(found)
+
+    return value
+
+
+def _ratio(rounding: Rounding) -> float | str | None:
+    return "exact" if rounding.exact else rounding.sqnr_db
+
+
+_COLUMNS: dict[str, Value] = {
+    **{name: _attribute(name) for name in _PLAIN},
+    **{f"quantile {100 * share:g}": _quantile(place) for place, share in enumerate(QUANTILES)},
+    **{f"kept {scheme}": _kept(scheme) for scheme in _N_OF_M},
+    **{f"{part} {name}": _inside(part, name) for part in ("rows", "columns") for name in _NORMS},
+    **{f"{format} {scope} db": _rounded(format, scope) for format, scope in _ROUNDINGS},
+    **{f"spectral {name}": _inside("spectral", name) for name in _SPECTRAL},
+    "content": lambda tensor: tensor.content or None,
+    "problem": lambda tensor: tensor.problem or None,
+    "note": lambda tensor: tensor.note or None,
+}

@@ -1,0 +1,203 @@
+"""The lines of a table of tensors: one a tensor, or one for all of a repeated block's with what holds for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Any
+
+from assay.document.weights import Rounding, TensorStatistics, WeightsReport
+
+_LISTED = 4
+"""Numbers of blocks that are listed one by one where they do not follow each other."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Tensors of one kind, dtype and shape; a single one in a table that is not folded."""
+
+    name: str
+    tensors: Sequence[TensorStatistics]
+
+
+def lines_of(report: WeightsReport, *, full: bool) -> list[Line]:
+    """The lines in the order of the file; with `full` every tensor has its own."""
+    if full:
+        return [Line(shown_name(tensor), (tensor,)) for tensor in report.tensors]
+    family_of = {row: family.name for family in report.families for row in family.tensors}
+    groups: dict[Any, list[TensorStatistics]] = {}
+    for row, tensor in enumerate(report.tensors):
+        key = (family_of.get(row, row), tensor.dtype, tensor.shape, bool(tensor.problem))
+        groups.setdefault(key, []).append(tensor)
+    return [Line(_folded_name(str(key[0]), tensors), tensors) for key, tensors in groups.items()]
+
+
+def sorted_lines(lines: Iterable[Line], key: str) -> list[Line]:
+    """By a figure, the largest first and the unknown last; by a text, in its order."""
+    value = FIGURES[key]
+    known = [(value(line.tensors), line) for line in lines]
+    texts = any(isinstance(each, str) for each, _ in known)
+    there = sorted(
+        (pair for pair in known if pair[0] is not None),
+        key=lambda pair: pair[0],
+        reverse=not texts,
+    )
+    return [line for _, line in there] + [line for each, line in known if each is None]
+
+
+def shown_name(tensor: TensorStatistics) -> str:
+    """Its first name; a file may hold a tensor without any."""
+    return tensor.names[0] if tensor.names and tensor.names[0] else "(unnamed)"
+
+
+def shards_lost(report: WeightsReport) -> list[str]:
+    """The failures of whole files; those of single tensors are told beside them."""
+    of_tensors = {f"{tensor.names[0]}: {tensor.problem}" for tensor in report.tensors if tensor.problem}
+    return [failure for failure in report.failures if failure not in of_tensors]
+
+
+def _folded_name(family: str, tensors: Sequence[TensorStatistics]) -> str:
+    """`layers.0–31.mlp.up_proj.weight ×32` for tensors of the family `layers.#.mlp.up_proj.weight`."""
+    first = shown_name(tensors[0])
+    if len(tensors) == 1:
+        return first
+    parts = family.split("#")
+    pattern = re.compile(r"(\d+)".join(map(re.escape, parts)), re.ASCII)
+    matched = [pattern.fullmatch(shown_name(tensor)) for tensor in tensors]
+    numbers = [match.groups() for match in matched if match is not None]
+    if len(numbers) < len(tensors):
+        return f"{first} … ×{len(tensors)}"
+    ranges = [_range({int(number) for number in place}) for place in zip(*numbers, strict=True)]
+    named = "".join(part + number for part, number in zip(parts, [*ranges, ""], strict=True))
+    return f"{named} ×{len(tensors)}"
+
+
+def _range(numbers: set[int]) -> str:
+    """`0–31`, or `0,2,5`, or `0,2,…,30` for numbers with gaps."""
+    ordered = sorted(numbers)
+    if len(ordered) == 1:
+        return str(ordered[0])
+    if ordered[-1] - ordered[0] == len(ordered) - 1:
+        return f"{ordered[0]}–{ordered[-1]}"
+    if len(ordered) <= _LISTED:
+        return ",".join(map(str, ordered))
+    return f"{ordered[0]},{ordered[1]},…,{ordered[-1]}"
+
+
+Tensors = Sequence[TensorStatistics]
+
+
+def _sum(name: str) -> Callable[[Tensors], Any]:
+    def total(tensors: Tensors) -> Any:
+        known = [value for tensor in tensors if (value := getattr(tensor, name)) is not None]
+        return sum(known) if known else None
+
+    return total
+
+
+def _extreme(name: str, choose: Callable[[list[Any]], Any]) -> Callable[[Tensors], Any]:
+    def extreme(tensors: Tensors) -> Any:
+        known = [value for tensor in tensors if (value := getattr(tensor, name)) is not None]
+        return choose(known) if known else None
+
+    return extreme
+
+
+def finite(tensor: TensorStatistics) -> int:
+    """How many of its values are numbers."""
+    return tensor.count - (tensor.nan or 0) - (tensor.inf or 0)
+
+
+def _mean_of(name: str) -> Callable[[Tensors], float | None]:
+    """The mean over all values, each tensor with the weight of its own."""
+
+    def mean(tensors: Tensors) -> float | None:
+        known = [(value, finite(tensor)) for tensor in tensors if (value := getattr(tensor, name)) is not None]
+        count = sum(weight for _, weight in known)
+        return sum(value * weight for value, weight in known) / count if count else None
+
+    return mean
+
+
+def _deviation(tensors: Tensors) -> float | None:
+    """The standard deviation of all values together."""
+    if len(tensors) == 1:
+        return tensors[0].std
+    middle = _mean_of("mean")(tensors)
+    known = [(t.std, t.mean, finite(t)) for t in tensors if t.std is not None and t.mean is not None]
+    count = sum(weight for _, _, weight in known)
+    if middle is None or not count:
+        return None
+    return sqrt(sum(weight * (std * std + (mean - middle) ** 2) for std, mean, weight in known) / count)
+
+
+def _zero_share(tensors: Tensors) -> float | None:
+    known = [(tensor.zeros, tensor.count) for tensor in tensors if tensor.zeros is not None]
+    count = sum(whole for _, whole in known)
+    return sum(zeros for zeros, _ in known) / count if count else None
+
+
+def _norm(tensors: Tensors) -> float | None:
+    known = [tensor.l2 for tensor in tensors if tensor.l2 is not None]
+    return sqrt(sum(value * value for value in known)) if known else None
+
+
+def decibels(rounding: Rounding) -> float | None:
+    """The ratio; infinite where nothing is lost."""
+    return inf if rounding.exact else rounding.sqnr_db
+
+
+def _worst(format: str, *scopes: str) -> Callable[[Tensors], float | None]:
+    """The least ratio among the tensors, each with the first of `scopes` that it has."""
+
+    def worst(tensors: Tensors) -> float | None:
+        ratios = [_ratio(tensor, format, scopes) for tensor in tensors]
+        return min((ratio for ratio in ratios if ratio is not None), default=None)
+
+    return worst
+
+
+def _ratio(tensor: TensorStatistics, format: str, scopes: Sequence[str]) -> float | None:
+    there = {each.scope: each for each in tensor.roundings if each.format == format}
+    return next((decibels(there[scope]) for scope in scopes if scope in there), None)
+
+
+def _bits(tensors: Tensors) -> float | None:
+    """The most bits that one of them needs; infinite where eight are not enough."""
+    asked = [tensor.bits_needed for tensor in tensors if tensor.bits_for_db is not None]
+    return max((inf if bits is None else bits for bits in asked), default=None)
+
+
+def _spectral(name: str) -> Callable[[Tensors], float | None]:
+    def largest(tensors: Tensors) -> float | None:
+        known = [value for t in tensors if t.spectral and (value := getattr(t.spectral, name)) is not None]
+        return max(known, default=None)
+
+    return largest
+
+
+FIGURES: dict[str, Callable[[Tensors], Any]] = {
+    "name": lambda tensors: shown_name(tensors[0]),
+    "dtype": lambda tensors: tensors[0].dtype,
+    "count": _sum("count"),
+    "bytes": _sum("bytes"),
+    "min": _extreme("min", min),
+    "max": _extreme("max", max),
+    "mean": _mean_of("mean"),
+    "std": _deviation,
+    "kurtosis": _extreme("kurtosis", max),
+    "l2": _norm,
+    "zeros": _zero_share,
+    "nan": _sum("nan"),
+    "entropy": _mean_of("entropy_bits"),
+    "int8": _worst("int8", "channel", "tensor"),
+    "int4": _worst("int4", "group128", "tensor"),
+    "bits": _bits,
+    "norm": _spectral("norm"),
+    "bound": _spectral("norm_error"),
+    "rank": _spectral("stable_rank"),
+    "effective": _spectral("effective_rank"),
+}
+"""What a line says of its tensors, and can be sorted by: sums, extremes, means over all values, worst cases."""

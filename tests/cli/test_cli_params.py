@@ -1,0 +1,322 @@
+"""`assay params`: forms, exit codes, what it imports and holds in memory, interruption, and files that are bad."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from assay.cli.progress import ProgressLine, line
+from assay.weighing.journal import SUFFIX
+
+DTYPES = {"F32": np.float32, "F16": np.float16, "I64": np.int64, "U8": np.uint8}
+
+
+def write(path, tensors, extra=None):
+    """A safetensors file of numpy arrays, made by hand."""
+    kinds = {np.dtype(kind): name for name, kind in DTYPES.items()}
+    header, data = {}, b""
+    for name, array in tensors.items():
+        end = len(data) + array.nbytes
+        header[name] = {"dtype": kinds[array.dtype], "shape": list(array.shape), "data_offsets": [len(data), end]}
+        data += array.tobytes()
+    for name, dtype in (extra or {}).items():
+        header[name] = {"dtype": dtype, "shape": [4], "data_offsets": [len(data), len(data) + 4]}
+        data += b"\0" * 4
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+def blocks(count=12, seed=0):
+    rng = np.random.default_rng(seed)
+    return {f"layers.{i}.weight": rng.normal(0, 0.1, (16, 24)).astype(np.float32) for i in range(count)}
+
+
+@pytest.fixture
+def model(in_place):
+    return write(in_place / "m.safetensors", blocks() | {"ids": np.arange(-5, 5), "half": np.ones(3, np.float16)})
+
+
+def test_the_figures_are_those_of_numpy(cli, model):
+    result = cli("params", "m.safetensors", "--format", "json", "-q")
+    assert (result.code, result.err) == (0, "")
+    rows = {each["names"][0]: each for each in json.loads(result.out)["weights"]["tensors"]}
+    for name, array in blocks().items():
+        values = array.astype(np.float64)
+        assert rows[name]["l1"] == pytest.approx(np.abs(values).sum(), rel=1e-12)
+        assert rows[name]["quantiles"][5] == pytest.approx(np.median(values), rel=1e-12)
+        assert (rows[name]["min"], rows[name]["max"]) == (values.min(), values.max())
+    assert (rows["ids"]["mean"], rows["half"]["distinct"]) == (-0.5, 1)
+
+
+def test_the_table_is_folded_and_full_on_demand(cli, model):
+    folded, full = cli("params", "m.safetensors").out, cli("params", "m.safetensors", "--full").out
+    assert "layers.0–11.weight ×12" in folded
+    assert "layers.7.weight" not in folded
+    assert "layers.7.weight" in full
+    assert "float32" in folded.partition("Totals by dtype")[2]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_forms_for_programs_have_a_row_a_tensor(cli, model, form):
+    out = cli("params", "m.safetensors", "--format", form, "--sort", "max", "--top", "3", "--filter", "layers").out
+    rows = list(csv.DictReader(io.StringIO(out))) if form == "csv" else [json.loads(row) for row in out.splitlines()]
+    largest = sorted((float(array.max()) for array in blocks().values()), reverse=True)
+    assert [float(row["max"]) for row in rows] == largest[:3]
+    assert rows[0]["dtype"] == "float32"
+
+
+def test_markdown_and_histograms(cli, model):
+    out = cli("params", "m.safetensors", "--format", "md", "--histogram").out
+    assert out.startswith("## ")
+    assert "Histogram: layers" in out
+
+
+def test_a_listing_reads_no_numbers(cli, model, in_place):
+    os.truncate(model, model.stat().st_size)
+    result = cli("params", "m.safetensors", "--list", "--full")
+    assert (result.code, result.err) == (0, "")
+    assert "16x24" in result.out
+    assert "entropy" not in result.out
+
+
+def test_a_document_is_saved_and_opened_again(cli, model, in_place):
+    first = cli("params", "m.safetensors", "--save", "d.assay.json", "--format", "csv")
+    again = cli("params", "d.assay.json", "--format", "csv")
+    assert again.code == 0
+    assert again.out == first.out
+    model.unlink()
+    assert "layers.0–11.weight ×12" in cli("params", "d.assay.json").out
+    assert sorted(path.name for path in in_place.iterdir()) == ["d.assay.json"]
+    assert cli("params", "d.assay.json", "--save", "d.assay.json").code == 2
+
+
+def test_names_are_data(cli, in_place):
+    hostile = "a\x1b[31m\x1b]0;owned\x07\u202e\r\nassay: error"
+    write(in_place / "m", {hostile: np.zeros(4, np.float32), "b": np.zeros(4, np.float32)}, {hostile + "2": "F9"})
+    for form in ("table", "md", "csv"):
+        for more in ([], ["--full"], ["--list"]):
+            result = cli("params", "m", "--format", form, *more)
+            assert not (set(result.out + result.err) & {"\x1b", "\x07", "\u202e", "\r"})
+            assert "a\\x1b" in result.out.replace("\\\\", "\\")
+
+
+BAD = {
+    "empty": (b"", "is empty"),
+    "page": (b"<!doctype html><html></html>", "HTML page"),
+    "pointer": (b"version a://git-lfs\noid sha256:0\nsize 1\n", "git-LFS pointer"),
+    "noise": (bytes(range(7, 250)), "none of the files"),
+    "long-header": (struct.pack("<Q", 1 << 62) + b"{}", "refused"),
+    "cut": (struct.pack("<Q", 80) + b'{"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'.ljust(80), "w"),
+    "zip": (b"PK\3\4" + b"\0" * 60, ""),
+    "pickle": (b"\x80\x02}q\0(X\1\0\0\0aK", ""),
+    "text": (b'{"hello": 1}', "weight_map"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_one_line(cli, in_place, name):
+    data, said = BAD[name]
+    (in_place / name).write_bytes(data)
+    result = cli("params", name)
+    assert (result.code, result.out) == (3, "")
+    assert len(result.err.splitlines()) == 1
+    assert result.err.startswith("assay: error: ")
+    assert said in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["nowhere"], 3, "cannot read nowhere"),
+        (["."], 3, "folder without a checkpoint"),
+        (["m.safetensors", "--filter", "("], 2, "no regular expression"),
+        (["m.safetensors", "--sort", "weight"], 2, "weight"),
+        (["m.safetensors", "--engine", "dask"], 2, "dask"),
+        (["m.safetensors", "--resume", "/"], 3, "cannot read"),
+        (["nowhere.assay.json"], 3, "cannot read"),
+    ],
+)
+def test_what_was_put_wrongly_is_one_line(cli, in_place, arguments, code, said):
+    if arguments[0].startswith("m."):
+        write(in_place / "m.safetensors", blocks(2))
+    result = cli("params", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert said in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_tensor_of_unknown_type_is_listed_and_the_rest_analysed(cli, in_place):
+    write(in_place / "m", {"good": np.ones(5, np.float32)}, {"odd": "F9"})
+    result = cli("params", "m", "--format", "json", "-q")
+    assert result.code == 4
+    assert result.err.splitlines() == ["assay: partial: not analysed: odd"]
+    rows = {each["names"][0]: each for each in json.loads(result.out)["weights"]["tensors"]}
+    assert rows["odd"]["problem"]
+    assert rows["good"]["mean"] == 1
+    assert "Not analysed" in cli("params", "m").out
+    assert cli("params", "m", "--list").code == 0
+
+
+def test_a_missing_shard_is_named_and_the_others_kept(cli, in_place):
+    write(in_place / "a.safetensors", {"x": np.ones(5, np.float32)})
+    places = {"x": "a.safetensors", "y": "b.safetensors"}
+    (in_place / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    for arguments in ([], ["--list"]):
+        result = cli("params", ".", *arguments)
+        assert result.code == 4
+        assert "b.safetensors" in result.err
+        assert "x " in result.out
+
+
+def test_trailing_bytes_need_lenience(cli, model):
+    model.write_bytes(model.read_bytes() + b"more")
+    assert cli("params", "m.safetensors").code == 3
+    assert cli("params", "m.safetensors", "--lenient").code == 0
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Ctrl-C once half of the bytes are done."""
+
+    def stop(self, done, total):
+        if done > total / 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "__call__", stop)
+        yield patch
+
+
+@pytest.mark.parametrize(
+    ("place", "journal"),
+    [([], f"m.safetensors{SUFFIX}"), (["-o", "out.csv"], f"out.csv{SUFFIX}"), (["--resume=j"], "j")],
+)
+def test_ctrl_c_leaves_finished_tensors_and_resume_goes_on(cli, model, in_place, interrupted, place, journal):
+    arguments = ["params", "m.safetensors", "--format", "csv", "--workers", "1"]
+    result = cli(*arguments, *place)
+    assert result.code == 130
+    assert journal in result.err
+    assert result.err.splitlines()[-1] == "assay: interrupted"
+    kept = len((in_place / journal).read_text().splitlines())
+    assert 0 < kept < 14
+    interrupted.undo()
+    whole = cli(*arguments).out
+    resumed = cli(*arguments, *(place if "--resume=j" in place else [*place, "--resume"]))
+    assert resumed.code == 0
+    assert (resumed.out or (in_place / "out.csv").read_text()) == whole
+    assert (in_place / journal).exists() == ("--resume=j" in place)
+
+
+def test_a_pass_without_interruption_leaves_no_journal(cli, model, in_place):
+    cli("params", "m.safetensors")
+    cli("params", "m.safetensors", "-o", "out.txt")
+    assert sorted(path.name for path in in_place.iterdir()) == ["m.safetensors", "out.txt"]
+
+
+def child(in_place, environment, *arguments):
+    """The modules that a child has imported after the command, and the most memory it held."""
+    program = (
+        "import re, sys\n"
+        "from assay.cli.main import run\n"
+        "code = run(sys.argv[1:])\n"
+        "status = open('/proc/self/status').read() if sys.platform == 'linux' else 'VmHWM: 0'\n"
+        "print(code, re.search(r'VmHWM:\\s+(\\d+)', status)[1], *sys.modules, file=sys.stderr)\n"
+    )
+    command = [sys.executable, "-c", program, "params", "-q", *arguments]
+    done = subprocess.run(command, env=environment, cwd=in_place, capture_output=True, text=True, check=True)
+    code, peak, *modules = done.stderr.split()
+    assert code == "0", done.stderr
+    return {name.partition(".")[0] for name in modules}, int(peak) << 10
+
+
+def test_nothing_heavy_is_imported(model, in_place, environment):
+    modules, _ = child(in_place, environment, "m.safetensors")
+    assert "numpy" in modules
+    assert not modules & {"torch", "transformers", "safetensors", "fsspec", "ray", "psutil", "asyncio", "subprocess"}
+    modules, _ = child(in_place, environment, "m.safetensors", "--list")
+    assert not modules & {"torch", "numpy", "psutil"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from the proc file system")
+@pytest.mark.parametrize("dtype", ["BF16", "F32"])
+def test_memory_does_not_grow_with_the_file(in_place, environment, dtype):
+    """A sparse file: its 200 MB take no disk, and more of them in memory would show."""
+    size = 200 << 20
+    shape = [size // {"BF16": 2, "F32": 4}[dtype] // 1024, 1024]
+    header = json.dumps({"w": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}).encode()
+    (in_place / "m").write_bytes(struct.pack("<Q", len(header)) + header)
+    os.truncate(in_place / "m", 8 + len(header) + size)
+    _, peak = child(in_place, environment, "m")
+    assert peak < 256 << 20
+
+
+MODULE = """
+import pathlib
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 2)
+
+    def __setstate__(self, state):
+        pathlib.Path("ran").touch()
+        print("hello")
+        super().__setstate__(state)
+        self.register_buffer("made", torch.full((5,), 7.0))
+"""
+
+
+def test_code_runs_with_trust_alone_and_elsewhere(process, in_place, environment):
+    (in_place / "net.py").write_text(MODULE)
+    make = "import torch, net; torch.save(net.Net(), 'm.pt')"
+    subprocess.run([sys.executable, "-c", make], env=environment, cwd=in_place, check=True)
+    read = process("params", "m.pt", "--format", "jsonl")
+    assert (read.returncode, (in_place / "ran").exists()) == (0, False)
+    assert [json.loads(row)["tensor"] for row in read.stdout.splitlines()] == ["fc.weight", "fc.bias"]
+    told = process("params", "m.pt").stdout
+    assert "code not run" in told
+    assert "net.Net" in told
+    trusted = process("params", "m.pt", "--trust", "--format", "jsonl")
+    assert trusted.returncode == 0, trusted.stderr
+    assert (in_place / "ran").exists()
+    assert "hello" in trusted.stderr
+    rows = {row["tensor"]: row for row in map(json.loads, trusted.stdout.splitlines())}
+    assert (rows["made"]["mean"], rows["made"]["count"]) == (7, 5)
+    (in_place / "net.py").unlink()
+    failed = process("params", "m.pt", "--trust")
+    assert (failed.returncode, failed.stdout) == (3, "")
+    assert "No module named 'net'" in failed.stderr.splitlines()[0]
+
+
+def test_a_progress_line_says_speed_and_time_left():
+    said = line(1 << 30, 4 << 30, 0.5)
+    assert "25.0 %" in said
+    assert "1 GiB of 4 GiB" in said
+    assert "2.15 GB/s" in said
+    assert "1.5 s left" in said
+    assert line(0, 0, 0.0)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_for_terminals(monkeypatch, capsys, terminal):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr("assay.cli.progress._EVERY_S", 0.0)
+    with ProgressLine() as progress:
+        progress(1, 2)
+    told = capsys.readouterr().err
+    assert ("50.0 %" in told) == terminal
+    assert told.endswith("\r\x1b[K") == terminal
+    with ProgressLine(wanted=False) as progress:
+        progress(1, 2)
+    assert capsys.readouterr().err == ""

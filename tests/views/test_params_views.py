@@ -1,0 +1,199 @@
+"""What `assay params` shows: folding, figures of folded lines, what stands out, and nothing a terminal would obey."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+from assay.cli.params import SORTS
+from assay.document.document import Document
+from assay.document.rows import Module
+from assay.document.weights import Histogram, Norms, Rounding, Spectral, TensorStatistics
+from assay.views.json.files import encode
+from assay.views.json.params import params_file
+from assay.views.json.schema import schema
+from assay.views.text import report as reports
+from assay.views.text.params import Shown, params_report
+from assay.views.text.params_data import params_table
+from assay.views.text.params_lines import FIGURES, Line, lines_of, sorted_lines
+from assay.weights.summary import summarize
+
+
+def row(name, values, *, shape=None, **figures):
+    """A row with the moments of `values`."""
+    data = np.asarray(values, dtype=np.float64)
+    return TensorStatistics(
+        (name,) if isinstance(name, str) else name,
+        figures.pop("dtype", "float32"),
+        shape or data.shape,
+        data.size * 4,
+        data.size,
+        nan=figures.pop("nan", 0),
+        zeros=int((data == 0).sum()),
+        min=float(data.min()),
+        max=float(data.max()),
+        mean=float(data.mean()),
+        std=float(data.std()),
+        l2=float(np.linalg.norm(data)),
+        **figures,
+    )
+
+
+def document(*rows, kernel="avx512", modules=(), **facts):
+    found = summarize(list(rows), path="m.safetensors", format="safetensors", kernel=kernel, **facts)
+    return Document(modules=list(modules), weights=found)
+
+
+def text(shown_document, **options):
+    return reports.as_text(params_report(shown_document, Shown(**options)))
+
+
+def names(shown_document, **options):
+    return [line.name for line in lines_of(shown_document.weights, full=options.get("full", False))]
+
+
+def test_repeated_blocks_are_one_line_and_others_stay_apart():
+    rows = [row(f"layers.{i}.mlp.weight", [i, 1.0]) for i in range(32)]
+    rows += [row(f"layers.{i}.gate.weight", [1.0]) for i in (0, 2, 5)]
+    rows += [row(f"experts.{i}.{j}.w", [1.0]) for i in range(2) for j in range(3)]
+    rows += [row(f"odd.{i}.w", [1.0]) for i in range(0, 20, 2)]
+    rows += [row("layers.7.mlp.bias", [0.0]), row("conv1.weight", [1.0]), row("conv2.weight", [1.0])]
+    assert names(document(*rows)) == [
+        "layers.0–31.mlp.weight ×32",
+        "layers.0,2,5.gate.weight ×3",
+        "experts.0–1.0–2.w ×6",
+        "odd.0,2,…,18.w ×10",
+        "layers.7.mlp.bias",
+        "conv1.weight",
+        "conv2.weight",
+    ]
+    assert len(names(document(*rows), full=True)) == len(rows)
+
+
+def test_tensors_of_other_shape_or_dtype_are_not_folded_in():
+    rows = [row("a.0.w", [1.0]), row("a.1.w", [1.0, 2.0]), row("a.2.w", [3.0]), row("a.3.w", [3.0], dtype="float16")]
+    assert names(document(*rows)) == ["a.0,2.w ×2", "a.1.w", "a.3.w"]
+
+
+def test_names_that_hold_the_mark_of_a_number_are_not_mistaken():
+    rows = [row("a.#.w", [1.0]), row("a.1.w", [1.0])]
+    assert names(document(*rows)) == ["a.#.w … ×2"]
+
+
+def test_the_figures_of_a_folded_line_are_those_of_all_its_values():
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(i, 1 + i, 50) for i in range(4)]
+    parts[1][:9] = 0
+    line = Line("all", [row(f"l.{i}.w", part) for i, part in enumerate(parts)])
+    whole = np.concatenate(parts)
+    expected = {
+        "count": 200, "bytes": 800, "min": whole.min(), "max": whole.max(), "mean": whole.mean(),
+        "std": whole.std(), "l2": np.linalg.norm(whole), "zeros": 9 / 200,
+    }  # fmt: skip
+    for name, value in expected.items():
+        assert FIGURES[name](line.tensors) == pytest.approx(value, rel=1e-12), name
+
+
+def test_the_worst_rounding_speaks_for_a_line():
+    def rounded(db, exact=False):
+        return (Rounding("int8", "tensor", 20.0), Rounding("int8", "channel", db, exact))
+
+    one = [row("a", [1.0], roundings=rounded(40.0)), row("b", [1.0], roundings=rounded(None, True))]
+    assert FIGURES["int8"](one) == 40.0
+    assert "exact" in text(document(one[1]))
+    assert FIGURES["bits"]([row("a", [1.0], bits_needed=4, bits_for_db=30.0), row("b", [1.0], bits_for_db=30.0)]) > 8
+    assert "> 8" in text(document(row("b", [1.0], bits_for_db=30.0)))
+
+
+def test_everything_can_be_sorted_by_and_the_command_offers_it():
+    assert set(SORTS) == set(FIGURES)
+    rows = [row("b", [1.0]), row("a", [3.0, 1.0], shape=(2,)), TensorStatistics(("c",), "float4", (1,), 1, 1)]
+    lines = lines_of(document(*rows).weights, full=True)
+    assert [line.name for line in sorted_lines(lines, "max")] == ["a", "b", "c"]
+    assert [line.name for line in sorted_lines(lines, "name")] == ["a", "b", "c"]
+    for key in SORTS:
+        assert len(sorted_lines(lines, key)) == 3
+
+
+def test_lines_beyond_the_top_are_added_up():
+    out = text(document(*[row(name, [1.0] * size) for name, size in (("a", 5), ("b", 7), ("c", 11))]), top=1)
+    others = next(line for line in out.splitlines() if line.startswith("2 other lines"))
+    assert others.split()[3:] == ["18", "72", "B"]
+    assert "b " not in out.splitlines()[3]
+
+
+def test_what_stands_out_is_listed():
+    rows = [row(f"l.{i}.w", np.arange(4) * (9 if i == 3 else 1), content="same") for i in range(8)]
+    rows.append(row(("head", "embed"), [1.0], nan=3, rows=Norms(2, 0.0, 1.0, 0.5, 0.5, 1), note="a remark"))
+    broken = TensorStatistics(("bad",), "float4", (1,), 1, 1, problem="unknown dtype")
+    out = text(document(*rows, broken, failures=("shard x is missing",), notes=("told",)))
+    for wanted in (
+        "head = embed", "l.0.w = l.1.w = l.2.w and 5 more: 16 B each", "Outliers among their kind", "3 NaN",
+        "1 dead rows", "a remark", "unknown dtype", "shard x is missing", "told", "Totals by dtype",
+    ):  # fmt: skip
+        assert wanted in out, wanted
+    outlier = next(line for line in out.splitlines() if line.startswith("l.3.w") and "std" in line)
+    assert outlier.split()[1] == "std"
+
+
+def test_a_listing_shows_what_headers_tell_and_no_figures():
+    out = text(document(TensorStatistics(("w",), "bfloat16", (4, 4), 32, 16), kernel=""))
+    assert "entropy" not in out
+    assert "4x4" in out
+
+
+def test_histograms_are_drawn_in_what_can_be_written():
+    drawn = document(row("w", [0.0, 1.0], histogram=Histogram(-2.0, 2.0, (1, 5, 1))))
+    assert "█" in text(drawn, histogram=True)
+    assert "-2 … 2" in text(drawn, histogram=True)
+    plain = text(drawn, histogram=True, utf8=False)
+    assert "█" not in plain
+    assert "#" in plain
+
+
+def test_spectra_come_with_their_bound():
+    found = Spectral(norm=3.5, norm_error=0.25, stable_rank=2.0, effective_rank=4.0)
+    out = text(document(row("w", [[1.0, 2.0]], spectral=found)))
+    assert "spectral norm" in out
+    assert all(figure in out for figure in ("3.5", "0.25"))
+    assert "spectral" not in text(document(row("w", [1.0])))
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_terminal_is_never_overrun_nor_obeyed(width):
+    hostile = "evil\x1b]0;title\x07\x1b[31m\u202e\n.weight"
+    rows = [row(hostile, [1.0]), row(("x", hostile), [2.0]), row("y", [0.0], note=hostile)]
+    broken = TensorStatistics((hostile + "b",), "t", (1,), 1, 1, problem=hostile)
+    modules = [Module("", hostile, hostile, None)]
+    made = params_report(document(*rows, broken, modules=modules, failures=(hostile,)), Shown(full=True))
+    for out in (reports.as_text(made, width=width), reports.as_markdown(made), reports.as_csv(made)):
+        assert not set(out) & {"\x1b", "\x07", "\u202e"}
+    lines = reports.as_text(made, width=width).splitlines()
+    table = [line for line in lines if line.startswith("─")]
+    assert all(len(line) <= max(width, 60) for line in table)
+
+
+def test_programs_get_every_figure_of_every_tensor():
+    values = row("l.0.w", [1.0, 2.0], quantiles=tuple(range(11)), n_of_m={"2:4": 0.75})
+    other = row("l.1.w", [3.0], roundings=(Rounding("int8", "tensor", exact=True),))
+    table = params_table(document(values, other))
+    first, second = (
+        dict(zip([column.title for column in table.columns], cells, strict=True)) for cells in table.rows
+    )
+    assert (first["tensor"], first["family"], first["mean"], first["kept 2:4"]) == ("l.0.w", "l.#.w", 1.5, 0.75)
+    assert (first["quantile 0.1"], first["quantile 50"], first["quantile 100"]) == (1, 5, 10)
+    assert first["int8 tensor db"] is None
+    assert second["int8 tensor db"] == "exact"
+    assert second["problem"] is None
+
+
+def test_json_is_the_whole_and_follows_its_schema():
+    made = document(row("l.0.w", [1.0, 2.0], histogram=Histogram(1.0, 2.0, (1, 1))), row("b", [0.0]), notes=("n",))
+    data = json.loads(encode(params_file(made)))
+    Draft202012Validator(json.loads(schema("params"))).validate(data)
+    assert data["totals"] == {"tensors": 2, "count": 3, "bytes": 12}
+    assert data["weights"]["tensors"][0]["mean"] == 1.5
+    assert "skewness" not in data["weights"]["tensors"][0]
