@@ -202,15 +202,15 @@ nb::tuple refine(Bytes data, int format, int shift, Bytes slots, Input<uint64_t>
   {
     nb::gil_scoped_release released;
     std::unique_ptr<uint32_t[]> list(new uint32_t[count + 1]);
-    Array<uint32_t> tables(planes ? low.rows : 0, 65536);
+    Array<uint32_t> tables(planes || errors ? low.rows : 0, 65536);  // beside errors there is always counting
     std::unique_ptr<double[]> wide(new double[errors ? tile_elements : 1]);
     RefineJob job{data.data(), count, shift, slots.data(), prefixes.data(), prefixes.size(), list.get(), 0,
-                  planes ? tables.get() : nullptr};
+                  planes || errors ? tables.get() : nullptr};
     ErrorJob sums{tile_elements, peak, near, {}, tiles.get(), wide.get()};
     if (errors)
       for (int e = 0; e < kPrunePoints; ++e) sums.edges[e] = edges.data()[e];
     chosen_kernel().refine(Format(format), job, errors ? &sums : nullptr);
-    for (size_t i = 0; i < tables.rows * tables.cols; ++i) low.get()[i] = tables.get()[i];
+    for (size_t i = 0; i < low.rows * low.cols; ++i) low.get()[i] = tables.get()[i];
     Array<uint32_t> kept(1, job.found_count);
     std::memcpy(kept.get(), list.get(), job.found_count * sizeof(uint32_t));
     found = std::move(kept);
@@ -218,32 +218,37 @@ nb::tuple refine(Bytes data, int format, int shift, Bytes slots, Input<uint64_t>
   return nb::make_tuple(found.give(), low.give(), tiles.give());
 }
 
-// A refining pass's list as rising keys and how often each occurs: two passes of a radix sort over 24 bits.
-nb::tuple collect(Input<uint32_t> found) {
+// Sorts values of one slot by their low halfwords.
+void sort_halfwords(uint32_t* values, size_t n, uint32_t* room) {
+  if (n < 2) return;
+  uint32_t places[2][257] = {};
+  for (size_t i = 0; i < n; ++i) ++places[0][(values[i] & 255) + 1], ++places[1][(values[i] >> 8 & 255) + 1];
+  for (int i = 0; i < 256; ++i) places[0][i + 1] += places[0][i], places[1][i + 1] += places[1][i];
+  for (size_t i = 0; i < n; ++i) room[places[0][values[i] & 255]++] = values[i];
+  for (size_t i = 0; i < n; ++i) values[places[1][room[i] >> 8 & 255]++] = room[i];
+}
+
+// A refining pass's list in rising order: dealt out by slot, then each slot's halfwords by their two bytes.
+Output<uint32_t> sorted(Input<uint32_t> found) {
   const size_t n = found.size();
-  Array<uint32_t> keys(1, 0), counts(1, 0);
+  Array<uint32_t> out(1, n);
   {
     nb::gil_scoped_release released;
-    std::unique_ptr<uint32_t[]> one(new uint32_t[n + 1]), two(new uint32_t[n + 1]);
-    const uint32_t* from = found.data();
-    for (int shift = 0; shift <= 12; shift += 12) {
-      uint32_t* to = shift ? two.get() : one.get();
-      Array<size_t> starts(1, 4097);
-      for (size_t i = 0; i < n; ++i) ++starts.get()[(from[i] >> shift & 4095) + 1];
-      for (int i = 0; i < 4096; ++i) starts.get()[i + 1] += starts.get()[i];
-      for (size_t i = 0; i < n; ++i) to[starts.get()[from[i] >> shift & 4095]++] = from[i];
-      from = to;
+    constexpr size_t kSlots = 256;
+    size_t starts[kSlots + 1] = {};
+    for (size_t i = 0; i < n; ++i) ++starts[(found.data()[i] >> 16 & 255) + 1];
+    size_t longest = 0;
+    for (size_t s = 0; s < kSlots; ++s) {
+      longest = starts[s + 1] > longest ? starts[s + 1] : longest;
+      starts[s + 1] += starts[s];
     }
-    size_t distinct = n > 0;
-    for (size_t i = 1; i < n; ++i) distinct += from[i] != from[i - 1];
-    keys = Array<uint32_t>(1, distinct), counts = Array<uint32_t>(1, distinct);
-    for (size_t i = 0, at = 0; i < n; ++i) {
-      at += i > 0 && from[i] != from[i - 1];
-      keys.get()[at] = from[i];
-      ++counts.get()[at];
-    }
+    size_t places[kSlots];
+    std::memcpy(places, starts, sizeof places);
+    for (size_t i = 0; i < n; ++i) out.get()[places[found.data()[i] >> 16 & 255]++] = found.data()[i];
+    std::unique_ptr<uint32_t[]> room(new uint32_t[longest + 1]);
+    for (size_t s = 0; s < kSlots; ++s) sort_halfwords(out.get() + starts[s], starts[s + 1] - starts[s], room.get());
   }
-  return nb::make_tuple(keys.give(), counts.give());
+  return out.give();
 }
 
 // Adds a refining pass's list to dense counts.
@@ -265,6 +270,6 @@ NB_MODULE(_kernel, m) {
   m.def("integers", &integers);
   m.def("distinct", &distinct);
   m.def("refine", &refine);
-  m.def("collect", &collect);
+  m.def("sorted", &sorted);
   m.def("tally", &tally);
 }

@@ -2,29 +2,10 @@
 #pragma once
 #include "kernel.h"
 #include "rows.h"
+#include "sieve.h"
 
 namespace ASSAY_ISA {
 using namespace assay;
-
-template <class Raw> struct Refiner {
-  RefineJob& job;
-  size_t found = 0;
-  inline void step(Raw raw) {
-    constexpr int kTop = 8 * sizeof(Raw) - 16;
-    const uint32_t slot = job.slots[raw >> kTop];
-    if (sizeof(Raw) == 4) {
-      job.found[found] = slot << 16 | uint32_t(raw & 0xffff);
-      found += slot != 0;
-    } else if (slot) {
-      const uint64_t prefix = uint64_t(raw) >> (job.shift + 16);
-      for (size_t i = slot - 1; i < job.prefix_count && job.prefixes[i] <= prefix; ++i)
-        if (job.prefixes[i] == prefix) job.found[found++] = uint32_t(i + 1) << 16 | uint32_t(raw >> job.shift & 0xffff);
-    }
-    if (job.planes)
-      for (int plane = 0; plane < int(sizeof(Raw) / 2 - 1); ++plane)
-        ++job.planes[plane * 65536 + (raw >> 16 * plane & 0xffff)];
-  }
-};
 
 constexpr int kBatch = 4;
 static_assert(7 + kBatch / 2 + kPrunePoints == 16, "scalar work is dealt out in sixteen parts");
@@ -39,6 +20,21 @@ template <class T, int kMantissaBits, int kLeastExponent> static inline Vec<T> r
   const Vec<T> shift = (Vec<T>)(larger((Vec<Int>)x & kExponents, splat<Int>(kLeast)) + kUp);
   return (x + shift) - shift;
 }
+
+// Adds the squares of magnitudes from an edge on.
+template <class T>
+static inline Vec<T> add_from(Vec<T> sum, Vec<T> square, Vec<typename Bits<T>::Signed> magnitude,
+                              Vec<typename Bits<T>::Signed> edge) {
+  using Ints = Vec<typename Bits<T>::Signed>;
+  return sum + (Vec<T>)((Ints)square & (Ints)(magnitude >= edge));
+}
+#if defined(__AVX512DQ__)
+template <>
+inline Vec<float> add_from<float>(Vec<float> sum, Vec<float> square, Vec<int32_t> magnitude, Vec<int32_t> edge) {
+  const __mmask16 kept = _mm512_cmp_epi32_mask((__m512i)magnitude, (__m512i)edge, _MM_CMPINT_NLT);
+  return (Vec<float>)_mm512_mask_add_ps((__m512)sum, kept, (__m512)sum, (__m512)square);
+}
+#endif
 
 template <class T> struct ErrorSums {
   using Int = typename Bits<T>::Signed;
@@ -76,21 +72,22 @@ template <class T> struct ErrorSums {
       bits[b] = sum;
       between(b);
     }
-    Vec<Int> magnitude[kBatch], square[kBatch];
+    Vec<Int> magnitude[kBatch];
+    Vec<T> square[kBatch];
 #pragma GCC unroll 4
     for (int k = 0; k < kBatch; ++k) {
       const Vec<T> y = x[k] * e4m3, z = x[k] * e5m2;
       const Vec<T> dy = y - rounded<T, 3, -6>(y), dz = z - rounded<T, 2, -14>(z), dx = x[k] - rounded<T, 7, -126>(x[k]);
       float8[0] += dy * dy, float8[1] += dz * dz, bf16 += dx * dx;
       magnitude[k] = (Vec<Int>)x[k] & Int(~typename Bits<T>::Unsigned(0) >> 1);
-      square[k] = (Vec<Int>)(x[k] * x[k]);
+      square[k] = x[k] * x[k];
       small -= (Vec<Int>)(magnitude[k] <= near);
       if (k % 2) between(7 + k / 2);
     }
     for (int e = 0; e < kPrunePoints; ++e) {
       Vec<T> sum = above[e];
 #pragma GCC unroll 4
-      for (int k = 0; k < kBatch; ++k) sum += (Vec<T>)(square[k] & (Vec<Int>)(magnitude[k] >= edges[e]));
+      for (int k = 0; k < kBatch; ++k) sum = add_from<T>(sum, square[k], magnitude[k], edges[e]);
       above[e] = sum;
       between(9 + e);
     }
@@ -152,6 +149,7 @@ template <class T> static void refine_floats(RefineJob& job, const ErrorJob& err
   using Raw = typename Bits<T>::Unsigned;
   const T* data = static_cast<const T*>(job.data);
   Refiner<Raw> refiner{job};
+  Sifted<Raw> sifted(refiner);
   ErrorSums<T> sums(errors);
   ErrorSums<double> wide_sums(errors);
   NoSteps nothing;
@@ -160,7 +158,8 @@ template <class T> static void refine_floats(RefineJob& job, const ErrorJob& err
     const size_t n = job.count - start < errors.tile_elements ? job.count - start : errors.tile_elements;
     double* tile = errors.tiles + t * kErrorFields;
     if (ordinary && all_finite(data + start, n)) {
-      add_errors<T>(data + start, n, sums, refiner, tile);
+      add_errors<T>(data + start, n, sums, sifted, tile);
+      sifted.finish(reinterpret_cast<const Raw*>(data + start), n);
     } else {
       const size_t dropped = clean(data + start, n, errors.wide);
       add_errors<double>(errors.wide, n, wide_sums, nothing, tile);

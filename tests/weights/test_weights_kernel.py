@@ -121,11 +121,11 @@ def test_distinct(item):
     assert kernel.distinct(data, item, 20).size == reference.distinct(data, item, 20).size == 21
 
 
-def test_collect():
+def test_sorted():
     found = np.random.default_rng(9).integers(0, 1 << 24, 9000).astype(np.uint32) & 0xFF00FF
-    for given, wanted in zip(kernel.collect(found), reference.collect(found), strict=True):
-        np.testing.assert_array_equal(given, wanted)
-    assert kernel.collect(found[:0])[0].size == 0
+    np.testing.assert_array_equal(kernel.sorted(found), reference.sorted(found))
+    np.testing.assert_array_equal(kernel.sorted(found[:7]), np.sort(found[:7])[None])
+    assert kernel.sorted(found[:0]).size == 0
 
 
 def test_tally():

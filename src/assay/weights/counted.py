@@ -24,17 +24,16 @@ from assay.weights.distribution import (
 from assay.weights.dtypes import denormal_patterns, values
 from assay.weights.finalize import blank, content_of, roundings, row_figures
 from assay.weights.layout import ERROR_FIELDS, PRUNE_SHARES
-from assay.weights.partials import Partial, dense
+from assay.weights.partials import Partial
 from assay.weights.reference import cast_errors
 
 
 def statistics(plan: Plan, partial: Partial, target_db: float) -> TensorStatistics:
     """Every statistic of a counted tensor."""
     table = values(plan.dtype.name)
-    counts = dense(partial)[: table.size].astype(np.float64)
-    used = np.flatnonzero(counts)
-    used = used[np.argsort(table[used], kind="stable")]
-    here, times = table[used], counts[used]
+    order = np.argsort(table[partial.patterns], kind="stable")
+    used, times = partial.patterns[order], partial.counts[order].astype(np.float64)
+    here = table[used]
     finite = np.isfinite(here)
     figures: dict[str, Any] = {
         "content": content_of(partial.tiles),
@@ -46,7 +45,7 @@ def statistics(plan: Plan, partial: Partial, target_db: float) -> TensorStatisti
     if finite.any():
         figures |= _values(plan, partial, here[finite] + 0.0, times[finite], target_db)
     if plan.dtype.real:
-        figures["denormals"] = int(counts[denormal_patterns(plan.dtype.name) & np.isfinite(table)].sum())
+        figures["denormals"] = int(times[denormal_patterns(plan.dtype.name)[used] & finite].sum())
     return replace(blank(plan.weight, note=plan.note), **figures)
 
 
@@ -93,9 +92,9 @@ def _entropy(plan: Plan, times: Doubles) -> dict[str, Any]:
 
 def _histogram(here: Doubles, times: Doubles) -> Histogram:
     low, high = float(here[0]), float(here[-1])
-    bins = np.searchsorted(np.array(histogram_edges(low, high)), here, side="right")
-    length = len(histogram_edges(low, high)) + 1
-    return Histogram(low, high, tuple(int(count) for count in np.bincount(bins, times, length)))
+    edges = histogram_edges(low, high)
+    bins = np.searchsorted(np.array(edges), here, side="right")
+    return Histogram(low, high, tuple(int(count) for count in np.bincount(bins, times, len(edges) + 1)))
 
 
 def _pruning(here: Doubles, times: Doubles, n: int) -> tuple[Pruned, ...]:

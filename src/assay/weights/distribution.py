@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -68,6 +69,8 @@ def joined_moments(n: Doubles, mean: Doubles, m2: Doubles, m3: Doubles, m4: Doub
     total = float(n.sum())
     if not total:
         return Moments(0, 0.0, 0.0, 0.0, 0.0)
+    if n.size == 1:
+        return Moments(int(total), *(float(part[0]) for part in (mean, m2, m3, m4)))
     center = float((n / total * mean).sum())
     center += float((n / total * (mean - center)).sum())
     d = mean - center
@@ -104,7 +107,8 @@ def histogram_edges(low: float, high: float) -> list[float]:
     return [float(edge) for edge in np.linspace(low, high, BINS + 1)[1:-1]] if low < high else []
 
 
-def entropy(counts: Doubles) -> float:
+def entropy(counts: NDArray[Any]) -> float:
     """Bits a symbol of an order-0 code."""
-    share = counts[counts > 0] / counts.sum()
+    used = counts[counts > 0].astype(np.float64)
+    share = used / used.sum()
     return abs(float(-(share * np.log2(share)).sum()))

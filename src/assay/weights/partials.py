@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 import numpy as np
 from msgspec import Struct
@@ -52,25 +53,28 @@ class Refined(Struct, frozen=True):
     planes: Counts
     tiles: Tiles
 
-    def finds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Slot and halfword of all finds as sorted keys, and how often each occurs."""
+    def finds(self) -> tuple[NDArray[np.uint32], NDArray[np.int64] | None]:
+        """Slot and halfword of all finds as sorted keys, and where they are counted how many come before each."""
         if self.dense is None:
-            keys, counts = kernel.collect(np.concatenate(self.found))
-            return keys[0].astype(np.int64), counts[0].astype(np.int64)
+            return kernel.sorted(self.found[0] if len(self.found) == 1 else np.concatenate(self.found))[0], None
         total = self.dense.copy() if self.found else self.dense
         for found in self.found:
             kernel.tally(found, total)
         places = np.flatnonzero(total)
-        return places, total[places].astype(np.int64)
+        return places.astype(np.uint32), np.concatenate(([0], np.cumsum(total[places].astype(np.int64))))
 
 
 def merge(partials: Iterable[Partial]) -> Partial:
     """All partials of one tensor as one; takes them one at a time."""
+    left = iter(partials)
+    first, second = next(left, None), next(left, None)
+    if first is not None and second is None:
+        return first
     counts = np.zeros(65536, dtype=np.uint64)
     tiles: list[Tiles] = []
     columns: Doubles | None = None
     distinct: Counts | None = np.zeros(0, dtype=np.uint64)
-    for partial in partials:
+    for partial in chain(filter(None, (first, second)), left):
         counts[partial.patterns] += partial.counts
         tiles.append(partial.tiles)
         columns = _added_columns(columns, partial.columns)
@@ -86,7 +90,7 @@ def merge_refined(partials: Iterable[Refined]) -> Refined:
     tiles: list[Tiles] = []
     for partial in partials:
         found.extend(partial.found)
-        planes = partial.planes.copy() if planes is None else planes + partial.planes
+        planes = partial.planes if planes is None else planes + partial.planes
         tiles.append(partial.tiles)
         if partial.dense is not None:
             total = partial.dense.copy() if total is None else total + partial.dense
@@ -104,13 +108,6 @@ def sparse(counts: Counts) -> tuple[NDArray[np.uint16], Counts]:
     """The patterns that occur, and how often."""
     patterns = np.flatnonzero(counts)
     return patterns.astype(np.uint16), counts[patterns]
-
-
-def dense(partial: Partial, length: int = 65536) -> Counts:
-    """The counts of all patterns."""
-    counts = np.zeros(length, dtype=np.uint64)
-    counts[partial.patterns] = partial.counts
-    return counts
 
 
 def _added_columns(a: Doubles | None, b: Doubles | None) -> Doubles | None:

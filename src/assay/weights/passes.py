@@ -50,8 +50,8 @@ def first_pass(chunk: Chunk, layout: Layout, data: Bytes) -> Partial:
     (patterns, counts), records, columns, digests = _RUNS[_run_of(dtype)](chunk, layout, data, dtype)
     distinct: Counts | None = np.zeros(0, dtype=np.uint64)
     if dtype.family != COUNTED:
-        distinct = np.sort(kernel.distinct(data, dtype.bytes, DISTINCT_LIMIT)[0])
-        distinct = distinct if distinct.size <= DISTINCT_LIMIT else None
+        distinct = kernel.distinct(data, dtype.bytes, DISTINCT_LIMIT)[0]
+        distinct = np.sort(distinct) if distinct.size <= DISTINCT_LIMIT else None
     tiles = _tiles(chunk, layout, records, digests)
     return Partial(patterns, counts, tiles, columns if layout.columns else None, distinct)
 

@@ -121,10 +121,9 @@ def refine(
     return found, low, np.array(tiles).reshape(-1, len(ERROR_FIELDS))
 
 
-def collect(found: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """A refining pass's list as rising keys and how often each occurs, as rows."""
-    keys, counts = np.unique(found, return_counts=True)
-    return keys[None], counts.astype(np.uint32)[None]
+def sorted(found: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """A refining pass's list in rising order, as one row."""
+    return np.sort(found)[None]
 
 
 def tally(found: NDArray[np.uint32], counts: Counts) -> None:

@@ -6,33 +6,24 @@ Three kinds of question: which value has a rank, how many values lie below an ed
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from assay.weights.dtypes import DType
-from assay.weights.keys import key_at_least, number, to_raw
+from assay.weights.keys import keys_at_least, to_key, to_raw
 from assay.weights.partials import Counts, Refined
 from assay.weights.passes import Request
 
-Halves = tuple[NDArray[np.int64], NDArray[np.int64]]
+Whole = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+Halves = tuple[Whole, Whole]
 """Halfwords in rising order, and how often each occurs."""
 
-
-class Rank(Struct, frozen=True):
-    """The value of a rank: its key so far, and its rank among the values behind that prefix."""
-
-    key: int
-    rest: int
-
-
-class Edge(Struct, frozen=True):
-    """How many values lie below a key."""
-
-    goal: int
-    below: int
+COUNTED_FROM = 4096
+"""More halfwords than this are faster counted than sorted."""
 
 
 class Magnitude(Struct, frozen=True):
@@ -50,8 +41,14 @@ class Search(Struct, frozen=True):
 
     dtype: DType
     bits: int
-    ranks: tuple[Rank, ...]
-    edges: tuple[Edge, ...]
+    ranks: Keys
+    """The keys, so far, of the values that have the wanted ranks."""
+    rests: Whole
+    """Their ranks among the values behind those prefixes."""
+    goals: Keys
+    """The keys of edges."""
+    below: Whole
+    """How many values lie below each edge, as far as is known."""
     magnitudes: tuple[Magnitude, ...]
 
     @property
@@ -61,36 +58,38 @@ class Search(Struct, frozen=True):
 
 
 def begin(
-    dtype: DType, counts: Counts, ranks: Sequence[int], edges: Sequence[float], places: Sequence[int]
+    dtype: DType,
+    patterns: NDArray[np.uint16],
+    counts: Counts,
+    ranks: Sequence[int],
+    edges: Sequence[float],
+    places: Sequence[int],
 ) -> Search:
-    """The questions narrowed to the top 16 bits by the first pass's counts."""
-    ordered, folded = ordered_counts(dtype, counts)
-    whole = np.cumsum(ordered)
-    halves = np.cumsum(folded)
-    top = 8 * dtype.bytes - 16
-    goals = [key_at_least(edge, dtype) for edge in edges]
+    """The questions narrowed to the top 16 bits by the first pass's counts of them."""
+    kept = ~nonfinite_tops(patterns, dtype) if dtype.real else np.ones(patterns.size, dtype=bool)
+    tops, times = patterns[kept].astype(np.int64), counts[kept].astype(np.int64)
+    keys, ordered = _grouped(to_key(tops, 16, dtype), times)
+    cumulated = np.concatenate(([0], np.cumsum(ordered)))
+    wanted = np.array(ranks, dtype=np.int64)
+    at = np.searchsorted(cumulated, wanted, side="right") - 1
+    goals = keys_at_least(edges, dtype)
+    goal_tops = (goals >> np.uint64(8 * dtype.bytes - 16)).astype(np.int64)
+    halves = _grouped(tops & 0x7FFF, times) if places else (keys, ordered)
     return Search(
         dtype,
         16,
-        tuple(Rank(*_located(whole, rank)) for rank in ranks),
-        tuple(Edge(goal, int(ordered[: goal >> top].sum())) for goal in goals),
-        tuple(Magnitude(*_located(halves, place)) for place in places),
+        keys[at].astype(np.uint64),
+        wanted - cumulated[at],
+        goals,
+        cumulated[np.searchsorted(keys, goal_tops)],
+        tuple(Magnitude(int(halves[0][place]), rest) for place, rest in _located(halves[1], places)),
     )
 
 
-def ordered_counts(dtype: DType, counts: Counts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Counts of finite values by key of the top 16 bits, and by their magnitude."""
-    kept = counts.astype(np.int64)
-    if dtype.real:
-        kept[nonfinite_tops(dtype)] = 0
-    ordered = kept[to_raw(np.arange(65536), 16, dtype)]
-    return ordered, kept[:32768] + kept[32768:]
-
-
-def nonfinite_tops(dtype: DType) -> NDArray[np.bool_]:
+def nonfinite_tops(patterns: NDArray[np.uint16], dtype: DType) -> NDArray[np.bool_]:
     """Which top halfwords belong to NaN and infinities."""
-    exponent = 0x7F80 if dtype.bytes == 4 else 0x7FF0
-    return np.asarray((np.arange(65536) & exponent) == exponent)
+    exponent = np.uint16(0x7F80 if dtype.bytes == 4 else 0x7FF0)
+    return np.asarray((patterns & exponent) == exponent)
 
 
 def request(search: Search, peak: float = 0.0, near: float = 0.0) -> Request:
@@ -98,96 +97,141 @@ def request(search: Search, peak: float = 0.0, near: float = 0.0) -> Request:
     shift = 8 * search.dtype.bytes - search.bits - 16
     prefixes = _prefixes(search)
     slots = np.zeros(65536, dtype=np.uint8)
-    for place, prefix in reversed(list(enumerate(prefixes))):
-        slots[prefix >> (search.bits - 16)] = place + 1
-    above = tuple(_upper_edge(item.key, search) for item in search.magnitudes)
-    return Request(shift, prefixes, slots.tobytes(), shift == 0, peak, near, above)
+    tops = (prefixes >> np.uint64(search.bits - 16)).astype(np.int64)
+    slots[tops[::-1]] = np.arange(prefixes.size, 0, -1)
+    above = _upper_edges(search)
+    return Request(shift, tuple(prefixes.tolist()), slots.tobytes(), shift == 0, peak, near, above)
 
 
 def advance(search: Search, refined: Refined) -> Search:
     """The questions narrowed by 16 more bits."""
-    finds = _Finds.of(refined, _prefixes(search))
+    finds = _Finds(*refined.finds(), _prefixes(search))
+    ranks, rests = _next_ranks(search, finds)
     return Search(
         search.dtype,
         search.bits + 16,
-        tuple(_next_rank(item, search, finds) for item in search.ranks),
-        tuple(_next_edge(item, search, finds) for item in search.edges),
+        ranks,
+        rests,
+        search.goals,
+        search.below + _newly_below(search, finds),
         tuple(_next_magnitude(item, search, finds) for item in search.magnitudes),
     )
 
 
-def value_of(rank: Rank, search: Search) -> float | int:
-    """The value of an answered rank."""
-    return number(to_raw(rank.key, search.bits, search.dtype), search.dtype)
+def values_of(search: Search) -> list[float | int]:
+    """The values of the answered ranks."""
+    raws = to_raw(search.ranks, search.bits, search.dtype).astype(f"<u{search.dtype.bytes}")
+    values: list[float | int] = raws.view(search.dtype.numpy).tolist()
+    return [value + 0.0 for value in values] if search.dtype.real else values
 
 
 class _Finds(Struct, frozen=True):
-    """A refining pass's finds by prefix."""
+    """A refining pass's finds: sorted keys of slot and halfword, and where counted how many come before each."""
 
-    keys: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    slots: dict[int, int]
+    keys: NDArray[np.uint32]
+    cumulated: Whole | None
+    prefixes: Keys
 
-    @classmethod
-    def of(cls, refined: Refined, prefixes: tuple[int, ...]) -> _Finds:
-        keys, counts = refined.finds()
-        return cls(keys, counts, {prefix: place + 1 for place, prefix in enumerate(prefixes)})
+    def first(self, raws: Keys) -> Whole:
+        """The least key behind each of some prefixes."""
+        return (np.searchsorted(self.prefixes, raws).astype(np.int64) + 1) << 16
 
-    def behind(self, prefix: int, reverse: bool = False) -> Halves:
-        slot = self.slots[prefix]
-        low, high = np.searchsorted(self.keys, (slot << 16, (slot + 1) << 16))
-        halves, counts = self.keys[low:high] & 0xFFFF, self.counts[low:high]
-        return (0xFFFF - halves[::-1], counts[::-1]) if reverse else (halves, counts)
+    def before(self, keys: Whole) -> Whole:
+        """How many finds have lesser keys."""
+        places = np.searchsorted(self.keys, keys.astype(np.uint32))
+        return places if self.cumulated is None else self.cumulated[places]
+
+    def at(self, ranks: Whole) -> Whole:
+        """The keys of the finds with these ranks."""
+        places = ranks if self.cumulated is None else np.searchsorted(self.cumulated, ranks, side="right") - 1
+        return self.keys[places].astype(np.int64)
+
+    def behind(self, raws: Keys) -> Halves:
+        """The halfwords behind some prefixes taken together."""
+        first = self.first(raws)
+        lows, highs = np.searchsorted(self.keys, np.concatenate((first, first + 0x10000)).astype(np.uint32)).reshape(
+            2, -1
+        )
+        parts = [slice(low, high) for low, high in zip(lows, highs, strict=True)]
+        halves = np.concatenate([self.keys[part] for part in parts]) & np.uint32(0xFFFF)
+        if self.cumulated is None and halves.size > COUNTED_FROM:
+            counts = np.bincount(halves)
+            used = np.flatnonzero(counts)
+            return used, counts[used]
+        if self.cumulated is None:
+            return _grouped(halves, np.ones(halves.size, dtype=np.int64))
+        cumulated = self.cumulated
+        return _grouped(halves, np.concatenate([np.diff(cumulated[part.start : part.stop + 1]) for part in parts]))
 
 
-def _prefixes(search: Search) -> tuple[int, ...]:
+def _grouped(values: NDArray[Any], counts: Whole) -> Halves:
+    """Values in rising order, equal ones once, with their counts added up."""
+    order = values.argsort(kind="stable")
+    values = values[order].astype(np.int64)
+    if not values.size:
+        return values, counts
+    starts = np.concatenate(([0], (values[1:] != values[:-1]).nonzero()[0] + 1))
+    return values[starts], np.add.reduceat(counts[order], starts)
+
+
+def _prefixes(search: Search) -> Keys:
     dtype, bits = search.dtype, search.bits
-    sign = 1 << (bits - 1)
-    raws = {int(to_raw(item.key, bits, dtype)) for item in search.ranks}
-    raws |= {int(to_raw(item.goal >> (8 * dtype.bytes - bits), bits, dtype)) for item in search.edges}
-    raws |= {item.key | side for item in search.magnitudes for side in (0, sign)}
-    return tuple(sorted(raws))
+    magnitudes = np.array([item.key for item in search.magnitudes], dtype=np.uint64)
+    ranks, edges = (to_raw(keys, bits, dtype) for keys in (search.ranks, _goal_prefixes(search)))
+    sign = np.uint64(1 << (bits - 1))
+    prefixes: Keys = np.unique(np.concatenate((ranks, edges, magnitudes, magnitudes | sign)))
+    return prefixes
 
 
-def _located(cumulated: NDArray[np.int64], rank: int) -> tuple[int, int]:
-    """Where in cumulated counts a rank falls, and its rank there."""
-    place = int(np.searchsorted(cumulated, rank, side="right"))
-    return place, rank - (int(cumulated[place - 1]) if place else 0)
+def _goal_prefixes(search: Search) -> Keys:
+    prefixes: Keys = search.goals >> np.uint64(8 * search.dtype.bytes - search.bits)
+    return prefixes
 
 
-def _ordered(key: int, search: Search, finds: _Finds) -> Halves:
-    raw = int(to_raw(key, search.bits, search.dtype))
-    negative = search.dtype.real and bool(raw >> (search.bits - 1))
-    return finds.behind(raw, reverse=negative)
+def _located(counts: Whole, ranks: Sequence[int]) -> list[tuple[int, int]]:
+    """Where in counts each rank falls, and its rank there."""
+    cumulated = np.concatenate(([0], np.cumsum(counts)))
+    places = np.searchsorted(cumulated, np.array(ranks, dtype=np.int64), side="right") - 1
+    return [(int(place), rank - int(cumulated[place])) for place, rank in zip(places, ranks, strict=True)]
 
 
-def _next_rank(item: Rank, search: Search, finds: _Finds) -> Rank:
-    halves, counts = _ordered(item.key, search, finds)
-    place, rest = _located(np.cumsum(counts), item.rest)
-    return Rank(item.key << 16 | int(halves[place]), rest)
+def _negative(raws: Keys, search: Search) -> NDArray[np.bool_]:
+    """Which prefixes hold their values in falling order."""
+    return np.asarray(raws >> np.uint64(search.bits - 1) != 0) & search.dtype.real
 
 
-def _next_edge(item: Edge, search: Search, finds: _Finds) -> Edge:
+def _next_ranks(search: Search, finds: _Finds) -> tuple[Keys, Whole]:
+    raws = to_raw(search.ranks, search.bits, search.dtype)
+    falling, first = _negative(raws, search), finds.first(raws)
+    ranks = np.where(falling, finds.before(first + 0x10000) - 1 - search.rests, finds.before(first) + search.rests)
+    keys = finds.at(ranks)
+    rests = np.where(falling, finds.before(keys + 1) - 1 - ranks, ranks - finds.before(keys))
+    halves = np.where(falling, 0xFFFF - (keys & 0xFFFF), keys & 0xFFFF)
+    return search.ranks << np.uint64(16) | halves.astype(np.uint64), rests
+
+
+def _newly_below(search: Search, finds: _Finds) -> Whole:
+    raws = to_raw(_goal_prefixes(search), search.bits, search.dtype)
+    falling, first = _negative(raws, search), finds.first(raws)
     left = 8 * search.dtype.bytes - search.bits
-    halves, counts = _ordered(item.goal >> left, search, finds)
-    goal = item.goal >> (left - 16) & 0xFFFF
-    return replace(item, below=item.below + int(counts[halves < goal].sum()))
+    goals = (search.goals >> np.uint64(left - 16) & np.uint64(0xFFFF)).astype(np.int64)
+    rising = finds.before(first + goals) - finds.before(first)
+    return np.where(falling, finds.before(first + 0x10000) - finds.before(first + 0x10000 - goals), rising)
 
 
 def _next_magnitude(item: Magnitude, search: Search, finds: _Finds) -> Magnitude:
     sign = 1 << (search.bits - 1)
-    positive, negative = finds.behind(item.key), finds.behind(item.key | sign)
-    both = np.zeros(65536, dtype=np.int64)
-    for found, times in (positive, negative):
-        both[found] += times
-    halves = np.flatnonzero(both)
-    counts = both[halves]
-    place, rest = _located(np.cumsum(counts), item.rest)
+    halves, counts = finds.behind(np.array([item.key, item.key | sign], dtype=np.uint64))
+    cumulated = counts.cumsum()
+    place = int(cumulated.searchsorted(item.rest, side="right"))
+    rest = item.rest - int(cumulated[place] - counts[place])
     key = item.key << 16 | int(halves[place])
     tail = (item.key << 16 | halves[place + 1 :], counts[place + 1 :])
     return Magnitude(key, rest, tail, int(counts[place]) - rest)
 
 
-def _upper_edge(key: int, search: Search) -> float:
-    raw = (key + 1) << (8 * search.dtype.bytes - search.bits)
-    return float(np.array([raw], dtype=f"<u{search.dtype.bytes}").view(search.dtype.numpy)[0])
+def _upper_edges(search: Search) -> tuple[float, ...]:
+    """The least magnitude above each of the prefixes that hold the wanted ones."""
+    left = 8 * search.dtype.bytes - search.bits
+    raws = np.array([(item.key + 1) << left for item in search.magnitudes], dtype=f"<u{search.dtype.bytes}")
+    return tuple(raws.view(search.dtype.numpy).astype(np.float64).tolist())

@@ -24,9 +24,9 @@ from assay.weights.distribution import (
 from assay.weights.finalize import blank, column, content_of, error_sums, roundings, row_figures
 from assay.weights.keys import number
 from assay.weights.layout import PRUNE_SHARES
-from assay.weights.partials import Partial, Refined, dense
+from assay.weights.partials import Partial, Refined
 from assay.weights.passes import Request
-from assay.weights.search import Magnitude, Search, begin, nonfinite_tops, request, value_of
+from assay.weights.search import Magnitude, Search, begin, nonfinite_tops, request, values_of
 
 
 def questions(plan: Plan, partial: Partial) -> Search | None:
@@ -37,7 +37,7 @@ def questions(plan: Plan, partial: Partial) -> Search | None:
     low, high = _range(partial)
     ranks = ranks_needed(quantile_ranks(moments.n))
     places = [int(share * moments.n) for share in PRUNE_SHARES] if plan.dtype.real else []
-    return begin(plan.dtype, dense(partial), ranks, histogram_edges(low, high), places)
+    return begin(plan.dtype, partial.patterns, partial.counts, ranks, histogram_edges(low, high), places)
 
 
 def next_request(partial: Partial, search: Search) -> Request:
@@ -50,18 +50,18 @@ def statistics(
     plan: Plan, partial: Partial, search: Search | None, refined: Refined | None, target_db: float
 ) -> TensorStatistics:
     """Every statistic of a wide tensor."""
-    counts = dense(partial)
+    counts = partial.counts
     moments = moments_of_tiles(partial)
     figures: dict[str, Any] = {"content": content_of(partial.tiles)}
     if plan.dtype.real:
-        figures |= _odd_values(plan, partial, counts)
+        figures |= _odd_values(plan, partial)
     figures["zeros"] = int(column(partial.tiles, "zeros").sum())
     if partial.distinct is not None:
         figures["distinct"] = _distinct(plan, partial)
     if search is None or refined is None:
         return replace(blank(plan.weight, note=plan.note), **figures)
     figures |= _values(search, partial, moments)
-    bits = entropy(counts.astype(np.float64)) + sum(entropy(plane.astype(np.float64)) for plane in refined.planes)
+    bits = entropy(counts) + sum(entropy(plane) for plane in refined.planes)
     figures |= {"entropy_bits": bits, "entropy_bytes": math.ceil(bits * float(counts.sum()) / 8)}
     if plan.dtype.real:
         errors = error_sums(refined.tiles)
@@ -91,15 +91,16 @@ def _near(search: Search, moments: Moments) -> float:
     return float(np.array([near]).astype(search.dtype.numpy)[0])
 
 
-def _odd_values(plan: Plan, partial: Partial, counts: Any) -> dict[str, int]:
+def _odd_values(plan: Plan, partial: Partial) -> dict[str, int]:
     """NaN, infinities and denormals: the last two are told from their neighbours in a bin by exact counts."""
     infinite = int(column(partial.tiles, "infinite").sum())
     first_normal = 0x0080 if plan.dtype.bytes == 4 else 0x0010
-    small = (np.arange(65536) & 0x7FFF) < first_normal
+    small = (partial.patterns & np.uint16(0x7FFF)) < first_normal
+    odd = nonfinite_tops(partial.patterns, plan.dtype)
     return {
         "inf": infinite,
-        "nan": int(counts[nonfinite_tops(plan.dtype)].sum()) - infinite,
-        "denormals": int(counts[small].sum()) - int(column(partial.tiles, "zeros").sum()),
+        "nan": int(partial.counts[odd].sum()) - infinite,
+        "denormals": int(partial.counts[small].sum()) - int(column(partial.tiles, "zeros").sum()),
     }
 
 
@@ -111,9 +112,9 @@ def _distinct(plan: Plan, partial: Partial) -> int:
 
 def _values(search: Search, partial: Partial, moments: Moments) -> dict[str, Any]:
     ranks = quantile_ranks(moments.n)
-    at = {rank: value_of(item, search) for rank, item in zip(ranks_needed(ranks), search.ranks, strict=True)}
+    at = dict(zip(ranks_needed(ranks), values_of(search), strict=True))
     low, high = at[0], at[moments.n - 1]
-    below = [0, *(edge.below for edge in search.edges), moments.n]
+    below = np.concatenate(([0], search.below, [moments.n]))
     return {
         "min": low,
         "max": high,
