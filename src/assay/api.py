@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from assay.analyses.costing import with_cost
 from assay.document.cost import Cost
 from assay.document.document import Document, InputTensor, Machine, Run, Training
-from assay.errors import ReadError
+from assay.errors import ReadError, UsageError
 from assay.sources.opening import Opened, open_model
 
 if TYPE_CHECKING:
@@ -38,12 +38,14 @@ def observe(
     """The document of one forward pass of `model`; the model is left as it was.
 
     `mode` is `auto` (real where there are weights, else without data), `real`, `meta` or `fake`. With
-    `backward` a training step is watched as well. What everything costs is added up in `document.cost`.
+    `backward` a training step is watched as well, in training mode. What everything costs is added up in
+    `document.cost`.
     """
     if isinstance(model, Document):
         return model
     opened = model if isinstance(model, Opened) else open(model, model_args=model_args, trust=trust)
     if opened.document is not None:
+        _refuse_options(opened, inputs=inputs, device=device, dtype=dtype, train=train, mode=mode)
         return opened.document if opened.document.cost is not None else with_cost(opened.document)
     if opened.module is None:
         raise ReadError(f"{opened.origin.location} holds no model that could run")
@@ -58,6 +60,8 @@ def _watched(
     from assay.capture import inventory, passes
     from assay.sources.inputs import find_inputs
 
+    _check_device(device)
+    train = train or backward
     without_data = mode in ("meta", "fake")
     given = find_inputs(inputs, opened, device=device, dtype=dtype)
     shown = passes.observe(
@@ -104,6 +108,25 @@ def _watched(
         storages=shown.storages,
         training=training,
     )
+
+
+def _refuse_options(opened: Opened, **options: Any) -> None:
+    """What is stored cannot be run again: options that would change the pass are refused, not ignored."""
+    given = [f"--{name}" for name, value in options.items() if value not in (None, False, "auto")]
+    if given:
+        raise UsageError(f"{opened.origin.location} is read, not run: {', '.join(given)} cannot apply to it")
+
+
+def _check_device(device: str | None) -> None:
+    import torch
+
+    if device is None:
+        return
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(f"cannot run on device {device!r}: {reason}") from error
 
 
 def _now() -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli.main import COMMANDS, assay
+from assay.cli.schema import NAMES
 from assay.version import __version__
 
 
@@ -55,7 +56,7 @@ def test_env_has_one_line_a_fact(cli):
 
 
 def test_schema_prints_or_lists(cli):
-    assert cli("schema").out.split() == ["modules", "ops", "document", "cost", "summary", "params"]
+    assert cli("schema").out.split() == list(NAMES)
     assert "UniqueModule" in json.loads(cli("schema", "modules").out)["$defs"]
 
 

@@ -19,6 +19,9 @@ from assay.document.rows import Op, OpKind
 
 _ZERO = (0,) * 9
 
+NOT_SEEN = Totals(unknown_ops=1)
+"""What may well have a cost that nobody saw: its pass stopped first, or it runs inside TorchScript."""
+
 Label = TypeVar("Label", bound=Hashable)
 
 
@@ -45,7 +48,7 @@ def add_up(document: Document) -> Cost:
         kinds=kinds,
         modules=_modules(document, calls, backward_own),
         outside=Totals(*outside),
-        forward=_sum([outside, *calls]),
+        forward=_sum([outside, *calls]) if document.ops or document.complete else NOT_SEEN,
         backward=backward,
         categories=_categories(document, kinds, columns),
         unknown=unknown,
@@ -96,7 +99,8 @@ def module_totals(document: Document, cost: Cost) -> list[Totals]:
         holders.append(above if index in called else (*above, index))
     held = inside(document, cost, holders)
     return [
-        figures.total if index in called else held.get(index, Totals()) for index, figures in enumerate(cost.modules)
+        figures.total if index in called or not figures.total.known else held.get(index, Totals())
+        for index, figures in enumerate(cost.modules)
     ]
 
 
@@ -155,10 +159,22 @@ def _own(document: Document, calls: list[list[int]]) -> list[list[int]]:
 def _modules(document: Document, calls: list[list[int]], backward: list[list[int]] | None) -> list[ModuleCost]:
     """Own and total cost of every module; a module inside its own call is counted once."""
     total = _labelled(document, _inclusive(document, calls), [(index,) for index in range(len(document.modules))])
+    hidden = _not_seen(document)
     return [
-        ModuleCost(Totals(*own), Totals(*total.get(index, _ZERO)), Totals(*backward[index]) if backward else None)
+        ModuleCost(
+            Totals(*own),
+            NOT_SEEN if index in hidden and not total.get(index, _ZERO)[0] else Totals(*total.get(index, _ZERO)),
+            Totals(*backward[index]) if backward else None,
+        )
         for index, own in enumerate(_own(document, calls))
     ]
+
+
+def _not_seen(document: Document) -> set[int]:
+    """Modules whose work would not show: all where the pass stopped, else those inside TorchScript."""
+    if not document.complete:
+        return set(range(len(document.modules)))
+    return {index for index, module in enumerate(document.modules) if module.class_path.startswith("torch.jit.")}
 
 
 def _inclusive(document: Document, calls: list[list[int]]) -> list[list[int]]:

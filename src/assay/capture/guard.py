@@ -152,7 +152,10 @@ def _tensor_state(tensor: torch.Tensor) -> _TensorState:
 
 def _restore_tensor(state: _TensorState) -> None:
     tensor, data = state.tensor, state.data
-    if _address(tensor) != state.address or tensor.shape != data.shape or tensor.stride() != data.stride():
+    strided = tensor.layout is torch.strided and type(tensor) in (torch.Tensor, nn.Parameter)
+    if strided and (
+        _address(tensor) != state.address or tensor.shape != data.shape or tensor.stride() != data.stride()
+    ):
         tensor.data = data
     if tensor.is_leaf:
         if tensor.requires_grad != state.requires_grad:

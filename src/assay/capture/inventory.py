@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from assay.capture import config
+from assay.capture import config, quantized
 from assay.document.rows import Module, Tensor, TensorType
 
 _LOADED_FROM_A_FILE = re.compile(r"^__user(_\d+)?__\.")
@@ -31,7 +31,7 @@ class Inventory(NamedTuple):
     module_index: dict[int, int]
     """`id(module)` → row."""
     live_tensors: list[torch.Tensor]
-    """In the order of `tensors`."""
+    """In the order of `tensors`, which go on with those that are packed."""
 
 
 class _Node(NamedTuple):
@@ -49,7 +49,18 @@ def take(model: nn.Module) -> Inventory:
         own = tensors.add_all(node)
         modules.append(describe(node.module, node.path, node.parent, own, tuple(aliases.get(id(node.module), ()))))
     index = {id(node.module): position for position, node in enumerate(nodes)}
-    return Inventory(modules, tensors.rows(), index, tensors.live)
+    rows = tensors.rows()
+    _add_packed(nodes, modules, rows)
+    return Inventory(modules, rows, index, tensors.live)
+
+
+def _add_packed(nodes: list[_Node], modules: list[Module], rows: list[Tensor]) -> None:
+    """Rows, after those of the live tensors, for the weights that quantized modules of torch keep packed."""
+    for position, node in enumerate(nodes):
+        for name, tensor in quantized.unpacked(node.module):
+            path = f"{node.path}.{name}" if node.path else name
+            modules[position].tensors[name] = len(rows)
+            rows.append(Tensor((path,), "parameter", tensor_type(tensor), size_in_bytes(tensor)))
 
 
 class Members(NamedTuple):

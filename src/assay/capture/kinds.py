@@ -11,21 +11,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from assay.capture import config
+from assay.capture import config, quantized
 from assay.capture.inventory import tensor_type
 from assay.document.op_names import public_name
 from assay.document.rows import Operand, OpKind
-
-_PACKED = {
-    "linear": "linear_unpack",
-    "conv1d": "conv1d_unpack",
-    "conv2d": "conv2d_unpack",
-    "conv3d": "conv3d_unpack",
-    "conv_transpose1d": "conv_transpose1d_unpack",
-    "conv_transpose2d": "conv_transpose2d_unpack",
-    "conv_transpose3d": "conv_transpose3d_unpack",
-}
-"""How the weight of a quantized operation is taken out of its packed object."""
 
 
 def target_of(func: Any) -> str:
@@ -178,9 +167,9 @@ def _facts(base: str, args: tuple[Any, ...]) -> dict[str, int]:
     stem = base
     for ending in ("_relu", "_dynamic", "_relu", "_add"):
         stem = stem.removesuffix(ending)
-    if not packed or stem not in _PACKED:
+    if not packed or stem not in quantized.UNPACK:
         return {}
-    weight = getattr(torch.ops.quantized, _PACKED[stem])(packed[0])[0]
+    weight = quantized.unpack(stem, packed[0])[0]
     shape = [int(size) for size in weight.shape]
     kernel = 1
     for size in shape[2:]:

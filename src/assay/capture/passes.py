@@ -31,6 +31,8 @@ _WANTS_AUTOGRAD = (
     "grad_fn",
     "no graph",
     "Expected gradient function",
+    "require gradient",
+    "retain_grad",
 )
 """What torch says when a model differentiates inside its forward and autograd is off."""
 

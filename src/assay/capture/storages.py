@@ -56,6 +56,12 @@ class StorageLog:
         life = self.live.get(address)
         return self._begin(storage, address, size, role, not tensor.is_meta) if life is None else life
 
+    def hold(self, size: int, role: str) -> None:
+        """Count memory that lies in no tensor and stays all the time, such as packed weights."""
+        self._sizes.append(size)
+        self._roles.append(role)
+        self._born.append(self.clock)
+
     def rename(self, life: Life, role: str) -> None:
         """Say of a storage what it has turned out to be."""
         life.role = role

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -58,6 +59,9 @@ def watch(
 ) -> Pass:
     """Run `model` once and return what was seen; an error of its own ends up in the result."""
     modules, tensors = members
+    # New containers around the same tensors, so that what forward appends to a list stays here.
+    args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor, (args, kwargs))
+    tensors = [*tensors, *(leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor))]
     if setting.mode == "meta":
         # The first meta kernel imports torch's compiler, whose import frames would keep a tensor alive.
         torch.empty(1, device="meta").add(1)
@@ -72,7 +76,9 @@ def watch(
         if convert is not None:
             substitute.swap(modules, convert)
             args, kwargs = tree_map_only(torch.Tensor, convert, (args, kwargs))
-        notes = backward.prepare(inventory.members(model)[1]) if setting.backward else ()
+        given = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor) and leaf.is_leaf]
+        notes = _scripted_note(modules)
+        notes += backward.prepare([*inventory.members(model).tensors, *given]) if setting.backward else ()
         shown = _record(model, modules, args, kwargs, setting)
         return shown._replace(assumptions=notes + shown.assumptions)
 
@@ -88,8 +94,10 @@ def _record(
     dataless = setting.mode == "meta"
     storages = StorageLog(dataless=dataless)
     originals = Originals()
-    for tensor, row in zip(stock.live_tensors, stock.tensors, strict=True):
+    for tensor, row in zip(stock.live_tensors, stock.tensors, strict=False):  # the packed ones have no storage
         storages.find(tensor, row.role)
+    for row in stock.tensors[len(stock.live_tensors) :]:
+        storages.hold(row.bytes, row.role)
     for value in tree_flatten((args, kwargs))[0]:
         if isinstance(value, torch.Tensor):
             storages.find(value, "input")
@@ -130,7 +138,7 @@ def _record(
 
 @contextlib.contextmanager
 def _watching(calls: CallLog, modules: list[nn.Module], setting: Setting) -> Iterator[None]:
-    with higher_order.eager(), real_constants(setting.mode == "meta"), calls:
+    with higher_order.eager(), real_constants(setting.mode == "meta"), _deep_enough(), calls:
         calls.watch_forward(modules)
         if setting.backward:
             calls.watch_autograd()
@@ -153,6 +161,23 @@ def _collecting(wanted: bool) -> Iterator[None]:
     finally:
         if before:
             gc.enable()
+
+
+def _scripted_note(modules: list[nn.Module]) -> tuple[str, ...]:
+    if not any(isinstance(module, torch.jit.ScriptModule) and module._modules for module in modules):
+        return ()
+    return ("calls inside TorchScript are not seen: their operations belong to the module that was called",)
+
+
+@contextlib.contextmanager
+def _deep_enough() -> Iterator[None]:
+    """Watching takes frames of its own at every level of nesting; a model that runs must still run."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(2 * limit)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 @contextlib.contextmanager

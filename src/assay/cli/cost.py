@@ -30,7 +30,7 @@ SORTS = ("flops", "macs", "bytes", "count", "intensity", "total")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N lines; the others in one.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Modules down to this depth.")
 @click.option("--exact", is_flag=True, help="Every digit instead of three.")
-@click.option("--backward", is_flag=True, help="Run and count the backward pass too.")
+@click.option("--backward", is_flag=True, help="Run and count a training step: training mode, backward too.")
 @click.option(
     "--vary", metavar="NAMES", help="Costs as exact laws in these sizes: batch,seq (or height,width,frames)."
 )
@@ -58,7 +58,8 @@ def cost(
 ) -> int:
     """What MODEL costs: parameters, FLOPs, bytes, and where they go.
 
-    MODEL is file.py::function, package.module:name or a saved document. Without --by a report of totals, types
+    MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
+    Without --by a report of totals, types
     of operation and the heaviest kinds. JSON is always the whole; CSV and JSON lines have the lines of --by.
     With --device H100 (or another name of the device table) every operation is placed on that device's roofline:
     a lower bound of its time. Other names of --device say where to run.
@@ -68,19 +69,24 @@ def cost(
     from assay.cli.cost_vary import cost_vary
     from assay.cli.output import emit
     from assay.cli.watching import exit_code, watched
+    from assay.errors import OK
     from assay.views.json.cost import cost_file
     from assay.views.json.files import encode
     from assay.views.text.cost_tables import Shown
 
     watch, roofline = _roofline_of(replace(watch, backward=backward))
+    if at and vary is None:
+        raise click.UsageError("--at says where the laws of --vary are evaluated: give --vary too")
+    if vary is not None and (by or roofline or strict):
+        raise click.UsageError("--vary makes laws from several captures: --by, --device and --strict go with one")
     if vary is not None:
         return cost_vary(narrator, model, watch, output, vary=vary, at=at)
     document = watched(narrator, model, watch, output)
     found = document.cost if document.cost is not None else add_up(document)
-    _tell_backward(narrator, found, backward)
+    _tell_backward(narrator, document, found, backward)
     if roofline is not None:
-        roofline_report(narrator, document, roofline, output)
-        return exit_code(narrator, document)
+        roofline_report(narrator, document, roofline, output, training=backward and document.training is not None)
+        return exit_code(narrator, document) or (_strict_exit_code(narrator, found) if strict else OK)
     shown = Shown(exact=exact, top=top, sort=sort, depth=depth)
     emit(
         output,
@@ -100,10 +106,13 @@ def _roofline_of(watch: Watch) -> tuple[Watch, str | None]:
     return replace(watch, device=None), find(watch.device).name
 
 
-def _tell_backward(narrator: Narrator, found: Cost, wanted: bool) -> None:
+def _tell_backward(narrator: Narrator, document: Document, found: Cost, wanted: bool) -> None:
     """Say where a backward pass was asked for and there is none: in a saved document, or it stopped."""
-    if wanted and found.backward is None:
-        narrator.warn("there is no backward pass to count: a saved document keeps none unless it was watched")
+    if not wanted or found.backward is not None:
+        return
+    stopped = [line for line in document.run.assumptions if line.startswith("the backward pass stopped")]
+    why = stopped[0] if stopped else "a saved document keeps none unless it was watched"
+    narrator.warn(f"there is no backward pass to count: {why}")
 
 
 def _shown(document: Document, found: Cost, by: str | None, shown: Shown) -> Table | Report:

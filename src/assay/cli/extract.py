@@ -27,7 +27,7 @@ def extract(
 ) -> int:
     """Write unique_modules.json and pytorch_ops.json of MODEL, both or neither, and print their paths.
 
-    MODEL is file.py::function, package.module:name or a saved document.
+    MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
     """
     from assay import units
     from assay.cli.watching import exit_code, watched

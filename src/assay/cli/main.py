@@ -15,7 +15,7 @@ from typing import NoReturn
 import click
 
 from assay.cli.narration import Narrator
-from assay.errors import FOUND, INTERRUPTED, OK, AssayError, UserCodeError, WriteError
+from assay.errors import INTERRUPTED, OK, AssayError, ReadError, UserCodeError, WriteError
 from assay.version import __version__
 
 COMMANDS = {
@@ -112,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
         return WriteError.exit_code
     except Exception as error:  # noqa: BLE001  a defect of ours is one line too, and says how to report it
         narrator.fail(f"unexpected {type(error).__name__}: {error} (a defect: -vv shows where)", error)
-        return FOUND
+        return ReadError.exit_code
 
 
 def _invoke(arguments: Sequence[str], narrator: Narrator) -> int:

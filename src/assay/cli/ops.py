@@ -16,7 +16,8 @@ from assay.cli.options import Output, Watch, model_argument, narration_options, 
 def ops(narrator: Narrator, model: str, watch: Watch, output: Output) -> int:
     """Unique operations of MODEL: equal in operation, attributes and tensor types.
 
-    MODEL is file.py::function, package.module:name or a saved document. JSON is the form of
+    MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
+    JSON is the form of
     pytorch_ops.json.
     """
     from assay import units

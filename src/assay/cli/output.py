@@ -22,6 +22,10 @@ def refuse_overwrite(output: Output) -> None:
     for path in (output.output, output.save):
         if path is not None and path.exists() and not output.force:
             raise UsageError(f"{path} exists: choose another name or pass --force")
+        if path is not None and not path.parent.is_dir():
+            raise UsageError(f"cannot write {path}: there is no directory {path.parent}")
+    if output.output is not None and output.output == output.save:
+        raise UsageError(f"-o and --save both name {output.save}: give them different names")
 
 
 def emit(output: Output, shown: Callable[[], Table | Report], encoded: Mapping[str, Callable[[], bytes]]) -> None:

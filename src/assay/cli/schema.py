@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import click
 
-NAMES = ("modules", "ops", "document", "cost", "summary", "params")
+NAMES = ("modules", "ops", "document", "cost", "laws", "roofline", "memory", "summary", "params")
 
 
 @click.command()
-@click.argument(
-    "name", type=click.Choice(["modules", "ops", "document", "cost", "summary", "params"]), required=False
-)
+@click.argument("name", type=click.Choice(NAMES), required=False)
 def schema(name: str | None) -> None:
     """JSON Schema of the list of unique modules, of unique operations, of a saved document, or of what
-    `assay cost`, `assay summary` and `assay params` write as JSON.
+    `assay cost` (also with --vary: laws, and --device: roofline), `memory`, `summary` and `params` write as JSON.
 
     Without a name, the names are listed.
     """

@@ -13,7 +13,8 @@ _STDOUT, _STDERR = 1, 2
 @contextlib.contextmanager
 def prints_to_stderr() -> Iterator[None]:
     """Prints inside go to stderr, those of Python and those of the libraries below it."""
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(sys.stderr))
         with contextlib.suppress(OSError):  # a process without these streams has nothing to redirect

@@ -21,7 +21,8 @@ def summary(
 ) -> int:
     """The module tree of MODEL with output shapes, parameters, FLOPs and activation memory.
 
-    MODEL is file.py::function, package.module:name or a saved document. Figures of a line cover everything below
+    MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
+    Figures of a line cover everything below
     it and, where it stands for a run of equal siblings, all of them.
     """
     from assay.cli.output import emit

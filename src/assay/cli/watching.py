@@ -21,7 +21,7 @@ def watched(narrator: Narrator, model: str, watch: Watch, output: Output | None 
         document = watch.capture(model)
     if output is not None and output.save is not None:
         files.save(document, output.save, overwrite=output.force)
-    _tell(narrator, document)
+    _tell(narrator, document, fresh=not model.endswith((*files.SUFFIXES, ".pt2")))
     return document
 
 
@@ -36,9 +36,9 @@ def exit_code(narrator: Narrator, document: Document) -> int:
     return PartialError.exit_code
 
 
-def _tell(narrator: Narrator, document: Document) -> None:
+def _tell(narrator: Narrator, document: Document, *, fresh: bool) -> None:
     run = document.run
-    if run.inputs_from.startswith("inferred"):
+    if fresh and run.inputs_from.startswith("inferred"):
         narrator.note(f"inputs {run.inputs_from} (--inputs gives your own)")
     narrator.detail(f"watched {document.model_class} in {run.mode} mode with torch {document.machine.torch}")
     for assumption in run.assumptions:

@@ -55,7 +55,7 @@ class Totals(Struct, frozen=True, omit_defaults=True):
     ops: int = 0
     """How many executions it covers."""
     unknown_ops: int = 0
-    """How many of them have no FLOP figure; the sums below leave them out."""
+    """How many have no FLOP figure; the sums below leave them out. One where a pass stopped before anything ran."""
     macs: int = 0
     matrix_flops: int = 0
     pointwise_flops: int = 0
@@ -67,7 +67,7 @@ class Totals(Struct, frozen=True, omit_defaults=True):
     @property
     def known(self) -> bool:
         """Whether any FLOP figure stands behind the sums; a sum of unknowns is unknown."""
-        return self.ops == 0 or self.unknown_ops < self.ops
+        return self.unknown_ops == 0 or self.unknown_ops < self.ops
 
     @property
     def flops(self) -> int | None:

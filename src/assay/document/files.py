@@ -56,6 +56,31 @@ def decode(data: bytes, name: str) -> Document:
             "upgrade torch-assay"
         )
     try:
-        return msgspec.json.decode(data, type=Document)
+        document = msgspec.json.decode(data, type=Document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ReadError(f"{name} is damaged: {error}") from error
+    lost = _lost_index(document)
+    if lost:
+        raise ReadError(f"{name} is damaged: {lost}")
+    return document
+
+
+def _lost_index(document: Document) -> str:
+    """What points beyond the rows it points into; empty where everything is there."""
+    modules, calls, tensors = len(document.modules), len(document.calls), len(document.tensors)
+    step = document.training
+    checks = (
+        ("a module's parent", (row.parent for row in document.modules), modules),
+        ("a module's tensor", (at for row in document.modules for at in row.tensors.values()), tensors),
+        ("a call's module", (row.module for row in document.calls), modules),
+        ("a call's parent", (row.parent for row in document.calls), calls),
+        ("an operation's kind", (op.kind for op in document.ops), len(document.kinds)),
+        ("an operation's call", (max(op.call, 0) for op in document.ops), max(calls, 1)),
+        ("a training operation's kind", (op.kind for op in step.ops) if step else (), len(step.kinds) if step else 0),
+        ("a storage", (at for op in document.ops for at in (*op.reads, *op.writes)), len(document.storages)),
+    )
+    for what, found, size in checks:
+        bad = next((at for at in found if at is not None and not 0 <= at < size), None)
+        if bad is not None:
+            return f"{what} points at row {bad} of {size}"
+    return ""

@@ -61,6 +61,14 @@ def taken(*tables: str) -> TrafficRule:
     return rule
 
 
+def routed(kind: OpKind) -> Traffic:
+    """A grouped product reads the matrices that rows were sent to: no more of them than there are rows."""
+    left, right = optional(kind, "self"), optional(kind, "mat2")
+    if left is None or right is None or len(left.shape) != 2 or len(right.shape) != 3:
+        return streamed(kind)
+    return _traffic(kind, {"mat2": min(left.shape[0], right.shape[0]) * prod(right.shape[1:])}, {})
+
+
 def looked_up(table: str, index: str) -> TrafficRule:
     """A lookup of whole rows: as many as there are indices."""
 

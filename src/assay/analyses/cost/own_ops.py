@@ -38,6 +38,8 @@ def _work(told: object, target: str) -> Work:
     if not isinstance(figures, Mapping) or not set(figures) <= set(FIGURES):
         wanted = ", ".join(FIGURES)
         raise UsageError(f"the cost of {target} came as {told!r}: return FLOPs as an int or a mapping of {wanted}")
+    if any(value is not None and (not isinstance(value, int) or value < 0) for value in figures.values()):
+        raise UsageError(f"the cost of {target} came as {told!r}: figures are whole numbers from 0")
     macs, matrix = figures.get("macs"), figures.get("matrix_flops")
     if macs is None:
         macs = int(matrix or 0) // FLOPS_PER_MAC

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from assay.analyses.roofline import Roofline
 from assay.document.document import Document
 from assay.views.json.cost import CostFile
 from assay.views.json.files import MODULES_NAME, OPS_NAME, ModulesFile, OpsFile
+from assay.views.json.laws import LawsFile
+from assay.views.json.memory import MemoryFile
 from assay.views.json.params import ParamsFile
 from assay.views.json.summary import SummaryFile
 
@@ -15,6 +18,9 @@ _WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
     "ops": (OpsFile, OPS_NAME),
     "document": (Document, "*.assay.json"),
     "cost": (CostFile, "assay cost --format json"),
+    "laws": (LawsFile, "assay cost --vary --format json"),
+    "roofline": (Roofline, "assay cost --device NAME --format json"),
+    "memory": (MemoryFile, "assay memory --format json"),
     "summary": (SummaryFile, "assay summary --format json"),
     "params": (ParamsFile, "assay params --format json"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from assay.analyses.cost.bytes import routed
 from assay.analyses.cost.categories import ELEMENT_WISE, LINEAR, MATMUL
 from assay.analyses.cost.reading import (
     all_results_numel,
@@ -121,7 +122,9 @@ def matmul_backward(kind: OpKind) -> Work:
     return contraction(numel(grad) * left.shape[-1] * sum(mask(kind, "mask")), grad.dtype)
 
 
-@register("aten::_grouped_mm", "aten::_scaled_grouped_mm", "aten::_scaled_grouped_mm_v2", category=MATMUL)
+@register(
+    "aten::_grouped_mm", "aten::_scaled_grouped_mm", "aten::_scaled_grouped_mm_v2", category=MATMUL, traffic=routed
+)
 def grouped_product(kind: OpKind) -> Work:
     """Every routed row meets its own group's matrix once, however the rows are divided."""
     left, right = operand(kind, "self"), operand(kind, "mat2")
