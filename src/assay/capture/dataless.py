@@ -168,7 +168,9 @@ class Dataless:
             real_args, real_kwargs = tree_map_only(torch.device, lambda _: _CPU, (args, kwargs))
             result = func(*real_args, **real_kwargs)
         except (RuntimeError, NotImplementedError):  # no kernel for it on this device, perhaps: shapes will do
-            return self._shape_only(func, args, kwargs, tensors)
+            result = self._shape_only(func, args, kwargs, tensors)
+            self.assume(str(func), "its CPU kernel refused known values, took shapes alone")
+            return result
         if any(output.numel() > _KNOWN_LIMIT for output in tensors_in(result)):
             return tree_map_only(torch.Tensor, _to_meta, result)
         return result
