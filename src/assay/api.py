@@ -57,8 +57,8 @@ def _watched(
 ) -> Document:
     import torch
 
-    from assay.capture import inventory, passes
     from assay.sources.inputs import find_inputs
+    from assay.watching import inventory, passes
 
     _check_device(device)
     train = train or backward

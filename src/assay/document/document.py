@@ -5,7 +5,9 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from assay.document.cost import Cost
+from assay.document.findings import Finding
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor, TensorType
+from assay.document.timing import Timing
 from assay.document.weights import WeightsReport
 
 SCHEMA_VERSION = 1
@@ -106,6 +108,10 @@ class Document(Struct, frozen=True, omit_defaults=True):
     """What the passes cost, where it has been added up."""
     weights: WeightsReport | None = None
     """The statistics of its tensors, where their bytes have been read."""
+    timing: Timing | None = None
+    """How long its modules took, where a clock was read."""
+    findings: list[Finding] = field(default_factory=list)
+    """What a person should know or do about it."""
 
     @property
     def model_class(self) -> str:

@@ -11,8 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from assay.analyses.cost import KindCost, cost_of
 from assay.api import observe
-from assay.capture import kinds
 from assay.document.rows import OpKind
+from assay.watching import kinds
 
 
 class Calls(nn.Module):

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from assay.capture import passes
 from assay.errors import InputsError, UsageError
+from assay.watching import passes
 
 
 def test_partial_result_names_module_and_operation():

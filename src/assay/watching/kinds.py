@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from assay.capture import config, quantized
-from assay.capture.inventory import tensor_type
 from assay.document.op_names import public_name
 from assay.document.rows import Operand, OpKind
+from assay.watching import config, quantized
+from assay.watching.inventory import tensor_type
 
 
 def target_of(func: Any) -> str:

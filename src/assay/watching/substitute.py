@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from assay.capture import inventory
 from assay.errors import InputsError
+from assay.watching import inventory
 
 Convert = Callable[[torch.Tensor], torch.Tensor]
 

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from assay.capture import higher_order, kinds
-from assay.capture.calls import CallLog
-from assay.capture.storages import Life, StorageLog
 from assay.document.rows import Op, OpKind
+from assay.watching import higher_order, kinds
+from assay.watching.calls import CallLog
+from assay.watching.storages import Life, StorageLog
 
 Executor = Callable[[Any, tuple[Any, ...], dict[str, Any], tuple[Any, ...], list[torch.Tensor], list[Life]], Any]
 """Runs an operation: (func, args, kwargs, signature, tensors, their lives) → result."""

@@ -13,15 +13,15 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from assay.capture import backward, caches, explain, guard, higher_order, inventory, substitute
-from assay.capture.calls import CallLog
-from assay.capture.dataless import Dataless, real_constants
-from assay.capture.guard import Originals
-from assay.capture.inventory import Members
-from assay.capture.recorder import Recorder, below_autograd
-from assay.capture.storages import Life, StorageLog
 from assay.document.document import Cache, Failure
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor
+from assay.watching import backward, caches, explain, guard, higher_order, inventory, substitute
+from assay.watching.calls import CallLog
+from assay.watching.dataless import Dataless, real_constants
+from assay.watching.guard import Originals
+from assay.watching.inventory import Members
+from assay.watching.recorder import Recorder, below_autograd
+from assay.watching.storages import Life, StorageLog
 
 
 class Pass(NamedTuple):

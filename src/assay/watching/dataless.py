@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_map_only
 
-from assay.capture import policies
-from assay.capture.guard import Originals
-from assay.capture.kinds import tensors_in
-from assay.capture.storages import Life, StorageLog
+from assay.watching import policies
+from assay.watching.guard import Originals
+from assay.watching.kinds import tensors_in
+from assay.watching.storages import Life, StorageLog
 
 _KNOWN_LIMIT = 1 << 22
 """Elements beyond which a value is not worth knowing."""

@@ -25,7 +25,7 @@ def test_a_linear_layer_costs_twice_its_forward(mode):
 
 
 def test_operations_are_those_of_a_plain_backward_pass():
-    from capture.bare import Bare
+    from watching.bare import Bare
 
     model, x = mlp(), torch.randn(8, 16)
     document = observe(model, x, backward=True)

@@ -17,11 +17,11 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from assay.capture import explain, guard, inventory, substitute
-from assay.capture.inventory import Members
-from assay.capture.watch import Pass, Setting, watch
 from assay.document.rows import Op
 from assay.errors import InputsError, UsageError
+from assay.watching import explain, guard, inventory, substitute
+from assay.watching.inventory import Members
+from assay.watching.watch import Pass, Setting, watch
 
 MODES = ("auto", "real", "meta", "fake")
 

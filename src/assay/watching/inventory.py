@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from assay.capture import config, quantized
 from assay.document.rows import Module, Tensor, TensorType
+from assay.watching import config, quantized
 
 _LOADED_FROM_A_FILE = re.compile(r"^__user(_\d+)?__\.")
 """What modules of a user's file are prefixed with while they are loaded; no part of their name."""

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 import torch
-from capture.bare import bare_targets, split, targets
 from models import hard
 from torch import nn
+from watching.bare import bare_targets, split, targets
 
-from assay.capture import passes
+from assay.watching import passes
 
 # Where a bare mode sees something else by nature: it cannot run at all, counts a control-flow operator
 # without its body, meets what only a first run does, or runs the model before its lazy parameters exist.
@@ -194,7 +194,7 @@ def test_what_compiles_itself_is_seen_in_a_fresh_process(tmp_path):
     program = tmp_path / "fresh.py"
     program.write_text(
         "import torch, sys\n"
-        "from assay.capture import passes\n"
+        "from assay.watching import passes\n"
         "class Cond(torch.nn.Module):\n"
         "    def forward(self, x):\n"
         "        return torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,))\n"

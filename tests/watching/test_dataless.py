@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from capture.bare import split, targets
 from models import hard
 from torch import nn
+from watching.bare import split, targets
 
-from assay.capture import passes
+from assay.watching import passes
 
 DIFFERS = {
     "autocast",  # the CPU's autocast does not apply to the meta device
@@ -180,7 +180,7 @@ def test_an_operation_without_meta_kernel_runs_on_stand_ins():
 
 
 def test_repeats_come_from_memory_not_from_meta_kernels(monkeypatch):
-    from assay.capture.dataless import Dataless
+    from assay.watching.dataless import Dataless
 
     ran = []
     original = Dataless._shape_only

@@ -8,11 +8,11 @@ import threading
 import numpy as np
 import pytest
 import torch
-from capture.bare import split
 from models import hard
 from torch import nn
+from watching.bare import split
 
-from assay.capture import passes
+from assay.watching import passes
 
 NEVER_AWAKE = {"lazy_modules"}
 """Uninitialised parameters have no bytes to compare; a test of its own looks at them."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from assay.capture.storages import Life
+from assay.watching.storages import Life
 
 _HIDDEN_WRITERS = ("batch_norm", "instance_norm", "_batch_norm_with_update", "_fused_moving_avg", "_sync_")
 """Parts of the names of operations that write into buffers without saying so in their schema."""

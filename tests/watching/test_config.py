@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from assay.capture import config
+from assay.watching import config
 
 
 class Colour(enum.Enum):

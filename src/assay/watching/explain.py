@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from assay import units
-from assay.capture.calls import CallLog
 from assay.document.document import Failure
 from assay.document.rows import Call, Module, TensorType
 from assay.document.tree import shown
+from assay.watching.calls import CallLog
 
 
 def place(calls: CallLog, call: int) -> str:

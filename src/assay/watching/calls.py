@@ -19,8 +19,8 @@ import msgspec
 import torch
 from torch import nn
 
-from assay.capture import inventory
 from assay.document.rows import Call, Module, TensorType
+from assay.watching import inventory
 
 _PLAIN = frozenset({int, float, bool, str, bytes, complex, type(None), torch.dtype, torch.device})
 

@@ -14,10 +14,10 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten
 
-from assay.capture.calls import CallLog
-from assay.capture.recorder import Recorder
-from assay.capture.storages import StorageLog
 from assay.errors import UsageError
+from assay.watching.calls import CallLog
+from assay.watching.recorder import Recorder
+from assay.watching.storages import StorageLog
 
 
 def prepare(tensors: list[torch.Tensor]) -> tuple[str, ...]:
