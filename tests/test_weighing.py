@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from safetensors.torch import save_file
 import assay
 from assay.document.weights import QUANTILES
 from assay.errors import ReadError, UsageError
-from assay.weighing import analyze_weights, weigh
+from assay.weighing import analyze_weights, spectra, weigh
 from assay.weighing.journal import Journal
+from assay.weighing.settings import Settings
 
 SOURCE = str(Path(assay.__file__).parents[1])
 
@@ -124,16 +126,16 @@ def test_every_format_gives_the_figures_of_numpy(tmp_path, format):
     assert all(agrees_with_numpy(rows[name], value) for name, value in state.items())
 
 
-def test_gguf_gives_plain_tensors_their_figures_and_lists_packed_ones(tmp_path):
+def test_gguf_gives_plain_tensors_their_figures_and_lists_what_cannot_be_dequantised(tmp_path):
     plain = np.linspace(-1, 1, 64, dtype=np.float32)
     head = b"GGUF" + struct.pack("<IQQ", 3, 2, 0)
-    for name, size, kind, offset in ((b"w", 64, 0, 0), (b"q", 32, 2, 256)):
+    for name, size, kind, offset in ((b"w", 64, 0, 0), (b"q", 256, 15, 256)):
         head += struct.pack("<Q", len(name)) + name + struct.pack("<IQIQ", 1, size, kind, offset)
-    (tmp_path / "m").write_bytes(head + b"\0" * (-len(head) % 32) + plain.tobytes() + b"\0" * 18)
+    (tmp_path / "m").write_bytes(head + b"\0" * (-len(head) % 32) + plain.tobytes() + b"\0" * 292)
     rows = {row.names[0]: row for row in analyze_weights(tmp_path / "m").tensors}
     assert agrees_with_numpy(rows["w"], torch.from_numpy(plain))
     assert rows["q"].problem
-    assert rows["q"].dtype == "gguf:q4_0"
+    assert rows["q"].dtype == "gguf:q8_k"
 
 
 @pytest.mark.parametrize("format", ["torch-zip", "pickled", "live", "torchscript"])
@@ -368,3 +370,37 @@ def test_ray_gives_the_same_figures_to_the_last_bit(many):
     reason = "ray is not installed"
     pytest.importorskip("ray", reason=reason, exc_type=ImportError)
     assert analyze_weights(many, engine="ray", workers=2).tensors == analyze_weights(many).tensors
+
+
+def test_spectra_are_made_where_the_work_is_done(many, monkeypatch):
+    threads = set()
+    wanted = spectra.with_spectrum
+
+    def noted(*arguments, **options):
+        threads.add(threading.current_thread())
+        return wanted(*arguments, **options)
+
+    monkeypatch.setattr(spectra, "with_spectrum", noted)
+    assert analyze_weights(many, spectral=True).tensors[0].spectral is not None
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+@pytest.mark.parametrize("asked", [{"spectral": True}, {"sqnr_db": 40.0}, {"engine": "ray"}, {"trust": True}])
+def test_what_a_saved_document_cannot_answer_is_said(tmp_path, asked):
+    document = weigh(write_safetensors(Net(), tmp_path / "m"))
+    assay.save(document, tmp_path / "d.assay.json")
+    with pytest.raises(UsageError, match="is a saved document"):
+        assay.analyze_weights(tmp_path / "d.assay.json", **asked)
+
+
+def test_a_listing_has_no_spectra(tmp_path):
+    with pytest.raises(UsageError, match="headers alone: spectral"):
+        weigh(write_safetensors(Net(), tmp_path / "m"), settings=Settings(spectral=True), listing=True)
+
+
+def test_a_trusted_module_is_not_resumed(tmp_path):
+    path = tmp_path / "m.pt"
+    torch.save(torch.nn.Linear(2, 2), path)
+    with pytest.raises(UsageError, match="resume goes without trust"):
+        assay.analyze_weights(path, trust=True, resume=tmp_path / "j")

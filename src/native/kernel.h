@@ -17,8 +17,13 @@ enum TileField {
 };
 
 constexpr int kPrunePoints = 7;
-// The second pass's record: squared error at 2…8 bits, e4m3, e5m2 and bf16; energy above each edge; near-zeros.
-enum ErrorField { kBits2, kE4M3 = 7, kE5M2, kBF16, kAbove, kNear = kAbove + kPrunePoints, kErrorFields };
+// The second pass's record: squared error at 2…8 bits, e4m3, e5m2 and bf16; energy above each edge.
+enum ErrorField { kBits2, kE4M3 = 7, kE5M2, kBF16, kAbove, kErrorFields = kAbove + kPrunePoints };
+
+// A summary's record begins with these; values of ranks, counts of bins, kept energies and errors up to bf16 follow.
+enum SumField {
+  kSumCount, kSumMean, kSumM2, kSumM3, kSumM4, kSumL1, kSumEnergy, kSumZeros, kSumNear, kSumNearBelow, kSumPeak, kSums
+};
 
 struct RowJob {
   const void* data;
@@ -34,24 +39,65 @@ struct Scratch {
   double *wide_row, *wide_peaks;
 };
 
+// One wanted prefix: values behind it are listed, or counted where their halfword lies in the span of an edge.
+struct Prefix {
+  uint64_t bits;    // a value's bits above the halfword
+  uint32_t list;    // the number values are listed under, or 0
+  uint32_t edge, edges;  // the first edge with this prefix, and how many
+};
+
+struct Edge {
+  uint32_t low, span;
+  uint64_t count;
+};
+
 struct RefineJob {
   const void* data;
   size_t count;
-  int shift;                 // of the halfword wanted, in bits
-  const uint8_t* slots;      // by top halfword: 0, or 1 + the first prefix with it
-  const uint64_t* prefixes;  // sorted; a value's bits above the halfword
+  int shift;             // of the halfword wanted, in bits
+  const uint8_t* slots;    // by top halfword: the first prefix with it, or 0
+  const Prefix* prefixes;  // from one on, sorted; the one at zero is nobody's
   size_t prefix_count;
-  uint32_t* found;           // (1 + index of prefix) << 16 | halfword
+  Edge* edges;       // one more than there are: what has no edge counts there
+  uint32_t* found;   // list << 16 | halfword
   size_t found_count;
-  uint32_t* planes;          // counts of each halfword below the top, or null
+  uint32_t* planes;  // counts of each halfword below the top, or null
 };
 
 struct ErrorJob {
   size_t tile_elements;
-  double peak, near;
+  double peak;
   double edges[kPrunePoints];
   double* tiles;
   double* wide;  // room for one tile as doubles
+};
+
+struct SummaryJob {
+  const double* values;  // rising, finite
+  const uint64_t* counts;
+  size_t size;
+  const double *ranks, *edges, *removed;  // rising; removed has one for each point of the pruning curve
+  size_t rank_count, edge_count;
+  double near_share;
+  double* out;
+};
+
+// Finds as sorted keys of list and halfword, and how often each occurs; null where each stands for one value.
+struct FindsJob {
+  const uint32_t* keys;
+  const uint64_t* counts;
+  size_t size;
+  bool narrow;  // whether whole patterns are of single precision
+};
+
+// A magnitude's prefix, the lists of its positive and negative values, and the wanted rank behind it.
+struct MagnitudeWanted {
+  uint64_t prefix, plus, minus, rank;
+};
+
+struct MagnitudeFound {
+  uint64_t key = 0, rest = 0;  // the prefix with its halfword, and the rank among equals
+  double energy = 0;           // from the rank on, where the pattern is whole
 };
 
 struct Kernel {
@@ -63,6 +109,11 @@ struct Kernel {
   void (*moments)(Format, const void*, size_t count, double* tile);
   void (*refine)(Format, RefineJob&, const ErrorJob*);
   void (*digest)(const uint8_t*, size_t bytes, uint64_t* two);
+  void (*summary)(const SummaryJob&);
+  size_t (*occurring)(uint32_t* tables, uint16_t* patterns, uint64_t* counts);
+  void (*sort_finds)(const uint32_t*, size_t, uint32_t* out);
+  void (*magnitude)(const FindsJob&, const MagnitudeWanted&, MagnitudeFound&);
+  size_t (*distinct)(const void*, size_t item, size_t count, size_t limit, uint64_t* values, uint64_t* counts);
 };
 
 extern const Kernel kBaseline;

@@ -2,6 +2,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -15,6 +17,7 @@ namespace {
 
 using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T> using Input = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T> using Rows = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using Output = nb::ndarray<nb::numpy, T>;
 
 template <class T> struct Array {
@@ -81,28 +84,46 @@ Output<uint64_t> digests(Bytes data, size_t tile_bytes) {
 
 constexpr size_t kItemBytes[kFormats] = {2, 2, 4, 8, 4, 4, 8, 8};
 
-// Tables that a thread keeps: fresh memory costs more than counting into it.
-uint32_t* cleared_tables() {
-  constexpr size_t kLength = 2 * 65536;
-  thread_local std::unique_ptr<uint32_t[]> tables(new uint32_t[kLength]);
-  std::memset(tables.get(), 0, kLength * sizeof(uint32_t));
+constexpr size_t kPatterns = 65536;
+
+// Tables that a thread keeps, empty between calls: fresh memory costs more than counting into it.
+uint32_t* empty_tables() {
+  thread_local std::unique_ptr<uint32_t[]> tables(new uint32_t[2 * kPatterns]());
   return tables.get();
 }
 
-// The patterns that occur, and how often.
+constexpr size_t kFew = 2048;
+
+// The patterns that occur, in rising order, and how often; the tables they were counted in are left empty.
 struct Occurring {
   Array<uint16_t> patterns;
   Array<uint64_t> counts;
-  explicit Occurring(const uint32_t* tables) : patterns(1, 0), counts(1, 0) {
-    size_t used = 0;
-    for (size_t i = 0; i < 65536; ++i) used += (tables[i] | tables[65536 + i]) != 0;
-    patterns = Array<uint16_t>(1, used), counts = Array<uint64_t>(1, used);
-    for (size_t i = 0, at = 0; at < used; ++i)
-      if (tables[i] | tables[65536 + i]) {
-        patterns.get()[at] = uint16_t(i);
-        counts.get()[at++] = uint64_t(tables[i]) + tables[65536 + i];
-      }
+  // `tops` are the halfwords that were counted, `step` bytes apart.
+  Occurring(uint32_t* tables, const uint8_t* tops, size_t step, size_t count) : patterns(1, 0), counts(1, 0) {
+    if (count <= kFew) find_again(tables, tops, step, count);
+    else look_through(tables);
   }
+  void look_through(uint32_t* tables) {
+    thread_local std::unique_ptr<uint16_t[]> found(new uint16_t[kPatterns + 1]);
+    thread_local std::unique_ptr<uint64_t[]> often(new uint64_t[kPatterns + 1]);
+    make_room(chosen_kernel().occurring(tables, found.get(), often.get()));
+    std::memcpy(patterns.get(), found.get(), patterns.cols * sizeof(uint16_t));
+    std::memcpy(counts.get(), often.get(), counts.cols * sizeof(uint64_t));
+  }
+  // Looking at a few values once more is faster than looking through the tables.
+  void find_again(uint32_t* tables, const uint8_t* tops, size_t step, size_t count) {
+    uint32_t found[kFew];
+    size_t used = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t top = tops[i * step] | uint32_t(tops[i * step + 1]) << 8;
+      if (const uint32_t often = tables[top] + tables[kPatterns + top]) found[used++] = top << 16 | often;
+      tables[top] = tables[kPatterns + top] = 0;
+    }
+    std::sort(found, found + used);
+    make_room(used);
+    for (size_t i = 0; i < used; ++i) patterns.get()[i] = uint16_t(found[i] >> 16), counts.get()[i] = found[i] & 0xffff;
+  }
+  void make_room(size_t used) { patterns = Array<uint16_t>(1, used), counts = Array<uint64_t>(1, used); }
 };
 
 nb::tuple rows(Bytes data, int format, size_t rows, size_t cols, size_t tile_rows, bool columns, bool counting) {
@@ -118,9 +139,9 @@ nb::tuple rows(Bytes data, int format, size_t rows, size_t cols, size_t tile_row
   {
     nb::gil_scoped_release released;
     const Kernel& kernel = chosen_kernel();
-    uint32_t* tables = cleared_tables();
+    uint32_t* tables = empty_tables();
     const size_t groups = cols / 128 + 1, padded = groups * 128;
-    std::unique_ptr<double[]> peaks(new double[groups]), narrow(new double[(columns ? padded : 0) + 8]()), row(new double[padded]),
+    std::unique_ptr<double[]> peaks(new double[2 * groups]), narrow(new double[(columns ? padded : 0) + 8]()), row(new double[padded]),
         wide_peaks(new double[groups]);
     const size_t over = reinterpret_cast<uintptr_t>(narrow.get()) % 64 / sizeof(double);
     double* aligned = narrow.get() + (over ? 8 - over : 0);  // sums split over cache lines cost a fifth of the pass
@@ -138,7 +159,8 @@ nb::tuple rows(Bytes data, int format, size_t rows, size_t cols, size_t tile_row
     }
     for (size_t part = 0; columns && part < 2; ++part)
       kernel.columns(Format(format), blocked.get() + part * padded, cols, sums.get() + part * cols);
-    occurring = std::make_unique<Occurring>(tables);
+    const size_t item = kItemBytes[format], counted = counting || wide ? rows * cols : 0;
+    occurring = std::make_unique<Occurring>(tables, data.data() + item - 2, item, counted);
   }
   return nb::make_tuple(nb::make_tuple(occurring->patterns.give(), occurring->counts.give()), tiles.give(), sums.give(),
                         digests.give());
@@ -152,7 +174,7 @@ nb::tuple integers(Bytes data, int format, size_t tile_elements) {
   std::unique_ptr<Occurring> occurring;
   {
     nb::gil_scoped_release released;
-    uint32_t* tables = cleared_tables();
+    uint32_t* tables = empty_tables();
     for (size_t i = 0; i < count; ++i) {
       const uint8_t* top = data.data() + i * item + item - 2;
       ++tables[(i & 1) * 65536 + (top[0] | size_t(top[1]) << 8)];
@@ -162,91 +184,70 @@ nb::tuple integers(Bytes data, int format, size_t tile_elements) {
       chosen_kernel().moments(Format(format), data.data() + start * item, here, tiles.get() + t * tiles.cols);
       chosen_kernel().digest(data.data() + start * item, here * item, digests.get() + 2 * t);
     }
-    occurring = std::make_unique<Occurring>(tables);
+    occurring = std::make_unique<Occurring>(tables, data.data() + item - 2, item, count);
   }
   return nb::make_tuple(nb::make_tuple(occurring->patterns.give(), occurring->counts.give()), tiles.give(), digests.give());
 }
 
-// The distinct values of 32- or 64-bit items, at most `limit`; one more than that means there are more.
-Output<uint64_t> distinct(Bytes data, size_t item, size_t limit) {
+// The distinct values of 32- or 64-bit items and their counts, at most `limit`; one more than that means there are more.
+nb::tuple distinct(Bytes data, size_t item, size_t limit) {
   want(item == 4 || item == 8, "distinct wants items of 4 or 8 bytes");
-  Array<uint64_t> found(1, limit + 1);
-  size_t n = 0;
+  const size_t count = data.size() / item, room = (count < limit ? count : limit) + 1;
+  Array<uint64_t> values(1, room), counts(1, room);
   {
     nb::gil_scoped_release released;
-    size_t room = 16;
-    while (room < 4 * limit) room *= 2;
-    Array<uint32_t> places(1, room);
-    for (size_t i = 0; i + item <= data.size() && n <= limit; i += item) {
-      uint64_t value = 0;
-      std::memcpy(&value, data.data() + i, item);
-      size_t at = (value * 0x9e3779b97f4a7c15u >> 20) & (room - 1);
-      while (places.get()[at] && found.get()[places.get()[at] - 1] != value) at = (at + 1) & (room - 1);
-      if (!places.get()[at]) found.get()[n] = value, places.get()[at] = uint32_t(++n);
-    }
+    const size_t found = chosen_kernel().distinct(data.data(), item, count, room - 1, values.get(), counts.get());
+    values.cols = counts.cols = found;
   }
-  found.cols = n;
-  return found.give();
+  return nb::make_tuple(values.give(), counts.give());
 }
 
-nb::tuple refine(Bytes data, int format, int shift, Bytes slots, Input<uint64_t> prefixes, bool planes,
-                 size_t tile_elements, double peak, double near, Input<double> edges) {
+// Prefixes are rows of bits, list, first edge and number of edges; edges rows of the least halfword and how many from it.
+nb::tuple refine(Bytes data, int format, int shift, Bytes slots, Rows<uint64_t> prefixes, Rows<uint64_t> edges, bool planes,
+                 size_t tile_elements, double peak, Input<double> above) {
   want(format >= kFloat32 && format < kFormats, "refine wants a 32- or 64-bit format");
-  want(slots.size() == 65536, "refine wants 65,536 slots");
-  const size_t item = kItemBytes[format], count = data.size() / item;
+  want(slots.size() == kPatterns, "refine wants 65,536 slots");
+  want(prefixes.shape(1) == 4 && edges.shape(1) == 2, "refine wants four columns for prefixes and two for edges");
+  const size_t item = kItemBytes[format], count = data.size() / item, edge_count = edges.shape(0);
   const bool errors = tile_elements > 0;
-  want(!errors || edges.size() == kPrunePoints, "refine wants one edge for each point of the pruning curve");
-  Array<uint64_t> low(item / 2 - 1, planes ? 65536 : 0);
+  want(!errors || above.size() == kPrunePoints, "refine wants one magnitude for each point of the pruning curve");
+  Array<uint32_t> low(item / 2 - 1, planes || errors ? kPatterns : 0);  // beside errors there is always counting
   Array<double> tiles(errors ? tiles_of(count, tile_elements) : 0, kErrorFields);
+  Array<uint64_t> inside(1, edge_count);
   Array<uint32_t> found(1, 0);
   {
     nb::gil_scoped_release released;
     std::unique_ptr<uint32_t[]> list(new uint32_t[count + 1]);
-    Array<uint32_t> tables(planes || errors ? low.rows : 0, 65536);  // beside errors there is always counting
     std::unique_ptr<double[]> wide(new double[errors ? tile_elements : 1]);
-    RefineJob job{data.data(), count, shift, slots.data(), prefixes.data(), prefixes.size(), list.get(), 0,
-                  planes || errors ? tables.get() : nullptr};
-    ErrorJob sums{tile_elements, peak, near, {}, tiles.get(), wide.get()};
+    std::unique_ptr<Prefix[]> wanted(new Prefix[prefixes.shape(0) + 1]);
+    std::unique_ptr<Edge[]> spans(new Edge[edge_count + 1]());
+    for (size_t i = 0; i < edge_count; ++i) spans[i] = {uint32_t(edges(i, 0)), uint32_t(edges(i, 1)), 0};
+    wanted[0] = {0, 0, uint32_t(edge_count), 0};
+    for (size_t i = 0; i < prefixes.shape(0); ++i) {
+      const bool right = prefixes(i, 2) + prefixes(i, 3) <= edge_count;
+      wanted[i + 1] = {prefixes(i, 0), uint32_t(prefixes(i, 1)), uint32_t(right && prefixes(i, 3) ? prefixes(i, 2) : edge_count),
+                   uint32_t(right ? prefixes(i, 3) : 0)};
+    }
+    RefineJob job{data.data(), count, shift, slots.data(), wanted.get(), prefixes.shape(0), spans.get(), list.get(), 0,
+                  planes || errors ? low.get() : nullptr};
+    ErrorJob sums{tile_elements, peak, {}, tiles.get(), wide.get()};
     if (errors)
-      for (int e = 0; e < kPrunePoints; ++e) sums.edges[e] = edges.data()[e];
+      for (int e = 0; e < kPrunePoints; ++e) sums.edges[e] = above.data()[e];
     chosen_kernel().refine(Format(format), job, errors ? &sums : nullptr);
-    for (size_t i = 0; i < low.rows * low.cols; ++i) low.get()[i] = tables.get()[i];
+    for (size_t i = 0; i < edge_count; ++i) inside.get()[i] = spans[i].count;
     Array<uint32_t> kept(1, job.found_count);
     std::memcpy(kept.get(), list.get(), job.found_count * sizeof(uint32_t));
     found = std::move(kept);
   }
-  return nb::make_tuple(found.give(), low.give(), tiles.give());
+  return nb::make_tuple(found.give(), inside.give(), low.give(), tiles.give());
 }
 
-// Sorts values of one slot by their low halfwords.
-void sort_halfwords(uint32_t* values, size_t n, uint32_t* room) {
-  if (n < 2) return;
-  uint32_t places[2][257] = {};
-  for (size_t i = 0; i < n; ++i) ++places[0][(values[i] & 255) + 1], ++places[1][(values[i] >> 8 & 255) + 1];
-  for (int i = 0; i < 256; ++i) places[0][i + 1] += places[0][i], places[1][i + 1] += places[1][i];
-  for (size_t i = 0; i < n; ++i) room[places[0][values[i] & 255]++] = values[i];
-  for (size_t i = 0; i < n; ++i) values[places[1][room[i] >> 8 & 255]++] = room[i];
-}
-
-// A refining pass's list in rising order: dealt out by slot, then each slot's halfwords by their two bytes.
+// A refining pass's list in rising order.
 Output<uint32_t> sorted(Input<uint32_t> found) {
-  const size_t n = found.size();
-  Array<uint32_t> out(1, n);
+  Array<uint32_t> out(1, found.size());
   {
     nb::gil_scoped_release released;
-    constexpr size_t kSlots = 256;
-    size_t starts[kSlots + 1] = {};
-    for (size_t i = 0; i < n; ++i) ++starts[(found.data()[i] >> 16 & 255) + 1];
-    size_t longest = 0;
-    for (size_t s = 0; s < kSlots; ++s) {
-      longest = starts[s + 1] > longest ? starts[s + 1] : longest;
-      starts[s + 1] += starts[s];
-    }
-    size_t places[kSlots];
-    std::memcpy(places, starts, sizeof places);
-    for (size_t i = 0; i < n; ++i) out.get()[places[found.data()[i] >> 16 & 255]++] = found.data()[i];
-    std::unique_ptr<uint32_t[]> room(new uint32_t[longest + 1]);
-    for (size_t s = 0; s < kSlots; ++s) sort_halfwords(out.get() + starts[s], starts[s + 1] - starts[s], room.get());
+    chosen_kernel().sort_finds(found.data(), found.size(), out.get());
   }
   return out.give();
 }
@@ -256,6 +257,54 @@ void tally(Input<uint32_t> found, nb::ndarray<uint64_t, nb::ndim<1>, nb::c_conti
   nb::gil_scoped_release released;
   for (size_t i = 0; i < found.size(); ++i)
     if (found.data()[i] < counts.size()) ++counts.data()[found.data()[i]];
+}
+
+// Magnitudes by rank: rows of prefix, list of the positive, list of the negative, rank behind the prefix. Answers rows of
+// the prefix with its halfword and the rank among equals; and, of whole patterns, the energy from the rank on.
+nb::tuple magnitudes(Input<uint32_t> keys, Input<uint64_t> counts, size_t item, Rows<uint64_t> wanted) {
+  want(item == 4 || item == 8, "magnitudes wants items of 4 or 8 bytes");
+  want(wanted.shape(1) == 4, "magnitudes wants four columns");
+  want(counts.size() == 0 || counts.size() == keys.size(), "magnitudes wants a count for each key, or none");
+  Array<uint64_t> out(wanted.shape(0), 2);
+  Array<double> energies(1, wanted.shape(0));
+  {
+    nb::gil_scoped_release released;
+    const FindsJob job{keys.data(), counts.size() ? counts.data() : nullptr, keys.size(), item == 4};
+    for (size_t m = 0; m < wanted.shape(0); ++m) {
+      MagnitudeFound found;
+      chosen_kernel().magnitude(job, {wanted(m, 0), wanted(m, 1), wanted(m, 2), wanted(m, 3)}, found);
+      out.get()[2 * m] = found.key, out.get()[2 * m + 1] = found.rest, energies.get()[m] = found.energy;
+    }
+  }
+  return nb::make_tuple(out.give(), energies.give());
+}
+
+// The statistics of a table of values and their counts, in the order of the kernel's record.
+Output<double> summary(Input<double> values, Input<uint64_t> counts, Input<double> ranks, Input<double> edges,
+                       Input<double> removed, double near_share) {
+  want(values.size() > 0 && values.size() == counts.size(), "summary wants a count for each of some values");
+  want(removed.size() == kPrunePoints, "summary wants one rank for each point of the pruning curve");
+  Array<double> out(1, kSums + ranks.size() + edges.size() + 1 + kPrunePoints + kAbove);
+  {
+    nb::gil_scoped_release released;
+    chosen_kernel().summary(SummaryJob{values.data(), counts.data(), values.size(), ranks.data(), edges.data(),
+                                       removed.data(), ranks.size(), edges.size(), near_share, out.get()});
+  }
+  return out.give();
+}
+
+// Bits a symbol of an order-0 code.
+template <class T> double entropy(Input<T> counts) {
+  double total = 0, weighted = 0;
+  size_t used = 0;
+  double known[256] = {};
+  for (int i = 2; i < 256; ++i) known[i] = i * std::log2(double(i));
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const T count = counts.data()[i];
+    total += double(count), used += count != 0;
+    weighted += count < 256 ? known[count] : double(count) * std::log2(double(count));
+  }
+  return used > 1 ? std::log2(total) - weighted / total : 0.0;
 }
 
 }  // namespace
@@ -271,5 +320,9 @@ NB_MODULE(_kernel, m) {
   m.def("distinct", &distinct);
   m.def("refine", &refine);
   m.def("sorted", &sorted);
+  m.def("magnitudes", &magnitudes);
+  m.def("summary", &summary);
+  m.def("entropy", &entropy<uint32_t>, nb::arg("counts").noconvert());
+  m.def("entropy", &entropy<uint64_t>, nb::arg("counts").noconvert());
   m.def("tally", &tally);
 }

@@ -1,4 +1,5 @@
-// Moments in double precision: two looks at a block that fits the first cache, blocks joined by Pébay's formulas.
+// Moments in double precision: two looks at a block that fits the first cache, or one where the mean is about known;
+// blocks are joined by Pébay's formulas.
 #pragma once
 #include "formats.h"
 #include "kernel.h"
@@ -6,7 +7,7 @@
 namespace ASSAY_ISA {
 using namespace assay;
 
-constexpr size_t kMomentBlock = 1024;
+constexpr size_t kMomentBlock = 1024, kLongBlock = 8 * kMomentBlock;
 
 // Converts a block to doubles, leaving out what is not finite; returns how many are left.
 template <class T> static size_t widen(const T* from, size_t count, double* to, double& infinite) {
@@ -109,15 +110,67 @@ template <class T> static size_t finite_doubles(const T* from, size_t n, double*
   return all_finite(from, n) ? as_doubles(from, n, to, infinite) : widen(from, n, to, infinite);
 }
 
+// Adds whole vectors in one look: sums of powers of the distance from the mean of all before, which are no fewer, so
+// that what cancels is small beside what the distance itself adds. False where a value is not finite: nothing is added.
+static bool add_at_once(const float* x, size_t n, Moments& moments, double* tile) {
+  constexpr int kN = kLanes<float>, kHalf = kLanes<double>, kParts = kN / kHalf;
+  typedef float Half __attribute__((vector_size(kHalf * sizeof(float))));
+  Vec<double> first[kParts]{}, second[kParts]{}, third[kParts]{}, fourth[kParts]{}, l1[kParts]{};
+  Vec<float> low = load<float>(x), high = low;
+  Vec<int32_t> zeros{}, top{};
+  const double center = moments.mean;
+  for (size_t i = 0; i < n; i += kN) {
+    const Vec<float> v = load<float>(x + i);
+    low = smaller(low, v), high = larger(high, v);
+    top = larger(top, (Vec<int32_t>)v & INT32_MAX);
+    zeros -= (Vec<int32_t>)(v == 0.0f);
+    for (int part = 0; part < kParts; ++part) {
+      Half half;
+      std::memcpy(&half, x + i + part * kHalf, sizeof half);
+      const Vec<double> wide = __builtin_convertvector(half, Vec<double>), d = wide - center, square = d * d;
+      l1[part] += (Vec<double>)((Vec<int64_t>)wide & INT64_MAX);
+      first[part] += d, second[part] += square, third[part] += square * d, fourth[part] += square * square;
+    }
+  }
+  if (uint32_t(largest_of<int32_t>(top)) >= Wide<float>::kInfinity) return false;
+  double s1 = 0, s2 = 0, s3 = 0, s4 = 0;
+  for (int part = 0; part < kParts; ++part) {
+    s1 += sum_of<double>(first[part]), s2 += sum_of<double>(second[part]);
+    s3 += sum_of<double>(third[part]), s4 += sum_of<double>(fourth[part]);
+    tile[kL1] += sum_of<double>(l1[part]);
+  }
+  for (int i = 0; i < kN; ++i) {
+    tile[kMin] = low[i] < tile[kMin] ? low[i] : tile[kMin];
+    tile[kMax] = high[i] > tile[kMax] ? high[i] : tile[kMax];
+    tile[kZeros] += double(zeros[i]);
+  }
+  const double shift = s1 / double(n);
+  Moments block;
+  block.n = double(n), block.mean = center + shift;
+  block.m2 = s2 - s1 * shift;
+  block.m3 = s3 - 3 * shift * s2 + 2 * shift * shift * s1;
+  block.m4 = s4 - 4 * shift * s3 + 6 * shift * shift * s2 - 3 * shift * shift * shift * s1;
+  moments.join(block);
+  return true;
+}
+template <class T> static bool add_at_once(const T*, size_t, Moments&, double*) { return false; }
+
 template <class T, size_t (*kConvert)(const T*, size_t, double*, double&)>
 static void add_moments(const T* data, size_t count, double* tile) {
   double block[kMomentBlock];
   Moments moments;
   tile[kMin] = __DBL_MAX__, tile[kMax] = -__DBL_MAX__;
-  for (size_t i = 0; i < count; i += kMomentBlock) {
+  for (size_t i = 0; i < count;) {
+    const size_t fewer = count - i < kLongBlock ? count - i : kLongBlock;
+    const size_t whole = (moments.n < double(fewer) ? size_t(moments.n) : fewer) / kMomentBlock * kMomentBlock;
+    if (whole && add_at_once(data + i, whole, moments, tile)) {
+      i += whole;
+      continue;
+    }
     const size_t n = count - i < kMomentBlock ? count - i : kMomentBlock;
     const size_t kept = kConvert(data + i, n, block, tile[kInfinite]);
     if (kept) add_block(block, kept, moments, tile);
+    i += n;
   }
   tile[kFinite] = moments.n, tile[kMean] = moments.mean;
   tile[kM2] = moments.m2, tile[kM3] = moments.m3, tile[kM4] = moments.m4;

@@ -7,9 +7,6 @@
 namespace ASSAY_ISA {
 using namespace assay;
 
-constexpr int kBatch = 4;
-static_assert(7 + kBatch / 2 + kPrunePoints == 16, "scalar work is dealt out in sixteen parts");
-
 // x rounded to a float of so many mantissa bits and so small a least exponent; ties to even.
 template <class T, int kMantissaBits, int kLeastExponent> static inline Vec<T> rounded(Vec<T> x) {
   using B = Bits<T>;
@@ -36,13 +33,18 @@ inline Vec<float> add_from<float>(Vec<float> sum, Vec<float> square, Vec<int32_t
 }
 #endif
 
+// What rounding to bfloat16 takes away; ties leave the same error either way.
+template <class T> static inline Vec<T> bfloat16_error(Vec<T> x) { return x - rounded<T, 7, -126>(x); }
+template <> inline Vec<float> bfloat16_error<float>(Vec<float> x) {
+  return x - (Vec<float>)(((Vec<int32_t>)x + 0x8000) & int32_t(0xffff0000));
+}
+
 template <class T> struct ErrorSums {
   using Int = typename Bits<T>::Signed;
-  Vec<T> inverse[7], e4m3, e5m2;
-  Vec<Int> edges[kPrunePoints], near;
-  double unit[7], unit_e4m3, unit_e5m2;
+  Vec<T> inverse[7], float8_scale;
+  Vec<Int> edges[kPrunePoints];
+  double unit[7], float8_unit;
   Vec<T> bits[7], float8[2], bf16, above[kPrunePoints];
-  Vec<Int> small;
 
   explicit ErrorSums(const ErrorJob& job) {
     for (int b = 0; b < 7; ++b) {
@@ -50,105 +52,112 @@ template <class T> struct ErrorSums {
       inverse[b] = splat<T>(job.peak > 0 ? T(levels / job.peak) : T(0));
       unit[b] = job.peak / levels;
     }
-    e4m3 = splat<T>(job.peak > 0 ? T(448 / job.peak) : T(0)), unit_e4m3 = job.peak / 448;
-    e5m2 = splat<T>(job.peak > 0 ? T(57344 / job.peak) : T(0)), unit_e5m2 = job.peak / 57344;
+    float8_scale = splat<T>(job.peak > 0 ? T(448 / job.peak) : T(0)), float8_unit = job.peak / 448;
     for (int e = 0; e < kPrunePoints; ++e) edges[e] = splat<Int>(bit_cast<Int>(T(job.edges[e])));
-    near = splat<Int>(bit_cast<Int>(T(job.near)));
     clear();
   }
   void clear() {
     for (auto& v : bits) v = Vec<T>{};
     for (auto& v : above) v = Vec<T>{};
     float8[0] = float8[1] = bf16 = Vec<T>{};
-    small = Vec<Int>{};
   }
-  // Takes several vectors at once, so that each sum is fetched and put back once for all of them. `between` is
-  // called 16 times: scalar work put there runs beside the vectors'.
-  template <class Between> inline void add(const Vec<T>* x, const Between& between) {
-    for (int b = 0; b < 7; ++b) {
-      Vec<T> sum = bits[b];
-#pragma GCC unroll 4
-      for (int k = 0; k < kBatch; ++k) sum += rounding<T>(x[k], inverse[b]);
-      bits[b] = sum;
-      between(b);
+  // Takes some vectors in three rounds, each with sums that fit the registers. Each round hands its share of the values
+  // on, so that scalar work runs beside the vectors'.
+  template <class Steps> inline void add(const T* x, size_t vectors, Steps& steps) {
+    constexpr int kN = kLanes<T>;
+    add_bits(x, vectors, [&](size_t v) __attribute__((always_inline)) { hand<0, kN / 2>(x + v * kN, steps); });
+    add_casts(x, vectors, [&](size_t v) __attribute__((always_inline)) { hand<kN / 2, kN * 3 / 4>(x + v * kN, steps); });
+    add_above(x, vectors, [&](size_t v) __attribute__((always_inline)) { hand<kN * 3 / 4, kN>(x + v * kN, steps); });
+  }
+  template <int kFrom, int kTo, class Steps> static inline void hand(const T* x, Steps& steps) {
+#pragma GCC unroll 8
+    for (int k = kFrom; k < kTo; ++k) steps.step(bit_cast<typename Bits<T>::Unsigned>(x[k]));
+  }
+  template <class Beside> inline void add_bits(const T* x, size_t vectors, const Beside& beside) {
+    Vec<T> sums[7];
+    for (int b = 0; b < 7; ++b) sums[b] = bits[b];
+    for (size_t v = 0; v < vectors; ++v) {
+      const Vec<T> here = load<T>(x + v * kLanes<T>);
+#pragma GCC unroll 7
+      for (int b = 0; b < 7; ++b) sums[b] += rounding<T>(here, inverse[b]);
+      beside(v);
     }
-    Vec<Int> magnitude[kBatch];
-    Vec<T> square[kBatch];
-#pragma GCC unroll 4
-    for (int k = 0; k < kBatch; ++k) {
-      const Vec<T> y = x[k] * e4m3, z = x[k] * e5m2;
-      const Vec<T> dy = y - rounded<T, 3, -6>(y), dz = z - rounded<T, 2, -14>(z), dx = x[k] - rounded<T, 7, -126>(x[k]);
-      float8[0] += dy * dy, float8[1] += dz * dz, bf16 += dx * dx;
-      magnitude[k] = (Vec<Int>)x[k] & Int(~typename Bits<T>::Unsigned(0) >> 1);
-      square[k] = x[k] * x[k];
-      small -= (Vec<Int>)(magnitude[k] <= near);
-      if (k % 2) between(7 + k / 2);
+    for (int b = 0; b < 7; ++b) bits[b] = sums[b];
+  }
+  template <class Beside> inline void add_casts(const T* x, size_t vectors, const Beside& beside) {
+    Vec<T> e4m3 = float8[0], e5m2 = float8[1], sum = bf16;
+    for (size_t v = 0; v < vectors; ++v) {
+      // The largest e5m2 is 128 times that of e4m3: on the scale of the latter its exponents begin seven lower.
+      const Vec<T> here = load<T>(x + v * kLanes<T>), y = here * float8_scale, d = bfloat16_error<T>(here);
+      const Vec<T> d4m3 = y - rounded<T, 3, -6>(y), d5m2 = y - rounded<T, 2, -14 - 7>(y);
+      e4m3 += d4m3 * d4m3, e5m2 += d5m2 * d5m2, sum += d * d;
+      beside(v);
     }
-    for (int e = 0; e < kPrunePoints; ++e) {
-      Vec<T> sum = above[e];
-#pragma GCC unroll 4
-      for (int k = 0; k < kBatch; ++k) sum = add_from<T>(sum, square[k], magnitude[k], edges[e]);
-      above[e] = sum;
-      between(9 + e);
+    float8[0] = e4m3, float8[1] = e5m2, bf16 = sum;
+  }
+  template <class Beside> inline void add_above(const T* x, size_t vectors, const Beside& beside) {
+    Vec<T> sums[kPrunePoints];
+    for (int e = 0; e < kPrunePoints; ++e) sums[e] = above[e];
+    for (size_t v = 0; v < vectors; ++v) {
+      const Vec<T> here = load<T>(x + v * kLanes<T>), square = here * here;
+      const Vec<Int> magnitude = (Vec<Int>)here & Int(~typename Bits<T>::Unsigned(0) >> 1);
+#pragma GCC unroll 7
+      for (int e = 0; e < kPrunePoints; ++e) sums[e] = add_from<T>(sums[e], square, magnitude, edges[e]);
+      beside(v);
     }
+    for (int e = 0; e < kPrunePoints; ++e) above[e] = sums[e];
   }
   void flush(double* tile) {
     for (int b = 0; b < 7; ++b) tile[kBits2 + b] += sum_of<T>(bits[b]) * unit[b] * unit[b];
-    tile[kE4M3] += sum_of<T>(float8[0]) * unit_e4m3 * unit_e4m3;
-    tile[kE5M2] += sum_of<T>(float8[1]) * unit_e5m2 * unit_e5m2;
+    tile[kE4M3] += sum_of<T>(float8[0]) * float8_unit * float8_unit;
+    tile[kE5M2] += sum_of<T>(float8[1]) * float8_unit * float8_unit;
     tile[kBF16] += sum_of<T>(bf16);
     for (int e = 0; e < kPrunePoints; ++e) tile[kAbove + e] += sum_of<T>(above[e]);
-    for (int i = 0; i < kLanes<T>; ++i) tile[kNear] += double(small[i]);
     clear();
   }
 };
 
 struct NoSteps {
   template <class Raw> inline void step(Raw) {}
+  template <class Raw> inline void finish(const Raw*, size_t) {}
 };
 
-// Adds one tile; `steps` looks at every raw value on the way, so that scalar and vector work overlap.
+// Adds a part of a tile; `steps` looks at every raw value on the way.
+template <class T, class Steps> static void add_part(const T* x, size_t count, ErrorSums<T>& sums, Steps& steps) {
+  constexpr size_t kN = kLanes<T>, kVectors = 64;
+  const size_t whole = count / kN;
+  for (size_t v = 0; v < whole; v += kVectors) sums.add(x + v * kN, whole - v < kVectors ? whole - v : kVectors, steps);
+  if (whole * kN == count) return;
+  T padded[kN] = {};
+  for (size_t i = whole * kN; i < count; ++i) padded[i - whole * kN] = x[i], steps.step(bit_cast<typename Bits<T>::Unsigned>(x[i]));
+  NoSteps nothing;
+  sums.add(padded, 1, nothing);
+}
+
+// Adds one tile in parts that stay in the first cache for all that is done with them; narrow sums are widened on the way.
 template <class T, class Steps>
 static void add_errors(const T* x, size_t count, ErrorSums<T>& sums, Steps& steps, double* tile) {
-  using Raw = typename Bits<T>::Unsigned;
-  constexpr size_t kN = kLanes<T> * kBatch;
-  constexpr size_t kFlush = kN * 128;
-  constexpr size_t kShare = kN / 16;
-  const auto add = [&](const T* from, const auto& between) __attribute__((always_inline)) {
-    Vec<T> batch[kBatch];
-    for (int k = 0; k < kBatch; ++k) batch[k] = load<T>(from + k * kLanes<T>);
-    sums.add(batch, between);
-  };
-  size_t i = 0;
-  for (; i + kN <= count; i += kN) {
-    add(x + i, [&](size_t part) __attribute__((always_inline)) {
-      for (size_t k = 0; k < kShare; ++k) steps.step(bit_cast<Raw>(x[i + part * kShare + k]));
-    });
-    if ((i + kN) % kFlush == 0) sums.flush(tile);
-  }
-  if (i < count) {
-    T padded[kN] = {};
-    for (size_t k = 0; i + k < count; ++k) padded[k] = x[i + k], steps.step(bit_cast<Raw>(x[i + k]));
-    add(padded, [](size_t) {});
-    tile[kNear] -= double(kN - (count - i));
+  constexpr size_t kPart = 4096, kFlush = 2 * kPart;
+  for (size_t i = 0; i < count; i += kPart) {
+    const size_t n = count - i < kPart ? count - i : kPart;
+    add_part<T>(x + i, n, sums, steps);
+    steps.finish(reinterpret_cast<const typename Bits<T>::Unsigned*>(x + i), n);
+    if ((i + kPart) % kFlush == 0) sums.flush(tile);
   }
   sums.flush(tile);
 }
 
-template <class T> static size_t clean(const T* from, size_t count, double* to) {
-  size_t dropped = 0;
+template <class T> static void clean(const T* from, size_t count, double* to) {
   for (size_t i = 0; i < count; ++i) {
     const bool finite = (bit_cast<typename Bits<T>::Unsigned>(from[i]) & kMagnitude<Wide<T>>) < Wide<T>::kInfinity;
     to[i] = finite ? double(from[i]) : 0.0;
-    dropped += !finite;
   }
-  return dropped;
 }
 
 template <class T> static void refine_floats(RefineJob& job, const ErrorJob& errors) {
   using Raw = typename Bits<T>::Unsigned;
   const T* data = static_cast<const T*>(job.data);
-  Refiner<Raw> refiner{job};
+  Refiner<Raw> refiner(job);
   Sifted<Raw> sifted(refiner);
   ErrorSums<T> sums(errors);
   ErrorSums<double> wide_sums(errors);
@@ -159,22 +168,20 @@ template <class T> static void refine_floats(RefineJob& job, const ErrorJob& err
     double* tile = errors.tiles + t * kErrorFields;
     if (ordinary && all_finite(data + start, n)) {
       add_errors<T>(data + start, n, sums, sifted, tile);
-      sifted.finish(reinterpret_cast<const Raw*>(data + start), n);
     } else {
-      const size_t dropped = clean(data + start, n, errors.wide);
+      clean(data + start, n, errors.wide);
       add_errors<double>(errors.wide, n, wide_sums, nothing, tile);
-      tile[kNear] -= double(dropped);
       for (size_t i = 0; i < n; ++i) refiner.step(bit_cast<Raw>(data[start + i]));
     }
   }
-  job.found_count = refiner.found;
+  job.found_count = size_t(refiner.found - job.found);
 }
 
 template <class Raw> static void refine_only(RefineJob& job) {
   const Raw* data = static_cast<const Raw*>(job.data);
-  Refiner<Raw> refiner{job};
+  Refiner<Raw> refiner(job);
   for (size_t i = 0; i < job.count; ++i) refiner.step(data[i]);
-  job.found_count = refiner.found;
+  job.found_count = size_t(refiner.found - job.found);
 }
 
 }  // namespace ASSAY_ISA

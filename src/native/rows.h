@@ -89,14 +89,47 @@ template <class S, int kCount> static inline void count_part(const uint16_t* hal
   }
 }
 
-// Adds one row. `peaks` holds the largest magnitude of each group; `columns`, where wanted, the squares in block order.
+// The largest magnitude of the group that starts at `from`, of which `left` values or more are there, as a pattern.
+template <class S> static inline typename S::Order peak_of(const typename S::Raw* from, size_t left) {
+  using Order = typename S::Order;
+  if (left >= kGroup) {
+    Vec<Order> high{};
+    for (size_t i = 0; i < kGroup; i += kLanes<Order>) high = larger(high, load<Order>(from + i) & Order(kMagnitude<S>));
+    return largest_of<Order>(high);
+  }
+  Order peak = 0;
+  for (size_t i = 0; i < left; ++i) {
+    const Order magnitude = Order(from[i] & kMagnitude<S>);
+    peak = magnitude > peak ? magnitude : peak;
+  }
+  return peak;
+}
+
+// The largest magnitude of each group of a row, and of the row as a pattern.
+template <class S> struct Peaks {
+  typename S::Real* groups;
+  typename S::Raw whole;
+  inline void take(const typename S::Raw* row, size_t cols, size_t group) {
+    const auto peak = typename S::Raw(peak_of<S>(row + group * kGroup, cols - group * kGroup));
+    groups[group] = S::value(peak);
+    whole = peak > whole ? peak : whole;
+  }
+  void take_all(const typename S::Raw* row, size_t cols) {
+    whole = 0;
+    for (size_t g = 0; g * kGroup < cols; ++g) take(row, cols, g);
+  }
+};
+
+// Adds one row; `columns`, where wanted, takes the squares in block order. The next row's peaks are found on the way,
+// where counting leaves the vectors idle.
 template <class S, bool kCount, bool kColumns>
-static void add_row(const typename S::Raw* row, size_t cols, const typename S::Real* peaks, typename S::Real peak,
-                    Tally tally, typename S::Real* columns, RowSums& sums) {
+static void add_row(const typename S::Raw* row, size_t cols, const Peaks<S>& peaks, Tally tally,
+                    typename S::Real* columns, RowSums& sums, const typename S::Raw* next, Peaks<S>& next_peaks) {
   using T = typename S::Real;
   constexpr int kN = kLanes<T>;
   constexpr size_t kBlock = 8 * kN;
-  const Scale<T> whole(peak);
+  const Scale<T> whole(S::value(peaks.whole));
+  next_peaks.whole = 0;
   const size_t groups = (cols + kGroup - 1) / kGroup;
   for (size_t start = 0; start < groups; start += kFlushGroups) {
     const size_t stop = start + kFlushGroups < groups ? start + kFlushGroups : groups;
@@ -115,10 +148,9 @@ static void add_row(const typename S::Raw* row, size_t cols, const typename S::R
           for (size_t i = 0; i < left; ++i) ++tally.even[halves[i * S::kCountStride + S::kCountOffset]];
         from = padded;
       }
-      // The next row, while this one keeps the processor busy: its peaks are looked for with nothing to hide behind.
-      for (size_t line = 0; line < kGroup * sizeof *from; line += 64)
-        __builtin_prefetch(reinterpret_cast<const char*>(row + cols + g * kGroup) + line);
-      const Scale<T> own(peaks[g]);
+      for (size_t line = 0; next && line < kGroup * sizeof *from; line += 64)
+        __builtin_prefetch(reinterpret_cast<const char*>(next + cols + g * kGroup) + line);
+      const Scale<T> own(peaks.groups[g]);
       Vec<T> group8{}, group4{};
       const bool counting = kCount && whole_group;
       const auto block = [&](auto count_here, const typename S::Raw* at, size_t position) __attribute__((always_inline)) {
@@ -147,6 +179,7 @@ static void add_row(const typename S::Raw* row, size_t cols, const typename S::R
         if (counting) block(std::true_type{}, from + b, g * kGroup + b);
         else block(std::false_type{}, from + b, g * kGroup + b);
       }
+      if (next) next_peaks.take(next, cols, g);
       grouped8 += group8 * T(own.square8);
       grouped4 += group4 * T(own.square4);
     }
@@ -160,30 +193,6 @@ static void add_row(const typename S::Raw* row, size_t cols, const typename S::R
     sums.kept_2_4 += first + sum_of<T>(kept.second);
     sums.kept_4_8 += sum_of<T>(kept.four_of_eight);
   }
-}
-
-// Writes the largest magnitude of each group of a row as a pattern; returns the largest of all.
-template <class S> static typename S::Raw find_peaks(const typename S::Raw* row, size_t cols, typename S::Real* peaks) {
-  using Order = typename S::Order;
-  constexpr size_t kN = kLanes<Order>;
-  Order top = 0;
-  for (size_t g = 0; g * kGroup < cols; ++g) {
-    const typename S::Raw* from = row + g * kGroup;
-    Order peak = 0;
-    if (cols - g * kGroup >= kGroup) {
-      Vec<Order> high{};
-      for (size_t i = 0; i < kGroup; i += kN) high = larger(high, load<Order>(from + i) & Order(kMagnitude<S>));
-      peak = largest_of<Order>(high);
-    } else {
-      for (size_t i = 0; i < cols - g * kGroup; ++i) {
-        const Order magnitude = Order(from[i] & kMagnitude<S>);
-        peak = magnitude > peak ? magnitude : peak;
-      }
-    }
-    peaks[g] = S::value(typename S::Raw(peak));
-    top = peak > top ? peak : top;
-  }
-  return typename S::Raw(top);
 }
 
 }  // namespace ASSAY_ISA

@@ -27,8 +27,9 @@ static void add_hard_row(const typename S::Raw* row, size_t cols, const Scratch&
   if (columns.high) add_squares<S>(scratch.wide_row, cols, columns);
   using Double = Wide<double>;
   const uint64_t* raw = reinterpret_cast<const uint64_t*>(scratch.wide_row);
-  const double peak = Double::value(find_peaks<Double>(raw, cols, scratch.wide_peaks));
-  add_row<Double, false, false>(raw, cols, scratch.wide_peaks, peak, Tally{}, nullptr, sums);
+  Peaks<Double> peaks{scratch.wide_peaks, 0}, none{nullptr, 0};
+  peaks.take_all(raw, cols);
+  add_row<Double, false, false>(raw, cols, peaks, Tally{}, nullptr, sums, nullptr, none);
 }
 
 static void finish_row(const RowSums& row, double* tile) {
@@ -46,25 +47,28 @@ template <class S, bool kCount>
 static void sweep(const RowJob& job, const Scratch& scratch) {
   using T = typename S::Real;
   const auto* data = static_cast<const typename S::Raw*>(job.data);
-  T* peaks = static_cast<T*>(scratch.peaks);
+  Peaks<S> peaks{static_cast<T*>(scratch.peaks), 0}, next_peaks{peaks.groups + (job.cols + kGroup - 1) / kGroup, 0};
   T* narrow = static_cast<T*>(scratch.narrow);
   const Tally tally{job.counts, job.counts ? job.counts + 65536 : nullptr};
   const ColumnSums columns{job.column_high, job.column_low};
+  if (job.rows) peaks.take_all(data, job.cols);
   for (size_t first = 0, t = 0; first < job.rows; first += job.tile_rows, ++t) {
     double* tile = job.tiles + t * job.tile_stride;
     tile[kNormMin] = __DBL_MAX__;
     const size_t last = first + job.tile_rows < job.rows ? first + job.tile_rows : job.rows;
     for (size_t r = first; r < last; ++r) {
       const typename S::Raw* row = data + r * job.cols;
+      const typename S::Raw* next = r + 1 < job.rows ? row + job.cols : nullptr;
       RowSums sums;
-      const typename S::Raw peak = find_peaks<S>(row, job.cols, peaks);
-      if (ordinary<S>(peak)) {
-        if (columns.high) add_row<S, kCount, true>(row, job.cols, peaks, S::value(peak), tally, narrow, sums);
-        else add_row<S, kCount, false>(row, job.cols, peaks, S::value(peak), tally, narrow, sums);
+      if (ordinary<S>(peaks.whole)) {
+        const auto add = columns.high ? add_row<S, kCount, true> : add_row<S, kCount, false>;
+        add(row, job.cols, peaks, tally, narrow, sums, next, next_peaks);
       } else {
         if (kCount) count_row<S>(row, job.cols, tally);
         add_hard_row<S>(row, job.cols, scratch, columns, sums);
+        if (next) next_peaks.take_all(next, job.cols);
       }
+      std::swap(peaks, next_peaks);
       finish_row(sums, tile);
       if (columns.high && ((r - first + 1) % kFlushRows == 0 || r + 1 == last))
         flush_columns(narrow, (job.cols + kGroup - 1) / kGroup * kGroup, columns.high, columns.low);

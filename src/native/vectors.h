@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <cstring>
 #include <utility>
+#if defined(__AVX512BW__)
+#include <immintrin.h>
+#endif
 
 namespace ASSAY_ISA {
 
@@ -86,5 +89,16 @@ template <class T> struct Largest<T, 0> {
   static inline T of(Vec<T> v) { return v[0]; }
 };
 template <class T> static inline T largest_of(Vec<T> v) { return Largest<T, kLanes<T> / 2>::of(v); }
+
+// Whether any lane is not zero.
+template <class T> static inline bool any_of(Vec<T> v) {
+#if defined(__AVX512BW__)
+  return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0;
+#else
+  T all = 0;
+  for (int i = 0; i < kLanes<T>; ++i) all |= v[i];
+  return all != 0;
+#endif
+}
 
 }  // namespace ASSAY_ISA

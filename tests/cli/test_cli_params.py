@@ -158,7 +158,7 @@ def test_a_tensor_of_unknown_type_is_listed_and_the_rest_analysed(cli, in_place)
     write(in_place / "m", {"good": np.ones(5, np.float32)}, {"odd": "F9"})
     result = cli("params", "m", "--format", "json", "-q")
     assert result.code == 4
-    assert result.err.splitlines() == ["assay: partial: not analysed: odd"]
+    assert result.err.splitlines() == ["assay: partial: not analysed: odd: unknown dtype F9"]
     rows = {each["names"][0]: each for each in json.loads(result.out)["weights"]["tensors"]}
     assert rows["odd"]["problem"]
     assert rows["good"]["mean"] == 1

@@ -14,7 +14,7 @@ from weight_tensors import encoded
 from assay.weights import reference
 from assay.weights.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64
 from assay.weights.kernel import is_native, kernel
-from assay.weights.layout import ROW_FIELDS
+from assay.weights.layout import ROW_FIELDS, SUM_FIELDS
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="the native kernel is not built")
 
@@ -72,15 +72,20 @@ def test_refining(dtype, kind):
         tops = np.unique(data.view(f"<u{item}") >> (8 * item - 16)).astype(np.uint64)[:9]
         slots = np.zeros(65536, dtype=np.uint8)
         slots[tops.astype(np.int64)] = np.arange(1, tops.size + 1)
-        edges = np.array([np.float32(peak * part) for part in np.linspace(0.1, 0.9, 7)], dtype=np.float64)
-        near = float(np.float32(peak / 50))
-        arguments = (data, FORMATS[dtype], 8 * item - 32, slots, tops, True, 1000, peak, near, edges)
+        # Every third prefix has a list alone, every third two edges as well, every third edges alone.
+        places = np.arange(tops.size)
+        lists, edge_counts = np.where(places % 3 < 2, places + 1, 0), np.where(places % 3 > 0, 2, 0)
+        firsts = np.concatenate(([0], np.cumsum(edge_counts)[:-1]))
+        prefixes = np.stack((tops, lists, firsts, edge_counts), axis=1).astype(np.uint64)
+        spans = np.arange(int(edge_counts.sum()), dtype=np.uint64)
+        edges = np.stack((spans * np.uint64(3000), spans * np.uint64(2500) + np.uint64(1)), axis=1)
+        above = np.array([np.float32(peak * part) for part in np.linspace(0.1, 0.9, 7)], dtype=np.float64)
+        arguments = (data, FORMATS[dtype], 8 * item - 32, slots, prefixes, edges, True, 1000, peak, above)
         given, wanted = kernel.refine(*arguments), reference.refine(*arguments)
-        np.testing.assert_array_equal(given[0], wanted[0])
-        np.testing.assert_array_equal(given[1], wanted[1])
+        for place in range(3):
+            np.testing.assert_array_equal(given[place], wanted[place])
         floor = 1e-12 * np.nansum(np.where(np.isfinite(numbers), numbers, 0) ** 2)
-        np.testing.assert_allclose(given[2], wanted[2], rtol=2e-5, atol=floor)
-        np.testing.assert_array_equal(given[2][:, -1], wanted[2][:, -1])
+        np.testing.assert_allclose(given[3], wanted[3], rtol=2e-5, atol=floor)
 
 
 @pytest.mark.parametrize("format", [INT32, UINT32, INT64, UINT64])
@@ -116,9 +121,13 @@ def test_digest_of_a_negated_tensor_differs():
 
 @pytest.mark.parametrize("item", [4, 8])
 def test_distinct(item):
-    data = np.random.default_rng(8).integers(0, 40, 5000).astype(f"<u{item}").view(np.uint8)
-    np.testing.assert_array_equal(np.sort(kernel.distinct(data, item, 50)), reference.distinct(data, item, 50))
-    assert kernel.distinct(data, item, 20).size == reference.distinct(data, item, 20).size == 21
+    data = np.repeat(np.random.default_rng(8).integers(0, 40, 500), np.arange(500) % 70 + 1)
+    data = data.astype(f"<u{item}").view(np.uint8)
+    values, counts = kernel.distinct(data, item, 50)
+    order = values[0].argsort()
+    np.testing.assert_array_equal((values[0][order], counts[0][order]), np.vstack(reference.distinct(data, item, 50)))
+    assert kernel.distinct(data, item, 20)[0].size == reference.distinct(data, item, 20)[0].size == 21
+    assert kernel.distinct(data[: 3 * item], item, 20)[1].sum() == 3
 
 
 def test_sorted():
@@ -126,6 +135,72 @@ def test_sorted():
     np.testing.assert_array_equal(kernel.sorted(found), reference.sorted(found))
     np.testing.assert_array_equal(kernel.sorted(found[:7]), np.sort(found[:7])[None])
     assert kernel.sorted(found[:0]).size == 0
+
+
+@pytest.mark.parametrize("item", [4, 8])
+@pytest.mark.parametrize("counted", [False, True])
+def test_magnitudes(item, counted):
+    generator = np.random.default_rng(10)
+    keys = np.sort((generator.integers(1, 5, 3000) << 16 | generator.integers(0, 300, 3000)).astype(np.uint32))
+    counts = np.zeros(0, dtype=np.uint64)
+    if counted:
+        keys, often = np.unique(keys, return_counts=True)
+        counts = often.astype(np.uint64)
+    prefix = 0x3F80 if item == 4 else 0x3FF000000000
+    wanted = np.array([[prefix, 1, 3, 700], [prefix, 2, 4, 0], [prefix, 4, 0, 20]], dtype=np.uint64)
+    given, truth = kernel.magnitudes(keys, counts, item, wanted), reference.magnitudes(keys, counts, item, wanted)
+    np.testing.assert_array_equal(given[0], truth[0])
+    np.testing.assert_allclose(given[1], truth[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["normal", "one", "negative", "zero", "tiny", "huge", "integers"])
+def test_summary(kind):
+    generator = np.random.default_rng(11)
+    values = {
+        "normal": generator.standard_normal(1234),
+        "one": np.array([2.5]),
+        "negative": -np.abs(generator.standard_normal(77)),
+        "zero": np.zeros(1),
+        "tiny": generator.standard_normal(50) * 1e-40,
+        "huge": generator.standard_normal(9) * 1e200,
+        "integers": np.arange(-40.0, 60.0),
+    }[kind]
+    values = np.unique(values)
+    counts = generator.integers(1, 90, values.size).astype(np.uint64)
+    n = int(counts.sum())
+    ranks = np.unique(np.linspace(0, n - 1, 13).astype(np.int64)).astype(np.float64)
+    edges = np.linspace(values[0], values[-1], 9)[1:-1] if values.size > 1 else np.zeros(0)
+    removed = np.array([n * part // 100 for part in (0, 10, 25, 50, 75, 90, 99)], dtype=np.float64)
+    arguments = (values, counts, ranks, edges, removed, 1e-3)
+    with np.errstate(over="ignore", invalid="ignore"):
+        given, wanted = kernel.summary(*arguments)[0], reference.summary(*arguments)[0]
+    size = float((counts * np.abs(values)).max())
+    floors = np.zeros_like(wanted)
+    floors[1], floors[3] = 1e-15 * size, 1e-12 * wanted[2] * np.abs(values).max()
+    finite = np.isfinite(wanted) & np.isfinite(given)
+    # An error that vanishes agrees on vanishing beside the energy.
+    floors += 1e-25 * wanted[6] if np.isfinite(wanted[6]) else 0.0
+    assert (np.abs(given[finite] - wanted[finite]) <= 1e-9 * np.abs(wanted[finite]) + floors[finite]).all()
+    assert np.isfinite(given).tolist() == np.isfinite(wanted).tolist()
+    places = slice(len(SUM_FIELDS), len(SUM_FIELDS) + ranks.size + edges.size + 1)
+    np.testing.assert_array_equal(given[places], wanted[places])
+    assert (given[0], given[7], given[8], given[10]) == (wanted[0], wanted[7], wanted[8], wanted[10])
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_entropy(dtype):
+    counts = np.random.default_rng(12).integers(0, 1000, 3000).astype(dtype)
+    assert kernel.entropy(counts) == pytest.approx(reference.entropy(counts), rel=1e-12)
+    assert kernel.entropy(np.array([0, 7], dtype=dtype)) == reference.entropy(np.array([0, 7], dtype=dtype)) == 0.0
+
+
+def test_tables_are_left_empty():
+    """Each call counts its own values alone, whichever way they are read off."""
+    few, many = np.arange(300, dtype="<u2").view(np.uint8), np.arange(3000, dtype="<u2").view(np.uint8)
+    for _ in range(2):
+        for data in (few, many):
+            (patterns, counts), *_ = kernel.rows(data, BFLOAT16, 1, data.size // 2, 1, False, True)
+            assert (patterns.size, set(counts[0].tolist())) == (data.size // 2, {1})
 
 
 def test_tally():

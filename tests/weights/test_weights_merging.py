@@ -42,8 +42,9 @@ def grouped(parts, join, order):
 def analysed(weight, raw, chunk_bytes, order):
     planned, layout, chunks = cut(weight, raw, chunk_bytes)
     partial = grouped([first_pass(chunk, layout, data) for chunk, data in chunks], merge, order)
-    if planned.dtype.family == "counted":
-        return counted.statistics(planned, partial, 30.0)
+    table = counted.table_of(planned, partial)
+    if table is not None:
+        return counted.statistics(planned, partial, table, 30.0)
     search, refined = wide.questions(planned, partial), None
     while search is not None and not search.done:
         request = wide.next_request(partial, search)

@@ -223,3 +223,35 @@ def test_l1_of_a_large_float32_tensor():
     truth = 64 * math.fsum(np.abs(block.astype(np.float64)))
     assert found.l1 == pytest.approx(truth, rel=1e-12)
     assert found.l2 == pytest.approx(math.sqrt(64 * math.fsum(block.astype(np.float64) ** 2)), rel=1e-12)
+
+
+@pytest.mark.parametrize("levels", [4096, 4097])
+def test_few_values_and_one_more_give_the_same_kind_of_figures(levels):
+    """Up to the limit every value is counted, beyond it the refining passes answer: numpy sees no difference."""
+    generator = np.random.default_rng(5)
+    x = np.concatenate((np.arange(levels), generator.integers(0, levels, 20_000))).astype("<f4") / 512 - 3
+    found = measured(x.tobytes(), "float32", (x.size,))
+    check_values(found, x.astype(np.float64))
+    counts = np.unique(x, return_counts=True)[1] / x.size
+    whole = float(-(counts * np.log2(counts)).sum())
+    if levels == 4096:
+        assert (found.distinct, found.entropy_bits) == (4096, pytest.approx(whole, rel=1e-12))
+    else:
+        assert found.distinct is None
+        assert found.entropy_bits >= whole
+
+
+def test_sparse_and_constant_wide_tensors():
+    x = np.random.default_rng(6).standard_normal(60_000).astype("<f4")
+    x[np.random.default_rng(7).random(x.size) < 0.9] = 0
+    check_values(measured(x.tobytes(), "float32", (200, 300), chunk_bytes=30_000), x.astype(np.float64))
+    same = np.full(50_000, 1.5, dtype="<f4")
+    found = measured(same.tobytes(), "float32", (50, 1000))
+    assert (found.min, found.max, found.mean, found.std, found.distinct, found.entropy_bits) == (
+        1.5,
+        1.5,
+        1.5,
+        0,
+        1,
+        0,
+    )

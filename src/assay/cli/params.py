@@ -159,10 +159,13 @@ def _exit_code(narrator: Narrator, weights: WeightsReport, stats: bool) -> int:
 
     if weights.kernel == "numpy":
         narrator.note("the native kernel was not built here: numpy computed this, with the same figures and slower")
-    lost = [tensor.names[0] for tensor in weights.tensors if tensor.problem] if stats else []
+    lost = [tensor for tensor in weights.tensors if tensor.problem] if stats else []
     for failure in shards_lost(weights):
         narrator.warn(f"partial: {failure}")
     if lost:
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
-        narrator.warn(f"partial: not analysed: {', '.join(lost[:_NAMED])}{more}")
+        names = ", ".join(tensor.names[0] for tensor in lost[:_NAMED])
+        reasons = {tensor.problem for tensor in lost}
+        why = f": {reasons.pop()}" if len(reasons) == 1 else ""
+        narrator.warn(f"partial: not analysed: {names}{more}{why}")
     return PartialError.exit_code if lost or weights.failures else OK

@@ -69,12 +69,20 @@ def weigh(
     """A document whose `weights` hold the report; with `listing` what headers tell alone, without statistics."""
     settings = settings or Settings()
     chosen = _matching(filter)
+    asked = _asked(settings, resume)
     if (saved := _saved(source)) is not None:
+        if asked or trust or lenient:
+            wrong = [*asked, *(name for name, given in (("trust", trust), ("lenient", lenient)) if given)]
+            raise UsageError(f"{source} is a saved document: {', '.join(wrong)} needs the checkpoint itself")
         return saved if filter is None else _narrowed(saved, chosen)
+    if listing and asked:
+        raise UsageError(f"a listing reads headers alone: {', '.join(asked)} goes with the statistics")
     opened = open_source(source, lenient=lenient)
     if trust and opened.runs_code:
         from assay.weighing.trusted import weigh_trusted
 
+        if "resume" in asked:
+            raise UsageError("a module that is loaded with trust is weighed in one go: resume goes without trust")
         return _document(opened, weigh_trusted(opened.checkpoint.path, settings, filter, listing))
     entries = [entry for entry in opened.checkpoint.entries if chosen(entry)]
     if listing:
@@ -86,6 +94,21 @@ def weigh(
     journal = resume if isinstance(resume, Journal) or resume is None else Journal(resume)
     rows = statistics(entries, opened.read, settings, journal, progress)
     return _document(opened, _report(opened, rows, kernel_name()))
+
+
+def _asked(settings: Settings, resume: Resume | None) -> list[str]:
+    """The settings that want numbers read, by name."""
+    usual = Settings()
+    names = {
+        "engine": "engine",
+        "workers": "workers",
+        "address": "address",
+        "spectral": "spectral",
+        "sqnr_db": "sqnr",
+    }
+    asked = [name for field, name in names.items() if getattr(settings, field) != getattr(usual, field)]
+    resumes = resume.resumes if isinstance(resume, Journal) else resume is not None
+    return [*asked, "resume"] if resumes else asked
 
 
 def _narrowed(document: Document, chosen: Callable[[Named], bool]) -> Document:

@@ -19,7 +19,8 @@ from msgspec import Struct
 from assay.document.weights import TensorStatistics
 from assay.errors import ReadError, UsageError, WriteError
 from assay.sources.checkpoint.entries import Entry
-from assay.sources.checkpoint.files import is_url, open_region
+from assay.sources.checkpoint.files import open_region
+from assay.sources.checkpoint.remote import is_url
 from assay.version import __version__
 
 SUFFIX = ".journal.jsonl"
@@ -39,7 +40,7 @@ class Journal:
 
     def __init__(self, path: str | os.PathLike[str], *, read: bool = True, at_once: bool = True) -> None:
         self.path = Path(path)
-        self._read = read
+        self.resumes = read
         """Whether lines from before count; where not, the file begins anew."""
         self.at_once = at_once
         """Whether lines are written as tensors finish; else when the pass is interrupted."""
@@ -52,7 +53,7 @@ class Journal:
         files = {entry.span.file for entry in entries if entry.span is not None}
         stamps = {file: _stamp(file) for file in files}
         self._keys = [_key(entry, stamps, settings) for entry in entries]
-        lines = self._lines() if self._read else {}
+        lines = self._lines() if self.resumes else {}
         return {index: lines[key] for index, key in enumerate(self._keys) if key in lines}
 
     def add(self, index: int, tensor: TensorStatistics) -> None:
@@ -109,7 +110,7 @@ class Journal:
             raise WriteError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def _opened(self) -> int:
-        begin_anew = 0 if self._read else os.O_TRUNC
+        begin_anew = 0 if self.resumes else os.O_TRUNC
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | begin_anew, 0o666)
         size = os.fstat(handle).st_size
         if size and os.pread(handle, 1, size - 1) != b"\n":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from assay.weighing.journal import Journal
 from assay.weighing.settings import Progress, Settings
 from assay.weights import kernel
 from assay.weights.chunks import CHUNK_BYTES, Weight
-from assay.weights.engine import Options, run
+from assay.weights.engine import After, Options, run
 from assay.weights.finalize import TARGET_DB
 
 Read = Callable[[Any], Any]
@@ -23,7 +24,7 @@ Results = Iterator[tuple[int, TensorStatistics]]
 
 MOST_WORKERS = 16
 """More do not read faster, and each holds chunks in memory."""
-BUFFERS = 64 << 20
+BUFFERS = 32 << 20
 """Bytes of chunks under way at once, however many workers there are."""
 LEAST_CHUNK = 1 << 20
 
@@ -41,7 +42,7 @@ def statistics(
     try:
         for place, row in _ENGINES[settings.engine](weights, read, settings, tally):
             index = left[place]
-            found[index] = _completed(entries[index], weights[place], row, read, settings)
+            found[index] = _completed(entries[index], row, read)
             if journal is not None and not row.problem:
                 journal.add(index, found[index])
     except KeyboardInterrupt:
@@ -74,7 +75,8 @@ class _Tally:
 
 
 def _threads(weights: Sequence[Weight], read: Read, settings: Settings, tally: _Tally) -> Results:
-    return run(weights, read, _options(settings), on_bytes=tally.add)
+    options = _options(settings)
+    return run(weights, read, options, on_bytes=tally.add, after=_after(settings, options.workers))
 
 
 def _ray(weights: Sequence[Weight], read: Read, settings: Settings, tally: _Tally) -> Results:
@@ -84,7 +86,8 @@ def _ray(weights: Sequence[Weight], read: Read, settings: Settings, tally: _Tall
         raise UsageError("a live module was given with engine 'ray': its tensors are in this process, use threads")
     # Each task works chunk by chunk, so its chunks may be of the usual size.
     options = Options(target_db=_target(settings))
-    for index, row in run_on_ray(weights, read, options, settings.address, settings.workers):
+    after = _after(settings, 1)
+    for index, row in run_on_ray(weights, read, options, settings.address, settings.workers, after):
         tally.add(weights[index].length)
         yield index, row
 
@@ -97,9 +100,19 @@ _ENGINES: dict[str, Callable[[Sequence[Weight], Read, Settings, _Tally], Results
 
 def _options(settings: Settings) -> Options:
     workers = settings.workers or min(MOST_WORKERS, _processors())
+    options = Options(workers=workers, target_db=_target(settings))
     # The numpy reference makes temporaries of many times a chunk's size.
-    chunk = max(LEAST_CHUNK, min(CHUNK_BYTES, BUFFERS // workers)) if kernel.is_native() else LEAST_CHUNK
-    return Options(workers=workers, chunk_bytes=chunk, target_db=_target(settings))
+    chunk = max(LEAST_CHUNK, min(CHUNK_BYTES, BUFFERS // options.width)) if kernel.is_native() else LEAST_CHUNK
+    return replace(options, chunk_bytes=chunk)
+
+
+def _after(settings: Settings, at_once: int) -> After | None:
+    """What is done with a tensor once its statistics are known."""
+    if not settings.spectral:
+        return None
+    from assay.weighing.spectra import with_spectrum
+
+    return partial(with_spectrum, at_once=at_once)
 
 
 def _processors() -> int:
@@ -120,7 +133,7 @@ def _weight(entry: Entry) -> Weight:
     span = entry.span
     return Weight(
         names=entry.names,
-        dtype=entry.dtype,
+        dtype=entry.coded.dtype or entry.dtype if entry.coded else entry.dtype,
         shape=entry.shape,
         file=span.file if span else "",
         offset=span.offset if span else 0,
@@ -129,19 +142,18 @@ def _weight(entry: Entry) -> Weight:
         storage_offset=entry.storage_offset,
         alignment=entry.alignment,
         problem=entry.problem,
+        coded=entry.coded,
     )
 
 
-def _completed(
-    entry: Entry, weight: Weight, row: TensorStatistics, read: Read, settings: Settings
-) -> TensorStatistics:
-    """The row with what the engine does not know: the bytes of a view's own elements, and the spectrum."""
+def _completed(entry: Entry, row: TensorStatistics, read: Read) -> TensorStatistics:
+    """The row with what the engine does not know: the bytes as stored, of a view those of its own elements."""
     # Integers' bounds become floats here as they would in a journal: a resumed pass must tell the same.
-    row = replace(row, bytes=entry.bytes, min=_as_float(row.min), max=_as_float(row.max))
-    if settings.spectral and not row.problem:
-        from assay.weighing.spectra import with_spectrum
+    row = replace(row, bytes=entry.bytes, dtype=entry.dtype, min=_as_float(row.min), max=_as_float(row.max))
+    if entry.coded is not None and entry.coded.dtype and row.count and not row.problem:
+        from assay.weighing.dequantised import with_stored_bytes
 
-        row = with_spectrum(weight, row, read)
+        row = with_stored_bytes(entry.coded, row, read)
     return row
 
 

@@ -11,8 +11,9 @@ from msgspec import Struct
 from assay.document.rows import Module
 from assay.errors import UsageError
 from assay.sources.checkpoint.entries import Checkpoint, ModuleRow
-from assay.sources.checkpoint.files import RemoteFile, is_url, open_region
 from assay.sources.checkpoint.opening import open_checkpoint
+from assay.sources.checkpoint.reading import Reader
+from assay.sources.checkpoint.remote import is_url
 from assay.sources.needs import is_module
 
 if TYPE_CHECKING:
@@ -51,22 +52,13 @@ def open_source(source: Any, *, lenient: bool = False) -> Source:
 
 
 class SpanReader:
-    """Reads chunks of files. It can be sent to other processes; what it knows of remote files stays behind."""
+    """Reads chunks of files. It can be sent to other processes; what it knows of files stays behind."""
 
     def __init__(self) -> None:
-        self._remote: dict[str, RemoteFile] = {}
+        self._reader = Reader()
 
     def __call__(self, chunk: Chunk) -> bytes:
-        if not is_url(chunk.file):
-            with open_region(chunk.file) as region:
-                return region.read(chunk.offset, chunk.bytes)
-        # Opening asks the server for the size: once a file is enough.
-        if chunk.file not in self._remote:
-            self._remote[chunk.file] = RemoteFile(chunk.file)
-        return self._remote[chunk.file].read(chunk.offset, chunk.bytes)
-
-    def __reduce__(self) -> tuple[type[SpanReader], tuple[()]]:
-        return SpanReader, ()
+        return self._reader.read(chunk.file, chunk.offset, chunk.bytes, chunk.coded)
 
 
 def _tree(rows: Sequence[ModuleRow]) -> list[Module]:

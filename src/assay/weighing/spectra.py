@@ -19,13 +19,14 @@ from assay.weights.spectral import spectral
 CHUNK_BYTES = 1 << 20
 """Chunks become doubles, several times over, so they are smaller than those of the statistics."""
 KEPT_ELEMENTS = 4 << 20
+"""Of small matrices, in all that are under way at once."""
 
 Read = Callable[[Any], Any]
 Block = NDArray[np.float64]
 
 
-def with_spectrum(weight: Weight, row: TensorStatistics, read: Read) -> TensorStatistics:
-    """The row with its spectrum, where it is a matrix of real numbers."""
+def with_spectrum(weight: Weight, row: TensorStatistics, read: Read, at_once: int = 1) -> TensorStatistics:
+    """The row with its spectrum, where it is a matrix of real numbers; so many may be under way at once."""
     planned = plan(0, weight, CHUNK_BYTES)
     if (
         not planned.by_rows
@@ -35,16 +36,16 @@ def with_spectrum(weight: Weight, row: TensorStatistics, read: Read) -> TensorSt
     ):
         return row
     try:
-        return replace(row, spectral=spectral(_blocks(planned, read), planned.cols))
+        return replace(row, spectral=spectral(_blocks(planned, read, KEPT_ELEMENTS // at_once), planned.cols))
     except FAILURES as error:
         return replace(row, note=f"no spectrum: {error}")
 
 
-def _blocks(planned: Plan, read: Read) -> Callable[[], Iterator[Block]]:
+def _blocks(planned: Plan, read: Read, most_kept: int) -> Callable[[], Iterator[Block]]:
     def decoded() -> Iterator[Block]:
         return (_decoded(chunk, read) for chunk in planned.chunks)
 
-    if planned.rows * planned.cols > KEPT_ELEMENTS:
+    if planned.rows * planned.cols > most_kept:
         return decoded
     kept = list(decoded())
     return lambda: iter(kept)

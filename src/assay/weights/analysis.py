@@ -10,7 +10,6 @@ from msgspec import Struct
 from assay.document.weights import TensorStatistics
 from assay.weights import counted, wide
 from assay.weights.chunks import Chunk, Plan
-from assay.weights.dtypes import COUNTED
 from assay.weights.finalize import TARGET_DB, blank
 from assay.weights.gathering import Read, fetch
 from assay.weights.partials import Partial, Refined, merge, merge_refined
@@ -45,8 +44,9 @@ def analyse(plan: Plan, run_all: RunAll, target_db: float = TARGET_DB) -> Tensor
         return blank(plan.weight, note=plan.note)
     layout = Layout.of(plan)
     partial = merge(cast(Iterable[Partial], run_all(Task(chunk, layout) for chunk in plan.chunks)))
-    if plan.dtype.family == COUNTED:
-        return counted.statistics(plan, partial, target_db)
+    table = counted.table_of(plan, partial)
+    if table is not None:
+        return counted.statistics(plan, partial, table, target_db)
     search, refined = wide.questions(plan, partial), None
     while search is not None and not search.done:
         request = wide.next_request(partial, search)

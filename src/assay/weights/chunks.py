@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from msgspec import Struct
 
@@ -36,6 +37,8 @@ class Weight(Struct, frozen=True, omit_defaults=True):
     """In elements, for strided views."""
     alignment: int = 1
     problem: str = ""
+    coded: Any = None
+    """What the reader needs to have plain bytes from stored ones; `offset` and `length` are of plain bytes then."""
 
 
 class View(Struct, frozen=True):
@@ -59,6 +62,8 @@ class Chunk(Struct, frozen=True, omit_defaults=True):
     first_row: int
     view: View | None = None
     """Where the elements must be gathered; `offset` is the storage's then."""
+    coded: Any = None
+    """As the weight's; for the reader alone."""
 
     @property
     def bytes(self) -> int:
@@ -126,7 +131,9 @@ class _Cut(Struct, frozen=True):
         else:
             offset = self.weight.offset
             view = View(self.view.shape, self.view.strides, self.view.start, start // self.dtype.parts)
-        return Chunk(self.index, self.weight.file, offset, rows, cols, self.weight.dtype, first, view)
+        return Chunk(
+            self.index, self.weight.file, offset, rows, cols, self.weight.dtype, first, view, self.weight.coded
+        )
 
 
 def _blocks(count: int) -> tuple[int, int]:

@@ -1,114 +1,150 @@
-"""The statistics of types whose every pattern is counted: one pass, all exact."""
+"""The statistics of tensors whose every value is counted: all of types with few patterns, others of few values."""
 
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from assay.document.weights import Histogram, Pruned, TensorStatistics
 from assay.weights.chunks import Plan
 from assay.weights.distribution import (
     NEAR_ZERO,
     Doubles,
-    entropy,
+    Moments,
     histogram_edges,
     known,
-    moments_of,
     quantile_ranks,
     quantiles_from,
     ranks_needed,
 )
-from assay.weights.dtypes import denormal_patterns, values
-from assay.weights.finalize import blank, content_of, roundings, row_figures
-from assay.weights.layout import ERROR_FIELDS, PRUNE_SHARES
-from assay.weights.partials import Partial
-from assay.weights.reference import cast_errors
+from assay.weights.dtypes import COUNTED, DType, denormal_patterns, values
+from assay.weights.finalize import blank, content_of, roundings, row_figures, row_sums
+from assay.weights.kernel import kernel
+from assay.weights.layout import CAST_FIELDS, PRUNE_SHARES, SUM_FIELDS
+from assay.weights.partials import Counts, Partial
+
+EXACT_INTEGERS = 1 << 53
+"""Larger ones are not all numbers of float64."""
 
 
-def statistics(plan: Plan, partial: Partial, target_db: float) -> TensorStatistics:
-    """Every statistic of a counted tensor."""
-    table = values(plan.dtype.name)
-    order = np.argsort(table[partial.patterns], kind="stable")
-    used, times = partial.patterns[order], partial.counts[order].astype(np.float64)
-    here = table[used]
-    finite = np.isfinite(here)
+class Table(Struct, frozen=True):
+    """The values of a tensor in rising order, what is not finite at the ends, and how often each occurs."""
+
+    dtype: DType
+    raws: NDArray[Any]
+    numbers: Doubles
+    counts: Counts
+
+
+def table_of(plan: Plan, partial: Partial) -> Table | None:
+    """Every value with its count; None where there are too many, or they are no numbers of float64."""
+    dtype = plan.dtype
+    if dtype.family == COUNTED:
+        raws, counts = _rising(partial.patterns, partial.counts, dtype)
+        return Table(dtype, raws, values(dtype.name)[raws], counts)
+    if partial.distinct is None:
+        return None
+    raws, counts = _rising(*partial.distinct, dtype)
+    exact = raws.astype(f"<u{dtype.bytes}").view(dtype.numpy)
+    if not dtype.real and exact.size and max(-int(exact[0]), int(exact[-1])) > EXACT_INTEGERS:
+        return None
+    with np.errstate(invalid="ignore"):  # a signalling NaN is data here
+        return Table(dtype, raws, exact.astype(np.float64), counts)
+
+
+def statistics(plan: Plan, partial: Partial, table: Table, target_db: float) -> TensorStatistics:
+    """Every statistic of a tensor from its table."""
+    bits = max(0.0, kernel.entropy(table.counts))
     figures: dict[str, Any] = {
         "content": content_of(partial.tiles),
-        "nan": int(times[np.isnan(here)].sum()),
-        "inf": int(times[np.isinf(here)].sum()),
-        "distinct": np.unique(here[finite]).size + int(not finite.all() and np.isnan(here).any()) + _infinities(here),
+        "entropy_bits": bits,
+        "entropy_bytes": math.ceil(bits * int(table.counts.sum()) / 8),
     }
-    figures |= _entropy(plan, times)
-    if finite.any():
-        figures |= _values(plan, partial, here[finite] + 0.0, times[finite], target_db)
+    finite = np.isfinite(table.numbers)
+    if finite.all():
+        here, times, odd = table.numbers + 0.0, table.counts, (0, 0, 0)
+    else:
+        here, times = table.numbers[finite] + 0.0, table.counts[finite]
+        odd = _odd_values(table.numbers[~finite], table.counts[~finite])
+    figures["nan"], figures["inf"], others = odd
+    figures["distinct"] = others + (1 + int(np.count_nonzero(here[1:] != here[:-1])) if here.size else 0)
     if plan.dtype.real:
-        figures["denormals"] = int(times[denormal_patterns(plan.dtype.name)[used] & finite].sum())
+        figures["denormals"] = int(table.counts[_denormal(table)].sum())
+    if here.size:
+        figures |= _values(plan, partial, here, times, target_db)
     return replace(blank(plan.weight, note=plan.note), **figures)
 
 
-def _values(plan: Plan, partial: Partial, here: Doubles, times: Doubles, target_db: float) -> dict[str, Any]:
-    moments = moments_of(here, times)
-    near = NEAR_ZERO * math.sqrt(moments.energy / moments.n)
-    cumulated = np.cumsum(times)
-    ranks = quantile_ranks(moments.n)
-    at = {rank: float(here[np.searchsorted(cumulated, rank, side="right")]) for rank in ranks_needed(ranks)}
+def _rising(raws: NDArray[Any], counts: Counts, dtype: DType) -> tuple[NDArray[Any], Counts]:
+    """Sorted patterns, and their counts, in the order of what they mean."""
+    if not dtype.real and dtype.numpy[1] == "u":
+        return raws, counts
+    negative = int(np.searchsorted(raws, raws.dtype.type(1 << (8 * dtype.bytes - 1))))
+    step = -1 if dtype.real else 1
+    order = [(part[negative:][::step], part[:negative]) for part in (raws, counts)]
+    return np.concatenate(order[0]), np.concatenate(order[1])
+
+
+def _odd_values(numbers: Doubles, counts: Counts) -> tuple[int, int, int]:
+    """How many are not a number, how many infinite, and how many different ones of these there are."""
+    nan = np.isnan(numbers)
+    infinities = {float(number) for number in numbers[~nan]}
+    return int(counts[nan].sum()), int(counts[~nan].sum()), len(infinities) + int(nan.any())
+
+
+def _denormal(table: Table) -> NDArray[np.bool_]:
+    if table.dtype.family == COUNTED:
+        return np.asarray(denormal_patterns(table.dtype.name)[table.raws])
+    tiny = float(np.finfo(table.dtype.numpy).tiny)
+    return np.asarray((np.abs(table.numbers) < tiny) & (table.numbers != 0))
+
+
+def _values(plan: Plan, partial: Partial, here: Doubles, times: Counts, target_db: float) -> dict[str, Any]:
+    n = int(times.sum())
+    low, high = float(here[0]), float(here[-1])
+    ranks = quantile_ranks(n)
+    needed, edges = ranks_needed(ranks), histogram_edges(low, high)
+    removed = [int(share * n) for share in PRUNE_SHARES]
+    asked = (np.array(part, dtype=np.float64) for part in (needed, edges, removed))
+    told = kernel.summary(here, times, *asked, NEAR_ZERO)[0].tolist()
+    lengths = (len(SUM_FIELDS), len(needed), len(edges) + 1, len(PRUNE_SHARES), len(CAST_FIELDS))
+    firsts, ranked, bins, kept, casts = (
+        told[end - size : end] for size, end in zip(lengths, accumulate(lengths), strict=True)
+    )
+    sums = dict(zip(SUM_FIELDS, firsts, strict=True))
+    at = dict(zip(needed, ranked, strict=True))
+    moments = Moments(n, *(sums[name] for name in ("mean", "m2", "m3", "m4")))
+    energy = sums["energy"]
     figures: dict[str, Any] = {
-        "min": float(here[0]),
-        "max": float(here[-1]),
-        "mean": moments.mean,
-        "std": moments.std,
+        "min": low if plan.dtype.real else int(low),
+        "max": high if plan.dtype.real else int(high),
+        "mean": known(moments.mean),
+        "std": known(moments.std),
         "skewness": moments.skewness,
         "kurtosis": moments.kurtosis,
-        "l1": known(float((times * np.abs(here)).sum())),
-        "l2": known(math.sqrt(float((times * here * here).sum()))),
-        "zeros": int(times[here == 0].sum()),
-        "near_zeros": int(times[np.abs(here) <= near].sum()),
-        "near_zero_below": near,
+        "l1": known(sums["l1"]),
+        "l2": known(math.sqrt(energy)),
+        "zeros": int(sums["zeros"]),
         "quantiles": quantiles_from(ranks, at),
-        "histogram": _histogram(here, times),
+        "histogram": Histogram(low, high, tuple(map(int, bins))),
     }
-    if plan.dtype.native >= 0:
-        figures |= row_figures(plan, partial)
-    if plan.dtype.real:
-        figures["pruning"] = _pruning(here, times, moments.n)
-        energy = float((times * here * here).sum())
-        peak = float(np.abs(here).max())
-        errors = [float((times * error).sum()) for error in cast_errors(here, peak)]
-        figures |= roundings(plan, partial, dict(zip(ERROR_FIELDS, errors, strict=False)), energy, target_db)
+    if plan.dtype.real or plan.dtype.family == COUNTED:
+        figures |= {"near_zeros": int(sums["near_zeros"]), "near_zero_below": sums["near_zero_below"]}
+    if plan.dtype.real or plan.dtype.bytes == 1:
+        rows = row_sums(partial.tiles)
+        figures |= row_figures(plan, partial, rows)
+        if plan.dtype.real and math.isfinite(energy):
+            figures["pruning"] = _pruning(kept, energy)
+            figures |= roundings(plan, rows, dict(zip(CAST_FIELDS, casts, strict=True)), energy, target_db)
     return figures
 
 
-def _infinities(here: Doubles) -> int:
-    return int(np.isposinf(here).any()) + int(np.isneginf(here).any())
-
-
-def _entropy(plan: Plan, times: Doubles) -> dict[str, Any]:
-    bits = entropy(times)
-    return {"entropy_bits": bits, "entropy_bytes": math.ceil(bits * float(times.sum()) / 8)}
-
-
-def _histogram(here: Doubles, times: Doubles) -> Histogram:
-    low, high = float(here[0]), float(here[-1])
-    edges = histogram_edges(low, high)
-    bins = np.searchsorted(np.array(edges), here, side="right")
-    return Histogram(low, high, tuple(int(count) for count in np.bincount(bins, times, len(edges) + 1)))
-
-
-def _pruning(here: Doubles, times: Doubles, n: int) -> tuple[Pruned, ...]:
-    order = np.argsort(np.abs(here), kind="stable")
-    squares, times = here[order] ** 2, times[order]
-    energy = float((squares * times).sum())
-    if not energy:
-        return ()
-    counted = np.cumsum(times)
-    above = energy - np.cumsum(squares * times)
-    points = []
-    for share in PRUNE_SHARES:
-        removed = int(share * n)
-        place = min(int(np.searchsorted(counted, removed, side="right")), squares.size - 1)
-        kept = max(0.0, float(above[place])) + (float(counted[place]) - removed) * float(squares[place])
-        points.append(Pruned(share, min(1.0, kept / energy)))
-    return tuple(points)
+def _pruning(kept: list[float], energy: float) -> tuple[Pruned, ...]:
+    pairs = zip(PRUNE_SHARES, kept, strict=True)
+    return tuple(Pruned(share, min(1.0, left / energy)) for share, left in pairs) if energy else ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -54,16 +53,6 @@ def known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def moments_of(values: Doubles, counts: Doubles) -> Moments:
-    """The moments of values by their counts."""
-    n = float(counts.sum())
-    mean = float((counts * (values / n)).sum())
-    mean += float((counts * ((values - mean) / n)).sum())
-    d = values - mean
-    weighted = counts * d * d
-    return Moments(int(n), mean, float(weighted.sum()), float((weighted * d).sum()), float((weighted * d * d).sum()))
-
-
 def joined_moments(n: Doubles, mean: Doubles, m2: Doubles, m3: Doubles, m4: Doubles) -> Moments:
     """The moments of tiles taken together, by Pébay's formulas about the common mean."""
     total = float(n.sum())
@@ -104,11 +93,7 @@ def ranks_needed(ranks: Sequence[tuple[int, float]]) -> list[int]:
 
 def histogram_edges(low: float, high: float) -> list[float]:
     """The edges inside a histogram; none where there is one bin."""
-    return [float(edge) for edge in np.linspace(low, high, BINS + 1)[1:-1]] if low < high else []
-
-
-def entropy(counts: NDArray[Any]) -> float:
-    """Bits a symbol of an order-0 code."""
-    used = counts[counts > 0].astype(np.float64)
-    share = used / used.sum()
-    return abs(float(-(share * np.log2(share)).sum()))
+    if not low < high:
+        return []
+    step = (high - low) / BINS if math.isfinite(high - low) else high / BINS - low / BINS
+    return [place * step + low for place in range(1, BINS)]

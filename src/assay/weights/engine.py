@@ -18,6 +18,12 @@ from assay.weights.gathering import Read
 
 FAILURES = (OSError, EOFError, ValueError, AssayError, BrokenExecutor)
 """What reading a chunk may raise; anything else is a mistake in the program and is not hidden."""
+BATCH = 32
+BATCH_BYTES = 1 << 20
+"""Small tensors are given out together, so many or so large: giving one out costs as much as a tiny one's work."""
+
+After = Callable[[Weight, TensorStatistics, Read], TensorStatistics]
+"""Adds to the statistics of a tensor what else is wanted of it."""
 
 
 class Options(Struct, frozen=True):
@@ -56,58 +62,127 @@ def run(
     options: Options | None = None,
     executor: Executor | None = None,
     on_bytes: Callable[[int], None] | None = None,
+    after: After | None = None,
 ) -> Iterator[tuple[int, TensorStatistics]]:
-    """The place and statistics of every tensor as it finishes; a failed one carries its problem, others go on."""
+    """The place and statistics of every tensor as it finishes; a failed one carries its problem, others go on.
+
+    `after` adds to the statistics of a tensor, where the executor runs.
+    """
     options = options or Options()
     if executor is not None:
-        yield from _run(weights, read, options, executor, on_bytes)
+        yield from _run(weights, _Work(read, options, after), executor, on_bytes)
         return
     with ThreadPoolExecutor(options.workers or cpu_count() or 1) as own:
         try:
-            yield from _run(weights, read, options, own, on_bytes)
+            yield from _run(weights, _Work(read, options, after), own, on_bytes)
         finally:
             own.shutdown(wait=True, cancel_futures=True)
 
 
-def run_here(weights: Sequence[Weight], read: Read, options: Options) -> list[tuple[int, TensorStatistics]]:
+def run_here(
+    weights: Sequence[Weight], read: Read, options: Options, after: After | None = None
+) -> list[tuple[int, TensorStatistics]]:
     """The same in this thread, for workers of a cluster."""
+    work = _Work(read, options, after)
     found = []
     for index, weight in enumerate(weights):
         planned = _planned(index, weight, options)
-        if isinstance(planned, Plan):
-            found.append((index, _one(planned, read, options)))
-        else:
-            found.append((index, planned))
+        found.append((index, work([planned])[0] if isinstance(planned, Plan) else planned))
     return found
 
 
+class _Work(Struct, frozen=True):
+    """What is done with tensors; it can be sent to where it is to be done."""
+
+    read: Read
+    options: Options
+    after: After | None
+
+    def __call__(self, plans: Sequence[Plan]) -> list[TensorStatistics]:
+        """The statistics of small tensors, one after the other."""
+        return [self.one(planned) for planned in plans]
+
+    def one(self, planned: Plan) -> TensorStatistics:
+        try:
+            found = analyse_here(planned, Retrying(self.read, self.options.retries), self.options.target_db)
+        except FAILURES as error:
+            return blank(planned.weight, problem=_said(error))
+        return self.completed(planned.weight, found)
+
+    def completed(self, weight: Weight, found: TensorStatistics) -> TensorStatistics:
+        return found if self.after is None or found.problem else self.after(weight, found, self.read)
+
+
+class _Waiting:
+    """Work under way, in the order it was given out, and small tensors that are gathered until they are worth it."""
+
+    def __init__(self, work: _Work, executor: Executor, report: Callable[[int], None]) -> None:
+        self._work = work
+        self._executor = executor
+        self._report = report
+        self._queue: deque[tuple[list[tuple[int, Plan]], Future[list[TensorStatistics]], int]] = deque()
+        self._batch: list[tuple[int, Plan]] = []
+        self._sent = 0
+
+    def add(self, index: int, planned: Plan) -> None:
+        """Take a tensor of one chunk."""
+        self._batch.append((index, planned))
+        # A few tensors are given out one by one, so that each is known as soon as it is done.
+        if (
+            len(self._batch) >= min(BATCH, 1 + self._sent // BATCH)
+            or sum(one.weight.length for _, one in self._batch) >= BATCH_BYTES
+        ):
+            self.send()
+
+    def send(self) -> None:
+        """Give out what was gathered."""
+        if self._batch:
+            plans = [planned for _, planned in self._batch]
+            size = sum(planned.weight.length for planned in plans)
+            self._queue.append((self._batch, self._executor.submit(self._work, plans), size))
+            self._sent += len(self._batch)
+            self._batch = []
+
+    def complete(self, index: int, planned: Plan, found: TensorStatistics) -> None:
+        """Give out what is left to do for a tensor of many chunks; its bytes were reported."""
+        future = self._executor.submit(_completed, self._work, planned.weight, found)
+        self._queue.append(([(index, planned)], future, 0))
+
+    def ready(self, room: int) -> Iterator[tuple[int, TensorStatistics]]:
+        """The results of the oldest, until no more than `room` are under way."""
+        while len(self._queue) > room:
+            tensors, future, size = self._queue.popleft()
+            rows = _result([planned.weight for _, planned in tensors], future)
+            yield from zip((index for index, _ in tensors), rows, strict=True)
+            self._report(size)
+
+
 def _run(
-    weights: Sequence[Weight],
-    read: Read,
-    options: Options,
-    executor: Executor,
-    on_bytes: Callable[[int], None] | None,
+    weights: Sequence[Weight], work: _Work, executor: Executor, on_bytes: Callable[[int], None] | None
 ) -> Iterator[tuple[int, TensorStatistics]]:
     report = on_bytes or (lambda _: None)
-    waiting: deque[tuple[int, int, Weight, Future[TensorStatistics]]] = deque()
-
-    def ready(room: int) -> Iterator[tuple[int, TensorStatistics]]:
-        while len(waiting) > room:
-            index, size, weight, future = waiting.popleft()
-            yield index, _result(weight, future)
-            report(size)
-
+    waiting = _Waiting(work, executor, report)
     for index, weight in enumerate(weights):
-        planned = _planned(index, weight, options)
+        planned = _planned(index, weight, work.options)
         if not isinstance(planned, Plan):
             yield index, planned
-        elif len(planned.chunks) <= 1:
-            future = executor.submit(_one, planned, read, options)
-            waiting.append((index, weight.length, weight, future))
-            yield from ready(options.width)
+            continue
+        if len(planned.chunks) <= 1:
+            waiting.add(index, planned)
         else:
-            yield index, _spread(planned, read, options, executor, report)
-    yield from ready(0)
+            waiting.send()
+            found = _spread(planned, work.read, work.options, executor, report)
+            if work.after is None or found.problem:
+                yield index, found
+            else:
+                waiting.complete(index, planned, found)
+        yield from waiting.ready(work.options.width)
+    waiting.send()
+    yield from waiting.ready(0)
+
+
+def _completed(work: _Work, weight: Weight, found: TensorStatistics) -> list[TensorStatistics]:
+    return [work.completed(weight, found)]
 
 
 def _planned(index: int, weight: Weight, options: Options) -> Plan | TensorStatistics:
@@ -115,13 +190,6 @@ def _planned(index: int, weight: Weight, options: Options) -> Plan | TensorStati
         return plan(index, weight, options.chunk_bytes)
     except UsageError as error:
         return blank(weight, problem=str(error))
-
-
-def _one(planned: Plan, read: Read, options: Options) -> TensorStatistics:
-    try:
-        return analyse_here(planned, Retrying(read, options.retries), options.target_db)
-    except FAILURES as error:
-        return blank(planned.weight, problem=_said(error))
 
 
 def _spread(
@@ -153,11 +221,11 @@ def _spread(
         return blank(planned.weight, problem=_said(error))
 
 
-def _result(weight: Weight, future: Future[TensorStatistics]) -> TensorStatistics:
+def _result(weights: list[Weight], future: Future[list[TensorStatistics]]) -> list[TensorStatistics]:
     try:
         return future.result()
     except BrokenExecutor as error:
-        return blank(weight, problem=_said(error))
+        return [blank(weight, problem=_said(error)) for weight in weights]
 
 
 def _said(error: BaseException) -> str:

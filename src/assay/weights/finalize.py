@@ -18,11 +18,16 @@ from assay.weights.partials import Partial, Tiles
 
 TARGET_DB = 30.0
 """The signal-to-noise ratio that `bits_needed` keeps unless another is asked for."""
-EXACT_DB = 120.0
+_EXACT = 1e-12
+"""An error of at most this share of the energy, 120 dB below it, is none."""
 
 _ROW_SCHEMES = (("int8", "channel", "int8_row"), ("int4", "channel", "int4_row"))
 _GROUP_SCHEMES = (("int8", "group128", "int8_group"), ("int4", "group128", "int4_group"))
 _FLOAT_SCHEMES = ("float8_e4m3fn", "float8_e5m2")
+_SUMMED = tuple(name for name in ROW_FIELDS if not name.startswith("norm_m"))
+
+RowSums = dict[str, float | None]
+"""Row-wise fields over all tiles."""
 
 
 def blank(weight: Weight, problem: str = "", note: str = "") -> TensorStatistics:
@@ -46,7 +51,13 @@ def column(tiles: Tiles, name: str) -> NDArray[np.float64]:
 
 def error_sums(tiles: Tiles) -> dict[str, float]:
     """The last pass's records added up."""
-    return {name: math.fsum(tiles.records[:, place]) for place, name in enumerate(ERROR_FIELDS)}
+    return dict(zip(ERROR_FIELDS, map(math.fsum, tiles.records.T.tolist()), strict=True))
+
+
+def row_sums(tiles: Tiles) -> RowSums:
+    """The first pass's row-wise fields added up; what left the range of a float is unknown."""
+    columns = tiles.records[:, : len(ROW_FIELDS)].T.tolist()
+    return dict(zip(ROW_FIELDS, map(_sum, columns), strict=True))
 
 
 def content_of(tiles: Tiles) -> str:
@@ -54,11 +65,10 @@ def content_of(tiles: Tiles) -> str:
     return hashlib.blake2b(np.ascontiguousarray(tiles.digests).tobytes(), digest_size=16).hexdigest()
 
 
-def row_figures(plan: Plan, partial: Partial) -> dict[str, Any]:
+def row_figures(plan: Plan, partial: Partial, sums: RowSums) -> dict[str, Any]:
     """n:m retention and the spread of row and column norms."""
-    sums = {name: _sum(partial.tiles, name) for name in ROW_FIELDS if not name.startswith("norm_m")}
     energy = sums["energy"]
-    if energy is None or any(kept is None for kept in sums.values()):
+    if energy is None or any(sums[name] is None for name in _SUMMED):
         return {}
     figures: dict[str, Any] = {}
     if energy:
@@ -74,7 +84,7 @@ def row_figures(plan: Plan, partial: Partial) -> dict[str, Any]:
 
 
 def roundings(
-    plan: Plan, partial: Partial, errors: Mapping[str, float], energy: float, target_db: float
+    plan: Plan, sums: RowSums, errors: Mapping[str, float], energy: float, target_db: float
 ) -> dict[str, Any]:
     """How well each format holds the values, and the fewest bits that keep the wanted ratio."""
     rows: list[Rounding] = []
@@ -82,27 +92,35 @@ def roundings(
         rows.append(rounding(name, scope, errors[name], energy))
     for bits in (8, 4):
         rows.append(rounding(f"int{bits}", "tensor", errors[f"int{bits}"], energy))
-    row_energy = _sum(partial.tiles, "energy") or 0.0
+    row_energy = sums["energy"] or 0.0
     for name, scope, field in (_ROW_SCHEMES if plan.by_rows else ()) + _GROUP_SCHEMES:
-        error = _sum(partial.tiles, field)
+        error = sums[field]
         if error is not None:
             rows.append(rounding(name, scope, error, row_energy))
-    per_tensor = [(bits, rounding(f"int{bits}", "tensor", errors[f"int{bits}"], energy)) for bits in BITS]
-    enough = [bits for bits, row in per_tensor if row.exact or (row.sqnr_db or -math.inf) >= target_db]
+    ratios = ((bits, _decibels(errors[f"int{bits}"], energy)) for bits in BITS)
+    enough = [bits for bits, ratio in ratios if ratio is not None and ratio >= target_db]
     return {"roundings": tuple(rows), "bits_needed": min(enough, default=None), "bits_for_db": target_db}
 
 
 def rounding(name: str, scope: str, error: float, energy: float) -> Rounding:
     """One format's ratio of signal to noise."""
-    if error <= energy * 10 ** (-EXACT_DB / 10):
-        return Rounding(name, scope, exact=True)
+    ratio = _decibels(error, energy)
+    return Rounding(name, scope, exact=True) if ratio == math.inf else Rounding(name, scope, ratio)
+
+
+def _decibels(error: float, energy: float) -> float | None:
+    """The ratio of signal to noise, infinite where the format is exact; None where nothing is known of it."""
+    if error <= energy * _EXACT:
+        return math.inf
     ratio = known(energy / error)
-    return Rounding(name, scope, 10 * math.log10(ratio) if ratio else None)
+    return 10 * math.log10(ratio) if ratio else None
 
 
-def _sum(tiles: Tiles, name: str) -> float | None:
-    values = column(tiles, name)
-    return math.fsum(values) if np.isfinite(values).all() else None
+def _sum(values: list[float]) -> float | None:
+    try:
+        return known(math.fsum(values))
+    except OverflowError:
+        return None
 
 
 def _row_norms(plan: Plan, partial: Partial, energy: float, total: float, dead: int) -> Norms:
@@ -114,5 +132,7 @@ def _row_norms(plan: Plan, partial: Partial, energy: float, total: float, dead: 
 def _column_norms(columns: NDArray[np.float64]) -> Norms:
     energies = columns[0] + columns[1]
     norms = np.sqrt(energies)
-    figures = (float(norms.min()), float(norms.max()), float(norms.mean()), float(norms.std()))
-    return Norms(norms.size, *figures, dead=int((energies == 0).sum()))
+    mean = float(norms.sum()) / norms.size
+    away = norms - mean
+    figures = (float(norms.min()), float(norms.max()), mean, math.sqrt(float((away * away).sum()) / norms.size))
+    return Norms(norms.size, *figures, dead=norms.size - int(np.count_nonzero(energies)))

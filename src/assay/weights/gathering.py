@@ -40,7 +40,8 @@ def _gathered(chunk: Chunk, view: View, read: Read) -> NDArray[np.uint8]:
     for run in np.split(order, steps):
         low, high = int(places[run[0]]), int(places[run[-1]]) + 1
         parts = (high - low) * dtype.parts
-        span = Chunk(chunk.tensor, chunk.file, chunk.offset + low * item, 1, parts, chunk.dtype, 0)
+        first = chunk.offset + low * item
+        span = Chunk(chunk.tensor, chunk.file, first, 1, parts, chunk.dtype, 0, coded=chunk.coded)
         out[run] = _whole(span, read).reshape(-1, item)[places[run] - low]
     return out.reshape(-1)
 

@@ -32,12 +32,6 @@ def to_raw(key: Any, bits: int, dtype: DType) -> Any:
     return key ^ sign if dtype.numpy[1] == "i" else key
 
 
-def number(raw: int, dtype: DType) -> float | int:
-    """What a whole pattern is worth; zero has no sign."""
-    value: float | int = np.array([raw], dtype=f"<u{dtype.bytes}").view(dtype.numpy)[0].item()
-    return value + 0.0 if dtype.real else value
-
-
 def keys_at_least(values: Sequence[float], dtype: DType) -> NDArray[np.uint64]:
     """The keys below which lie exactly the numbers less than each value."""
     bits = 8 * dtype.bytes

@@ -33,5 +33,8 @@ ERROR_FIELDS = (
     "float8_e5m2",
     "bfloat16",
     *(f"above_{share}" for share in PRUNE_SHARES),
-    "near_zeros",
 )
+CAST_FIELDS = ERROR_FIELDS[: -len(PRUNE_SHARES)]
+"""Of the errors those of a format, without the energies of pruning."""
+SUM_FIELDS = ("n", "mean", "m2", "m3", "m4", "l1", "energy", "zeros", "near_zeros", "near_zero_below", "peak")
+"""What a summary begins with."""

@@ -12,7 +12,7 @@ from assay.weights.chunks import Chunk, Plan
 from assay.weights.dtypes import COUNTED, DTYPES, DType, as_bfloat16
 from assay.weights.kernel import kernel
 from assay.weights.layout import DISTINCT_LIMIT, ROW_FIELDS
-from assay.weights.partials import Counts, Doubles, Partial, Refined, Tiles, sparse
+from assay.weights.partials import NOTHING, Counts, Doubles, Partial, Refined, Tiles, sparse
 
 Bytes = NDArray[np.uint8]
 
@@ -33,25 +33,28 @@ class Request(Struct, frozen=True):
     """What a refining pass is asked for."""
 
     shift: int
-    prefixes: tuple[int, ...]
-    """Sorted raw bits above the wanted halfword."""
-    slots: bytes
+    slots: Bytes
     """By top halfword: 0, or 1 + the place of the first prefix with it."""
+    prefixes: Counts
+    """Sorted rows: raw bits above the wanted halfword, list or 0, first edge, how many edges."""
+    edges: Counts
+    """Rows: the least halfword that lies below the edge, and how many from it do."""
     final: bool
     """Whether this is the last pass: it counts the low halfwords and, for floats, takes the errors."""
-    peak: float = 0.0
-    near: float = 0.0
-    edges: tuple[float, ...] = ()
+    peak: float
+    above: Doubles
+    """The magnitudes from which the pruning curve's energies are added up."""
 
 
 def first_pass(chunk: Chunk, layout: Layout, data: Bytes) -> Partial:
     """The counts, records, digests and column sums of one chunk."""
     dtype = DTYPES[chunk.dtype]
     (patterns, counts), records, columns, digests = _RUNS[_run_of(dtype)](chunk, layout, data, dtype)
-    distinct: Counts | None = np.zeros(0, dtype=np.uint64)
+    distinct: tuple[Counts, Counts] | None = (NOTHING, NOTHING)
     if dtype.family != COUNTED:
-        distinct = kernel.distinct(data, dtype.bytes, DISTINCT_LIMIT)[0]
-        distinct = np.sort(distinct) if distinct.size <= DISTINCT_LIMIT else None
+        values, often = kernel.distinct(data, dtype.bytes, DISTINCT_LIMIT)
+        order = values[0].argsort()
+        distinct = (values[0][order], often[0][order]) if order.size <= DISTINCT_LIMIT else None
     tiles = _tiles(chunk, layout, records, digests)
     return Partial(patterns, counts, tiles, columns if layout.columns else None, distinct)
 
@@ -60,20 +63,20 @@ def refining_pass(chunk: Chunk, layout: Layout, request: Request, data: Bytes) -
     """What one chunk holds behind the wanted prefixes, and in the last pass its errors."""
     dtype = DTYPES[chunk.dtype]
     tile = layout.tile_rows * chunk.cols if request.final and dtype.real else 0
-    found, planes, records = kernel.refine(
+    found, inside, planes, records = kernel.refine(
         data,
         dtype.native,
         request.shift,
-        np.frombuffer(request.slots, dtype=np.uint8),
-        np.array(request.prefixes, dtype=np.uint64),
+        request.slots,
+        request.prefixes,
+        request.edges,
         request.final,
         tile,
         request.peak,
-        request.near,
-        np.array(request.edges, dtype=np.float64),
+        request.above,
     )
     nothing = np.zeros((records.shape[0], 2), dtype=np.uint64)
-    return Refined((found[0],), None, planes, _tiles(chunk, layout, records, nothing))
+    return Refined((found[0],), None, inside[0], planes, _tiles(chunk, layout, records, nothing))
 
 
 def _tiles(chunk: Chunk, layout: Layout, records: Doubles, digests: Counts) -> Tiles:

@@ -9,7 +9,7 @@ from typing import Any
 from assay.document.weights import TensorStatistics
 from assay.errors import UsageError
 from assay.weights.chunks import Weight
-from assay.weights.engine import Options, run_here
+from assay.weights.engine import After, Options, run_here
 from assay.weights.finalize import blank
 from assay.weights.gathering import Read
 
@@ -23,6 +23,7 @@ def run_on_ray(
     options: Options | None = None,
     address: str | None = None,
     local_workers: int | None = None,
+    after: After | None = None,
 ) -> Iterator[tuple[int, TensorStatistics]]:
     """The place and statistics of every tensor as its task finishes; those of a lost task carry the problem."""
     ray = import_ray()
@@ -30,7 +31,7 @@ def run_on_ray(
     if started:
         _start(ray, address, local_workers)
     try:
-        yield from _collected(ray, weights, read, options or Options())
+        yield from _collected(ray, weights, read, options or Options(), after)
     finally:
         if started:
             ray.shutdown()
@@ -72,10 +73,12 @@ def _start(ray: Any, address: str | None, local_workers: int | None) -> None:
 
 
 def _collected(
-    ray: Any, weights: Sequence[Weight], read: Read, options: Options
+    ray: Any, weights: Sequence[Weight], read: Read, options: Options, after: After | None
 ) -> Iterator[tuple[int, TensorStatistics]]:
     task = ray.remote(max_retries=TASK_RETRIES)(run_here)
-    under_way = {task.remote([weights[index] for index in batch], read, options): batch for batch in batches(weights)}
+    under_way = {
+        task.remote([weights[index] for index in batch], read, options, after): batch for batch in batches(weights)
+    }
     while under_way:
         finished, _ = ray.wait(list(under_way), num_returns=1)
         batch = under_way.pop(finished[0])

@@ -19,7 +19,7 @@ Occurring = tuple[NDArray[np.uint16], Counts]
 
 _RAW = {BFLOAT16: "<u2", FLOAT16: "<u2", FLOAT32: "<u4", FLOAT64: "<u8"}
 _NUMBER = {FLOAT32: "<f4", FLOAT64: "<f8", INT32: "<i4", UINT32: "<u4", INT64: "<i8", UINT64: "<u8"}
-_LANES = 1024
+_LANES = 256
 _LARGEST = sys.float_info.max
 
 
@@ -79,13 +79,13 @@ def integers(data: Bytes, format: int, tile_elements: int) -> tuple[Occurring, D
     return _occurring(top.astype(np.int64)), records, digests(data, tile_elements * numbers.itemsize)
 
 
-def distinct(data: Bytes, item: int, limit: int) -> Counts:
-    """The distinct values of 4- or 8-byte items; more than `limit` of them means only that there are more."""
+def distinct(data: Bytes, item: int, limit: int) -> tuple[Counts, Counts]:
+    """The distinct values of 4- or 8-byte items, and their counts; more than `limit` means that there are more."""
     raw = data.view(f"<u{item}")
-    found = np.unique(raw[: 4 * limit])
+    found, counts = np.unique(raw[: 4 * limit], return_counts=True)
     if found.size <= limit:
-        found = np.unique(raw)
-    return found[: limit + 1].astype(np.uint64)[None]
+        found, counts = np.unique(raw, return_counts=True)
+    return found[: limit + 1].astype(np.uint64)[None], counts[: limit + 1].astype(np.uint64)[None]
 
 
 def refine(
@@ -94,31 +94,40 @@ def refine(
     shift: int,
     slots: Bytes,
     prefixes: Counts,
+    edges: Counts,
     planes: bool,
     tile_elements: int,
     peak: float,
-    near: float,
-    edges: Doubles,
-) -> tuple[NDArray[np.uint32], Counts, Doubles]:
-    """The halfwords behind chosen prefixes, counts of the low halfwords, and a record of errors for every tile."""
+    above: Doubles,
+) -> tuple[NDArray[np.uint32], Counts, NDArray[np.uint32], Doubles]:
+    """The halfwords behind listed prefixes, how many lie in the edges' spans, counts of low halfwords, errors a tile.
+
+    A prefix is a row of its bits, its list or 0, its first edge and how many there are; an edge one of the least
+    halfword and how many from it.
+    """
     item = np.dtype(_NUMBER[format]).itemsize
     raw = data.view(f"<u{item}").astype(np.uint64)
     prefix = raw >> np.uint64(shift + 16)
-    at = np.searchsorted(prefixes, prefix)
-    hit = at < prefixes.size
-    hit[hit] = prefixes[at[hit]] == prefix[hit]
-    halfword = (raw[hit] >> np.uint64(shift)) & np.uint64(0xFFFF)
-    found = ((at[hit].astype(np.uint64) + 1) << np.uint64(16) | halfword).astype(np.uint32)[None]
-    low = np.zeros((item // 2 - 1, 65536 if planes else 0), dtype=np.uint64)
-    for plane in range(low.shape[0] if planes else 0):
+    at = np.searchsorted(prefixes[:, 0], prefix)
+    hit = at < len(prefixes)
+    hit[hit] = prefixes[at[hit], 0] == prefix[hit]
+    at, halfword = at[hit], (raw[hit] >> np.uint64(shift)) & np.uint64(0xFFFF)
+    lists = prefixes[at, 1]
+    found = (lists << np.uint64(16) | halfword)[lists > 0].astype(np.uint32)[None]
+    inside = np.zeros((1, len(edges)), dtype=np.uint64)
+    for place, (_, _, first, count) in enumerate(prefixes.tolist()):
+        for edge in range(first, first + count):
+            inside[0, edge] = (halfword[at == place] - edges[edge, 0] < edges[edge, 1]).sum()
+    low = np.zeros((item // 2 - 1, 65536 if planes or tile_elements else 0), dtype=np.uint32)
+    for plane in range(low.shape[0] if low.size else 0):
         halfwords = (raw >> np.uint64(16 * plane)) & np.uint64(0xFFFF)
         low[plane] = np.bincount(halfwords.astype(np.int64), minlength=65536)
     tiles: list[list[float]] = []
     if tile_elements:
         numbers = _numbers(data.view(f"<u{item}"), format)
         starts = range(0, numbers.size, tile_elements)
-        tiles = [_error_record(numbers[start : start + tile_elements], peak, near, edges) for start in starts]
-    return found, low, np.array(tiles).reshape(-1, len(ERROR_FIELDS))
+        tiles = [_error_record(numbers[start : start + tile_elements], peak, above) for start in starts]
+    return found, inside, low, np.array(tiles).reshape(-1, len(ERROR_FIELDS))
 
 
 def sorted(found: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -129,6 +138,63 @@ def sorted(found: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def tally(found: NDArray[np.uint32], counts: Counts) -> None:
     """Adds a refining pass's list to dense counts."""
     np.add.at(counts, found[found < counts.size], np.uint64(1))
+
+
+def magnitudes(keys: NDArray[np.uint32], counts: Counts, item: int, wanted: Counts) -> tuple[Counts, Doubles]:
+    """For each wanted rank behind a prefix the pattern and the rank among equals; and the energy from the rank on.
+
+    Wanted are rows of prefix, list of the positive, list of the negative, rank.
+    """
+    often = counts if counts.size else np.ones(keys.size, dtype=np.uint64)
+    found, energies = np.zeros((len(wanted), 2), dtype=np.uint64), np.zeros((1, len(wanted)))
+    for place, (prefix, plus, minus, rank) in enumerate(wanted.tolist()):
+        here = np.isin(keys >> np.uint32(16), [one for one in (plus, minus) if one])
+        halves = np.bincount((keys[here] & np.uint32(0xFFFF)).astype(np.int64), often[here], 65536).astype(np.int64)
+        after = np.cumsum(halves)
+        half = int(np.searchsorted(after, rank, side="right"))
+        found[place] = prefix << 16 | half, rank - int(after[half] - halves[half])
+        patterns = (np.uint64(prefix << 16) + np.arange(65536, dtype=np.uint64)).astype(f"<u{item}")
+        kept = np.clip(after - rank, 0, halves)
+        used = kept > 0
+        energies[0, place] = (patterns[used].view(f"<f{item}").astype(np.float64) ** 2 * kept[used]).sum()
+    return found, energies
+
+
+def summary(
+    values: Doubles, counts: Counts, ranks: Doubles, edges: Doubles, removed: Doubles, near_share: float
+) -> Doubles:
+    """The statistics of values in rising order and their counts, as one row.
+
+    `SUM_FIELDS`, the values of the ranks, how many lie between the edges, the energy that is left when so many of the
+    smallest are removed, and the errors of `CAST_FIELDS`.
+    """
+    times = counts.astype(np.float64)
+    n, size, squares = float(times.sum()), np.abs(values), values * values
+    peak = float(size.max())
+    unit = 1.0 if peak * n < 2.0**1000 else n  # of huge values even the sum of two may be too large
+    mean = float((times * (values / unit)).sum()) / (n / unit)
+    mean += float((times * ((values - mean) / unit)).sum()) / (n / unit)
+    d = values - mean
+    weighted = times * d * d
+    m2 = float(weighted.sum())
+    parts = values / peak if peak else values  # no square of them is too large
+    near = near_share * peak * float(np.sqrt((times * parts * parts).sum() / n))
+    sums = [
+        *(n, mean, m2, float((weighted * d).sum()), float((weighted * d * d).sum())),
+        *(float((times * size).sum()), float((times * squares).sum())),
+        *(float(times[values == 0].sum()), float(times[size <= near].sum()), near, peak),
+    ]
+    at = np.minimum(np.searchsorted(np.cumsum(times), ranks, side="right"), values.size - 1)
+    bins = np.bincount(np.searchsorted(edges, values, side="right"), times, edges.size + 1)
+    errors = [float((times * error).sum()) for error in cast_errors(values, peak)]
+    return np.concatenate((sums, values[at], bins, _kept(squares, times, removed), errors))[None]
+
+
+def entropy(counts: NDArray[Any]) -> float:
+    """Bits a symbol of an order-0 code."""
+    used = counts[counts > 0].astype(np.float64)
+    share = used / used.sum()
+    return abs(float(-(share * np.log2(share)).sum()))
 
 
 def add_pair(pairs: Doubles, value: Doubles) -> None:
@@ -215,12 +281,20 @@ def _moments(x: Doubles) -> list[float]:
     return [float(x.size), mean, *sums, float(x.min()), float(x.max()), float((x == 0).sum()), infinite]
 
 
-def _error_record(x: Doubles, peak: float, near: float, edges: Doubles) -> list[float]:
+def _error_record(x: Doubles, peak: float, above: Doubles) -> list[float]:
     x = x[np.isfinite(x)]
     errors = [float(error.sum()) for error in cast_errors(x, peak)]
     magnitude = np.abs(x)
-    above = [float((x[magnitude >= edge] ** 2).sum()) for edge in edges]
-    return [*errors, *above, float((magnitude <= near).sum())]
+    return [*errors, *(float((x[magnitude >= edge] ** 2).sum()) for edge in above)]
+
+
+def _kept(squares: Doubles, times: Doubles, removed: Doubles) -> Doubles:
+    order = np.argsort(squares, kind="stable")[::-1]
+    squares, times = squares[order], times[order]
+    left = times.sum() - np.concatenate(([0.0], np.cumsum(times)))
+    above = np.concatenate(([0.0], np.cumsum(squares * times)))
+    places = np.searchsorted(-left[1:], -removed, side="left")
+    return np.asarray(above[places] + (left[places] - removed) * squares[places])
 
 
 def _digest(data: Bytes) -> list[int]:

@@ -13,27 +13,15 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from assay.weights.dtypes import DType
-from assay.weights.keys import keys_at_least, to_key, to_raw
-from assay.weights.partials import Counts, Refined
+from assay.weights.kernel import kernel
+from assay.weights.keys import to_key, to_raw
+from assay.weights.partials import Counts, Doubles, Refined, grouped
 from assay.weights.passes import Request
 
 Whole = NDArray[np.int64]
 Keys = NDArray[np.uint64]
-Halves = tuple[Whole, Whole]
-"""Halfwords in rising order, and how often each occurs."""
 
-COUNTED_FROM = 4096
-"""More halfwords than this are faster counted than sorted."""
-
-
-class Magnitude(Struct, frozen=True):
-    """The magnitude of a rank, and what lies above it behind the last prefix."""
-
-    key: int
-    rest: int
-    tail: Halves | None = None
-    equal_kept: int = 0
-    """Values of just this magnitude from the rank on."""
+_HALF = np.uint64(0xFFFF)
 
 
 class Search(Struct, frozen=True):
@@ -46,10 +34,14 @@ class Search(Struct, frozen=True):
     rests: Whole
     """Their ranks among the values behind those prefixes."""
     goals: Keys
-    """The keys of edges."""
+    """The keys of edges, rising."""
     below: Whole
     """How many values lie below each edge, as far as is known."""
-    magnitudes: tuple[Magnitude, ...]
+    magnitudes: Keys
+    """The patterns, so far, of the magnitudes that have the wanted ranks."""
+    magnitude_rests: Whole
+    kept: Doubles
+    """The energy from each such rank on, behind the last prefix; known when all bits are."""
 
     @property
     def done(self) -> bool:
@@ -62,27 +54,27 @@ def begin(
     patterns: NDArray[np.uint16],
     counts: Counts,
     ranks: Sequence[int],
-    edges: Sequence[float],
+    goals: Keys,
     places: Sequence[int],
 ) -> Search:
-    """The questions narrowed to the top 16 bits by the first pass's counts of them."""
+    """The questions narrowed to the top 16 bits by the first pass's counts of them; edges as rising keys."""
     kept = ~nonfinite_tops(patterns, dtype) if dtype.real else np.ones(patterns.size, dtype=bool)
     tops, times = patterns[kept].astype(np.int64), counts[kept].astype(np.int64)
-    keys, ordered = _grouped(to_key(tops, 16, dtype), times)
-    cumulated = np.concatenate(([0], np.cumsum(ordered)))
-    wanted = np.array(ranks, dtype=np.int64)
-    at = np.searchsorted(cumulated, wanted, side="right") - 1
-    goals = keys_at_least(edges, dtype)
-    goal_tops = (goals >> np.uint64(8 * dtype.bytes - 16)).astype(np.int64)
-    halves = _grouped(tops & 0x7FFF, times) if places else (keys, ordered)
+    keys, ordered = grouped(to_key(tops, 16, dtype), times)
+    cumulated = _cumulated(ordered)
+    at, rests = _located(cumulated, ranks)
+    halves, often = grouped(tops & 0x7FFF, times)
+    spot, magnitude_rests = _located(_cumulated(often), places)
     return Search(
         dtype,
         16,
         keys[at].astype(np.uint64),
-        wanted - cumulated[at],
+        rests,
         goals,
-        cumulated[np.searchsorted(keys, goal_tops)],
-        tuple(Magnitude(int(halves[0][place]), rest) for place, rest in _located(halves[1], places)),
+        cumulated[np.searchsorted(keys, (goals >> np.uint64(8 * dtype.bytes - 16)).astype(np.int64))],
+        halves[spot].astype(np.uint64),
+        magnitude_rests,
+        np.zeros(len(places)),
     )
 
 
@@ -92,29 +84,33 @@ def nonfinite_tops(patterns: NDArray[np.uint16], dtype: DType) -> NDArray[np.boo
     return np.asarray((patterns & exponent) == exponent)
 
 
-def request(search: Search, peak: float = 0.0, near: float = 0.0) -> Request:
+def request(search: Search, peak: float = 0.0) -> Request:
     """What the next pass must look for."""
     shift = 8 * search.dtype.bytes - search.bits - 16
     prefixes = _prefixes(search)
     slots = np.zeros(65536, dtype=np.uint8)
-    tops = (prefixes >> np.uint64(search.bits - 16)).astype(np.int64)
-    slots[tops[::-1]] = np.arange(prefixes.size, 0, -1)
-    above = _upper_edges(search)
-    return Request(shift, tuple(prefixes.tolist()), slots.tobytes(), shift == 0, peak, near, above)
+    tops = (prefixes[:, 0] >> np.uint64(search.bits - 16)).astype(np.int64)
+    slots[tops[::-1]] = np.arange(tops.size, 0, -1)
+    return Request(shift, slots, prefixes, _edges(search), shift == 0, peak, _magnitudes_above(search))
 
 
 def advance(search: Search, refined: Refined) -> Search:
     """The questions narrowed by 16 more bits."""
     finds = _Finds(*refined.finds(), _prefixes(search))
     ranks, rests = _next_ranks(search, finds)
+    lists = (finds.list(search.magnitudes | sign) for sign in (np.uint64(0), _sign(search)))
+    wanted = np.stack((search.magnitudes, *lists, search.magnitude_rests.astype(np.uint64)), axis=1)
+    magnitudes, kept = kernel.magnitudes(finds.keys, finds.counts, search.dtype.bytes, wanted)
     return Search(
         search.dtype,
         search.bits + 16,
         ranks,
         rests,
         search.goals,
-        search.below + _newly_below(search, finds),
-        tuple(_next_magnitude(item, search, finds) for item in search.magnitudes),
+        search.below + refined.inside.astype(np.int64),
+        magnitudes[:, 0],
+        magnitudes[:, 1].astype(np.int64),
+        kept[0],
     )
 
 
@@ -125,84 +121,82 @@ def values_of(search: Search) -> list[float | int]:
     return [value + 0.0 for value in values] if search.dtype.real else values
 
 
-class _Finds(Struct, frozen=True):
-    """A refining pass's finds: sorted keys of slot and halfword, and where counted how many come before each."""
+class _Finds:
+    """A refining pass's finds: sorted keys of list and halfword, and how often each occurs where that is known."""
 
-    keys: NDArray[np.uint32]
-    cumulated: Whole | None
-    prefixes: Keys
+    def __init__(self, keys: NDArray[np.uint32], counts: Counts, prefixes: Counts) -> None:
+        self.keys, self.counts = keys, counts
+        self._bits, self._lists = prefixes[:, 0], prefixes[:, 1]
+        self._cumulated = _cumulated(counts.astype(np.int64)) if counts.size else None
 
-    def first(self, raws: Keys) -> Whole:
-        """The least key behind each of some prefixes."""
-        return (np.searchsorted(self.prefixes, raws).astype(np.int64) + 1) << 16
+    def list(self, raws: Keys) -> Keys:
+        """The lists of some prefixes."""
+        return self._lists[np.searchsorted(self._bits, raws)]
 
     def before(self, keys: Whole) -> Whole:
         """How many finds have lesser keys."""
         places = np.searchsorted(self.keys, keys.astype(np.uint32))
-        return places if self.cumulated is None else self.cumulated[places]
+        return places if self._cumulated is None else self._cumulated[places]
 
     def at(self, ranks: Whole) -> Whole:
         """The keys of the finds with these ranks."""
-        places = ranks if self.cumulated is None else np.searchsorted(self.cumulated, ranks, side="right") - 1
+        places = ranks if self._cumulated is None else np.searchsorted(self._cumulated, ranks, side="right") - 1
         return self.keys[places].astype(np.int64)
 
-    def behind(self, raws: Keys) -> Halves:
-        """The halfwords behind some prefixes taken together."""
-        first = self.first(raws)
-        lows, highs = np.searchsorted(self.keys, np.concatenate((first, first + 0x10000)).astype(np.uint32)).reshape(
-            2, -1
-        )
-        parts = [slice(low, high) for low, high in zip(lows, highs, strict=True)]
-        halves = np.concatenate([self.keys[part] for part in parts]) & np.uint32(0xFFFF)
-        if self.cumulated is None and halves.size > COUNTED_FROM:
-            counts = np.bincount(halves)
-            used = np.flatnonzero(counts)
-            return used, counts[used]
-        if self.cumulated is None:
-            return _grouped(halves, np.ones(halves.size, dtype=np.int64))
-        cumulated = self.cumulated
-        return _grouped(halves, np.concatenate([np.diff(cumulated[part.start : part.stop + 1]) for part in parts]))
+
+def _cumulated(counts: Whole) -> Whole:
+    return np.concatenate(([0], np.cumsum(counts)))
 
 
-def _grouped(values: NDArray[Any], counts: Whole) -> Halves:
-    """Values in rising order, equal ones once, with their counts added up."""
-    order = values.argsort(kind="stable")
-    values = values[order].astype(np.int64)
-    if not values.size:
-        return values, counts
-    starts = np.concatenate(([0], (values[1:] != values[:-1]).nonzero()[0] + 1))
-    return values[starts], np.add.reduceat(counts[order], starts)
+def _located(cumulated: Whole, ranks: Sequence[int]) -> tuple[Whole, Whole]:
+    """Where among counts each rank falls, and its rank there."""
+    wanted = np.array(ranks, dtype=np.int64)
+    places = np.searchsorted(cumulated, wanted, side="right") - 1
+    return places, wanted - cumulated[places]
 
 
-def _prefixes(search: Search) -> Keys:
+def _sign(search: Search) -> Any:
+    return np.uint64(1 << (search.bits - 1))
+
+
+def _prefixes(search: Search) -> Counts:
+    """The prefixes that are asked for, sorted, each with its list, its first edge and how many edges it has."""
     dtype, bits = search.dtype, search.bits
-    magnitudes = np.array([item.key for item in search.magnitudes], dtype=np.uint64)
-    ranks, edges = (to_raw(keys, bits, dtype) for keys in (search.ranks, _goal_prefixes(search)))
-    sign = np.uint64(1 << (bits - 1))
-    prefixes: Keys = np.unique(np.concatenate((ranks, edges, magnitudes, magnitudes | sign)))
-    return prefixes
+    goals = search.goals >> np.uint64(8 * dtype.bytes - bits)
+    magnitudes = search.magnitudes
+    listed = _distinct(np.concatenate((to_raw(search.ranks, bits, dtype), magnitudes, magnitudes | _sign(search))))
+    every = _distinct(np.concatenate((listed, to_raw(goals, bits, dtype))))
+    found = np.zeros((every.size, 4), dtype=np.uint64)
+    found[:, 0] = every
+    found[np.searchsorted(every, listed), 1] = np.arange(1, listed.size + 1)
+    keys = to_key(every, bits, dtype)
+    found[:, 2] = np.searchsorted(goals, keys)
+    found[:, 3] = np.searchsorted(goals, keys, side="right") - found[:, 2].astype(np.int64)
+    return found
 
 
-def _goal_prefixes(search: Search) -> Keys:
-    prefixes: Keys = search.goals >> np.uint64(8 * search.dtype.bytes - search.bits)
-    return prefixes
+def _distinct(values: Keys) -> Keys:
+    # numpy's own loads its masked arrays first, which takes longer than a small file does.
+    values = np.sort(values)
+    return values[np.concatenate(([True], values[1:] != values[:-1]))]
 
 
-def _located(counts: Whole, ranks: Sequence[int]) -> list[tuple[int, int]]:
-    """Where in counts each rank falls, and its rank there."""
-    cumulated = np.concatenate(([0], np.cumsum(counts)))
-    places = np.searchsorted(cumulated, np.array(ranks, dtype=np.int64), side="right") - 1
-    return [(int(place), rank - int(cumulated[place])) for place, rank in zip(places, ranks, strict=True)]
+def _edges(search: Search) -> Counts:
+    """For every edge the least halfword behind its prefix that lies below it, and how many from it do."""
+    left = 8 * search.dtype.bytes - search.bits
+    spans = search.goals >> np.uint64(left - 16) & _HALF
+    falling = _falling(to_raw(search.goals >> np.uint64(left), search.bits, search.dtype), search)
+    return np.stack((np.where(falling, np.uint64(0x10000) - spans, np.uint64(0)), spans), axis=1)
 
 
-def _negative(raws: Keys, search: Search) -> NDArray[np.bool_]:
+def _falling(raws: Keys, search: Search) -> NDArray[np.bool_]:
     """Which prefixes hold their values in falling order."""
     return np.asarray(raws >> np.uint64(search.bits - 1) != 0) & search.dtype.real
 
 
 def _next_ranks(search: Search, finds: _Finds) -> tuple[Keys, Whole]:
     raws = to_raw(search.ranks, search.bits, search.dtype)
-    falling, first = _negative(raws, search), finds.first(raws)
+    falling, first = _falling(raws, search), finds.list(raws).astype(np.int64) << 16
     ranks = np.where(falling, finds.before(first + 0x10000) - 1 - search.rests, finds.before(first) + search.rests)
     keys = finds.at(ranks)
     rests = np.where(falling, finds.before(keys + 1) - 1 - ranks, ranks - finds.before(keys))
@@ -210,28 +204,8 @@ def _next_ranks(search: Search, finds: _Finds) -> tuple[Keys, Whole]:
     return search.ranks << np.uint64(16) | halves.astype(np.uint64), rests
 
 
-def _newly_below(search: Search, finds: _Finds) -> Whole:
-    raws = to_raw(_goal_prefixes(search), search.bits, search.dtype)
-    falling, first = _negative(raws, search), finds.first(raws)
-    left = 8 * search.dtype.bytes - search.bits
-    goals = (search.goals >> np.uint64(left - 16) & np.uint64(0xFFFF)).astype(np.int64)
-    rising = finds.before(first + goals) - finds.before(first)
-    return np.where(falling, finds.before(first + 0x10000) - finds.before(first + 0x10000 - goals), rising)
-
-
-def _next_magnitude(item: Magnitude, search: Search, finds: _Finds) -> Magnitude:
-    sign = 1 << (search.bits - 1)
-    halves, counts = finds.behind(np.array([item.key, item.key | sign], dtype=np.uint64))
-    cumulated = counts.cumsum()
-    place = int(cumulated.searchsorted(item.rest, side="right"))
-    rest = item.rest - int(cumulated[place] - counts[place])
-    key = item.key << 16 | int(halves[place])
-    tail = (item.key << 16 | halves[place + 1 :], counts[place + 1 :])
-    return Magnitude(key, rest, tail, int(counts[place]) - rest)
-
-
-def _upper_edges(search: Search) -> tuple[float, ...]:
+def _magnitudes_above(search: Search) -> Doubles:
     """The least magnitude above each of the prefixes that hold the wanted ones."""
-    left = 8 * search.dtype.bytes - search.bits
-    raws = np.array([(item.key + 1) << left for item in search.magnitudes], dtype=f"<u{search.dtype.bytes}")
-    return tuple(raws.view(search.dtype.numpy).astype(np.float64).tolist())
+    left = np.uint64(8 * search.dtype.bytes - search.bits)
+    raws: NDArray[Any] = ((search.magnitudes + np.uint64(1)) << left).astype(f"<u{search.dtype.bytes}")
+    return raws.view(f"<f{search.dtype.bytes}").astype(np.float64)

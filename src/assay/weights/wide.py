@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from assay.document.weights import Histogram, Pruned, TensorStatistics
 from assay.weights.chunks import Plan
 from assay.weights.distribution import (
     NEAR_ZERO,
     Moments,
-    entropy,
     histogram_edges,
     joined_moments,
     known,
@@ -21,12 +21,14 @@ from assay.weights.distribution import (
     quantiles_from,
     ranks_needed,
 )
-from assay.weights.finalize import blank, column, content_of, error_sums, roundings, row_figures
-from assay.weights.keys import number
+from assay.weights.dtypes import DType
+from assay.weights.finalize import blank, column, content_of, error_sums, roundings, row_figures, row_sums
+from assay.weights.kernel import kernel
+from assay.weights.keys import keys_at_least, to_key
 from assay.weights.layout import PRUNE_SHARES
 from assay.weights.partials import Partial, Refined
 from assay.weights.passes import Request
-from assay.weights.search import Magnitude, Search, begin, nonfinite_tops, request, values_of
+from assay.weights.search import Search, begin, nonfinite_tops, request, values_of
 
 
 def questions(plan: Plan, partial: Partial) -> Search | None:
@@ -34,43 +36,43 @@ def questions(plan: Plan, partial: Partial) -> Search | None:
     moments = moments_of_tiles(partial)
     if not moments.n:
         return None
-    low, high = _range(partial)
+    edges = keys_at_least(histogram_edges(*_range(partial)), plan.dtype)
     ranks = ranks_needed(quantile_ranks(moments.n))
-    places = [int(share * moments.n) for share in PRUNE_SHARES] if plan.dtype.real else []
-    return begin(plan.dtype, partial.patterns, partial.counts, ranks, histogram_edges(low, high), places)
+    places: list[int] = []
+    if plan.dtype.real:
+        edges = np.sort(np.concatenate((edges, _near_keys(plan.dtype, moments))))
+        places = [int(share * moments.n) for share in PRUNE_SHARES]
+    return begin(plan.dtype, partial.patterns, partial.counts, ranks, edges, places)
 
 
 def next_request(partial: Partial, search: Search) -> Request:
     """The next refining pass."""
     low, high = _range(partial)
-    return request(search, max(-low, high, 0.0), _near(search, moments_of_tiles(partial)))
+    return request(search, max(-low, high, 0.0))
 
 
 def statistics(
     plan: Plan, partial: Partial, search: Search | None, refined: Refined | None, target_db: float
 ) -> TensorStatistics:
-    """Every statistic of a wide tensor."""
+    """Every statistic of a wide tensor with too many values to keep."""
     counts = partial.counts
     moments = moments_of_tiles(partial)
     figures: dict[str, Any] = {"content": content_of(partial.tiles)}
     if plan.dtype.real:
         figures |= _odd_values(plan, partial)
     figures["zeros"] = int(column(partial.tiles, "zeros").sum())
-    if partial.distinct is not None:
-        figures["distinct"] = _distinct(plan, partial)
     if search is None or refined is None:
         return replace(blank(plan.weight, note=plan.note), **figures)
     figures |= _values(search, partial, moments)
-    bits = entropy(counts) + sum(entropy(plane) for plane in refined.planes)
+    bits = max(0.0, sum(map(kernel.entropy, (counts, *refined.planes))))
     figures |= {"entropy_bits": bits, "entropy_bytes": math.ceil(bits * float(counts.sum()) / 8)}
     if plan.dtype.real:
-        errors = error_sums(refined.tiles)
-        figures["near_zeros"] = int(errors["near_zeros"])
-        figures["near_zero_below"] = _near(search, moments)
-        figures |= row_figures(plan, partial)
+        sums = row_sums(partial.tiles)
+        figures |= _near_zeros(search, moments) | row_figures(plan, partial, sums)
         if math.isfinite(moments.energy):
+            errors = error_sums(refined.tiles)
             figures["pruning"] = _pruning(search, errors, moments)
-            figures |= roundings(plan, partial, errors, moments.energy, target_db)
+            figures |= roundings(plan, sums, errors, moments.energy, target_db)
     return replace(blank(plan.weight, note=plan.note), **figures)
 
 
@@ -84,11 +86,24 @@ def _range(partial: Partial) -> tuple[float, float]:
     return float(column(partial.tiles, "min").min()), float(column(partial.tiles, "max").max())
 
 
-def _near(search: Search, moments: Moments) -> float:
-    if not search.dtype.real:
-        return 0.0
-    near = NEAR_ZERO * math.sqrt(moments.energy / moments.n)
-    return float(np.array([near]).astype(search.dtype.numpy)[0])
+def _near(dtype: DType, moments: Moments) -> float:
+    """The largest magnitude that is near zero, as a number of the dtype."""
+    largest = float(np.finfo(dtype.numpy).max)
+    near = min(NEAR_ZERO * math.sqrt(moments.energy / moments.n), largest)
+    return float(np.array([near]).astype(dtype.numpy)[0])
+
+
+def _near_keys(dtype: DType, moments: Moments) -> NDArray[np.uint64]:
+    """The keys below which lies what is less than near zero, and with what is near zero."""
+    bits = 8 * dtype.bytes
+    raw = int(np.array([_near(dtype, moments)], dtype=dtype.numpy).view(f"<u{dtype.bytes}")[0])
+    return np.array([to_key(raw | 1 << (bits - 1), bits, dtype), to_key(raw, bits, dtype) + 1], dtype=np.uint64)
+
+
+def _near_zeros(search: Search, moments: Moments) -> dict[str, Any]:
+    low, high = np.searchsorted(search.goals, _near_keys(search.dtype, moments))
+    near = int(search.below[high] - search.below[low])
+    return {"near_zeros": near, "near_zero_below": _near(search.dtype, moments)}
 
 
 def _odd_values(plan: Plan, partial: Partial) -> dict[str, int]:
@@ -104,17 +119,12 @@ def _odd_values(plan: Plan, partial: Partial) -> dict[str, int]:
     }
 
 
-def _distinct(plan: Plan, partial: Partial) -> int:
-    raw = partial.distinct if partial.distinct is not None else np.zeros(0, dtype=np.uint64)
-    numbers = raw.astype(f"<u{plan.dtype.bytes}").view(plan.dtype.numpy)
-    return int(np.unique(numbers).size)
-
-
 def _values(search: Search, partial: Partial, moments: Moments) -> dict[str, Any]:
     ranks = quantile_ranks(moments.n)
     at = dict(zip(ranks_needed(ranks), values_of(search), strict=True))
     low, high = at[0], at[moments.n - 1]
-    below = np.concatenate(([0], search.below, [moments.n]))
+    edges = keys_at_least(histogram_edges(*_range(partial)), search.dtype)
+    below = np.concatenate(([0], search.below[np.searchsorted(search.goals, edges)], [moments.n]))
     return {
         "min": low,
         "max": high,
@@ -133,16 +143,6 @@ def _pruning(search: Search, errors: dict[str, float], moments: Moments) -> tupl
     if not moments.energy:
         return ()
     points = []
-    for share, item in zip(PRUNE_SHARES, search.magnitudes, strict=True):
-        kept = errors[f"above_{share}"] + _kept_behind_prefix(search, item)
-        points.append(Pruned(share, min(1.0, kept / moments.energy)))
+    for share, kept in zip(PRUNE_SHARES, search.kept.tolist(), strict=True):
+        points.append(Pruned(share, min(1.0, (errors[f"above_{share}"] + kept) / moments.energy)))
     return tuple(points)
-
-
-def _kept_behind_prefix(search: Search, item: Magnitude) -> float:
-    """Energy of what is kept among the magnitudes that share the threshold's prefix."""
-    if item.tail is None:
-        return 0.0
-    tails = item.tail[0].astype(f"<u{search.dtype.bytes}").view(search.dtype.numpy).astype(np.float64)
-    threshold = float(number(item.key, search.dtype))
-    return float((tails * tails * item.tail[1]).sum()) + item.equal_kept * threshold * threshold

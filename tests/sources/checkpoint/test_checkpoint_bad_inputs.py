@@ -76,6 +76,14 @@ HEADERS = {
         {"header": b'{"a":{"dtype":"F32","dtype":"I32","shape":[2],"data_offsets":[0,8]}}', "data": DATA},
         "holds dtype twice",
     ),
+    "7 a field twice, spelt in another way": (
+        {"header": b'{"a":{"dtype":"F32","d\\u0074ype":"I32","shape":[2],"data_offsets":[0,8]}}', "data": DATA},
+        "holds dtype twice",
+    ),
+    "7 a name twice, spelt in another way": (
+        {"header": b'{"a":%b,"\\u0061":%b}' % ((json.dumps(info()).encode(),) * 2), "data": DATA},
+        "holds a twice",
+    ),
     "8 a shape that overflows": (
         {"header": {"a": info(shape=[1 << 40, 1 << 40])}, "data": DATA},
         "larger than any tensor",
@@ -324,7 +332,8 @@ def test_a_pickle_that_is_a_trap_takes_little_memory(tmp_path, case):
 
 
 def test_a_header_that_is_a_trap_takes_little_memory(tmp_path):
-    for number_of, header in enumerate([b'{"a":' + b"[]," * 7_000_000, b"{}".ljust(23 << 20),
+    many_keys = b"{" + b",".join(b'"%d":1' % i for i in range(3_000_000)) + b"}"
+    for number_of, header in enumerate([b'{"a":' + b"[]," * 7_000_000, b"{}".ljust(90 << 20), many_keys,
                                         b'{"a":"' + "\U0001f600".encode() * 5_000_000 + b'"}',
                                         b'{"a":[' + b"1," * 5_000_000 + b"1]}"]):  # fmt: skip
         path = safetensors_file(tmp_path / f"{number_of}.safetensors", header)

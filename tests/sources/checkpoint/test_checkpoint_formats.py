@@ -13,7 +13,8 @@ import torch.distributed.checkpoint as dcp
 from checkpoint_files import assert_same, gguf_file, gguf_text, tar_file, tensor_of
 
 from assay.errors import ReadError
-from assay.sources.checkpoint.opening import open_checkpoint, read_span
+from assay.sources.checkpoint.opening import open_checkpoint
+from assay.sources.checkpoint.reading import Reader
 
 
 class Small(torch.nn.Module):
@@ -171,7 +172,8 @@ def test_gguf_tensors_values_and_block_types(tmp_path):
     w, q, b, new = checkpoint.entries
     assert torch.equal(tensor_of(w), weight)
     assert (q.dtype, q.shape, q.bytes, q.problem) == ("gguf:q4_0", (2, 64), 72, "")
-    assert read_span(q.span, 0, 72) == blocks
+    stored = q.coded.span
+    assert Reader().read(stored.file, stored.offset, stored.length) == blocks
     assert tensor_of(b).tolist() == [1.0, 2.0]
     assert "unknown GGUF type 99" in new.problem
     facts = checkpoint.metadata

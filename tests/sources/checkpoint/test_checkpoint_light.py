@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import torch
-from checkpoint_files import SOURCE, assert_same, peak_of_child
+from checkpoint_files import SOURCE, assert_same, peak_of_child, safetensors_file
 from safetensors.torch import save_file
 
 from assay.sources.checkpoint.opening import open_checkpoint
@@ -18,8 +18,9 @@ HEAVY = {"torch", "numpy", "safetensors", "fsspec", "rich", "click"}
 
 def imported(path):
     program = (
-        "import sys; from assay.sources.checkpoint.opening import open_checkpoint, read_span\n"
-        "for entry in open_checkpoint(sys.argv[1]).entries: read_span(entry.span, 0, entry.span.length)\n"
+        "import sys; from assay.sources.checkpoint.opening import open_checkpoint\n"
+        "from assay.sources.checkpoint.reading import Reader\n"
+        "for entry in open_checkpoint(sys.argv[1]).entries: Reader().read(entry.span.file, 0, entry.span.length)\n"
         "print(*sys.modules)"
     )
     done = subprocess.run(
@@ -51,6 +52,28 @@ def test_twenty_thousand_tensors(tmp_path, write):
     some = {name: value for i, (name, value) in enumerate(tensors.items()) if not i % 997}
     kept = [entry for entry in checkpoint.entries if entry.names[0] in some]
     assert_same(type(checkpoint)(checkpoint.format, checkpoint.path, kept), some)
+
+
+def test_a_header_of_300_000_tensors(tmp_path):
+    count = 300_000
+    names = [f"model.layers.{i // 500}.mlp.experts.{i % 500}.up_proj.weight_scale_inv" for i in range(count)]
+    rows = (
+        b'"%b":{"dtype":"BF16","shape":[1],"data_offsets":[%d,%d]}' % (name.encode(), 2 * i, 2 * i + 2)
+        for i, name in enumerate(names)
+    )
+    path = safetensors_file(tmp_path / "many.safetensors", b"{" + b",".join(rows) + b"}", bytes(2 * count))
+    assert path.stat().st_size > 30 << 20
+    said, peak = peak_of_child(path)
+    assert said == f"{count} entries"
+    assert peak < 256 << 20
+
+
+def test_a_header_beyond_the_formats_limit_is_refused_unread(tmp_path):
+    path = safetensors_file(tmp_path / "large.safetensors", b"{}", length=100_000_001)
+    os.truncate(path, 200_000_000)
+    said, peak = peak_of_child(path)
+    assert said.endswith("is refused: a header of 100000001 bytes, at most 100000000 are read")
+    assert peak < 60 << 20
 
 
 def test_a_file_of_many_gigabytes_is_listed_by_its_header(tmp_path):

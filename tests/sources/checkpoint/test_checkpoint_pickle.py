@@ -45,7 +45,11 @@ def test_a_value_larger_than_the_window(protocol):
     value["long"] = "é" * (WINDOW if protocol else 1000)
     data = pickle.dumps(value, protocol=protocol)
     assert len(data) > 4 * WINDOW
-    assert load(data) == value
+    loaded = load(data)
+    if protocol:  # long texts are passed over
+        blob = loaded["long"]
+        loaded["long"] = data[blob.start : blob.start + blob.length].decode()
+    assert loaded == value
 
 
 def test_several_pickles_follow_each_other():

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 import torch
-from checkpoint_files import assert_same, tensor_of
+from checkpoint_files import assert_same, plain_bytes, tensor_of
 from safetensors.torch import save_file
 
 from assay.errors import ReadError
-from assay.sources.checkpoint.entries import Span
-from assay.sources.checkpoint.opening import open_checkpoint, read_span
+from assay.sources.checkpoint.opening import open_checkpoint
+from assay.sources.checkpoint.reading import Reader
 
 TENSORS = {f"layers.{i}.w": torch.randn(i + 1, 3).bfloat16() for i in range(6)}
 
@@ -117,15 +117,16 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
 # Ranges
 
 
-def test_a_span_is_read_by_any_part_and_never_beyond_it(tmp_path):
+def test_a_file_is_read_by_any_part_and_never_beyond_it(tmp_path):
     path = tmp_path / "w.safetensors"
-    save_file({"w": torch.arange(10, dtype=torch.int8), "x": torch.ones(4)}, path)
-    entry = next(entry for entry in open_checkpoint(path).entries if entry.names == ("w",))
-    assert list(read_span(entry.span, 3, 4)) == [3, 4, 5, 6]
-    assert read_span(entry.span, 10, 0) == b""
-    for start, length in ((8, 3), (-1, 2), (0, -1)):
-        with pytest.raises(ReadError, match="were asked for"):
-            read_span(entry.span, start, length)
+    save_file({"w": torch.arange(10, dtype=torch.int8)}, path)
+    (entry,) = open_checkpoint(path).entries
+    file, first = entry.span.file, entry.span.offset
+    assert list(Reader().read(file, first + 3, 4)) == [3, 4, 5, 6]
+    assert Reader().read(file, first + 10, 0) == b""
+    for start, length in ((first + 8, 3), (-1, 2), (0, -1)):
+        with pytest.raises(ReadError, match="cut short"):
+            Reader().read(file, start, length)
 
 
 def test_a_file_that_shrinks_under_the_reader_is_an_error_and_no_crash(tmp_path):
@@ -134,7 +135,7 @@ def test_a_file_that_shrinks_under_the_reader_is_an_error_and_no_crash(tmp_path)
     (entry,) = open_checkpoint(path).entries
     os.truncate(path, 500)
     with pytest.raises(ReadError, match="cut short"):
-        read_span(entry.span, 0, entry.span.length)
+        plain_bytes(entry)
 
 
 # URLs
@@ -181,7 +182,7 @@ def test_without_fsspec_the_error_says_what_to_install(monkeypatch):
     with pytest.raises(ReadError, match=r"pip install torch-assay\[remote\]"):
         open_checkpoint("memory://models/none.pt")
     with pytest.raises(ReadError, match=r"torch-assay\[remote\]"):
-        read_span(Span("memory://models/none.pt", 0, 4), 0, 4)
+        Reader().read("memory://models/none.pt", 0, 4)
 
 
 def test_a_local_file_never_touches_fsspec(tmp_path, monkeypatch):

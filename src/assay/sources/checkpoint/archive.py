@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from assay.errors import ReadError
+from assay.sources.checkpoint.entries import Coded, Span
 from assay.sources.checkpoint.files import HeldFile, Region
 from assay.sources.wording import brief
 
@@ -24,6 +25,8 @@ LARGEST_RATIO = 200
 """Text compresses tenfold; a thousandfold is a trap."""
 _SMALL = 1 << 16
 """A member that unpacks to no more than this is read whatever its ratio."""
+_SMALL_RECORD = 64 << 20
+"""The same for records, which are read in pieces: tensors of zeros are packed a thousandfold."""
 
 _END = struct.Struct("<4s4xHHIIH")
 _END_64 = struct.Struct("<4s20xQQQQ")
@@ -73,11 +76,24 @@ class Archive:
             raise self._damaged(f"{brief(name)} unpacks to another size than it says")
         return data
 
-    def open(self, name: str) -> tuple[Region, bool]:
-        """A member to be read from front to back, and whether it lies in the file as it is."""
+    def open(self, name: str) -> Region:
+        """A member to be read from front to back."""
         if self.members[name].method == STORED:
-            return self.part(name), True
-        return Region(HeldFile(self.region.path, self.read(name))), False
+            return self.part(name)
+        part, data = self.part(name), self.read(name)
+        coded = Coded(Span(part.path, part.base, part.size), "deflate", len(data))
+        return Region(HeldFile(self.region.path, data, coded))
+
+    def record(self, member: Member, start: int) -> tuple[Coded | None, str]:
+        """How the numbers in a member whose data starts at `start` are had, or why they cannot be."""
+        if member.method == STORED:
+            return None, ""
+        span = Span(self.region.path, self.region.base + start, member.packed)
+        if member.method != DEFLATED:
+            return None, f"its record is compressed by a method (number {member.method}) that is not read"
+        if member.size > max(_SMALL_RECORD, member.packed * LARGEST_RATIO):
+            return None, f"its record is compressed {member.size // max(member.packed, 1)}-fold: not unpacked"
+        return Coded(span, "deflate", member.size), ""
 
     def part(self, name: str) -> Region:
         """Where a member's bytes lie, packed as they are."""

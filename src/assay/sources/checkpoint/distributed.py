@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from assay.errors import ReadError
 from assay.sources.checkpoint.archive import Archive
 from assay.sources.checkpoint.entries import Checkpoint
-from assay.sources.checkpoint.files import Region, inside, is_url, open_region
+from assay.sources.checkpoint.files import Region, inside, open_region
 from assay.sources.checkpoint.listing import contiguous_strides, list_tensors
 from assay.sources.checkpoint.pickle_machine import Machine
+from assay.sources.checkpoint.remote import is_url
 from assay.sources.checkpoint.stream import Stream
 from assay.sources.checkpoint.torch_zip import describe, prefix_of
 from assay.sources.checkpoint.values import Stub, TensorValue

@@ -19,6 +19,21 @@ class Span(Struct, frozen=True, gc=False):
     length: int
 
 
+class Coded(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Stored bytes that are not the numbers themselves, and how plain ones are had from them."""
+
+    span: Span
+    """Of the stored bytes."""
+    kind: str
+    """`deflate`, `text`, `swapped:4` or a block-quantised type such as `gguf:q4_k`; `decoding` knows them."""
+    size: int
+    """Of all the plain bytes."""
+    dtype: str = ""
+    """Of the plain numbers, where it is another than the entry's."""
+    held: bytes | None = None
+    """The plain bytes, where they were few and have been read already."""
+
+
 class Entry(Struct, frozen=True, omit_defaults=True, gc=False):
     """One tensor. Tied names are one entry with several names."""
 
@@ -29,7 +44,8 @@ class Entry(Struct, frozen=True, omit_defaults=True, gc=False):
     strides: tuple[int, ...] | None
     """In elements; None where it is contiguous. A dimension of stride 0 repeats the same elements."""
     span: Span | None
-    """Of its elements where it is contiguous, of the whole storage otherwise; None where there are none to read."""
+    """Of its elements where it is contiguous, of the whole storage otherwise; None where there are none to read.
+    Where it is `coded`, a range of the plain bytes."""
     bytes: int
     """What its distinct elements take in the file: an expanded view counts once."""
     alignment: int
@@ -40,6 +56,8 @@ class Entry(Struct, frozen=True, omit_defaults=True, gc=False):
     """Why its numbers cannot be read, where that is so."""
     shares_storage_with: int | None = None
     """The first entry of the same storage, where this is another view of it."""
+    coded: Coded | None = None
+    """Where its numbers do not lie in the file as they are."""
 
 
 class ModuleRow(Struct, frozen=True, gc=False):

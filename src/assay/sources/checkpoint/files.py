@@ -1,22 +1,18 @@
-"""Reading ranges of bytes: local files by pread, URLs through fsspec where it is installed."""
+"""Reading ranges of bytes: local files by pread; folders, and the files that a checkpoint names beside itself."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from assay.errors import ReadError
-from assay.sources.wording import brief, said
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
-_AT_ONCE = 1000
-"""Ranges asked for in one go from a remote file; each is its own request, run side by side."""
+from assay.sources.checkpoint.entries import Coded
+from assay.sources.checkpoint.remote import RemoteFile, is_url, reason, remote_names
+from assay.sources.wording import brief
 
 
 class File(Protocol):
@@ -26,6 +22,8 @@ class File(Protocol):
 
     @property
     def size(self) -> int: ...
+    @property
+    def coded(self) -> Coded | None: ...
     def read(self, offset: int, length: int) -> bytes: ...
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]: ...
     def close(self) -> None: ...
@@ -70,11 +68,6 @@ class Region:
         self.file.close()
 
 
-def is_url(path: str) -> bool:
-    """Whether `path` names a remote file: `is_url("s3://bucket/key")`."""
-    return _URL.match(path) is not None
-
-
 def open_file(path: str) -> File:
     """A file to be closed by the caller."""
     return RemoteFile(path) if is_url(path) else LocalFile(path)
@@ -93,13 +86,15 @@ def open_region(path: str) -> Region:
 class LocalFile:
     """A regular file on this machine."""
 
+    coded = None
+
     def __init__(self, path: str) -> None:
         self.path = path
         try:
             # Without O_NONBLOCK, opening a named pipe would wait for a writer.
             self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         except (OSError, ValueError) as error:
-            raise ReadError(f"cannot read {brief(path)}: {_reason(error)}") from error
+            raise ReadError(f"cannot read {brief(path)}: {reason(error)}") from error
         status = os.fstat(self._handle)
         if not stat.S_ISREG(status.st_mode):
             self.close()
@@ -116,7 +111,7 @@ class LocalFile:
                     break
                 data += more
         except (OSError, OverflowError) as error:
-            raise ReadError(f"cannot read {brief(self.path)}: {_reason(error)}") from error
+            raise ReadError(f"cannot read {brief(self.path)}: {reason(error)}") from error
         if len(data) != length:
             raise ReadError(f"{brief(self.path)} is cut short: it ends before byte {offset + length}")
         return data
@@ -133,9 +128,11 @@ class LocalFile:
 class HeldFile:
     """Bytes that were unpacked into memory, under the name of the file they came from."""
 
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str, data: bytes, coded: Coded | None = None) -> None:
         self.path = path
         self.size = len(data)
+        self.coded = coded
+        """How they can be had again."""
         self._data = data
 
     def read(self, offset: int, length: int) -> bytes:
@@ -150,59 +147,24 @@ class HeldFile:
         """Nothing is held open."""
 
 
-class RemoteFile:
-    """A file behind a URL, read by ranges."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._system, self._key = _system(path)
-
-    @cached_property
-    def size(self) -> int:
-        """Bytes of the whole file; asked for once, and not at all where only known ranges are read."""
-        return int(_asked(self.path, lambda: self._system.info(self._key)["size"]))
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Exactly `length` bytes from `offset`, or a `ReadError`."""
-        if not length:
-            return b""
-        data = _asked(self.path, lambda: self._system.cat_file(self._key, start=offset, end=offset + length))
-        return self._whole(data, offset, length)
-
-    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes of each (offset, length), asked for side by side where the file system can."""
-        found: list[bytes] = []
-        for first in range(0, len(ranges), _AT_ONCE):
-            some = ranges[first : first + _AT_ONCE]
-            starts = [offset for offset, _ in some]
-            ends = [offset + length for offset, length in some]
-            pieces = _asked(self.path, partial(self._system.cat_ranges, [self._key] * len(some), starts, ends))
-            found += [self._whole(piece, *place) for piece, place in zip(pieces, some, strict=True)]
-        return found
-
-    def close(self) -> None:
-        """Nothing is held open."""
-
-    def _whole(self, data: Any, offset: int, length: int) -> bytes:
-        if not isinstance(data, bytes) or len(data) != length:
-            raise ReadError(f"{brief(self.path)}: {length} bytes at {offset} were asked for and did not come")
-        return data
-
-
 def folder_names(path: str) -> list[str] | None:
     """The names of the files in a folder, sorted; None where `path` is no folder."""
-    if not is_url(path):
-        try:
-            return sorted(item.name for item in os.scandir(path) if item.is_file())
-        except NotADirectoryError:
-            return None
-        except (OSError, ValueError) as error:
-            raise ReadError(f"cannot read {brief(path)}: {_reason(error)}") from error
-    system, key = _system(path)
-    if not _asked(path, lambda: system.isdir(key)):
+    if is_url(path):
+        return remote_names(path)
+    try:
+        return sorted(item.name for item in os.scandir(path) if _is_file(item))
+    except NotADirectoryError:
         return None
-    found = _asked(path, lambda: system.ls(key, detail=True))
-    return sorted(item["name"].rstrip("/").rpartition("/")[2] for item in found if item["type"] == "file")
+    except (OSError, ValueError) as error:
+        raise ReadError(f"cannot read {brief(path)}: {reason(error)}") from error
+
+
+def _is_file(item: os.DirEntry[str]) -> bool:
+    """Whether it is a file, or a link that leads nowhere: a shard that is missing must not go unnoticed."""
+    try:
+        return item.is_file() or (item.is_symlink() and not os.path.exists(item))
+    except OSError:
+        return item.is_symlink()
 
 
 def inside(folder: str, name: str) -> str:
@@ -226,25 +188,3 @@ def _roots(folder: str) -> list[str]:
     above, _ = os.path.split(real)
     cached = os.path.basename(above) == "snapshots"
     return [real, os.path.join(os.path.dirname(above), "blobs")] if cached else [real]
-
-
-def _system(path: str) -> tuple[Any, str]:
-    """The file system behind a URL, and the file's key in it."""
-    try:
-        core = importlib.import_module("fsspec.core")
-    except ImportError as error:
-        raise ReadError(f"{brief(path)} is remote: pip install torch-assay[remote] to read it") from error
-    system, key = _asked(path, lambda: core.url_to_fs(path))
-    return system, key
-
-
-def _asked(path: str, question: Callable[[], Any]) -> Any:
-    try:
-        return question()
-    # Every backend raises its own kinds, and all mean the same here.
-    except Exception as error:
-        raise ReadError(f"cannot read {brief(path)}: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or said(error)

@@ -1,14 +1,23 @@
-"""GGUF: the header and where each tensor lies; blocks of quantised numbers are not unpacked."""
+"""GGUF: the header and where each tensor lies; blocks of quantised numbers are unpacked elsewhere."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from assay.errors import ReadError
-from assay.sources.checkpoint.entries import Checkpoint, Entry, Span, alignment
+from assay.sources.checkpoint.decoding import dequantisation_problem
+from assay.sources.checkpoint.entries import Checkpoint, Coded, Entry, Span, alignment
 from assay.sources.checkpoint.files import Region
-from assay.sources.checkpoint.gguf_types import DEFAULT_ALIGNMENT, LARGEST_ALIGNMENT, TENSOR_TYPES, VERSIONS
+from assay.sources.checkpoint.gguf_types import (
+    DEFAULT_ALIGNMENT,
+    LARGEST_ALIGNMENT,
+    TENSOR_TYPES,
+    VERSIONS,
+    TensorType,
+)
 from assay.sources.checkpoint.gguf_values import Header
 from assay.sources.checkpoint.listing import LARGEST
 from assay.sources.wording import brief
@@ -43,7 +52,7 @@ def read(region: Region) -> Checkpoint:
     data = region.part(0, region.size)
     start = -(-header.offset // step) * step
     metadata["gguf.version"] = version
-    entries = _entries(data, start, step, tensors, "big-endian numbers" if header.swapped else "")
+    entries = _entries(data, start, step, tensors, swapped=header.swapped)
     return Checkpoint("gguf", region.path, entries, metadata, notes=_notes(metadata))
 
 
@@ -76,7 +85,7 @@ def _alignment(path: str, metadata: dict[str, Any]) -> int:
     return step
 
 
-def _entries(data: Region, start: int, step: int, tensors: list[_Tensor], problem: str) -> list[Entry]:
+def _entries(data: Region, start: int, step: int, tensors: list[_Tensor], *, swapped: bool) -> list[Entry]:
     """The tensors in the order of the file's list, checked to lie apart from each other and in the file."""
     path = brief(data.path)
     if len({tensor.name for tensor in tensors}) != len(tensors):
@@ -95,7 +104,9 @@ def _entries(data: Region, start: int, step: int, tensors: list[_Tensor], proble
             raise ReadError(f"{path} is refused: tensor {brief(tensor.name)} overlaps another")
         ends[tensor.name] = last
         following = first if last > first else following
-    return [_entry(data, start + tensor.offset, ends[tensor.name], tensor, problem) for tensor in tensors]
+    entries = [_entry(data, start + tensor.offset, ends[tensor.name], tensor, swapped=swapped) for tensor in tensors]
+    problem = dequantisation_problem() if any(entry.coded and entry.coded.dtype for entry in entries) else ""
+    return [replace(entry, problem=problem) if entry.coded and entry.coded.dtype else entry for entry in entries]
 
 
 def _size(path: str, tensor: _Tensor) -> int | None:
@@ -111,15 +122,29 @@ def _size(path: str, tensor: _Tensor) -> int | None:
     return math.prod(tensor.shape) // known.block * known.bytes
 
 
-def _entry(data: Region, first: int, last: int, tensor: _Tensor, problem: str) -> Entry:
+def _entry(data: Region, first: int, last: int, tensor: _Tensor, *, swapped: bool) -> Entry:
     known = TENSOR_TYPES.get(tensor.type)
     dtype = known.dtype if known else f"gguf:type{tensor.type}"
-    why = problem if known else f"unknown GGUF type {tensor.type}"
-    if first == last:
-        return Entry((tensor.name,), dtype, tensor.shape, None, None, 0, 0, problem=why)
-    start = data.base + first
-    span = Span(data.path, start, last - first)
-    return Entry((tensor.name,), dtype, tensor.shape, None, span, last - first, alignment(start), 0, why)
+    size = last - first
+    stored = Span(data.path, data.base + first, size)
+    coded, problem = _coded(stored, tensor, known, swapped)
+    if not size:
+        return Entry((tensor.name,), dtype, tensor.shape, None, None, 0, 0, problem=problem, coded=coded)
+    span = stored if coded is None else Span(data.path, 0, coded.size)
+    place = alignment(stored.offset)
+    return Entry((tensor.name,), dtype, tensor.shape, None, span, size, place, 0, problem, coded=coded)
+
+
+def _coded(stored: Span, tensor: _Tensor, known: TensorType | None, swapped: bool) -> tuple[Coded | None, str]:
+    """How the numbers are had where they are not plain, or why they cannot be."""
+    if known is None:
+        return None, f"unknown GGUF type {tensor.type}"
+    if known.block == 1:
+        coded = Coded(stored, f"swapped:{known.bytes}", stored.length) if swapped and known.bytes > 1 else None
+        return coded, ""
+    if swapped:
+        return None, "blocks of quantised numbers from a big-endian machine"
+    return Coded(stored, known.dtype, math.prod(tensor.shape) * 4, "float32"), ""
 
 
 def _notes(metadata: dict[str, Any]) -> tuple[str, ...]:

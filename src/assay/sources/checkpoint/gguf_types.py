@@ -35,6 +35,9 @@ _BLOCKS = {
     39: ("mxfp4", 32, 17), 40: ("nvfp4", 64, 36),
 }  # fmt: skip
 
+BLOCKS = {name: (block, size) for name, block, size in _BLOCKS.values()}
+"""Numbers and bytes of a block of each block-quantised type."""
+
 TENSOR_TYPES = {
     **{number: TensorType(dtype, 1, size) for number, (dtype, size) in _PLAIN.items()},
     **{number: TensorType(f"gguf:{name}", block, size) for number, (name, block, size) in _BLOCKS.items()},

@@ -12,7 +12,8 @@ from assay.sources.checkpoint.listing import list_tensors
 from assay.sources.checkpoint.pickle_machine import Machine
 from assay.sources.checkpoint.represented import dtype_name
 from assay.sources.checkpoint.stream import Stream
-from assay.sources.checkpoint.torch_zip import SWAPPED, not_run
+from assay.sources.checkpoint.texts import plain_region
+from assay.sources.checkpoint.torch_zip import not_run
 from assay.sources.checkpoint.values import Blob, Builder, Global, Storage
 from assay.sources.checkpoint.walking import INSIDE, find
 from assay.sources.wording import brief
@@ -26,7 +27,7 @@ def read(region: Region) -> Checkpoint:
     """The checkpoint in a bare pickle."""
     pickles = _Pickles(region)
     value, format = pickles.read()
-    found = find(region.path, value, (region.path, region.base))
+    found = find(region.path, value, region)
     return Checkpoint(
         format,
         region.path,
@@ -62,7 +63,7 @@ class _Pickles:
         system = self.machine.load()
         value = self.machine.load()
         keys = self.machine.load()
-        self._place(keys, SWAPPED if isinstance(system, dict) and system.get("little_endian") is False else "")
+        self._place(keys, swapped=isinstance(system, dict) and system.get("little_endian") is False)
         return value, "torch-legacy"
 
     def _persistent(self, pid: Any) -> Any:
@@ -85,7 +86,7 @@ class _Pickles:
             raise ReadError(f"{self._path} is damaged: a view of storage {brief(storage.key)} has no range")
         return self._views.setdefault((storage.key, offset, numel), Storage(storage.key, storage.dtype, numel))
 
-    def _place(self, keys: Any, problem: str) -> None:
+    def _place(self, keys: Any, *, swapped: bool) -> None:
         """Find the storages, which follow the pickles in the order of `keys`, each after its size."""
         if not isinstance(keys, list) or set(map(str, keys)) != set(self._storages):
             raise ReadError(f"{self._path} is damaged: its list of storages is not that of its tensors")
@@ -93,22 +94,23 @@ class _Pickles:
         for key in keys:
             storage = self._storages[str(key)]
             offset = place(self._region, storage, offset)
-            storage.problem = problem
+            if swapped:
+                storage.swap()
         for (key, first, numel), part in self._views.items():
             whole = self._storages[key]
             width = item_bytes(whole.dtype) or 1
             if (first + numel) * width > whole.length:
                 raise ReadError(f"{self._path} is refused: a view of storage {brief(key)} reaches beyond it")
-            part.place(whole.file, whole.offset + first * width, numel * width).problem = problem
+            part.place(whole.file, whole.offset + first * width, numel * width, whole.coded).problem = whole.problem
 
     def _nested(self) -> Builder:
         def build(args: Any) -> Any:
-            blob = args[0]
-            if not isinstance(blob, Blob):
-                raise TypeError(blob)
-            if blob.start < 0:
+            if not isinstance(args[0], (bytes, Blob)):
+                raise TypeError(args[0])
+            inner = plain_region(self._region, args[0])
+            if inner is None:
                 return Storage("inside the pickle", "unknown", 0, problem=INSIDE)
-            value, _ = _Pickles(self._region.part(blob.start, blob.length), depth=1).read()
+            value, _ = _Pickles(inner, depth=1).read()
             if not isinstance(value, Storage):
                 raise TypeError(value)
             return value
@@ -132,5 +134,5 @@ def place(region: Region, storage: Storage, offset: int) -> int:
     start, length = offset + 8, numel * width
     if start + length > region.size:
         raise ReadError(f"{path} is cut short: storage {brief(storage.key)} takes {length} bytes at {start}")
-    storage.place(region.path, region.base + start, length)
+    storage.place(region.path, region.base + start, length, region.file.coded)
     return start + length

@@ -42,7 +42,7 @@ def read(region: Region) -> Checkpoint:
         return tensors.get(_key(pid)) or storages[_key(pid)]
 
     machine = Machine(Stream(members["pickle"]), persistent)
-    found = find(region.path, machine.load())
+    found = find(region.path, machine.load(), members["pickle"])
     return Checkpoint(
         "torch-legacy",
         region.path,

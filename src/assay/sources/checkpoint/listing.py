@@ -125,17 +125,21 @@ def _entry(path: str, names: tuple[str, ...], view: _View, shares: int | None) -
     if width is None or not storage.file:
         size = min(distinct * (width or 1), storage.length)
         return Entry(names, dtype, shape, strides, None, size, 0, 0, storage.problem or problem, shares)
+    coded = storage.coded
     if (view.offset + reach) * width > storage.length:
         held = f"element {view.offset + reach - 1} of storage {brief(storage.key)}, which holds"
         _refuse(path, names[0], f"it reaches {held} {storage.length // width}")
     problem = storage.problem or problem
+    if coded is not None and coded.kind.startswith("swapped") and dtype != storage.dtype:
+        problem = problem or "big-endian numbers of another type than their storage's"
     first = storage.offset + view.offset * width
+    place = alignment(first) if coded is None else 0
     if strides is None:
         span = Span(storage.file, first, elements * width)
-        return Entry(names, dtype, shape, None, span, elements * width, alignment(first), 0, problem, shares)
+        return Entry(names, dtype, shape, None, span, elements * width, place, 0, problem, shares, coded)
     span = Span(storage.file, storage.offset, storage.length)
     size = min(distinct * width, storage.length)
-    return Entry(names, dtype, shape, strides, span, size, alignment(first), view.offset, problem, shares)
+    return Entry(names, dtype, shape, strides, span, size, place, view.offset, problem, shares, coded)
 
 
 def _refuse(path: str, name: str, why: str) -> NoReturn:

@@ -1,17 +1,15 @@
-"""The door: any file, folder or URL that holds a checkpoint, and the bytes of its tensors."""
+"""The door: any file, folder or URL that holds a checkpoint."""
 
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from functools import partial
 
-from assay.errors import ReadError
 from assay.sources.checkpoint import distributed, shards
-from assay.sources.checkpoint.entries import Checkpoint, Span
-from assay.sources.checkpoint.files import folder_names, is_url, open_file, open_region
+from assay.sources.checkpoint.entries import Checkpoint
+from assay.sources.checkpoint.files import folder_names, open_region
 from assay.sources.checkpoint.recognising import HEAD, is_json, open_single
-from assay.sources.wording import brief
+from assay.sources.checkpoint.remote import is_url
 
 
 def open_checkpoint(path: str | os.PathLike[str], *, lenient: bool = False) -> Checkpoint:
@@ -24,14 +22,6 @@ def open_checkpoint(path: str | os.PathLike[str], *, lenient: bool = False) -> C
     if distributed.METADATA in names:
         return distributed.read(place)
     return shards.read_folder(place, names, reader)
-
-
-def read_span(span: Span, start: int, length: int) -> bytes:
-    """`length` bytes from `start` of the span, by pread; raises `ReadError` where the file has shrunk."""
-    if start < 0 or length < 0 or start + length > span.length:
-        raise ReadError(f"{length} bytes at {start} were asked for of a range of {span.length} in {brief(span.file)}")
-    with closing(open_file(span.file)) as file:
-        return file.read(span.offset + start, length)
 
 
 def _is_index(path: str) -> bool:

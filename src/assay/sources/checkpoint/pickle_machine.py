@@ -20,7 +20,7 @@ from assay.sources.wording import brief
 MOST_UNITS = 3_500_000
 """Room for some 200,000 tensors, which is twice what the largest model seen has, in at most 200 MB."""
 MOST_MARKS = 10_000
-LONGEST_TEXT = 1 << 20
+LONGEST_TEXT = 1 << 12
 """Longer texts and all bytes are passed over; only where they lie is kept."""
 
 DAMAGE = (IndexError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, struct.error)
@@ -130,6 +130,10 @@ class Machine:
             elif code == 0x51:  # BINPERSID
                 stack[-1] = self.persistent(stack[-1])
                 made += 1
+            elif code == 0x89:  # NEWFALSE
+                stack.append(False)
+            elif code == 0x29:  # EMPTY_TUPLE
+                stack.append(())
             elif code == 0x4D:  # BININT2
                 stack.append(data[pos] | data[pos + 1] << 8)
                 pos += 2

@@ -7,12 +7,13 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from assay.sources.checkpoint.values import Array, ArrayType, Global, Stub
+from assay.sources.checkpoint.values import Array, ArrayType, Blob, Global, Stub
 
 if TYPE_CHECKING:
     from assay.sources.checkpoint.pickle_machine import Machine
 
 LONGEST_LINE = 1 << 16
+LONGEST_STRING = 1 << 12
 LONGEST_NUMBER = 512
 """Bytes or digits of an integer; parsing longer ones takes more than linear time."""
 LARGEST_KEY = 1 << 60
@@ -51,6 +52,18 @@ def _sized(width: int, push: Callable[[Machine, int], None]) -> Handler:
 
 def _text(machine: Machine, length: int) -> None:
     machine.text(length)
+
+
+def _string(machine: Machine, length: int) -> None:
+    """A text of Python 2, which may as well be bytes."""
+    start = machine.stream.offset
+    data = machine.stream.take(length) if length <= LONGEST_STRING else b"\xff"
+    try:
+        machine.stack.append(data.decode("utf-8"))
+        machine.made += 1 + (length >> 5)
+    except UnicodeError:
+        machine.stream.jump(start)
+        machine.blob(length)
 
 
 def _blob(machine: Machine, length: int) -> None:
@@ -182,6 +195,8 @@ def _key(value: Any) -> Any:
         return f"({', '.join(shown)})"
     if isinstance(value, int) and abs(value) > LARGEST_KEY:
         return hex(value)
+    if isinstance(value, Blob):
+        return f"bytes at {value.start}"
     return value
 
 
@@ -278,11 +293,12 @@ def _stop(machine: Machine) -> None:
 
 HANDLERS: dict[int, Handler] = {
     # numbers and constants
-    0x4E: _pushing(None), 0x88: _pushing(True), 0x89: _pushing(False), 0x29: _pushing(()),
+    0x4E: _pushing(None), 0x88: _pushing(True),
     0x4A: _number(4, signed=True), 0x47: _float, 0x46: _line_float, 0x49: _line_int, 0x4C: _line_int,
     0x8A: _sized(1, _long), 0x8B: _sized(4, _long),
     # texts and bytes; bytes are passed over
-    0x8D: _sized(8, _text), 0x54: _sized(4, _text), 0x55: _sized(1, _text), 0x53: _line_string, 0x56: _line_unicode,
+    0x8D: _sized(8, _text), 0x54: _sized(4, _string), 0x55: _sized(1, _string),
+    0x53: _line_string, 0x56: _line_unicode,
     0x42: _sized(4, _blob), 0x43: _sized(1, _blob), 0x8E: _sized(8, _blob), 0x96: _sized(8, _blob),
     # containers
     0x5D: _empty(list), 0x7D: _empty(dict), 0x8F: _empty(list), 0x85: _tuple_of(1), 0x87: _tuple_of(3),

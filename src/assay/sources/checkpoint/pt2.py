@@ -11,7 +11,7 @@ from assay.sources.checkpoint.archive import STORED, Archive
 from assay.sources.checkpoint.dtypes import item_bytes
 from assay.sources.checkpoint.entries import Checkpoint
 from assay.sources.checkpoint.listing import list_tensors
-from assay.sources.checkpoint.torch_zip import COMPRESSED, describe, prefix_of
+from assay.sources.checkpoint.torch_zip import describe, prefix_of, put
 from assay.sources.checkpoint.values import Storage, TensorValue
 from assay.sources.exported_schema import Payload, PayloadConfig, TensorMeta
 from assay.sources.exported_values import DTYPES, Sizes
@@ -81,10 +81,7 @@ def _tensor(archive: Archive, name: str, member: str, meta: TensorMeta, storages
     if storage is None:
         found = archive.members[member]
         storage = storages[member] = Storage(member, dtype, found.size // (item_bytes(dtype) or 1))
-        part = archive.part(member)
-        storage.place(part.path, part.base, found.size)
-        if found.method != STORED:
-            storage.file, storage.problem = "", COMPRESSED
+        put(archive, storage, found, archive.starts([found])[0])
     try:
         sizes = Sizes()
         shape = tuple(map(sizes.number, meta.sizes))

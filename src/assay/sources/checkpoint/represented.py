@@ -109,9 +109,11 @@ def _reconstructed(args: Any) -> Any:
 
 
 def _encoded(args: Any) -> Any:
-    """Bytes that an old protocol wrote as text."""
-    text = args[0]
-    return Blob(-1, len(text)) if isinstance(text, str) else text
+    """Bytes that an old protocol wrote as text: `codecs.encode(text, "latin1")`."""
+    text, encoding = args
+    if encoding not in ("latin1", "latin-1", "iso-8859-1"):
+        return Stub(None, args)
+    return text.encode("latin-1") if isinstance(text, str) else Blob(text.start, text.length, latin=True)
 
 
 def _array(args: Any) -> Array:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from assay.errors import ReadError
 from assay.sources.checkpoint.entries import Checkpoint, Entry
-from assay.sources.checkpoint.files import inside, is_url, open_region
+from assay.sources.checkpoint.files import inside, open_region
+from assay.sources.checkpoint.remote import is_url
 from assay.sources.checkpoint.safetensors import parse_json
 from assay.sources.wording import brief
 

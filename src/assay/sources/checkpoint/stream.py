@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assay.errors import ReadError
-from assay.sources.checkpoint.files import Region, is_url
+from assay.sources.checkpoint.files import Region
+from assay.sources.checkpoint.remote import is_url
 from assay.sources.wording import brief
 
 WINDOW = 1 << 18

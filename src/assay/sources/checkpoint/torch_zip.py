@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from assay.errors import ReadError
-from assay.sources.checkpoint.archive import STORED, Archive
+from assay.sources.checkpoint.archive import Archive, Member
 from assay.sources.checkpoint.dtypes import item_bytes
 from assay.sources.checkpoint.entries import Checkpoint
 from assay.sources.checkpoint.listing import list_tensors
@@ -16,9 +16,6 @@ from assay.sources.checkpoint.stream import Stream
 from assay.sources.checkpoint.values import Storage
 from assay.sources.checkpoint.walking import Found, find
 from assay.sources.wording import brief
-
-COMPRESSED = "its record is compressed, and only plain ranges are read: write the file again with torch.save"
-SWAPPED = "big-endian numbers"
 
 
 class Described(NamedTuple):
@@ -56,12 +53,12 @@ def prefix_of(archive: Archive, name: str) -> str:
 
 def describe(archive: Archive, prefix: str, pickle: str, records: str) -> Described:
     """What one pickle of the archive describes; its storages are the members under `records`."""
-    region, plain = archive.open(prefix + pickle)
+    region = archive.open(prefix + pickle)
     storages: dict[tuple[str, str], Storage] = {}
     machine = Machine(Stream(region), lambda pid: _storage(archive.region.path, storages, pid))
     value = machine.load()
-    _place(archive, prefix + records, storages.values(), _byte_order(archive, prefix))
-    found = find(archive.region.path, value, (region.path, region.base) if plain else None)
+    _place(archive, prefix + records, storages.values(), swapped=_is_swapped(archive, prefix))
+    found = find(archive.region.path, value, region)
     return Described(found, machine)
 
 
@@ -89,7 +86,7 @@ def _storage(path: str, storages: dict[tuple[str, str], Storage], pid: Any) -> S
     return storages[key]
 
 
-def _place(archive: Archive, records: str, storages: Iterable[Storage], problem: str) -> None:
+def _place(archive: Archive, records: str, storages: Iterable[Storage], *, swapped: bool) -> None:
     """Find every storage's record and check that it holds what the pickle says."""
     path = brief(archive.region.path)
     wanted = list(storages)
@@ -101,10 +98,17 @@ def _place(archive: Archive, records: str, storages: Iterable[Storage], problem:
         _check_size(path, storage, member.size)
         members.append(member)
     for storage, member, start in zip(wanted, members, archive.starts(members), strict=True):
-        storage.place(archive.region.path, archive.region.base + start, member.size)
-        storage.problem = problem
-        if member.method != STORED:
-            storage.file, storage.problem = "", COMPRESSED
+        put(archive, storage, member, start)
+        if swapped:
+            storage.swap()
+
+
+def put(archive: Archive, storage: Storage, member: Member, start: int) -> None:
+    """Say where the bytes of a storage are: in the member whose data starts at `start`."""
+    coded, problem = archive.record(member, start)
+    offset = archive.region.base + start if coded is None else 0
+    storage.place("" if problem else archive.region.path, offset, member.size, coded)
+    storage.problem = problem
 
 
 def _check_size(path: str, storage: Storage, size: int) -> None:
@@ -119,7 +123,6 @@ def _check_size(path: str, storage: Storage, size: int) -> None:
         )
 
 
-def _byte_order(archive: Archive, prefix: str) -> str:
-    """Why numbers cannot be read as they are: the empty string for little-endian archives."""
+def _is_swapped(archive: Archive, prefix: str) -> bool:
     name = f"{prefix}byteorder"
-    return SWAPPED if name in archive.members and archive.read(name, 64) == b"big" else ""
+    return name in archive.members and archive.read(name, 64) == b"big"

@@ -8,9 +8,12 @@ from typing import Any
 from msgspec import Struct
 
 from assay.document.dtypes import BITS
-from assay.sources.checkpoint.dtypes import ALIASES, STORAGES
+from assay.sources.checkpoint.dtypes import ALIASES, STORAGES, item_bytes
+from assay.sources.checkpoint.entries import Coded, Span
 
 Builder = Callable[[Any], Any]
+
+SWAPPED = "big-endian numbers that are packed as well"
 
 
 class Global:
@@ -60,6 +63,8 @@ class Blob(Struct, eq=False, gc=False):
 
     start: int
     length: int
+    latin: bool = False
+    """Whether they are the UTF-8 of a text whose characters are the bytes that were meant."""
 
 
 class Storage(Struct, eq=False, gc=False):
@@ -75,11 +80,23 @@ class Storage(Struct, eq=False, gc=False):
     length: int = 0
     """Bytes found."""
     problem: str = ""
+    coded: Coded | None = None
+    """Where `offset` counts plain bytes that are had from stored ones."""
 
-    def place(self, file: str, offset: int, length: int) -> Storage:
-        """This storage, found at `offset` of `file`."""
-        self.file, self.offset, self.length = file, offset, length
+    def place(self, file: str, offset: int, length: int, coded: Coded | None = None) -> Storage:
+        """This storage, found at `offset` of `file`, or of the plain bytes of `coded`."""
+        self.file, self.offset, self.length, self.coded = file, offset, length, coded
         return self
+
+    def swap(self) -> None:
+        """Say that its numbers have their bytes the other way round."""
+        parts = 2 if self.dtype.startswith("complex") else 1
+        width = (item_bytes(self.dtype) or 1) // parts
+        if width > 1 and self.coded is not None:
+            self.problem = self.problem or SWAPPED
+        elif width > 1 and self.file:
+            span = Span(self.file, self.offset, self.length)
+            self.place(self.file, 0, self.length, Coded(span, f"swapped:{width}", self.length))
 
 
 class TensorValue(Struct, eq=False, gc=False):

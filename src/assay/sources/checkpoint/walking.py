@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from assay.errors import ReadError
 from assay.sources.checkpoint.dtypes import NUMPY
 from assay.sources.checkpoint.entries import ModuleRow
+from assay.sources.checkpoint.files import Region
+from assay.sources.checkpoint.texts import plain_region
 from assay.sources.checkpoint.values import Array, ArrayType, Blob, Global, Parts, Storage, Stub, TensorValue
 from assay.sources.wording import brief
 
@@ -36,8 +38,8 @@ class Found(NamedTuple):
     notes: tuple[str, ...]
 
 
-def find(path: str, value: Any, region: tuple[str, int] | None = None) -> Found:
-    """Everything in `value`; `region` is the file and offset that passed-over bytes count from, where they do."""
+def find(path: str, value: Any, region: Region) -> Found:
+    """Everything in `value`, which was described in `region`: passed-over bytes are found there again."""
     return _Walk(path, region).run(value)
 
 
@@ -51,7 +53,7 @@ class _Frame(NamedTuple):
 
 
 class _Walk:
-    def __init__(self, path: str, region: tuple[str, int] | None) -> None:
+    def __init__(self, path: str, region: Region) -> None:
         self._path = path
         self._region = region
         self._found = Found([], [], {}, ())
@@ -130,15 +132,18 @@ class _Walk:
         if id(array) in self._arrays:
             return self._arrays[id(array)]
         shape = array.shape if isinstance(array.shape, tuple) else (array.shape,)
-        dtype, problem = _array_dtype(array.dtype)
-        data = array.data
+        dtype, swapped = _array_dtype(array.dtype)
+        data = array.data.encode() if isinstance(array.data, str) else array.data
         strides = _fortran_strides(shape) if array.fortran else None
         storage = Storage("inside the pickle", dtype, 0)
-        if isinstance(data, Blob) and data.start >= 0 and self._region is not None:
-            storage.place(self._region[0], self._region[1] + data.start, data.length)
+        plain = plain_region(self._region, data) if isinstance(data, (bytes, Blob)) else None
+        if plain is not None:
+            storage.place(plain.path, plain.base, plain.size, plain.file.coded)
         else:
             storage.problem = INSIDE
-        tensor = TensorValue(storage, 0, shape, strides or _c_strides(shape), None, problem)
+        if swapped:
+            storage.swap()
+        tensor = TensorValue(storage, 0, shape, strides or _c_strides(shape))
         self._arrays[id(array)] = tensor
         return tensor
 
@@ -186,13 +191,13 @@ def _of_object(name: str, stub: Stub, state: dict[Any, Any]) -> Iterator[tuple[s
             yield _join(name, index), item
 
 
-def _array_dtype(value: Any) -> tuple[str, str]:
+def _array_dtype(value: Any) -> tuple[str, bool]:
+    """The dtype of a numpy array, and whether its bytes are the other way round."""
     if not isinstance(value, ArrayType):
-        return "unknown", ""
+        return "unknown", False
     code = value.code.lstrip("<>=|")
     swapped = value.order == ">" or value.code.startswith(">")
-    name = NUMPY.get(code, "unknown")
-    return name, "big-endian numbers" if swapped and not code.endswith("1") else ""
+    return NUMPY.get(code, "unknown"), swapped
 
 
 def _c_strides(shape: Any) -> tuple[int, ...]:
