@@ -13,6 +13,8 @@ _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
+_SMALL = ((1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
+
 
 def count(value: float | None, unit: str = "") -> str:
     """A count in decimal steps: `count(35_928_000) == "35.9 M"`."""
@@ -43,6 +45,16 @@ def seconds(value: float | None) -> str:
     return "0 s" if value == 0 else f"{value / 1e-9:.2g} ns"
 
 
+def joules(value: float | None) -> str:
+    """Energy with a fitting unit: `joules(0.00125) == "1.25 mJ"`."""
+    return _small(value, "J")
+
+
+def watts(value: float | None) -> str:
+    """Power with a fitting unit: `watts(125) == "125 W"`."""
+    return _small(value, "W")
+
+
 def share(part: float | None, whole: float | None) -> str:
     """A percentage: `share(1, 8) == "12.5 %"`; unknown when either side is."""
     if part is None or whole is None:
@@ -58,6 +70,16 @@ def ratio(value: float | None) -> str:
 def shape(dims: Iterable[int | str]) -> str:
     """A shape as the JSON files write it: `shape((1, 3, 224, 224)) == "1x3x224x224"`; a scalar is `"scalar"`."""
     return "x".join(str(dim) for dim in dims) or "scalar"
+
+
+def _small(value: float | None, unit: str) -> str:
+    """A figure in decimal steps that may be far below one."""
+    if value is None:
+        return UNKNOWN
+    for scale, prefix in _SMALL:
+        if abs(value) >= scale:
+            return f"{_three(value / scale)} {prefix}{unit}"
+    return f"0 {unit}" if value == 0 else f"{value:.2g} {unit}"
 
 
 def _scaled(value: float, step: float, names: tuple[str, ...], unit: str) -> str:

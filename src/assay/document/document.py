@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from assay.document.cost import Cost
 from assay.document.findings import Finding
+from assay.document.profile import Profile
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor, TensorType
 from assay.document.timing import Timing
 from assay.document.weights import WeightsReport
@@ -110,6 +111,8 @@ class Document(Struct, frozen=True, omit_defaults=True):
     """The statistics of its tensors, where their bytes have been read."""
     timing: Timing | None = None
     """How long its modules took, where a clock was read."""
+    profile: Profile | None = None
+    """What clocks and sensors said while it ran, where it was profiled."""
     findings: list[Finding] = field(default_factory=list)
     """What a person should know or do about it."""
 
