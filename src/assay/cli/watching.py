@@ -36,6 +36,14 @@ def exit_code(narrator: Narrator, document: Document) -> int:
     return PartialError.exit_code
 
 
+def weights_exit_code(narrator: Narrator, document: Document) -> int:
+    """Zero, or 4 with a line for each shard or tensor whose statistics could not be had."""
+    failures = document.weights.failures if document.weights is not None else ()
+    for failure in failures:
+        narrator.warn(f"partial: {failure}")
+    return PartialError.exit_code if failures else OK
+
+
 def _tell(narrator: Narrator, document: Document, *, fresh: bool) -> None:
     run = document.run
     if fresh and run.inputs_from.startswith("inferred"):

@@ -33,6 +33,20 @@ def kind_of(path: Path) -> str:
     raise ReadError(f"{brief(path)} is none of the files Assay opens: {_KNOWN}")
 
 
+def holds_weights(path: Path, *, trust: bool = False) -> bool:
+    """Whether it is a file or folder of weights that holds no code; a pickle is taken for one unless trusted."""
+    if path.is_dir():
+        return not (path / "config.json").exists()
+    if not path.is_file() or path.suffix == ".py":
+        return False
+    if path.name.endswith(".index.json"):
+        return True
+    try:
+        return kind_of(path) in ("saved", "pickled", "scripted") and not trust
+    except ReadError:
+        return True
+
+
 _KNOWN = "a saved document, a config.json, an exported program, TorchScript or a pickled module"
 
 

@@ -1,0 +1,68 @@
+"""Every rule there is. One entry a code; a duplicate is refused."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import import_module
+
+from assay.errors import UsageError
+from assay.findings.facts import Facts
+from assay.findings.rule import Found, Need, Rule
+
+Search = Callable[[Facts], Iterable[Found]]
+
+_RULES: dict[str, Rule] = {}
+
+
+def register(rule: Rule) -> Rule:
+    """Enter a rule."""
+    if rule.code in _RULES:
+        raise ValueError(f"{rule.code} is taken by {_RULES[rule.code].summary!r}: a code means one thing")
+    _RULES[rule.code] = rule
+    return rule
+
+
+def rule(
+    code: str, severity: str, summary: str, *, advice: str, needs: tuple[Need, ...]
+) -> Callable[[Search], Search]:
+    """A decorator that makes a search a rule and enters it."""
+
+    def enter(search: Search) -> Search:
+        register(Rule(code, severity, summary, advice, search, needs))
+        return search
+
+    return enter
+
+
+def rules() -> tuple[Rule, ...]:
+    """All rules in the order of their codes."""
+    _load()
+    return tuple(_RULES[code] for code in sorted(_RULES))
+
+
+def chosen(select: Iterable[str] | None = None, ignore: Iterable[str] | None = None) -> tuple[Rule, ...]:
+    """The rules whose codes begin with one of `select` (all, where it is None) and with none of `ignore`."""
+    wanted = None if select is None else tuple(_prefixes(select))
+    unwanted = tuple(_prefixes(ignore or ()))
+    return tuple(
+        each
+        for each in rules()
+        if (wanted is None or each.code.startswith(wanted)) and not each.code.startswith(unwanted)
+    )
+
+
+def _prefixes(codes: Iterable[str]) -> Iterable[str]:
+    for given in codes:
+        prefix = given.strip().upper()
+        if not prefix or not any(each.code.startswith(prefix) for each in rules()):
+            raise UsageError(f"no rule has a code that begins with {given!r}: say W101, W1 or W (docs/findings.md)")
+        yield prefix
+
+
+@cache
+def _load() -> None:
+    package = import_module("assay.findings.rules")
+    for module in pkgutil.iter_modules(package.__path__):
+        import_module(f"{package.__name__}.{module.name}")

@@ -1,0 +1,66 @@
+"""How a finding names many places at once: `layers.0–31.attn` for thirty-two of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from assay.document import tree
+from assay.document.document import Document
+
+NAMED = 3
+"""Names that a line has room for."""
+
+FEW = 3
+"""So many names are written out where their numbers leave gaps."""
+
+_NUMBER = re.compile(r"(?<![0-9])(?:0|[1-9][0-9]{0,17})(?![0-9])")
+"""Numbers as an index is written; others (`007`) are part of the name."""
+
+
+def places(document: Document, modules: Iterable[int], most: int = NAMED) -> str:
+    """The paths of modules on one line, numbers folded."""
+    return listed(folded([tree.shown(document.modules[index].path) for index in modules]), most)
+
+
+def plural(count: int, noun: str) -> str:
+    """A count and its noun: `plural(2, "bias") == "2 biases"`, `plural(1, "cell") == "1 cell"`."""
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{ending}"
+
+
+def listed(names: Sequence[str], most: int = NAMED) -> str:
+    """The first names and how many more there are: `a, b, c and 4 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def folded(names: Iterable[str]) -> list[str]:
+    """Names that differ in numbers alone as one: `folded(["a.0.b", "a.1.b"]) == ["a.0–1.b"]`."""
+    groups: dict[tuple[str, ...], list[tuple[int, ...]]] = {}
+    for name in dict.fromkeys(names):
+        numbers = tuple(int(number) for number in _NUMBER.findall(name))
+        groups.setdefault(tuple(_NUMBER.split(name)), []).append(numbers)
+    return [_name(pieces, numbers) for pieces, numbers in groups.items()]
+
+
+def _name(pieces: tuple[str, ...], numbers: list[tuple[int, ...]]) -> str:
+    """The pieces of a name with the numbers between them; how many there are, where they leave gaps."""
+    columns = [sorted(set(column)) for column in zip(*numbers, strict=True)]
+    size = 1
+    for column in columns:
+        size *= len(column)
+    if size == len(numbers) and all(column[-1] - column[0] + 1 == len(column) for column in columns):
+        return _joined(pieces, [_run(column) for column in columns])
+    if len(numbers) <= FEW:
+        return ", ".join(_joined(pieces, [str(number) for number in each]) for each in numbers)
+    varying = [str(column[0]) if len(column) == 1 else "#" for column in columns]
+    return f"{_joined(pieces, varying)} ×{len(numbers)}"
+
+
+def _run(column: list[int]) -> str:
+    return str(column[0]) if len(column) == 1 else f"{column[0]}–{column[-1]}"
+
+
+def _joined(pieces: tuple[str, ...], between: list[str]) -> str:
+    return "".join(piece + number for piece, number in zip(pieces, [*between, ""], strict=True))

@@ -1,0 +1,50 @@
+"""What rules need of a document, each with the words for a document that does not have it."""
+
+from __future__ import annotations
+
+from assay.findings.facts import Facts
+from assay.findings.rule import Need
+
+
+def _modules(facts: Facts) -> str:
+    return "" if facts.document.modules else "the document has no modules"
+
+
+def _whole_pass(facts: Facts) -> str:
+    document = facts.document
+    if not document.ops:
+        return "no operation was watched"
+    return "" if document.complete else "the forward pass stopped before its end"
+
+
+def _evaluation(facts: Facts) -> str:
+    return "the pass was made in training mode" if facts.document.run.training else ""
+
+
+def _flow(facts: Facts) -> str:
+    known = any(op.reads for op in facts.document.ops)
+    return "" if known else "the document does not say which operation reads what another made"
+
+
+def _training_step(facts: Facts) -> str:
+    return "" if facts.document.training is not None else "no training step was watched"
+
+
+def _cache(facts: Facts) -> str:
+    return "" if facts.document.run.cache is not None else "the pass left no key and value cache"
+
+
+def _statistics(facts: Facts) -> str:
+    weights = facts.document.weights
+    if weights is None:
+        return "the bytes of the weights have not been read"
+    return "" if any(row.zeros is not None for row in weights.tensors) else "there are no statistics of the weights"
+
+
+MODULES = Need("modules", _modules)
+WHOLE_PASS = Need("a whole pass", _whole_pass)
+EVALUATION = Need("a pass in evaluation mode", _evaluation)
+FLOW = Need("what each operation reads", _flow)
+TRAINING_STEP = Need("a training step", _training_step)
+CACHE = Need("a key and value cache", _cache)
+STATISTICS = Need("statistics of the weights", _statistics)

@@ -1,0 +1,148 @@
+"""What evaluation mode should have switched off, and what it allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from assay import units
+from assay.analyses.flow import operand_type
+from assay.document.provenance import Figure
+from assay.findings.catalogue import rule
+from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, Facts, part
+from assay.findings.naming import places, plural
+from assay.findings.needs import EVALUATION, FLOW, WHOLE_PASS
+from assay.findings.rule import Found
+
+_DROPOUTS = (
+    "aten.dropout", "aten.dropout_", "aten.native_dropout", "aten.feature_dropout", "aten.feature_dropout_",
+    "aten.alpha_dropout", "aten.alpha_dropout_", "aten.feature_alpha_dropout", "aten.feature_alpha_dropout_",
+)  # fmt: skip
+_CONVOLUTIONS = (
+    "aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.conv_transpose1d", "aten.conv_transpose2d",
+    "aten.conv_transpose3d", "aten.convolution",
+)  # fmt: skip
+_BATCH_NORM = "aten.batch_norm"
+
+
+@rule(
+    "S201",
+    "warning",
+    "dropout that is active in evaluation mode",
+    advice="Pass training=self.training to functional dropout, or use nn.Dropout: outputs are random as it is. Where "
+    "that is wanted (sampling many outputs), ignore this code.",
+    needs=(WHOLE_PASS, EVALUATION),
+)
+def active_dropout(facts: Facts) -> Iterator[Found]:
+    """Dropout with a probability that drops in a pass made in evaluation mode."""
+    dropping = [
+        op
+        for op in facts.ops_of(*_DROPOUTS)
+        if facts.kind(op).attributes.get("train") is True and (facts.kind(op).attributes.get("p") or 0) > 0
+    ]
+    dropping += [
+        op
+        for op in facts.ops_of("aten.scaled_dot_product_attention")
+        if (facts.kind(op).attributes.get("dropout_p") or 0) > 0
+    ]
+    if not dropping:
+        return
+    where = facts.modules(dropping)
+    yield Found(
+        f"dropout drops values in evaluation mode, {len(dropping)} times a pass: {places(facts.document, where)}",
+        {"active_dropouts": Figure(len(dropping), BY_PASS)},
+        modules=where,
+    )
+
+
+@rule(
+    "S202",
+    "warning",
+    "batch normalisation that uses the batch's own statistics in evaluation mode",
+    advice="Each output depends on what else is in the batch. Track running statistics (track_running_stats=True, "
+    "training=self.training), or use a normalisation that does not look across the batch.",
+    needs=(WHOLE_PASS, EVALUATION),
+)
+def batch_statistics(facts: Facts) -> Iterator[Found]:
+    """Batch normalisation that calculates statistics in a pass made in evaluation mode."""
+    ops = [op for op in facts.ops_of(_BATCH_NORM) if facts.kind(op).attributes.get("training") is True]
+    if not ops:
+        return
+    where = facts.modules(ops)
+    yield Found(
+        f"{plural(len(ops), 'batch normalisation')} with the statistics of the batch itself: "
+        f"{places(facts.document, where)}",
+        {"batch_norms": Figure(len(ops), BY_PASS)},
+        modules=where,
+    )
+
+
+@rule(
+    "S203",
+    "advice",
+    "batch normalisation right after a convolution or linear layer, to be folded into it for inference",
+    advice="torch.nn.utils.fusion.fuse_conv_bn_eval (or fuse_linear_bn_eval), or torch.compile with freezing, makes "
+    "one layer of the two; the result is the same up to rounding. For inference only.",
+    needs=(WHOLE_PASS, EVALUATION, FLOW),
+)
+def foldable_norm(facts: Facts) -> Iterator[Found]:
+    """Normalisations with fixed statistics that alone read what a convolution makes."""
+    makers = facts.ops_of(*_CONVOLUTIONS, "aten.linear")
+    pairs = [
+        (first, norm)
+        for first, norm in facts.flow.pairs(makers, facts.ops_of(_BATCH_NORM))
+        if facts.kind(norm).attributes.get("training") is False
+        and not _is_shared(facts, first)
+        and facts.kind(norm).inputs[0].type.shape == facts.kind(first).outputs[0].type.shape
+    ]
+    if not pairs:
+        return
+    norms = [norm for _, norm in pairs]
+    where = facts.modules(norms)
+    moved = facts.bytes_of(norms)
+    yield Found(
+        f"{plural(len(norms), 'batch normalisation')} can be folded into the layer before, which saves "
+        f"{units.share(moved, facts.bytes)} of the bytes moved: {places(facts.document, where)}",
+        {
+            "foldable": Figure(len(norms), BY_PASS),
+            "bytes_saved": Figure(moved, BY_FORMULA),
+            "share_of_bytes": part(moved, facts.bytes, BY_FORMULA),
+        },
+        modules=where,
+    )
+
+
+def _is_shared(facts: Facts, op: int) -> bool:
+    """Whether a layer's weights serve another call too, which would have to fold another normalisation into them."""
+    weight = facts.flow.operand(op, "weight")
+    return weight is not None and len(facts.flow.readers.get(weight, [])) > 1
+
+
+@rule(
+    "S204",
+    "advice",
+    "a bias right before batch normalisation, which makes it redundant",
+    advice="Build these layers with bias=False: training subtracts the mean, the bias with it, and the normalisation "
+    "has a bias of its own. In a trained model subtract the bias from running_mean when removing it.",
+    needs=(WHOLE_PASS, FLOW),
+)
+def useless_bias(facts: Facts) -> Iterator[Found]:
+    """Biased layers whose result only a batch normalisation reads."""
+    makers = [
+        op for op in facts.ops_of(*_CONVOLUTIONS, "aten.linear") if operand_type(facts.kind(op), "bias") is not None
+    ]
+    found = {
+        facts.flow.operand(first, "bias"): first
+        for first, norm in facts.flow.pairs(makers, facts.ops_of(_BATCH_NORM))
+        if facts.kind(norm).inputs[0].type.shape == facts.kind(first).outputs[0].type.shape
+    }
+    if not found:
+        return
+    biases = [operand_type(facts.kind(op), "bias") for op in found.values()]
+    count = sum(bias.shape[0] for bias in biases if bias is not None)
+    where = facts.modules(found.values())
+    yield Found(
+        f"{plural(len(found), 'bias')} ({units.exact(count)} parameters) redundant before batch normalisation: "
+        f"{places(facts.document, where)}",
+        {"biases": Figure(len(found), BY_PASS), "parameters": Figure(count, BY_TENSORS)},
+        modules=where,
+    )

@@ -1,0 +1,133 @@
+"""Findings for people: one block each, worst first, with where, evidence and advice; and as a table for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from assay import units
+from assay.document.document import Document
+from assay.document.findings import SEVERITIES, Finding
+from assay.document.provenance import Figure, Measured, Modelled
+from assay.findings.engine import Checked
+from assay.findings.naming import folded, listed, places
+from assay.findings.rule import Rule
+from assay.views.text.report import Report
+from assay.views.text.tables import Column, Table
+
+_SHOWN = 8
+"""Folded names that a block has room for."""
+_MANY = 1_000_000
+"""Places that the forms for programs list, which is all of them."""
+
+_FACTS = (Column("name"), Column("value", shrinks=True))
+_SUMMARY = (Column("summary", shrinks=True),)
+_COLUMNS = (
+    Column("code"),
+    Column("severity"),
+    Column("title", shrinks=True),
+    Column("modules", shrinks=True, drops=True),
+    Column("tensors", shrinks=True, drops=True),
+    Column("evidence", shrinks=True, drops=True),
+    Column("advice", shrinks=True, drops=True),
+)
+
+_RULE_COLUMNS = (
+    Column("code"),
+    Column("severity"),
+    Column("looks for", shrinks=True),
+    Column("advice", shrinks=True, drops=True),
+    Column("needs", shrinks=True, drops=True),
+)
+
+_WRITTEN: tuple[tuple[Callable[[str], bool], Callable[[Any], str]], ...] = (
+    (lambda name: "bytes" in name.split("_") and not name.startswith(("share", "flops_per")), units.size),
+    (lambda name: name.split("_")[0] == "share" or name.endswith("_share"), lambda value: units.share(value, 1)),
+    (lambda name: name.endswith("_s"), units.seconds),
+    (lambda name: name.endswith("_db"), lambda value: f"{value:.1f} dB"),
+    (lambda name: "flops" in name and not name.startswith("flops_per"), lambda value: units.count(value, "FLOP")),
+)
+"""How a figure is written, by the unit in its name; the first that fits."""
+
+
+def findings_report(document: Document, checked: Checked) -> Report:
+    """Every finding as a block, and a last line that sums up."""
+    parts: list[str | Table] = []
+    for finding in checked.findings:
+        parts += [f"{finding.code} {finding.severity}: {finding.title}", finding_table(document, finding)]
+    parts.append(Table(_SUMMARY, [(summary_line(checked),)], bare=True))
+    return Report(parts, findings_table(document, checked.findings))
+
+
+def finding_table(document: Document, finding: Finding) -> Table:
+    """What one finding rests on and what to do, a line each."""
+    lines = {
+        "where": places(document, finding.modules, _SHOWN) if finding.modules else "",
+        "tensors": _names(finding.tensors),
+        "evidence": evidence_line(finding.evidence),
+        "advice": finding.advice,
+        "verified": finding.verified,
+    }
+    return Table(_FACTS, [(f"  {name}", text) for name, text in lines.items() if text], bare=True)
+
+
+def findings_table(document: Document, findings: Sequence[Finding]) -> Table:
+    """One row a finding."""
+    return Table(_COLUMNS, [_row(document, finding) for finding in findings])
+
+
+def rules_table(rules: Sequence[Rule]) -> Table:
+    """One row a rule: what it looks for, what it advises and what it needs to know."""
+    return Table(_RULE_COLUMNS, [_rule_row(rule) for rule in rules])
+
+
+def _rule_row(rule: Rule) -> list[Any]:
+    needs = ", ".join(need.name for need in rule.needs) or None
+    return [rule.code, rule.severity, rule.summary, rule.advice, needs]
+
+
+def summary_line(checked: Checked) -> str:
+    """How many findings of each severity there are, and how many rules could say nothing."""
+    counts = Counter(finding.severity for finding in checked.findings)
+    found = ", ".join(_plural(counts[severity], severity) for severity in SEVERITIES if counts[severity])
+    asked = checked.rules - len(checked.skipped)
+    skipped = f"; {len(checked.skipped)} could not be applied (-v says why)" if checked.skipped else ""
+    return f"{found or 'nothing found'} by {asked} rules{skipped}"
+
+
+def evidence_line(evidence: Mapping[str, Figure]) -> str:
+    """Figures with their names on one line; one that was not counted says how it was obtained."""
+    return ", ".join(f"{name.replace('_', ' ')} {_figure(name, figure)}" for name, figure in evidence.items())
+
+
+def _figure(name: str, figure: Figure) -> str:
+    if figure.value is None:
+        return units.UNKNOWN
+    write = next((write for fits, write in _WRITTEN if fits(name)), _number)
+    how = {Modelled: " (modelled)", Measured: " (measured)"}.get(type(figure.how), "")
+    return f"{write(figure.value)}{how}"
+
+
+def _number(value: float) -> str:
+    return units.exact(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def _names(tensors: Sequence[str]) -> str:
+    return listed(folded(tensors), _SHOWN)
+
+
+def _plural(count: int, severity: str) -> str:
+    return f"{count} {severity}" if count == 1 or severity == "advice" else f"{count} {severity}s"
+
+
+def _row(document: Document, finding: Finding) -> list[Any]:
+    return [
+        finding.code,
+        finding.severity,
+        finding.title,
+        places(document, finding.modules, _MANY) or None,
+        ", ".join(folded(finding.tensors)) or None,
+        evidence_line(finding.evidence) or None,
+        finding.advice,
+    ]

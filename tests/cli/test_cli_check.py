@@ -1,0 +1,141 @@
+"""`assay check`: forms, options, exit codes and what it opens."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import msgspec
+import numpy as np
+import pytest
+from handmade import conv_stack, stopped
+
+from assay.analyses.costing import with_cost
+from assay.document import files
+from assay.document.document import Document
+from assay.document.weights import TensorStatistics, WeightsReport
+from assay.findings.catalogue import rules
+
+
+def bad_weights():
+    row = TensorStatistics(("a.weight",), "float32", (8, 8), 256, 64, nan=3, inf=0, zeros=0, min=0.0, max=1.0)
+    return Document(weights=WeightsReport(tensors=[row]))
+
+
+def hostile():
+    document = bad_weights()
+    row = msgspec.structs.replace(document.weights.tensors[0], names=("a[bold]\x1b[31m|x",))
+    return Document(weights=WeightsReport(tensors=[row]))
+
+
+def test_a_block_for_each_finding_and_a_line_that_sums_up(cli):
+    result = cli("check", "m", document=bad_weights())
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert lines[0] == "W101 error: 3 weights in 1 tensor are NaN: a.weight"
+    assert any(line.strip().startswith("advice") for line in lines)
+    assert lines[-1].startswith("1 error by ")
+    assert f"{len(rules())}" not in lines[-1]
+
+
+@pytest.mark.parametrize("form", ["table", "json", "jsonl", "csv", "md"])
+def test_every_form(cli, form):
+    out = cli("check", "m", "--format", form, document=bad_weights()).out
+    read = {
+        "json": lambda: json.loads(out)["findings"][0]["code"],
+        "jsonl": lambda: json.loads(out.splitlines()[0])["code"],
+        "csv": lambda: next(csv.DictReader(io.StringIO(out)))["code"],
+    }.get(form, lambda: "W101" if "W101" in out else "")
+    assert read() == "W101"
+
+
+def test_names_are_data(cli):
+    for form in ("table", "md", "csv"):
+        assert "\x1b" not in cli("check", "m", "--format", form, document=hostile()).out
+
+
+def test_the_exit_code_is_one_only_where_asked(cli):
+    assert cli("check", "m", document=bad_weights()).code == 0
+    assert cli("check", "m", "--fail-on", "error", document=bad_weights()).code == 1
+    assert cli("check", "m", "--fail-on", "warning", document=bad_weights()).code == 1
+    assert cli("check", "m", "--fail-on", "warning", "--ignore", "W1", document=bad_weights()).code == 0
+    assert cli("check", "m", "--fail-on", "error", document=with_cost(conv_stack())).code == 0
+
+
+def test_a_pass_that_stopped_is_a_partial_result(cli):
+    result = cli("check", "m", document=stopped())
+    assert result.code == 4
+    assert "could not be applied" in result.out
+
+
+def test_rules_are_chosen_and_told_why_they_say_nothing(cli):
+    chosen = cli("check", "m", "--select", "W1", "--format", "json", document=bad_weights())
+    assert json.loads(chosen.out)["rules"] == sum(rule.code.startswith("W1") for rule in rules())
+    told = cli("check", "m", "--select", "S1,M1", "-v", document=bad_weights())
+    assert "S101 could not be applied: the document has no modules" in told.err
+    assert cli("check", "m", "--select", "Q", document=bad_weights()).code == 2
+
+
+def test_a_saved_document_holds_the_findings(cli, in_place):
+    assert cli("check", "m", "--save", "x.assay.json", document=bad_weights()).code == 0
+    assert [finding.code for finding in files.load("x.assay.json").findings] == ["W101"]
+    again = cli("check", "m", "--save", "x.assay.json", document=bad_weights())
+    assert again.code == 2
+    assert "exists" in again.err
+
+
+def test_the_list_of_rules(cli):
+    assert len(json.loads(cli("check", "--rules", "--format", "json").out)["rules"]) == len(rules())
+    assert cli("check", "--rules", "--select", "W101").out.count("W1") == 1
+    assert cli("check").code == 2
+
+
+def write_safetensors(path, **arrays):
+    header, data = {}, b""
+    for name, array in arrays.items():
+        header[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": [len(data), len(data) + array.nbytes]}
+        data += array.tobytes()
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def test_a_checkpoint_is_read_without_torch(process, in_place):
+    bad = np.ones((8, 8), np.float32)
+    bad[0, 0] = np.nan
+    write_safetensors(in_place / "m.safetensors", **{"layers.0.weight": bad, "layers.1.weight": bad})
+    (in_place / "torch.py").write_text("raise ImportError('torch was imported')")
+    result = process("check", "m.safetensors", "--fail-on", "error", PYTHONSAFEPATH="")
+    assert result.returncode == 1, result.stderr
+    assert "2 weights in 2 tensors are NaN: layers.0–1.weight" in result.stdout
+
+
+def test_options_of_a_pass_are_refused_where_nothing_runs(process, in_place):
+    write_safetensors(in_place / "m.safetensors", weight=np.ones((2, 2), np.float32))
+    result = process("check", "m.safetensors", "--train", "--inputs", "x")
+    assert result.returncode == 2
+    assert "--inputs, --train cannot apply" in result.stderr
+
+
+def test_what_is_lost_of_a_checkpoint_is_a_partial_result(cli):
+    document = bad_weights()
+    lost = msgspec.structs.replace(document.weights, failures=("shard 2 is missing",))
+    result = cli("check", "m", document=Document(weights=lost))
+    assert result.code == 4
+    assert "partial: shard 2 is missing" in result.err
+    assert "W101" in result.out
+
+
+def test_weights_beside_a_document(cli, in_place):
+    bad = np.full((8, 8), np.nan, np.float32)
+    write_safetensors(in_place / "w.safetensors", weight=bad)
+    result = cli("check", "m", "--weights", "w.safetensors", "--select", "W101", document=with_cost(conv_stack()))
+    assert "64 weights" in result.out
+
+
+def test_what_cannot_be_read(process, in_place):
+    (in_place / "broken.safetensors").write_bytes(b"nothing of use")
+    for name in ("broken.safetensors", "missing.assay.json"):
+        result = process("check", name)
+        assert result.returncode == 3
+        assert result.stderr.count("\n") == 1

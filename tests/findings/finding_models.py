@@ -1,0 +1,59 @@
+"""What tests of rules share: the findings of one rule for a model that was watched, or for weights that were read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import torch
+
+import assay
+from assay.document.document import Document
+from assay.document.findings import Finding
+from assay.document.provenance import Unknown
+from assay.findings.engine import check
+from assay.weighing import weigh
+
+
+def found(code: str, model: Any, inputs: Any, **options: Any) -> Finding | None:
+    """The finding of one rule on a pass of `model`; None where it has none."""
+    return in_document(code, assay.observe(model, inputs, **options))
+
+
+def in_document(code: str, document: Document) -> Finding | None:
+    """The finding of one rule in a document."""
+    findings = check(document, select=[code])
+    assert len(findings) <= 1
+    for finding in findings:
+        assert finding.code == code
+        assert finding.advice.endswith(".")
+        for figure in finding.evidence.values():
+            assert figure.value is not None or isinstance(figure.how, Unknown)
+        msgspec.json.decode(msgspec.json.encode(finding), type=Finding)
+    return findings[0] if findings else None
+
+
+def in_weights(code: str, **tensors: torch.Tensor) -> Finding | None:
+    """The finding of one rule on these tensors; `__` in a name stands for a dot."""
+    module = torch.nn.Module()
+    for name, tensor in tensors.items():
+        *path, last = name.split("__")
+        owner = module
+        for part in path:
+            if part not in owner._modules:
+                owner.add_module(part, torch.nn.Module())
+            owner = owner._modules[part]
+        owner.register_buffer(last, tensor)
+    return in_document(code, weigh(module))
+
+
+def values(finding: Finding | None) -> dict[str, Any]:
+    """Its figures by name."""
+    assert finding is not None
+    return {name: figure.value for name, figure in finding.evidence.items()}
+
+
+def paths(document: Document, finding: Finding | None) -> list[str]:
+    """Where it is."""
+    assert finding is not None
+    return [document.modules[index].path for index in finding.modules]

@@ -1,0 +1,280 @@
+"""Rules about what a model computes: each fires where it must and is silent at a near miss."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from finding_models import found, in_document, paths, values
+from torch import nn
+from torch.nn import functional as F
+
+import assay
+
+X = torch.ones(2, 8)
+
+
+class Does(nn.Module):
+    """A function as a module, with layers to use."""
+
+    def __init__(self, function, **layers):
+        super().__init__()
+        self.function = [function]
+        for name, layer in layers.items():
+            self.add_module(name, layer)
+
+    def forward(self, *inputs):
+        return self.function[0](self, *inputs)
+
+
+@pytest.mark.parametrize(
+    ("function", "fires"),
+    [
+        (lambda m, x: F.softmax(x, -1).log(), True),
+        (lambda m, x: torch.sigmoid(x).log().sum(), True),
+        (lambda m, x: F.log_softmax(x, -1), False),
+        (lambda m, x: F.softmax(x, -1) + x.log(), False),
+        (lambda m, x: (F.softmax(x, -1) + 1e-6).log(), False),
+    ],
+)
+def test_the_logarithm_of_probabilities(function, fires):
+    finding = found("C101", Does(function), X)
+    assert (finding is not None) == fires
+    if fires:
+        assert values(finding) == {"executions": 1}
+
+
+@pytest.mark.parametrize(
+    ("function", "fires"),
+    [
+        (lambda m, x: F.softmax(F.softmax(x, -1), -1), True),
+        (lambda m, x: F.relu(F.relu(x)), True),
+        (lambda m, x: F.relu_(F.relu(x)), True),
+        (lambda m, x: F.relu(F.relu(x) - 1), False),
+        (lambda m, x: F.softmax(F.softmax(x, 0), 1), False),
+        (lambda m, x: F.relu(x) + F.relu(x), False),
+    ],
+)
+def test_an_activation_on_its_own_result(function, fires):
+    assert (found("C102", Does(function), X) is not None) == fires
+
+
+def test_two_linear_layers_that_could_be_one():
+    document = assay.observe(nn.Sequential(nn.Linear(8, 32), nn.Linear(32, 4)), X)
+    finding = in_document("C103", document)
+    assert paths(document, finding) == ["0", "1"]
+    assert values(finding)["matrix_flops_saved"] == 2 * 2 * (8 * 32 + 32 * 4 - 8 * 4)
+    seen = Does(lambda m, x: m.b(m.a(x).view(2, 32)), a=nn.Linear(8, 32), b=nn.Linear(32, 4))
+    assert values(found("C103", seen, X))["pairs"] == 1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4)),
+        nn.Sequential(nn.Linear(8, 2, bias=False), nn.Linear(2, 8)),
+        Does(lambda m, x: m.b(y := m.a(x)) + y.sum(), a=nn.Linear(8, 32), b=nn.Linear(32, 4)),
+    ],
+    ids=["activation between", "low rank", "read elsewhere"],
+)
+def test_linear_layers_that_could_not(model):
+    assert found("C103", model, X) is None
+
+
+def test_projections_of_one_input():
+    layers = {name: nn.Linear(8, 8) for name in "qkv"}
+    model = nn.Sequential(*(Does(lambda m, x: m.q(x) + m.k(x) * m.v(x), **layers) for _ in range(3)))
+    document = assay.observe(model, X)
+    finding = in_document("C104", document)
+    assert paths(document, finding) == ["0", "1", "2"]
+    assert values(finding) == {"groups": 3, "products_saved": 6, "bytes_read_again": 6 * X.numel() * 4}
+    chain = Does(lambda m, x: m.v(m.k(m.q(x))), **{name: nn.Linear(8, 8) for name in "qkv"})
+    assert found("C104", chain, X) is None
+    mixed = Does(lambda m, x: m.q(x) + m.k(x), q=nn.Linear(8, 8), k=nn.Linear(8, 8, bias=False))
+    assert found("C104", mixed, X) is None
+
+
+@pytest.mark.parametrize(
+    ("function", "fires"),
+    [
+        (lambda m, x: x.to(torch.bfloat16).to(torch.float32) + 1, True),
+        (lambda m, x: x.to(torch.bfloat16).to(torch.float64) + 1, False),
+        (lambda m, x: (x.to(torch.bfloat16) * 2).to(torch.float32), False),
+        (lambda m, x: x.to(torch.float32).to(torch.float32), False),
+    ],
+)
+def test_casts_there_and_back(function, fires):
+    finding = found("C105", Does(function), X)
+    assert (finding is not None) == fires
+    if fires:
+        assert values(finding) == {"round_trips": 1, "bytes": 2 * X.numel() * (4 + 2)}
+
+
+def test_few_modules_do_most():
+    model = nn.Sequential(*(nn.Linear(8, 8, bias=False) for _ in range(11)), nn.Linear(8, 512, bias=False))
+    document = assay.observe(model, X)
+    finding = in_document("C201", document)
+    assert paths(document, finding) == ["11"]
+    assert values(finding)["share_of_flops"] == pytest.approx(8 * 512 / (8 * 512 + 11 * 64))
+    assert found("C201", nn.Sequential(*(nn.Linear(8, 8) for _ in range(20))), X) is None
+
+
+def test_equal_layers_are_heavy_together_or_not_at_all():
+    small = [nn.Linear(8, 8, bias=False) for _ in range(20)]
+    large = [nn.Linear(64, 64, bias=False) for _ in range(4)]
+    model = nn.Sequential(*small, nn.Linear(8, 64, bias=False), *large)
+    assert found("C201", model, X) is None
+
+
+def test_weights_among_the_bytes():
+    model = nn.Linear(1024, 1024, bias=False)
+    finding = found("C202", model, torch.ones(1, 1024))
+    assert values(finding)["bytes_of_weights"] == 4 << 20
+    assert values(finding)["share_of_bytes"] == pytest.approx(1024 / 1026)
+    assert found("C202", model, torch.ones(4096, 1024), mode="meta") is None
+    assert found("C202", nn.Linear(64, 64), torch.ones(1, 64)) is None
+
+
+def test_pointwise_work_among_the_bytes():
+    x = torch.ones(256, 1024)
+    model = nn.Sequential(nn.Linear(1024, 1024, bias=False), nn.GELU(), nn.Sigmoid())
+    moved, weight = 4 * x.numel() * 4, 4 << 20
+    product = 2 * x.numel() * 4 + weight
+    finding = found("C203", model, x)
+    assert values(finding)["operations"] == 2
+    assert values(finding)["share_of_bytes"] == pytest.approx(moved / (moved + product))
+    assert found("C203", nn.Linear(1024, 1024), x) is None
+    assert found("C203", nn.GELU(), X) is None
+
+
+def test_copies_among_the_bytes():
+    x = torch.ones(512, 512)
+    document = assay.observe(Does(lambda m, x: x.t().contiguous() + 1), x)
+    finding = in_document("C204", document)
+    assert values(finding)["bytes"] == 2 * x.numel() * 4
+    assert values(finding)["share_of_bytes"] == pytest.approx(0.5)
+    assert "contiguous" in finding.title
+    assert found("C204", Does(lambda m, x: x.t() + 1), x) is None
+
+
+def test_many_small_operations():
+    def many(times):
+        return Does(lambda m, x: sum(x + step for step in range(times)))
+
+    finding = found("C205", many(400), X)
+    assert values(finding)["small_operations"] == 800
+    assert finding.evidence["start_time_s"].how.__class__.__name__ == "Modelled"
+    assert found("C205", many(100), X) is None
+    assert found("C205", many(400), torch.ones(200, 200), mode="meta") is None
+
+
+def test_double_precision():
+    layers = nn.Linear(8, 8)
+    finding = found("C206", Does(lambda m, x: m.l(x) + (x.double() * 2).sum(), l=layers), X)
+    assert values(finding)["operations"] == 1
+    assert values(finding)["flops"] == X.numel()
+    assert found("C206", Does(lambda m, x: m.l(x) * 2.0, l=layers), X) is None
+    assert found("C206", nn.Linear(8, 8).double(), X.double()) is None
+
+
+@pytest.mark.parametrize(
+    ("features", "dtype", "fires"), [(70, "bfloat16", True), (72, "bfloat16", False), (70, "", False)]
+)
+def test_sizes_that_tensor_cores_pad(features, dtype, fires):
+    x = torch.ones(4, 64)
+    finding = found("C301", nn.Linear(64, features), x, dtype=dtype or None)
+    assert (finding is not None) == fires
+    if fires:
+        assert values(finding)["share_of_flops"] == 1
+        assert "70" in finding.title
+
+
+@pytest.mark.parametrize(("rows", "fires"), [(8_200, True), (8_192, False), (1_001, False)])
+def test_a_vocabulary_that_tiles_do_not_divide(rows, fires):
+    finding = found("C302", nn.Linear(16, rows, bias=False), torch.ones(1, 16))
+    assert (finding is not None) == fires
+    if fires:
+        padded = next(size for size in range(rows, rows + 64) if size % 64 == 0)
+        assert values(finding)["padded_rows"] == padded
+        assert values(finding)["bytes_added"] == (padded - rows) * 16 * 4
+
+
+def test_grouped_convolutions():
+    image = torch.ones(1, 64, 16, 16)
+    deep = nn.Conv2d(64, 64, 3, padding=1, groups=64, bias=False)
+    points = [nn.Conv2d(64, 64, 1, bias=False) for _ in range(2)]
+    finding = found("C303", nn.Sequential(deep, *points), image)
+    work, point = 9 * 64 * 256, 2 * 64 * 64 * 256
+    assert values(finding)["share_of_flops"] == pytest.approx(work / (work + point))
+    assert found("C303", nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.Conv2d(64, 64, 1)), image) is None
+
+
+def test_large_kernels():
+    image = torch.ones(1, 8, 16, 16)
+    finding = found("C304", nn.Conv2d(8, 8, 9, padding=4, bias=False), image)
+    assert values(finding) == {"kernel_elements": 81, "flops": 2 * 81 * 8 * 8 * 256, "share_of_flops": 1}
+    for kept in (
+        nn.Conv2d(8, 8, 3, padding=1),
+        nn.Conv2d(8, 8, 9, padding=4, groups=8),
+        nn.Conv2d(8, 8, 8, stride=8),
+    ):
+        assert found("C304", kept, image) is None
+    assert found("C304", nn.Conv2d(3, 8, 7, stride=2), torch.ones(1, 3, 16, 16)) is None
+
+
+def attention(scores=lambda s: s, weights=lambda w: w):
+    def run(model, q, k, v):
+        return weights(F.softmax(scores(q @ k.transpose(-2, -1) / 4), -1)) @ v
+
+    return Does(run)
+
+
+QKV = (torch.ones(2, 3, 5, 16), torch.ones(2, 3, 5, 16), torch.ones(2, 3, 5, 16))
+MASK = torch.zeros(5, 5)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        attention(),
+        attention(lambda s: s + MASK, lambda w: F.dropout(w, 0.1, training=False)),
+        attention(lambda s: s.masked_fill(MASK.bool(), -1e9), lambda w: w.to(torch.float32)),
+        Does(
+            lambda m, q, k, v: torch.einsum("bhij,bhjd->bhid", torch.einsum("bhid,bhjd->bhij", q, k).softmax(-1), v)
+        ),
+    ],
+    ids=["plain", "masked", "filled", "einsum"],
+)
+def test_attention_by_hand(model):
+    finding = found("C401", model, QKV)
+    assert values(finding)["attentions"] == 1
+    assert values(finding)["score_bytes"] == 2 * 3 * 5 * 5 * 4
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Does(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v)),
+        attention(lambda s: s.tanh() * 30),
+        Does(lambda m, q, k, v: F.softmax(q, -1) @ v.transpose(-2, -1)),
+        Does(lambda m, q, k, v: F.softmax(q @ k.transpose(-2, -1), -1)),
+    ],
+    ids=["fused", "soft cap", "no scores", "no values"],
+)
+def test_what_is_no_plain_attention_by_hand(model):
+    assert found("C401", model, QKV) is None
+
+
+@pytest.mark.parametrize(("size", "fires"), [(12, True), (264, True), (16, False), (256, False)])
+def test_head_sizes(size, fires):
+    inputs = tuple(torch.ones(1, 2, 4, size) for _ in range(3))
+    finding = found("C402", Does(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v)), inputs)
+    assert (finding is not None) == fires
+    if fires:
+        assert values(finding) == {"head_size": size, "attentions": 1}
+
+
+def test_a_mask_given_as_a_tensor():
+    masked = Does(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=MASK))
+    assert values(found("C403", masked, QKV)) == {"attentions": 1}
+    causal = Does(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    assert found("C403", causal, QKV) is None

@@ -1,0 +1,16 @@
+"""The list of rules in the docs is the list of rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from assay.findings.catalogue import rules
+from assay.views.text.findings import rules_table
+from assay.views.text.tables import as_markdown
+
+PAGE = Path(__file__).parents[2] / "docs" / "findings.md"
+
+
+def test_the_page_holds_the_table_of_rules():
+    table = as_markdown(rules_table(rules()))
+    assert PAGE.read_text(encoding="utf-8").endswith(table), "write it anew with: assay check --rules --format md"
