@@ -99,7 +99,6 @@ def test_a_cache_that_is_asked_for_counts_towards_the_fit(cli):
     [
         (["--optimizer", "adamx"], "no optimizer is called 'adamx': say sgd, "),
         (["--fit", "H1000"], "no device is called 'H1000': near it are H100 SXM"),
-        (["--fit", "this"], "measuring this machine comes with `assay machine`"),
         (["--kv", "batch=8"], "'batch=8' was given, batch=8,length=32768 is wanted"),
         (["--kv", "batch=0,length=3"], "batch=8,length=32768 is wanted"),
         (["--batch-search"], "--batch-search wants --fit"),

@@ -61,8 +61,9 @@ def cost(
     MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
     Without --by a report of totals, types
     of operation and the heaviest kinds. JSON is always the whole; CSV and JSON lines have the lines of --by.
-    With --device H100 (or another name of the device table) every operation is placed on that device's roofline:
-    a lower bound of its time. Other names of --device say where to run.
+    With --device H100 (or another name of the device table, or `this` for this machine as `assay machine` measured
+    it) every operation is placed on that device's roofline: a lower bound of its time. Other names of --device say
+    where to run.
     """
     from assay.analyses.costing import add_up
     from assay.cli.cost_device import roofline_report
@@ -99,11 +100,12 @@ def cost(
 
 def _roofline_of(watch: Watch) -> tuple[Watch, str | None]:
     """`--device H100` asks for that device's roofline; `--device cuda:1` is where to run."""
-    from assay.analyses.devices import find
+    from assay.cli.cost_device import device_named
 
     if watch.device is None or watch.device.partition(":")[0] in RUNS_ON:
         return watch, None
-    return replace(watch, device=None), find(watch.device).name
+    device_named(watch.device)  # a name that is unknown is told before the model runs
+    return replace(watch, device=None), watch.device
 
 
 def _tell_backward(narrator: Narrator, document: Document, found: Cost, wanted: bool) -> None:

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+from assay.analyses.devices import Device, find
 from assay.cli.narration import Narrator
 from assay.cli.options import Output
 from assay.document.document import Document
 
 
+def device_named(name: str) -> Device:
+    """The device of the table, or this machine as it was measured."""
+    return find(name, this_machine)
+
+
+def this_machine() -> Device | None:
+    """This machine as `assay machine` measured it."""
+    from assay.analyses.ceilings import as_device
+    from assay.machine.reports import of_this_machine
+
+    report = of_this_machine()
+    return None if report is None else as_device(report)
+
+
 def roofline_report(
-    narrator: Narrator, document: Document, device: str, output: Output, *, training: bool = False
+    narrator: Narrator, document: Document, name: str, output: Output, *, training: bool = False
 ) -> None:
-    """Write what each kind of operation takes at least on the device called `device`."""
-    from assay.analyses.devices import find
+    """Write what each kind of operation takes at least on the device called `name`."""
     from assay.analyses.roofline import bound
     from assay.cli.output import emit
     from assay.views.json.memory import encode
     from assay.views.text.roofline import headline, report
 
-    found = bound(document, find(device), training=training)
+    device = device_named(name)
+    found = bound(document, device, training=training)
     emit(output, lambda: report(found), {"json": lambda: encode(found)})
     if output.format != "table":
         narrator.note(headline(found))
     if training:
         narrator.note("the bound is that of a training step: forward with autograd on, then backward")
+    if device.note:
+        narrator.note(f"{device.name}: {device.note}")
     for assumption in found.how.assumptions:
         narrator.detail(f"assumed: {assumption}")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 from collections.abc import Callable
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import click
@@ -26,49 +24,19 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu() -> str | None:
-    """The processor's model name."""
-    return _first_value(Path("/proc/cpuinfo"), "model name") or platform.processor() or None
-
-
-def _cuda() -> list[str] | None:
-    """The models of the NVIDIA devices, where the driver lists them; None where nobody can tell cheaply."""
-    listed = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
-    return [_first_value(path, "Model") or "unnamed" for path in listed] or None
-
-
-def _first_value(path: Path, key: str) -> str | None:
-    """The first `key : value` of a file of the kernel's, where there is such a file."""
-    try:
-        lines = path.read_text(errors="replace").splitlines()
-    except OSError:
-        return None
-    pairs = (line.partition(":") for line in lines)
-    return next((value.strip() for name, _, value in pairs if name.strip() == key), None)
-
-
-def _cores() -> int | None:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
-def _memory_bytes() -> int:
-    import psutil
-
-    return int(psutil.virtual_memory().total)
-
-
 def _facts() -> dict[str, Any]:
     """Everything the block tells; None is what is not installed or not known."""
+    from assay.machine import hardware
+
     return {
         "assay": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "platform": platform.platform(),
         **{package: _version(package) for package in _PACKAGES},
-        "cpu": _cpu(),
-        "cores": _cores(),
-        "memory_bytes": _memory_bytes(),
-        "cuda_devices": _cuda(),
+        "cpu": hardware.processor(),
+        "cores": hardware.cores(),
+        "memory_bytes": hardware.memory_bytes(),
+        "cuda_devices": hardware.board_names(),
     }
 
 

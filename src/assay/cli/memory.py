@@ -64,13 +64,14 @@ def memory(
     from assay.analyses.devices import listed
     from assay.analyses.memory import fits
     from assay.analyses.memory.optimizers import optimizer_named
+    from assay.cli.cost_device import this_machine
     from assay.cli.output import emit, utf8
     from assay.cli.watching import exit_code, watched
     from assay.views.json.memory import encode, memory_file
     from assay.views.text.memory import report
 
     optimizer_named(optimizer)
-    devices = listed(fit) if fit is not None else []
+    devices = listed(fit, this_machine) if fit is not None else []
     asked = _parsed(kv) if kv is not None else None
     if batch_search and not devices:
         raise click.UsageError("--batch-search wants --fit: the devices to search for", click.get_current_context())

@@ -1,0 +1,235 @@
+"""Energy of what runs here: a meter for a window, and a replay of something short until the counter can tell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from assay.document.machine import NOT_MEASURED, Replay, Sensor, measured, unknown
+from assay.document.provenance import Figure
+from assay.machine.hardware import CUDA
+from assay.machine.samples import middle
+from assay.machine.sensors import nvml
+from assay.machine.sensors.cadence import watch
+from assay.machine.sensors.counter import Joules, whole
+from assay.machine.sensors.finding import find
+from assay.machine.sensors.probe import Probe, SensorError
+from assay.machine.ticks import Span, TickWatcher, between
+
+PERIODS = 20
+"""A window holds at least this many periods of its counter, so that one is less than 5 % of it."""
+WINDOW_S = 2.0
+REPEATS = 3
+_BATCH_S = 0.05
+"""Runs are waited for in batches of about this length: long beside a wait, short beside a period."""
+_COVERED = 0.5
+"""The least part of a window that must lie between ticks."""
+
+_PROCESSOR = ("rapl", "hwmon:", "powermetrics")
+"""Sensors that cover a processor, the best first."""
+
+Run = Callable[[], object]
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Gauged:
+    """Counters that together cover something, and what is known of their ticks."""
+
+    probes: tuple[Probe, ...]
+    period_s: float
+    idle_w: Figure = NOT_MEASURED
+
+    def joules(self) -> Joules:
+        """A count that begins now."""
+        return Joules(self.probes)
+
+    @property
+    def name(self) -> str:
+        """All of them."""
+        return " + ".join(probe.name for probe in self.probes)
+
+
+def gauged(prefix: str = "", rows: Sequence[Sensor] | None = None) -> Gauged | str:
+    """The energy counters of this machine whose names begin with `prefix`, or why there are none, if that is known.
+
+    `rows` are sensors watched before; they are watched now otherwise, for a second.
+    """
+    found = find()
+    probes = whole(found.probes, prefix)
+    seen = {row.name: row for row in (watch(probes) if rows is None else rows)}
+    usable = [probe for probe in probes if probe.name in seen and seen[probe.name].usable]
+    if not usable:
+        told = [row for row in (*seen.values(), *found.useless) if row.why and row.name.startswith(prefix)]
+        return "; ".join(dict.fromkeys(f"{row.name}: {row.why}" for row in told))
+    periods = [seen[probe.name].period.value for probe in usable]
+    idles = [seen[probe.name].idle_w for probe in usable]
+    return Gauged(tuple(usable), max((each for each in periods if each), default=0.1), _sum(idles))
+
+
+def of_device(device: str, rows: Sequence[Sensor] | None = None, uuid: str = "") -> Gauged | str:
+    """The counters that cover `cpu`, or for `cuda` the board of that UUID, or the first; or why there are none."""
+    if device == CUDA:
+        visible = nvml.boards()
+        chosen = [board for board in visible.boards if uuid and uuid in board.uuid] or visible.boards
+        return gauged(f"nvml:{chosen[0].index}:", rows) if chosen else visible.why
+    reasons = []
+    for prefix in _PROCESSOR:
+        found = gauged(prefix, rows)
+        if isinstance(found, Gauged):
+            return found
+        reasons.append(found)
+    return "; ".join(reason for reason in reasons if reason) or "no sensor for energy on this machine"
+
+
+class EnergyMeter:
+    """The energy of a window: `with EnergyMeter(gauged) as meter: …`, then `meter.energy`."""
+
+    def __init__(self, sensors: Gauged, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._sensors, self._clock = sensors, clock
+        self.energy: Figure = NOT_MEASURED
+        self.power_w: Figure = NOT_MEASURED
+        self._watcher: TickWatcher | None = None
+        self._start_s = 0.0
+
+    def __enter__(self) -> EnergyMeter:
+        self.energy = self.power_w = NOT_MEASURED
+        try:
+            self._watcher = TickWatcher(self._sensors.joules(), self._sensors.period_s, self._clock)
+        except SensorError as error:
+            self._watcher = None
+            self.energy = self.power_w = unknown(str(error))
+        else:
+            self._watcher.__enter__()
+        self._start_s = self._clock()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        end_s = self._clock()
+        if self._watcher is None:
+            return
+        self._watcher.__exit__(*raised)
+        span = between(self._watcher.ticks, self._start_s, end_s)
+        seconds = end_s - self._start_s
+        if self._watcher.why:
+            self.energy = self.power_w = unknown(self._watcher.why)
+        elif span is None or span.seconds < _COVERED * seconds:
+            why = f"{seconds:.2g} s are too short for a counter that moves every {self._sensors.period_s:.2g} s"
+            self.energy = self.power_w = unknown(why)
+        else:
+            by = f"{self._sensors.name} between ticks"
+            self.power_w = measured(span.watts, by)
+            self.energy = measured(span.watts * seconds, by)
+
+
+def replay(
+    run: Run,
+    sensors: Gauged,
+    *,
+    synchronize: Callable[[], object] = _nothing,
+    window_s: float = WINDOW_S,
+    repeats: int = REPEATS,
+) -> Replay:
+    """The energy of one `run`, from running it for so long that the counter's steps do not matter.
+
+    `synchronize` waits for whatever `run` started. The device is kept busy from before the first tick to the last.
+    """
+    window = max(window_s, PERIODS * sensors.period_s)
+    batch = _batch(run, synchronize)
+    spans: list[tuple[Span, float]] = []
+    for _ in range(repeats):
+        try:
+            spans.append(_window(run, synchronize, sensors, window, batch))
+        except SensorError as error:
+            return Replay(unknown(str(error)), period_s=sensors.period_s)
+    return _replayed(spans, sensors)
+
+
+def idle(sensors: Gauged, seconds: float = 1.0) -> Figure:
+    """The power while this process does nothing."""
+    with TickWatcher(sensors.joules(), sensors.period_s) as watcher:
+        time.sleep(max(seconds, 10 * sensors.period_s))
+    if watcher.why:
+        return unknown(watcher.why)
+    steps = [
+        (after[1] - before[1]) / (after[0] - before[0])
+        for before, after in pairwise(watcher.ticks)
+        if after[0] > before[0]
+    ]
+    return middle(steps, f"{sensors.name} between ticks") if steps else unknown(f"{sensors.name} did not tick")
+
+
+def _window(
+    run: Run, synchronize: Callable[[], object], sensors: Gauged, window: float, batch: int
+) -> tuple[Span, float]:
+    """One span between ticks, and how many runs it holds."""
+    marks = [(time.perf_counter(), 0)]
+    # A tick may come right after the beginning and right before the end: two more periods hold a whole window.
+    end_s = marks[0][0] + window + 2 * sensors.period_s
+    with TickWatcher(sensors.joules(), sensors.period_s) as watcher:
+        while marks[-1][0] < end_s and not watcher.why:
+            for _ in range(batch):
+                run()
+            synchronize()
+            marks.append((time.perf_counter(), marks[-1][1] + batch))
+    if watcher.why:
+        raise SensorError(watcher.why)
+    span = between(watcher.ticks, marks[0][0], marks[-1][0])
+    if span is None:
+        raise SensorError(f"{sensors.name} did not tick twice in {marks[-1][0] - marks[0][0]:.2g} s")
+    return span, runs_at(marks, span.end_s) - runs_at(marks, span.start_s)
+
+
+def runs_at(marks: Sequence[tuple[float, int]], when: float) -> float:
+    """How many runs were done by then, with parts of one between two marks."""
+    for (before_s, before), (after_s, after) in pairwise(marks):
+        if when <= after_s:
+            return before + (after - before) * (when - before_s) / (after_s - before_s)
+    return float(marks[-1][1])
+
+
+def _batch(run: Run, synchronize: Callable[[], object]) -> int:
+    """How many runs take about as long as a batch should; the first, which may prepare things, does not count."""
+    run()
+    synchronize()
+    count = 1
+    while True:
+        start = time.perf_counter()
+        for _ in range(count):
+            run()
+        synchronize()
+        took = time.perf_counter() - start
+        if took >= _BATCH_S / 2:
+            return max(1, round(count * _BATCH_S / took))
+        count *= 2
+
+
+def _replayed(spans: Sequence[tuple[Span, float]], sensors: Gauged) -> Replay:
+    by = f"{sensors.name} between ticks, replayed"
+    idle_w = sensors.idle_w.value
+    gross = [span.joules / runs for span, runs in spans]
+    above = [(span.joules - idle_w * span.seconds) / runs for span, runs in spans] if idle_w is not None else []
+    return Replay(
+        energy_j=middle(gross, by),
+        above_idle_j=middle(above, f"{by}, less idle power") if above else unknown("the idle power is unknown"),
+        time_s=middle([span.seconds / runs for span, runs in spans], "clock, replayed"),
+        power_w=middle([span.watts for span, _ in spans], by),
+        calls=round(sum(runs for _, runs in spans)),
+        window_s=min(span.seconds for span, _ in spans),
+        period_s=sensors.period_s,
+    )
+
+
+def _sum(figures: Sequence[Figure]) -> Figure:
+    """All together; unknown where one is."""
+    if len(figures) == 1:
+        return figures[0]
+    values = [figure.value for figure in figures if figure.value is not None]
+    if len(values) < len(figures) or not values:
+        return unknown("the idle power of one sensor is unknown")
+    return measured(sum(values), f"{len(values)} sensors together")

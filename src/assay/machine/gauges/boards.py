@@ -1,0 +1,55 @@
+"""NVIDIA boards: how busy, how full, how hot, how fast, how much power, and why not faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from assay.document.machine import Series
+from assay.machine.gauges.gauge import Values
+from assay.machine.sensors.nvml import Board
+from assay.machine.sensors.probe import SensorError
+
+Question = Callable[[Board], float]
+
+QUESTIONS: tuple[tuple[str, str, Question], ...] = (
+    ("utilisation", "share", Board.utilisation),
+    ("memory", "B", Board.memory_used),
+    ("temperature", "°C", Board.temperature_c),
+    ("power", "W", Board.power_w),
+    ("clock.sm", "MHz", lambda board: board.clock_mhz("SM")),
+    ("clock.memory", "MHz", lambda board: board.clock_mhz("MEM")),
+    ("throttle", "bits", Board.throttle_bits),
+)
+"""What is asked of a board. The energy counter is not: a read of it takes milliseconds."""
+
+
+class BoardGauge:
+    """Everything above of one board; a question that fails is not asked again and its values are unknown."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._lost: dict[str, str] = {}
+        self.series: Sequence[Series] = [
+            Series(f"gpu.{board.index}.{name}", unit, "board") for name, unit, _ in QUESTIONS
+        ]
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """What stopped answering, and why."""
+        return tuple(f"gpu.{self._board.index}.{name}: {why}" for name, why in self._lost.items())
+
+    def read(self) -> Values:
+        """One value a question."""
+        return [self._asked(name, question) for name, _, question in QUESTIONS]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _asked(self, name: str, question: Question) -> float | None:
+        if name in self._lost:
+            return None
+        try:
+            return question(self._board)
+        except SensorError as error:
+            self._lost[name] = str(error)
+            return None

@@ -1,0 +1,83 @@
+"""Hardware counters of this process through Linux's perf events, where the kernel permits them."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from assay.document.machine import Series
+from assay.machine.gauges.gauge import Values
+
+HARDWARE, SOFTWARE = 0, 1
+EVENTS = {"cache.references": (HARDWARE, 2), "cache.misses": (HARDWARE, 3)}
+"""The type of counter and its number, as the kernel's header gives them."""
+
+_CALLS = {"x86_64": 298, "aarch64": 241}
+_SIZE = 112
+_INHERIT, _NO_KERNEL, _NO_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
+_TASKS = Path("/proc/self/task")
+_REASONS = {
+    errno.EACCES: "not permitted (kernel.perf_event_paranoid)",
+    errno.EPERM: "not permitted (kernel.perf_event_paranoid)",
+    errno.ENOENT: "this processor or virtual machine does not count it",
+    errno.ENOSYS: "the kernel has no perf events",
+}
+
+
+class PerfEvents:
+    """Counts since the monitor began, of every thread there was then and of those they started."""
+
+    def __init__(self, events: Mapping[str, tuple[int, int]] = EVENTS) -> None:
+        self._open: list[list[int]] = []
+        problems = []
+        for name, (kind, number) in events.items():
+            opened = _opened(kind, number)
+            self._open.append([] if isinstance(opened, str) else opened)
+            if isinstance(opened, str):
+                problems.append(f"{name}: {opened}")
+        self.series: Sequence[Series] = [Series(name, "1", "process") for name in events]
+        self.problems: Sequence[str] = tuple(problems)
+
+    def read(self) -> Values:
+        """The sum over threads."""
+        return [float(sum(map(_count, files))) if files else None for files in self._open]
+
+    def close(self) -> None:
+        """Close every counter."""
+        for files in self._open:
+            while files:
+                os.close(files.pop())
+
+
+def _opened(kind: int, number: int) -> list[int] | str:
+    """One counter a thread, or why there are none."""
+    if sys.platform != "linux" or platform.machine() not in _CALLS:
+        return "only Linux on x86-64 and arm64 offers it"
+    files: list[int] = []
+    for task in sorted(_TASKS.iterdir()):
+        file = _open_one(kind, number, int(task.name))
+        if file >= 0:
+            files.append(file)
+        elif not files:
+            code = -file
+            return _REASONS.get(code, os.strerror(code))
+    return files
+
+
+def _open_one(kind: int, number: int, thread: int) -> int:
+    """A file to read the count of `thread` from, or the negative of the error."""
+    flags = _INHERIT | _NO_KERNEL | _NO_HYPERVISOR
+    attributes = struct.pack("IIQQQQQ", kind, _SIZE, number, 0, 0, 0, flags).ljust(_SIZE, b"\0")
+    library = ctypes.CDLL(None, use_errno=True)
+    file = int(library.syscall(_CALLS[platform.machine()], attributes, thread, -1, -1, 0))
+    return file if file >= 0 else -ctypes.get_errno()
+
+
+def _count(file: int) -> int:
+    return int(struct.unpack("Q", os.read(file, 8))[0])

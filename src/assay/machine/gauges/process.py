@@ -1,0 +1,111 @@
+"""This process: memory, context switches, bytes it read and wrote; and what the whole machine moved meanwhile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from assay.document.machine import Series
+from assay.machine.gauges.gauge import Values
+
+_DISKS = Path("/proc/diskstats")
+_BLOCK = Path("/sys/block")
+_SECTOR = 512
+"""What the kernel counts disk traffic in, whatever the disk's own sectors are."""
+
+
+class Memory:
+    """What this process holds in memory now."""
+
+    def __init__(self) -> None:
+        import psutil
+
+        self._process = psutil.Process()
+        self.series: Sequence[Series] = [Series("process.rss", "B", "process")]
+        self.problems: Sequence[str] = ()
+
+    def read(self) -> Values:
+        """Bytes resident."""
+        return [float(self._process.memory_info().rss)]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Since:
+    """Counts of the system since the monitor began, from one function that returns them all, or None."""
+
+    def __init__(self, look: Callable[[], Values | None], names: Sequence[str], unit: str, scope: str) -> None:
+        self._look = look
+        self.series: Sequence[Series] = [Series(name, unit, scope) for name in names]
+        self._first = look()
+        lost = names if self._first is None else ()
+        self.problems: Sequence[str] = tuple(f"{name}: the system does not count it" for name in lost)
+
+    def read(self) -> Values:
+        """What was added."""
+        now = self._look() if self._first is not None else None
+        if now is None or self._first is None:
+            return [None] * len(self.series)
+        pairs = zip(now, self._first, strict=True)
+        return [None if new is None or old is None else new - old for new, old in pairs]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def counts() -> list[Since]:
+    """Switches and bytes of this process, then disk and network bytes of the machine."""
+    return [
+        Since(_switches, ("process.switches.voluntary", "process.switches.involuntary"), "1", "process"),
+        Since(_own_bytes, ("process.read", "process.written"), "B", "process"),
+        Since(disk_bytes(), ("disk.read", "disk.written"), "B", "machine"),
+        Since(_network_bytes, ("network.received", "network.sent"), "B", "machine"),
+    ]
+
+
+def disk_bytes(table: Path = _DISKS, block: Path = _BLOCK) -> Callable[[], Values | None]:
+    """Something to ask for bytes read and written by whole disks; one read of one file where the kernel has it."""
+    disks = {path.name for path in block.glob("*") if not path.name.startswith(("loop", "ram", "zram"))}
+    return partial(_from_table, table, disks) if disks and table.exists() else _disks
+
+
+def _from_table(table: Path, disks: set[str]) -> Values | None:
+    # A line: major, minor, name, then reads, merged, sectors read, ms, writes, merged, sectors written, …
+    rows = [line.split() for line in table.read_text().splitlines()]
+    kept = [row for row in rows if len(row) > 9 and row[2] in disks]
+    return [_SECTOR * float(sum(int(row[column]) for row in kept)) for column in (5, 9)]
+
+
+def _disks() -> Values | None:
+    import psutil
+
+    found = psutil.disk_io_counters()
+    return None if found is None else [float(found.read_bytes), float(found.write_bytes)]
+
+
+def _switches() -> Values | None:
+    if os.name != "posix":
+        return None
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return [float(used.ru_nvcsw), float(used.ru_nivcsw)]
+
+
+def _own_bytes() -> Values | None:
+    import psutil
+
+    if not hasattr(psutil.Process, "io_counters"):
+        return None
+    found = psutil.Process().io_counters()
+    return [float(found.read_bytes), float(found.write_bytes)]
+
+
+def _network_bytes() -> Values | None:
+    import psutil
+
+    found = psutil.net_io_counters()
+    return None if found is None else [float(found.bytes_recv), float(found.bytes_sent)]

@@ -1,0 +1,73 @@
+"""The processor: how busy each core is, and how fast it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay.document.machine import Series
+from assay.machine.gauges.gauge import Values
+
+_FREQUENCIES = Path("/sys/devices/system/cpu")
+
+
+class Utilisation:
+    """The busy share of all cores and of each, since the last read."""
+
+    def __init__(self) -> None:
+        self._last = _times()
+        names = ["cpu.utilisation", *(f"cpu.{core}.utilisation" for core in range(len(self._last)))]
+        self.series: Sequence[Series] = [Series(name, "share", "machine") for name in names]
+        self.problems: Sequence[str] = ()
+
+    def read(self) -> Values:
+        """The machine first, then its cores; None where no time was counted in between."""
+        now = _times()
+        spent = [(busy - was[0], passed - was[1]) for (busy, passed), was in zip(now, self._last, strict=False)]
+        self._last = now
+        spent += [(0.0, 0.0)] * (len(self.series) - 1 - len(spent))  # a core may be taken offline
+        every = (sum(busy for busy, _ in spent), sum(passed for _, passed in spent))
+        return [_share(busy, passed) for busy, passed in (every, *spent[: len(self.series) - 1])]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Frequency:
+    """The mean clock of all cores as the kernel sets it; what a virtual machine claims is not asked."""
+
+    def __init__(self, root: Path = _FREQUENCIES) -> None:
+        self._paths = sorted(root.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
+        self.series: Sequence[Series] = [Series("cpu.frequency", "MHz", "machine")]
+        self.problems: Sequence[str] = () if self._paths else ("cpu.frequency: the kernel offers none",)
+
+    def read(self) -> Values:
+        """The mean of those that can be read."""
+        clocks = [clock for clock in map(_kilohertz, self._paths) if clock is not None]
+        return [sum(clocks) / len(clocks) / 1000 if clocks else None]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _times() -> list[tuple[float, float]]:
+    """Busy and all seconds of each core."""
+    import psutil
+
+    rows = []
+    for times in psutil.cpu_times(percpu=True):
+        parts = times._asdict()
+        everything = sum(value for name, value in parts.items() if not name.startswith("guest"))
+        rows.append((everything - parts.get("idle", 0.0) - parts.get("iowait", 0.0), everything))
+    return rows
+
+
+def _share(busy: float, passed: float) -> float | None:
+    return min(max(busy / passed, 0.0), 1.0) if passed > 0 else None
+
+
+def _kilohertz(path: Path) -> float | None:
+    try:
+        return float(path.read_text())
+    except (OSError, ValueError):
+        return None

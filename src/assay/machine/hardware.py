@@ -1,0 +1,100 @@
+"""What this machine is: processor, caches, memory, boards; found without torch, told without names of hosts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+from assay.document.machine import Cache, Hardware
+from assay.machine.sensors import nvml
+
+CPU, CUDA = "cpu", "cuda"
+_SYSTEM = Path("/sys/devices/system/cpu/cpu0/cache")
+_PROCESSOR = Path("/proc/cpuinfo")
+_BOARDS = Path("/proc/driver/nvidia/gpus")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""What changes how many threads torch begins with."""
+
+
+def identify(device: str = CPU) -> Hardware:
+    """The hardware behind `device`, with the key of its report."""
+    boards = nvml.boards().boards if device == CUDA else []
+    name = boards[0].name if boards else (board_names() or ["unnamed board"])[0] if device == CUDA else processor()
+    memory = boards[0].memory_bytes if boards else memory_bytes() if device == CPU else None
+    found = Hardware(
+        device=device,
+        name=name or "unnamed processor",
+        cores=cores(),
+        memory_bytes=memory,
+        caches=caches() if device == CPU else (),
+        system=f"{platform.system()} {platform.machine()}",
+        torch=torch_version(),
+        driver=boards[0].driver if boards else None,
+    )
+    return _with_key(found, [board.uuid for board in boards])
+
+
+def torch_version() -> str | None:
+    """The installed version, read without importing it."""
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def processor() -> str | None:
+    """The processor's model name."""
+    return first_value(_PROCESSOR, "model name") or platform.processor() or None
+
+
+def cores() -> int | None:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def memory_bytes() -> int:
+    """All memory of the machine."""
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
+def board_names() -> list[str] | None:
+    """The models of the NVIDIA boards, where the driver lists them; None where nobody can tell cheaply."""
+    listed = sorted(_BOARDS.glob("*/information"))
+    return [first_value(path, "Model") or "unnamed" for path in listed] or None
+
+
+def caches(root: Path = _SYSTEM) -> tuple[Cache, ...]:
+    """The caches that hold data, the smallest first; none where the system does not tell."""
+    found = []
+    for index in sorted(root.glob("index*")):
+        texts = [_text(index / name) for name in ("level", "type", "size")]
+        level, kind, size = texts
+        if kind in ("Data", "Unified") and level.isdecimal() and size[:-1].isdecimal() and size[-1:] in _UNITS:
+            found.append(Cache(int(level), int(size[:-1]) * _UNITS[size[-1]]))
+    return tuple(sorted(found, key=lambda cache: cache.level))
+
+
+def first_value(path: Path, key: str) -> str | None:
+    """The first `key : value` of a file of the kernel's, where there is such a file."""
+    pairs = (line.partition(":") for line in _text(path).splitlines())
+    return next((value.strip() for name, _, value in pairs if name.strip() == key), None)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _with_key(found: Hardware, boards: list[str]) -> Hardware:
+    from msgspec.structs import asdict, replace
+
+    facts = [*asdict(found).values(), *boards, *(os.environ.get(name, "") for name in _THREADS)]
+    return replace(found, key=hashlib.sha256(repr(facts).encode()).hexdigest()[:16])

@@ -1,0 +1,131 @@
+"""A thread that samples the machine while something runs, and measures what that costs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from assay.document.machine import NOT_MEASURED, Recording, Series, measured, unknown
+from assay.document.provenance import Figure
+from assay.machine.gauges.boards import BoardGauge
+from assay.machine.gauges.gauge import Gauge
+from assay.machine.gauges.perf_events import PerfEvents
+from assay.machine.gauges.process import Memory, counts
+from assay.machine.gauges.processor import Frequency, Utilisation
+from assay.machine.sensors import nvml
+from assay.machine.sensors.probe import SensorError
+
+PERIOD_S = 0.1
+BUDGET = 0.005
+"""Samples are taken less often where they would cost more processor time than this share of the time that passes."""
+_PATIENCE_S = 5.0
+_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+def everything() -> list[Gauge]:
+    """All that can be watched here."""
+    boards = [BoardGauge(board) for board in nvml.boards().boards]
+    return [Utilisation(), Frequency(), Memory(), *counts(), PerfEvents(), *boards]
+
+
+class Monitor:
+    """`with Monitor() as monitor: …`, then `monitor.recording`. The thread ends whatever happens inside."""
+
+    def __init__(self, period_s: float = PERIOD_S, gauges: Sequence[Gauge] | None = None) -> None:
+        self._period_s = period_s
+        self._given = gauges
+        self._gauges: list[Gauge] = []
+        self._rows: list[tuple[float, list[float | None]]] = []
+        self._lost: dict[int, str] = {}
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._start_s = self._end_s = 0.0
+        self._cpu_s = 0.0
+        self._stuck = False
+
+    def __enter__(self) -> Monitor:
+        self._gauges = list(everything() if self._given is None else self._given)
+        self._rows, self._lost, self._cpu_s, self._stuck = [], {}, 0.0, False
+        self._done = threading.Event()
+        self._start_s = time.perf_counter()
+        self._thread = threading.Thread(target=self._sample, name="assay-monitor", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_S)
+            self._stuck = self._thread.is_alive()
+        self._end_s = time.perf_counter()
+        for gauge in self._gauges:
+            gauge.close()
+
+    @property
+    def recording(self) -> Recording:
+        """What was seen so far."""
+        rows = list(self._rows)
+        empty = [series for gauge in self._gauges for series in gauge.series]
+        columns: list[Series] = [
+            replace(series, values=[row[index] for _, row in rows]) for index, series in enumerate(empty)
+        ]
+        return Recording(
+            times_s=[when for when, _ in rows],
+            series=columns,
+            period_s=self._period_s,
+            overhead=self._overhead(),
+            rss_peak=_peak(),
+            problems=self._problems(),
+        )
+
+    def _sample(self) -> None:
+        begun = time.thread_time()
+        wait_s = 0.0
+        while not self._done.wait(wait_s):
+            before = time.thread_time()
+            self._rows.append((time.perf_counter() - self._start_s, self._values()))
+            now = time.thread_time()
+            self._cpu_s = now - begun
+            wait_s = max(self._period_s, (now - before) / BUDGET)
+        self._cpu_s = time.thread_time() - begun
+
+    def _values(self) -> list[float | None]:
+        values: list[float | None] = []
+        for index, gauge in enumerate(self._gauges):
+            values += self._read(index, gauge)
+        return values
+
+    def _read(self, index: int, gauge: Gauge) -> Sequence[float | None]:
+        """What `gauge` says; once it failed it is not asked again."""
+        import psutil
+
+        nothing = [None] * len(gauge.series)
+        if index in self._lost:
+            return nothing
+        try:
+            return gauge.read()
+        except (OSError, ValueError, RuntimeError, SensorError, psutil.Error) as error:
+            self._lost[index] = f"{gauge.series[0].name}: it stopped answering: {error}"
+            return nothing
+
+    def _overhead(self) -> Figure:
+        passed = (self._end_s or time.perf_counter()) - self._start_s
+        if not self._rows or passed <= 0:
+            return NOT_MEASURED
+        return measured(self._cpu_s / passed, "processor time of the sampling thread", repeats=len(self._rows))
+
+    def _problems(self) -> tuple[str, ...]:
+        stuck = [f"sampling did not end within {_PATIENCE_S:.0f} s: a sensor does not answer"] if self._stuck else []
+        return (*(line for gauge in self._gauges for line in gauge.problems), *self._lost.values(), *stuck)
+
+
+def _peak() -> Figure:
+    try:
+        import resource
+    except ImportError:
+        return unknown("the system keeps no peak")
+    return measured(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT, "the kernel's peak of this process")

@@ -1,0 +1,1 @@
+"""Measuring a model and its machine: passes, operations, sizes, energy, joined into one document."""

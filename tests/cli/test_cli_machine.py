@@ -1,0 +1,196 @@
+"""`assay machine`, and this machine as a device of other commands."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from assay.document.machine import (
+    CacheLevel,
+    Ceiling,
+    Hardware,
+    MachineReport,
+    Scaling,
+    Sensor,
+    Working,
+    measured,
+    unknown,
+)
+from assay.machine import reports
+from assay.machine.hardware import identify
+from assay.profiling import machine as measuring
+from assay.views.text.machine_picture import HEIGHT, picture
+from assay.watching.peaks.measuring import Peaks
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "assay" / "machine"
+
+
+@pytest.fixture
+def machine(cache, monkeypatch):
+    """Measuring takes no time, and how often it happened is kept."""
+    happened: list[str] = []
+
+    def measure(device, caches, memory_bytes, told) -> Peaks:
+        import torch
+
+        happened.append(device)
+        told("arithmetic")
+        return Peaks(
+            arithmetic=[ceiling("fp32", 1e11), ceiling("bf16", 2e11), Ceiling("int8", unknown("torch has none"))],
+            bandwidth=[ceiling("copy", 2e10)],
+            levels=[CacheLevel("L1", unknown("hidden"), 1 << 15), CacheLevel("memory", measured(2e10, "copy"))],
+            sweep=[Working(1 << 20, 9e10)],
+            overhead=[ceiling("add", 1e-6)],
+            scaling=[Scaling(1, measured(1e11, "clock"), 1.0), Scaling(2, measured(1.5e11, "clock"), 0.75)],
+            threads=torch.get_num_threads(),
+        )
+
+    monkeypatch.setattr("assay.watching.peaks.measuring.measure", measure)
+    monkeypatch.setattr(measuring.OtherWork, "share", lambda self: 0.0)
+    monkeypatch.setattr(measuring, "_sensors", lambda: [Sensor("rapl", "energy", "J", "package", why="not here")])
+    return happened
+
+
+def ceiling(name: str, value: float) -> Ceiling:
+    return Ceiling(
+        name, measured(value, "clock", repeats=5), measured(0.9 * value, "clock", repeats=5, spread=1.0), "x"
+    )
+
+
+def test_the_report_says_everything(cli, machine):
+    result = cli("machine", "--device", "cpu")
+    assert result.code == 0
+    for wanted in ("100 GFLOP/s", "20 GB/s", "1 µs", "75.0 %", "torch has none", "not here", "Roofline", "hidden"):
+        assert wanted in result.out
+    assert "measuring arithmetic" in result.err
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.01, True), (0.4, False), (None, True)])
+def test_what_threads_bring_is_unknown_on_a_busy_machine(cli, machine, monkeypatch, share, told):
+    monkeypatch.setattr(measuring.OtherWork, "share", lambda self: share)
+    result = cli("machine", "--device", "cpu")
+    assert ("75.0 %" in result.out) is told
+    assert ("other work took 40%" in result.out) is not told
+
+
+def test_it_is_measured_once_unless_asked(cli, machine, cache):
+    first = cli("machine", "--device", "cpu", "--format", "json")
+    second = cli("machine", "--device", "cpu", "--format", "json")
+    assert machine == ["cpu"]
+    assert first.out == second.out
+    assert cli("machine", "--device", "cpu", "--fresh").code == 0
+    assert machine == ["cpu", "cpu"]
+    next(cache.iterdir()).write_text("broken")
+    assert cli("machine", "--device", "cpu").code == 0
+    assert machine == ["cpu"] * 3
+
+
+def test_json_is_the_report(cli, machine):
+    found = json.loads(cli("machine", "--device", "cpu", "--format", "json").out)
+    assert found["arithmetic"][0]["best"] == {"value": 1e11, "how": {"type": "measured", "by": "clock", "repeats": 5}}
+    assert found["arithmetic"][2]["best"]["value"] is None
+    assert found["sensors"][0]["why"] == "not here"
+
+
+def test_csv_has_one_row_a_ceiling_and_no_zero_for_an_unknown(cli, machine):
+    rows = list(csv.DictReader(io.StringIO(cli("machine", "--device", "cpu", "--format", "csv").out)))
+    assert [row["name"] for row in rows] == ["fp32", "bf16", "int8", "copy", "add"]
+    assert rows[2]["best"] == ""
+
+
+def test_output_goes_to_a_file_that_is_not_overwritten(cli, machine, in_place):
+    assert cli("machine", "--device", "cpu", "-o", "m.txt").code == 0
+    assert "Roofline" in (in_place / "m.txt").read_text()
+    refused = cli("machine", "--device", "cpu", "-o", "m.txt")
+    assert refused.code == 2
+    assert "--force" in refused.err
+
+
+def test_a_cache_that_cannot_be_written_still_gives_the_report(cli, machine, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    result = cli("machine", "--device", "cpu")
+    assert result.code == 0
+    assert "not kept: cannot create directory" in result.out
+
+
+def test_a_board_that_is_not_there_is_one_line(cli, cache):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a board")
+    result = cli("machine", "--device", "cuda")
+    assert result.code == 3
+    assert result.err.strip() == "assay: error: cannot measure cuda: torch sees no CUDA device"
+
+
+def test_another_device_is_refused(cli, cache):
+    assert cli("machine", "--device", "tpu").code == 2
+
+
+def test_without_torch_it_says_what_is_missing(cli, cache, monkeypatch):
+    monkeypatch.setattr(measuring, "import_module", lambda name: (_ for _ in ()).throw(ImportError("no torch")))
+    result = cli("machine", "--device", "cpu", "--fresh")
+    assert result.code == 3
+    assert "needs torch" in result.err
+
+
+def test_energy_without_a_sensor_is_a_note(cli, machine):
+    result = cli("machine", "--device", "cpu", "--energy", "--format", "json")
+    assert result.code == 0
+    assert "could not be calibrated: rapl: " in result.err
+    assert json.loads(result.out).get("energy") is None
+
+
+def kept_report() -> None:
+    hardware = Hardware("cpu", "a processor", memory_bytes=8 << 30, key=identify("cpu").key)
+    ceilings = {"arithmetic": (ceiling("fp32", 1e12),), "bandwidth": (ceiling("copy", 1e11),)}
+    reports.keep(MachineReport(hardware, "2026-11-15", **ceilings))
+
+
+@pytest.fixture
+def saved():
+    torch = pytest.importorskip("torch")
+    import assay
+
+    return assay.observe(torch.nn.Linear(1000, 1000, bias=False), torch.ones(1000, 1000))
+
+
+def test_this_machine_has_a_roofline(cli, cache, saved):
+    kept_report()
+    found = json.loads(cli("cost", "m", "--device", "this", "--format", "json", document=saved).out)
+    assert found["device"] == "this machine (a processor)"
+    assert found["bound_s"] == pytest.approx(2e9 / 1e12)
+    assert "assay machine" in found["how"]["by"]
+
+
+def test_a_model_may_fit_this_machine(cli, cache, saved):
+    kept_report()
+    assert "this machine (a processor)" in cli("memory", "m", "--fit", "this", document=saved).out
+
+
+@pytest.mark.parametrize("arguments", [["cost", "--device", "this"], ["memory", "--fit", "this"]])
+def test_a_machine_that_was_not_measured_is_one_line(cli, cache, saved, arguments):
+    result = cli(arguments[0], "m", *arguments[1:], document=saved)
+    assert result.code == 2
+    assert result.err.strip() == (
+        "assay: error: 'this' machine was not measured yet: run `assay machine` once, or name a device"
+    )
+
+
+def test_the_picture_has_every_roof_in_its_place():
+    lines = picture({"fp32": 1e12, "bf16": 8e12, "fp64": 1e12}, 1e11)
+    drawn = [line for _, line in lines]
+    assert len(lines) == HEIGHT + 1
+    assert "bf16" in drawn[0]
+    shared = next(line for line in drawn if "fp32" in line)
+    assert "fp64" in shared
+    slope = [line.find("╱") for line in drawn[:-1] if "╱" in line]
+    assert slope == sorted(slope, reverse=True)
+    assert all(ord(char) < 128 for _, line in picture({"fp32": 1e12}, 1e11, utf8=False) for char in line)

@@ -1,0 +1,215 @@
+"""Energy from counters that tick, wrap, reset and fail."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from machine_fakes import Clock
+
+from assay.document.machine import measured
+from assay.machine import energy
+from assay.machine.energy import EnergyMeter, Gauged, gauged, idle, of_device, replay, runs_at
+from assay.machine.sensors.counter import Counter, Joules, PowerSum
+from assay.machine.sensors.probe import ENERGY, POWER, Found, Probe, SensorError
+from assay.machine.ticks import TickWatcher, between
+
+WATTS, PERIOD = 80.0, 0.005
+
+
+def from_values(*values: float, wraps_at: float | None = None) -> Probe:
+    """A counter that says these, one after the other."""
+    left = iter(values)
+    return Probe("fake:energy", ENERGY, "package", lambda: next(left), wraps_at=wraps_at, adds=True)
+
+
+def real_time(period: float = PERIOD, watts: float = WATTS) -> Probe:
+    """A counter that moves once a period of the real clock."""
+
+    def read() -> float:
+        return math.floor(time.perf_counter() / period) * period * watts
+
+    return Probe("fake:energy", ENERGY, "package", read, adds=True)
+
+
+def failing_after(reads: int) -> Probe:
+    left = iter(range(reads))
+
+    def read() -> float:
+        value = next(left, None)
+        if value is None:
+            raise SensorError("it is gone")
+        return float(value)
+
+    return Probe("fake:energy", ENERGY, "package", read, adds=True)
+
+
+@given(st.lists(st.floats(0.01, 40.0), min_size=1, max_size=30), st.floats(100.0, 1000.0))
+def test_wraps_lose_nothing(steps, around):
+    raw, total = [0.9 * around], 0.9 * around
+    for step in steps:
+        total += step
+        raw.append(total % around)
+    counter = Counter(from_values(*raw, wraps_at=around))
+    for _ in steps:
+        found = counter.joules()
+    assert found == pytest.approx(sum(steps), rel=1e-6)
+
+
+@pytest.mark.parametrize("wraps_at", [None, 1000.0])
+def test_a_reset_is_no_wrap(wraps_at):
+    counter = Counter(from_values(300.0, 301.0, 2.0, wraps_at=wraps_at))
+    assert counter.joules() == 1.0
+    with pytest.raises(SensorError, match="reset"):
+        counter.joules()
+
+
+def test_power_adds_up_over_time():
+    clock = Clock(step=0.0)
+    powers = iter([100.0, 100.0, 300.0])
+    total = PowerSum(Probe("fake:power", POWER, "board", lambda: next(powers)), clock)
+    clock.sleep(2.0)
+    assert total.joules() == pytest.approx(200.0)
+    clock.sleep(1.0)
+    assert total.joules() == pytest.approx(400.0)
+
+
+def test_counters_add_up_and_one_that_fails_fails_all():
+    both = Joules([from_values(0.0, 1.0, 5.0), from_values(10.0, 12.0, 13.0)])
+    assert (both.joules(), both.joules()) == (3.0, 8.0)
+    broken = Joules([from_values(0.0, 1.0), failing_after(1)])
+    with pytest.raises(SensorError, match="gone"):
+        broken.joules()
+    with pytest.raises(SensorError, match="no sensor"):
+        Joules([])
+
+
+def test_a_span_goes_from_tick_to_tick():
+    ticks = [(0.1 * n, 30.0 * n) for n in range(1, 30)]
+    span = between(ticks, 0.25, 2.05)
+    assert (span.start_s, span.end_s) == (pytest.approx(0.3), pytest.approx(2.0))
+    assert span.watts == pytest.approx(300.0)
+    assert between(ticks, 0.21, 0.39) is None
+    assert between([], 0.0, 1.0) is None
+
+
+def test_tick_alignment_beats_reading_at_the_edges():
+    """300 W for windows at any phase of a 100 ms counter: aligned power is exact, the naive difference is not."""
+    worst = 0.0
+    for phase in range(10):
+        start = 10 + phase / 100
+        end = start + 1.013
+        naive = (math.floor(end / 0.1) - math.floor(start / 0.1)) * 0.1 * 300.0 / (end - start)
+        ticks = [(n * 0.1, n * 30.0) for n in range(90, 130)]
+        assert between(ticks, start, end).watts == pytest.approx(300.0)
+        worst = max(worst, abs(naive / 300.0 - 1))
+    assert worst > 0.05
+
+
+def test_a_read_that_was_interrupted_is_no_tick():
+    clock, reads = Clock(step=0.0), []
+
+    class Interrupted:
+        name = "fake"
+
+        def joules(self) -> float:
+            reads.append(1)
+            clock.sleep(0.001 if len(reads) != 3 else 0.5)
+            if len(reads) == 6:
+                raise SensorError("enough")
+            return float(len(reads))
+
+    with TickWatcher(Interrupted(), 0.0, clock) as watcher:
+        watcher._thread.join(10)
+    assert [value for _, value in watcher.ticks] == [2.0, 4.0, 5.0]
+    assert watcher.ticks[0][0] == pytest.approx(100.0015)
+
+
+def test_runs_between_marks_are_parts():
+    marks = [(0.0, 0), (1.0, 10), (3.0, 20)]
+    assert [runs_at(marks, when) for when in (0.0, 0.5, 1.0, 2.0, 3.0, 9.0)] == [0, 5, 10, 15, 20, 20]
+
+
+def test_a_replay_finds_the_energy_of_one_run():
+    sensors = Gauged((real_time(),), PERIOD, measured(30.0, "fake"))
+    found = replay(lambda: time.sleep(0.002), sensors, window_s=0.3, repeats=2)
+    assert found.power_w.value == pytest.approx(WATTS, rel=0.15)
+    assert found.energy_j.value == pytest.approx(WATTS * found.time_s.value, rel=0.15)
+    assert found.above_idle_j.value == pytest.approx(50.0 * found.time_s.value, rel=0.3)
+    assert found.energy_j.how.repeats == 2
+    assert found.energy_j.how.spread is not None
+    assert found.window_s >= 0.1
+    assert found.calls > 1
+
+
+def test_the_window_is_long_beside_the_period():
+    sensors = Gauged((real_time(0.02),), 0.02)
+    found = replay(lambda: time.sleep(0.004), sensors, window_s=0.01, repeats=1)
+    assert found.window_s >= 0.9 * energy.PERIODS * 0.02
+    assert found.above_idle_j.value is None
+
+
+@pytest.mark.parametrize("reads", [1, 3])
+def test_a_sensor_that_fails_in_a_replay_gives_no_energy(reads):
+    found = replay(lambda: time.sleep(0.001), Gauged((failing_after(reads),), PERIOD), window_s=0.05, repeats=2)
+    assert found.energy_j.value is None
+    assert found.energy_j.how.why == "it is gone"
+
+
+def test_a_counter_that_stands_still_gives_no_energy():
+    still = Probe("fake:energy", ENERGY, "package", lambda: 5.0)
+    found = replay(lambda: time.sleep(0.001), Gauged((still,), PERIOD), window_s=0.05, repeats=1)
+    assert found.energy_j.value is None
+    assert "did not tick" in found.energy_j.how.why
+
+
+def test_a_meter_measures_a_window():
+    with EnergyMeter(Gauged((real_time(),), PERIOD)) as meter:
+        start = time.perf_counter()
+        time.sleep(0.4)
+        took = time.perf_counter() - start
+    assert meter.power_w.value == pytest.approx(WATTS, rel=0.15)
+    assert meter.energy.value == pytest.approx(WATTS * took, rel=0.2)
+
+
+def test_a_window_shorter_than_a_tick_is_unknown():
+    with EnergyMeter(Gauged((real_time(60.0),), 60.0)) as meter:
+        time.sleep(0.01)
+    assert meter.energy.value is None
+    assert "too short" in meter.energy.how.why
+
+
+@pytest.mark.parametrize("reads", [0, 2])
+def test_a_meter_without_an_answer_is_unknown(reads):
+    with EnergyMeter(Gauged((failing_after(reads),), PERIOD)) as meter:
+        time.sleep(0.05)
+    assert meter.energy.value is None
+
+
+def test_what_runs_inside_may_raise_and_the_thread_ends():
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError), EnergyMeter(Gauged((real_time(),), PERIOD)):
+        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError), TickWatcher(Joules([real_time()]), PERIOD):
+        raise ZeroDivisionError
+    assert threading.active_count() == before
+
+
+def test_idle_power():
+    assert idle(Gauged((real_time(),), PERIOD), 0.1).value == pytest.approx(WATTS, rel=0.1)
+    assert idle(Gauged((failing_after(2),), PERIOD), 0.05).value is None
+
+
+def test_sensors_are_chosen_or_their_absence_explained(monkeypatch):
+    monkeypatch.setattr(energy, "find", lambda: Found([real_time()]))
+    chosen = gauged("fake:")
+    assert chosen.idle_w.value == pytest.approx(WATTS, rel=0.1)
+    assert chosen.period_s == pytest.approx(PERIOD, rel=0.5)
+    nothing = Found()
+    nothing.absent("rapl", ENERGY, "package", "not here")
+    monkeypatch.setattr(energy, "find", lambda: nothing)
+    assert of_device("cpu") == "rapl: not here"

@@ -1,0 +1,140 @@
+"""Ceilings as torch reaches them: plausible, repeatable settings, nothing of the caller's changed."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from assay.document.machine import Cache, Working  # noqa: E402
+from assay.watching.peaks import arithmetic, dispatch, memory, operations, threads  # noqa: E402
+from assay.watching.peaks.bursts import Place, bursts, place, rate  # noqa: E402
+from assay.watching.peaks.measuring import available, measure  # noqa: E402
+from assay.watching.peaks.settings import matmul_precision  # noqa: E402
+from assay.watching.peaks.settings import threads as set_threads  # noqa: E402
+
+
+class Scripted(Place):
+    """A place whose clock says what it is told; one run takes `each` seconds."""
+
+    def __init__(self, *each: float) -> None:
+        super().__init__(torch.device("cpu"), 0.004, "script")
+        object.__setattr__(self, "each", list(each))
+
+    def timed(self, run, count: int) -> float:
+        each = self.each.pop(0) if len(self.each) > 1 else self.each[0]
+        return each * count
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Budgets that are next to nothing."""
+    monkeypatch.setattr(arithmetic, "SIZES", {"cpu": (32, 64)})
+    monkeypatch.setattr(arithmetic, "BUDGET_S", {"cpu": 0.01})
+    monkeypatch.setattr(memory, "LEAST_BYTES", {"cpu": 1 << 16})
+    monkeypatch.setattr(memory, "BUDGET_S", {"cpu": 0.002})
+    monkeypatch.setattr(memory, "_POINT_S", 0.001)
+    monkeypatch.setattr(dispatch, "BUDGET_S", 0.002)
+    monkeypatch.setattr(threads, "BUDGET_S", 0.002)
+    monkeypatch.setattr(threads, "SIZE", 32)
+
+
+def test_rates_are_work_over_time():
+    found = rate("copy", [2.0, 1.0, 4.0], 8.0, "here", "clock")
+    assert (found.best.value, found.median.value) == (8.0, 4.0)
+    assert found.median.how.spread == pytest.approx((6.0 - 3.0) / 2)
+    assert found.best.how.repeats == 3
+
+
+def test_a_burst_is_as_long_as_it_should_be():
+    times = bursts(Scripted(0.5, 0.001, 0.001, 0.002, 0.0005), lambda: None, 0.0)
+    assert times[0] == 0.001
+    assert bursts(Scripted(9.0), lambda: None, 0.0) == [9.0]
+
+
+def test_everything_of_this_processor(quick):
+    state, before = torch.get_rng_state(), torch.get_num_threads()
+    said: list[str] = []
+    found = measure("cpu", (Cache(1, 1 << 14), Cache(2, 1 << 15)), 1 << 34, said.append)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == before
+    assert [one.name for one in found.arithmetic] == ["fp64", "fp32", "bf16", "fp16", "int8"]
+    assert [one.name for one in found.bandwidth] == ["read", "copy", "triad"]
+    known = [one for one in (*found.arithmetic, *found.bandwidth, *found.overhead) if one.value is not None]
+    assert {"fp32", "copy", "add"} <= {one.name for one in known}
+    assert all(one.value > 0 and one.median.value > 0 for one in known)
+    assert all(one.median.value <= one.value for one in (*found.arithmetic, *found.bandwidth) if one.value)
+    assert [row.threads for row in found.scaling][-1] == before
+    assert found.scaling[0].efficiency == 1.0
+    assert said
+
+
+def test_a_precision_torch_cannot_multiply_is_unknown(quick, monkeypatch):
+    def refuse(where: Place, size: int):
+        raise RuntimeError("not implemented for 'Odd'\nand more")
+
+    monkeypatch.setitem(arithmetic.PRECISIONS, "int8", arithmetic.Precision(refuse))
+    found = {one.name: one for one in arithmetic.peaks(place("cpu"))}
+    assert found["int8"].value is None
+    assert found["int8"].best.how.why == "torch has no product of it here: not implemented for 'Odd'"
+
+
+@pytest.mark.parametrize("name", ["fp64", "fp32", "bf16", "int8"])
+def test_products_are_of_the_size_they_claim(name):
+    seen = []
+
+    class Shapes(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.extend(tuple(one.shape) for one in args if isinstance(one, torch.Tensor))
+            return func(*args, **(kwargs or {}))
+
+    run = arithmetic.product(place("cpu"), name, 48)
+    with Shapes():
+        run()
+    assert seen == [(48, 48), (48, 48)]
+
+
+def test_levels_take_what_lies_inside_them():
+    caches = (Cache(1, 1000), Cache(2, 10_000))
+    points = [Working(500, 50.0), Working(5000, 40.0), Working(9000, 99.0), Working(100_000, 10.0)]
+    found = {level.name: level.bandwidth.value for level in memory.levels(points, caches, 0.0)}
+    assert found == {"L1": 50.0, "L2": 40.0, "memory": 10.0}
+    hidden = memory.levels(points, caches, overhead_s=5.0)[0].bandwidth
+    assert hidden.value is None
+    assert "hidden" in hidden.how.why
+
+
+def test_arrays_are_larger_than_caches_and_smaller_than_memory():
+    where = place("cpu")
+    assert memory.array_bytes(where, (Cache(3, 1 << 28),), 1 << 40) == 1 << 30
+    assert memory.array_bytes(where, (), 1 << 30) == 1 << 25
+
+
+def test_settings_are_put_back():
+    before, count = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    with pytest.raises(ZeroDivisionError), matmul_precision("high"), set_threads(count + 1):
+        raise ZeroDivisionError
+    assert (torch.get_float32_matmul_precision(), torch.get_num_threads()) == (before, count)
+
+
+def test_what_is_not_there_says_so():
+    assert available("cpu") == ""
+    assert "cpu or cuda" in available("tpu")
+    if not torch.cuda.is_available():
+        assert "no CUDA" in available("cuda")
+
+
+def test_operations_do_what_they_claim(monkeypatch):
+    """FLOPs against torch's own counter, where it has one."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    small = operations._Sizes(64, (1, 4, 8), (1, 2, 32, 8), 1 << 14, 16, {"fp32": torch.float32})
+    monkeypatch.setattr(operations, "_SIZES", {"cpu": small})
+    monkeypatch.setattr(operations, "_PRODUCTS", {"cpu": ("fp32",)})
+    for operation in operations.operations(place("cpu")):
+        with FlopCounterMode(display=False) as counter:
+            operation.run()
+        if not operation.name.startswith("attention"):
+            matrix = sum(flops for name, flops in operation.flops.items() if name != "pointwise")
+            assert counter.get_total_flops() == matrix, operation.name
+        assert operation.bytes > 0
