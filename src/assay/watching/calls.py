@@ -94,12 +94,13 @@ class CallLog:
 
     def _watch_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         get_ident = threading.get_ident
+        owner, run = self._owner, self._run
 
         @functools.wraps(original)
-        def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if get_ident() != self._owner:
-                return original(module, *args, **kwargs)
-            return self._run(module, original, args, kwargs)
+        def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:  # torch's profiler reads a local `self`
+            if get_ident() != owner:
+                return original(self, *args, **kwargs)
+            return run(self, original, args, kwargs)
 
         return __call__
 

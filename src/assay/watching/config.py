@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-_INTERNAL = frozenset(nn.Module().__dict__) | {"training"}
+_INTERNAL = frozenset(nn.Module().__dict__) | {"training", "forward_stats"}
 
 _POSITIONS = frozenset({"layer_idx", "layer_id", "layer_index", "layer_number", "block_idx", "block_index"})
 """Where a module stands, not what it is: without this, every layer of a decoder would be unique."""

@@ -1,0 +1,107 @@
+"""Any value as one line of text, without running a line of its class: no `__repr__`, no property."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+LONGEST = 200
+"""Characters of a line."""
+_MOST_ITEMS = 20
+_DEEPEST = 3
+_MOST_BITS = 512
+"""Python refuses to write out numbers of some thousand digits."""
+
+_SAFE: tuple[Any, ...] = (bool, int, float, complex, str, bytes, bytearray, range)
+_TEXTS: tuple[Any, ...] = (str, bytes, bytearray)
+_SAFE_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+_CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_BRACKETS: dict[type, tuple[str, str, Callable[[Any], Any]]] = {
+    list: ("[", "]", list.__iter__),
+    tuple: ("(", ")", tuple.__iter__),
+    set: ("{", "}", set.__iter__),
+    frozenset: ("{", "}", frozenset.__iter__),
+}
+
+
+def written(value: Any) -> str:
+    """The value on one line, cut where it is long."""
+    text = _text(value, 0)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def type_name(value: Any) -> str:
+    """The name of its class: `Parameter`, `int`, `Linear`."""
+    return type.__getattribute__(type(value), "__name__")  # type: ignore[no-any-return]
+
+
+def _text(value: Any, depth: int) -> str:
+    if value is None or value is Ellipsis or value is NotImplemented:
+        return repr(value)
+    if isinstance(value, int) and int.bit_length(value) > _MOST_BITS:
+        return f"a number of {int.bit_length(value)} bits"
+    if isinstance(value, enum.Enum):
+        return f"{type_name(value)}.{value._name_}"
+    for cls in _SAFE:
+        if isinstance(value, cls):
+            # The base's own way to write it, whatever a subclass does.
+            return str(cls.__repr__(_cut(value)))
+    if isinstance(value, _SAFE_TORCH):
+        return str(value)
+    if isinstance(value, torch.Tensor):
+        return type_name(value)
+    if isinstance(value, type):
+        return f"class {type.__getattribute__(value, '__qualname__')}"
+    if isinstance(value, _CODE):
+        return f"function {value.__qualname__}"
+    if isinstance(value, nn.Module):
+        return type_name(value)
+    return "…" if depth == _DEEPEST else _structured(value, depth + 1)
+
+
+def _structured(value: Any, depth: int) -> str:
+    for cls, (opening, closing, items) in _BRACKETS.items():
+        if isinstance(value, cls):
+            inside = _joined((_text(item, depth) for item in _first(items(value))), _length(cls, value))
+            return f"{opening}{inside}{closing}"
+    if isinstance(value, dict):
+        pairs = _first(dict.items(value).__iter__())
+        return "{" + _joined((f"{_text(k, depth)}: {_text(v, depth)}" for k, v in pairs), dict.__len__(value)) + "}"
+    fields = stored(value)
+    pairs = _first(iter(list(fields.items())))
+    return f"{type_name(value)}({_joined((f'{name}={_text(item, depth)}' for name, item in pairs), len(fields))})"
+
+
+def stored(value: object) -> dict[str, Any]:
+    """What an object holds in its `__dict__`; empty where it has none."""
+    try:
+        fields = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _cut(value: Any) -> Any:
+    """As much of a long text as is going to be shown."""
+    for cls in _TEXTS:
+        if isinstance(value, cls):
+            return cls.__getitem__(value, slice(LONGEST))
+    return value
+
+
+def _length(cls: Any, value: Any) -> int:
+    return int(cls.__len__(value))
+
+
+def _first(items: Any) -> list[Any]:
+    return [item for item, _ in zip(items, range(_MOST_ITEMS), strict=False)]
+
+
+def _joined(texts: Any, count: int) -> str:
+    more = [f"… {count - _MOST_ITEMS} more"] if count > _MOST_ITEMS else []
+    return ", ".join([*texts, *more])
