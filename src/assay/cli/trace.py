@@ -1,0 +1,229 @@
+"""`assay trace`: what a Chrome trace says about layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.narration import Narrator
+from assay.cli.options import Output, narration_options, output_options
+
+if TYPE_CHECKING:
+    from assay.document.trace import Trace
+    from assay.traces.opening import Progress
+    from assay.traces.parallel import Failure
+    from assay.views.text.traces_tables import Shown
+
+DIVISIONS = ("layer", "op", "kernel", "step", "stack")
+SORTS = ("self", "total", "gpu", "backward", "memory", "calls", "median", "max", "latency", "name")
+ENGINES = ("processes", "ray")
+FOLDED = (".folded", ".txt", ".collapsed")
+_SHORT = 25
+"""Lines of a table for people, unless --top or --full says otherwise."""
+_FOR_PEOPLE = ("table", "md")
+
+
+@click.command()
+@click.argument("paths", metavar="FILE...|DIR", nargs=-1, type=click.Path())
+@click.option("--by", type=click.Choice(DIVISIONS), default="layer", show_default=True, help="What lines are.")
+@click.option("--sort", type=click.Choice(SORTS), metavar="FIGURE", help=f"Largest first: {', '.join(SORTS)}.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N lines; the others in one.")
+@click.option("--full", is_flag=True, help=f"Every line; tables for people have {_SHORT} otherwise.")
+@click.option(
+    "--diff", nargs=2, type=click.Path(), metavar="A B", help="Compare two files or directories layer by layer."
+)
+@click.option(
+    "--export",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Stacks for a flame graph: folded for .folded or .txt, else a tree in JSON.",
+)
+@click.option(
+    "--export-perfetto",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The trace as valid JSON for Perfetto, mended and with module paths; .gz compresses.",
+)
+@click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="Who reads.")
+@click.option("--address", metavar="WHERE", help="Ray cluster to use; one is started here otherwise.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes, or processors for a local Ray.")
+@output_options
+@narration_options
+def trace(
+    narrator: Narrator,
+    paths: tuple[str, ...],
+    by: str,
+    sort: str | None,
+    top: int | None,
+    full: bool,
+    diff: tuple[str, str] | None,
+    export: Path | None,
+    export_perfetto: Path | None,
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    output: Output,
+) -> int:
+    """What traces say about layers: time, kernels, memory, shapes and operations of each.
+
+    FILE is a Chrome or Kineto trace, plain or gzip, whole or cut off; what could not be read is counted. Several
+    files or a directory are taken as passes or ranks of a model and shown together: how much layers vary, which
+    rank holds the others up. Exit code 4 where one of them could not be read; the others are shown.
+    """
+    from assay.cli.output import refuse_overwrite
+    from assay.cli.progress import ProgressLine
+    from assay.traces.parallel import trace_files
+
+    if bool(paths) == bool(diff):
+        raise click.UsageError("give trace files or a directory, or --diff with two of them")
+    if output.save is not None:
+        raise click.UsageError("--save keeps documents of models: -o with --format json keeps what a trace says")
+    refuse_overwrite(output)
+    for target in (export, export_perfetto):
+        _refuse_target(target, output)
+    short = _SHORT if output.format in _FOR_PEOPLE and not full else None
+    shown = _shown(by, sort, top or short)
+    with ProgressLine(not narrator.quiet) as progress:
+        if diff:
+            sides = [trace_files([side]) for side in diff]
+            found = _read([*sides[0], *sides[1]], engine, address, workers, progress)
+            return _show_diff(narrator, found[: len(sides[0])], found[len(sides[0]) :], shown, output)
+        files = trace_files(paths)
+        if (by == "stack" or export or export_perfetto) and len(files) > 1:
+            raise click.UsageError("stacks and exports are of one trace: give one file")
+        if export_perfetto is not None:
+            _write_perfetto(narrator, files[0], export_perfetto, output, progress)
+        if by == "stack" or export is not None:
+            return _show_opened(narrator, files[0], export, shown, output, progress)
+        return _show(narrator, _read(files, engine, address, workers, progress), shown, output)
+
+
+def _shown(by: str, sort: str | None, top: int | None) -> Shown:
+    from assay.views.text.traces_tables import Shown
+
+    return Shown(by, sort, top)
+
+
+def _refuse_target(target: Path | None, output: Output) -> None:
+    from assay.errors import UsageError
+
+    if target is None:
+        return
+    if target.exists() and not output.force:
+        raise UsageError(f"{target} exists: choose another name or pass --force")
+    if not target.parent.is_dir():
+        raise UsageError(f"cannot write {target}: there is no directory {target.parent}")
+
+
+def _read(
+    files: Sequence[Path], engine: str, address: str | None, workers: int | None, progress: Progress
+) -> list[Trace | Failure]:
+    from assay.traces.parallel import read_traces, read_traces_on_ray
+
+    if engine == "ray":
+        return read_traces_on_ray(files, address=address, workers=workers, progress=progress)
+    return read_traces(files, workers=workers, progress=progress)
+
+
+def _show(narrator: Narrator, found: Sequence[Trace | Failure], shown: Shown, output: Output) -> int:
+    """One trace in full, several together."""
+    from assay.cli.output import emit
+    from assay.traces.across import trace_sets
+    from assay.views.json.files import encode
+    from assay.views.json.traces import TracesFile
+    from assay.views.text.traces import sets_report, trace_report
+
+    traces, failures = _sorted_out(found)
+    _say_native(narrator)
+    if len(found) == 1:
+        single = traces[0]
+        emit(output, lambda: trace_report(single, shown), {"json": lambda: encode(single)})
+        return 0
+    sets = trace_sets(traces)
+    told = {failure.path: failure.why for failure in failures}
+    emit(output, lambda: sets_report(sets, shown), {"json": lambda: encode(TracesFile(sets, told))})
+    return _exit_code(narrator, failures)
+
+
+def _show_diff(
+    narrator: Narrator,
+    before: Sequence[Trace | Failure],
+    after: Sequence[Trace | Failure],
+    shown: Shown,
+    output: Output,
+) -> int:
+    from assay.cli.output import emit
+    from assay.traces.diff import compared
+    from assay.views.json.files import encode
+    from assay.views.text.traces import diff_report
+
+    old, old_failures = _sorted_out(before)
+    new, new_failures = _sorted_out(after)
+    found = compared(old, new)
+    emit(output, lambda: diff_report(found, shown), {"json": lambda: encode(found)})
+    return _exit_code(narrator, [*old_failures, *new_failures])
+
+
+def _show_opened(
+    narrator: Narrator, file: Path, export: Path | None, shown: Shown, output: Output, progress: Progress
+) -> int:
+    """Stacks as lines or as an export, and the trace itself where stacks were not asked for."""
+    from assay import atomic
+    from assay.cli.output import emit
+    from assay.traces.flames import folded, icicle
+    from assay.traces.reading import opened, summarized
+    from assay.traces.stacks import stacks_of
+    from assay.views.json.files import encode
+    from assay.views.text.traces_stacks import stacks_file, stacks_report
+
+    parts = opened(file, progress=progress)
+    stacks = stacks_of(parts)
+    if export is not None:
+        data = folded(stacks) if export.suffix in FOLDED else icicle(stacks, file.name)
+        atomic.write_bytes(export, data, overwrite=output.force)
+        narrator.note(f"wrote {export}")
+    if shown.by != "stack":
+        return _show(narrator, [summarized(parts)], shown, output)
+    report = stacks_report(stacks, str(file), shown)
+    emit(output, lambda: report, {"json": lambda: encode(stacks_file(stacks, str(file), shown))})
+    return 0
+
+
+def _write_perfetto(narrator: Narrator, file: Path, target: Path, output: Output, progress: Progress) -> None:
+    from assay.traces.perfetto import write_repaired
+
+    told = write_repaired(file, target, overwrite=output.force, progress=progress)
+    narrator.note(f"wrote {target}: {told.kept:,} events, {told.repaired:,} mended, {told.skipped:,} left out")
+
+
+def _sorted_out(found: Sequence[Trace | Failure]) -> tuple[list[Trace], list[Failure]]:
+    """Traces and failures; an error where there is no trace at all."""
+    from assay.document.trace import Trace
+    from assay.errors import ReadError
+
+    traces = [each for each in found if isinstance(each, Trace)]
+    failures = [each for each in found if not isinstance(each, Trace)]
+    if not traces:
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        raise ReadError(f"{failures[0].why}{more}")
+    return traces, failures
+
+
+def _exit_code(narrator: Narrator, failures: Sequence[Failure]) -> int:
+    from assay.errors import OK, PartialError
+
+    for failure in failures:
+        narrator.warn(f"partial: {failure.why}")
+    return PartialError.exit_code if failures else OK
+
+
+def _say_native(narrator: Narrator) -> None:
+    from assay.traces.scanner import is_native
+
+    if not is_native():
+        narrator.note(
+            "the native scanner was not built here: plain Python read this, with the same figures and slower"
+        )
