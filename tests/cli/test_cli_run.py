@@ -1,0 +1,180 @@
+"""`assay run`: a program with captures switched on, its signals and its exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from assay.cli.main import run
+
+SCRIPT = """
+import os, sys
+from pathlib import Path
+import assay
+out = Path(os.environ["ASSAY_TRACE_DIR"])
+assert os.environ["ASSAY_CAPTURE"] == "1"
+for number in range(1, 1 + int(sys.argv[1])):
+    name = f"Net_forward_{number:03d}.json"
+    (out / name).write_text("{}")
+    with open(os.environ["ASSAY_TRACE_MANIFEST"], "a") as file: file.write(name + "\\n")
+print(sys.argv[1:], {k: v for k, v in sorted(os.environ.items()) if k in
+    ("ASSAY_TRACE_EVERY", "ASSAY_TRACE_WARMUP", "ASSAY_TRACE_MAX", "ASSAY_TRACE_GZIP")}, flush=True)
+"""
+"""Does what a captured program does, without torch."""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A directory with the script in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fake.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def names(place, directory="traces"):
+    return sorted(name for name in os.listdir(place / directory) if name.endswith((".json", ".gz")))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--", sys.executable, "fake.py", "1", "--epochs", "3"],
+        ["--", "fake.py", "1", "--epochs", "3"],
+        ["fake.py", "1", "--epochs", "3"],
+        ["--", "-m", "fake", "1", "--epochs", "3"],
+        ["-m", "fake", "1", "--epochs", "3"],
+    ],
+)
+def test_ways_to_name_a_program(place, capfd, words):
+    assert run(["run", *words]) == 0
+    told = capfd.readouterr()
+    assert told.out.startswith("['1', '--epochs', '3']")
+    assert told.err == "assay: 1 trace: traces/Net_forward_001.json (assay trace reads it)\n"
+
+
+def test_settings_reach_the_program(place, capfd):
+    words = ["--dir", "deep/er", "--every", "3", "--warmup", "2", "--max", "5", "--gzip", "--", "fake.py", "2"]
+    assert run(["run", *words]) == 0
+    told = capfd.readouterr()
+    wanted = {"EVERY": "3", "GZIP": "1", "MAX": "5", "WARMUP": "2"}
+    assert told.out == f"['2'] { ({f'ASSAY_TRACE_{name}': value for name, value in wanted.items()}) }\n"
+    assert told.err == "assay: 2 traces in deep/er (assay trace deep/er reads them)\n"
+    assert names(place, "deep/er") == ["Net_forward_001.json", "Net_forward_002.json"]
+
+
+def test_traces_of_the_last_run_make_way_and_nothing_else(place, capfd):
+    run(["run", "-q", "fake.py", "3"])
+    for foreign in ("Own_forward_001.json", "notes.txt"):
+        (place / "traces" / foreign).write_text("mine")
+    manifest = place / "traces" / ".assay-traces"
+    manifest.write_text(manifest.read_text() + "../fake.py\nnotes.txt\n")
+    assert run(["run", "-v", "fake.py", "1"]) == 0
+    assert "3 traces of the last run" in capfd.readouterr().err
+    assert names(place) == ["Net_forward_001.json", "Own_forward_001.json"]
+    assert (place / "fake.py").exists()
+    assert (place / "traces" / "notes.txt").exists()
+
+
+def test_traces_of_the_last_run_can_be_kept(place, capfd):
+    run(["run", "-q", "fake.py", "2"])
+    assert run(["run", "--keep", "fake.py", "1"]) == 0
+    assert "1 trace: " in capfd.readouterr().err
+    assert len(names(place)) == 2
+
+
+def test_a_run_at_the_same_time_keeps_its_traces(place):
+    outer = "import subprocess, sys, runpy; sys.argv = ['fake.py', '2']; runpy.run_path('fake.py')\n"
+    inner = "sys.exit(subprocess.run([sys.executable, '-m', 'assay', 'run', 'fake.py', '1']).returncode)\n"
+    (place / "outer.py").write_text(outer + inner)
+    assert run(["run", "-q", "outer.py"]) == 0
+    assert names(place) == ["Net_forward_001.json", "Net_forward_002.json"]
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"),
+    [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137), ("", 0)],
+)
+def test_the_exit_code_is_the_programs(place, capfd, code, exit_code):
+    assert run(["run", "--", sys.executable, "-c", code]) == exit_code
+    assert "no traces were written: is a model decorated" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "said"),
+    [
+        ([], 2, "no program is given"),
+        (["--", "no-such-program"], 3, "cannot run no-such-program: No such file"),
+        (["--every", "0", "fake.py"], 2, "--every"),
+        (["--dir", "fake.py", "--", "fake.py", "1"], 2, "--dir"),
+        (["--dir", "fake.py/x", "--", "fake.py", "1"], 3, "cannot create directory"),
+    ],
+)
+def test_mistakes_are_one_line(place, capfd, words, exit_code, said):
+    assert run(["run", *words]) == exit_code
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert len(told.err.splitlines()) == 1
+    assert said in told.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are of another kind there")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_signals_reach_the_program(place, number):
+    (place / "waits.py").write_text(
+        "import signal, sys, time\n"
+        "def stop(number, _): print('got', number, flush=True); sys.exit(5)\n"
+        f"signal.signal({int(number)}, stop)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-m", "assay", "run", "waits.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=os.setsid,
+    )
+    assert child.stdout.readline() == "ready\n"
+    child.send_signal(number)
+    out, _ = child.communicate(timeout=60)
+    assert (out, child.returncode) == (f"got {int(number)}\n", 5)
+
+
+def test_the_launcher_imports_no_torch(place):
+    program = (
+        "import sys\n"
+        "from assay.cli.main import run\n"
+        "assert run(['run', '-q', 'fake.py', '1']) == 0\n"
+        "heavy = {'torch', 'numpy', 'textual'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+def test_a_real_program_end_to_end(place, capfd):
+    (place / "real.py").write_text(
+        "import torch\n"
+        "from assay import capture_model\n"
+        "@capture_model\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layer = torch.nn.Linear(100, 50)\n"
+        "    def forward(self, x): return self.layer(x)\n"
+        "model = Net()\n"
+        "for _ in range(3): model(torch.ones(32, 100))\n"
+    )
+    assert run(["run", "--max", "2", "real.py"]) == 0
+    told = capfd.readouterr()
+    assert names(place) == ["Net_forward_001.json", "Net_forward_002.json"]
+    assert told.out == ""
+    assert told.err.endswith("assay: 2 traces in traces (assay trace traces reads them)\n")
+    assert [line.split()[0] for line in told.err.splitlines() if "(32, 100)" in line][:2] == ["(model)", "layer"]
+    assert "Layer" in told.err
+    assert "TOTAL" in told.err
+    quiet = subprocess.run([sys.executable, "real.py"], capture_output=True, text=True, check=True)
+    assert (quiet.stdout, quiet.stderr) == ("", "")
