@@ -1,0 +1,49 @@
+"""`assay explore`: a model, document or checkpoint in the terminal explorer."""
+
+from __future__ import annotations
+
+import click
+
+from assay.cli.narration import Narrator
+from assay.cli.options import Watch, model_argument, narration_options, watch_options
+
+
+@click.command()
+@model_argument
+@click.option("--theme", default="", metavar="NAME", help="Colours: textual-dark, textual-light, nord, …")
+@click.option("--stats", is_flag=True, help="Run it once more and record every call of every module.")
+@click.option("--no-run", is_flag=True, help="Only the tree and the tensors: nothing is run.")
+@watch_options
+@narration_options
+def explore(narrator: Narrator, model: str, watch: Watch, theme: str, stats: bool, no_run: bool) -> int:
+    """Explore MODEL in the terminal: its tree, cost, tensors, code and findings. ? shows the keys.
+
+    MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file, a saved document, or
+    a checkpoint, of which no code runs. A model is run once, with --inputs or inferred ones, so that FLOPs, shapes
+    and calls are known; where that fails the tree opens all the same.
+    """
+    from assay.cli.streams import prints_to_stderr
+    from assay.errors import OK
+    from assay.exploring.subjects import subject_of
+    from assay.exploring.terminal import need_terminal, show
+
+    if no_run and (watch.inputs is not None or stats):
+        raise click.UsageError("--no-run runs nothing: --inputs and --stats go without it")
+    need_terminal(theme)
+    with prints_to_stderr():
+        subject = subject_of(
+            model,
+            watch.inputs,
+            run=False if no_run else None,
+            stats=stats,
+            trust=watch.trust,
+            model_args=watch.model_args,
+            mode=watch.mode or "auto",
+            device=watch.device,
+            dtype=watch.dtype,
+            train=watch.train,
+        )
+    for note in subject.notes:
+        narrator.detail(note)
+    show(subject, theme=theme)
+    return OK

@@ -1,0 +1,27 @@
+"""The terminal that the explorer needs, and running it there."""
+
+from __future__ import annotations
+
+import sys
+
+from assay.errors import UsageError
+from assay.views.tui.subject import Subject
+
+
+def need_terminal(theme: str = "") -> None:
+    """Refuse, before any long work, where there is no terminal to explore in or no such theme."""
+    streams = (sys.stdin, sys.stdout)
+    if not all(stream is not None and stream.isatty() for stream in streams):
+        raise UsageError("explore needs a terminal, and stdin or stdout is none (assay summary prints the tree)")
+    if theme:
+        from assay.views.tui.themes import check_theme
+
+        check_theme(theme)
+
+
+def show(subject: Subject, *, theme: str = "") -> None:
+    """Run the explorer until somebody quits."""
+    from assay.views.tui.app import Explorer, Options
+    from assay.views.tui.settings import settings_path
+
+    Explorer(subject, Options(theme=theme, settings=settings_path())).run()

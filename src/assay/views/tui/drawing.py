@@ -1,0 +1,127 @@
+"""Lines of the table as segments: a heading, a row in columns, a row whose labels follow one another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+
+from assay import units
+from assay.views.tui.columns import Column
+from assay.views.tui.index import Index
+from assay.views.tui.layout import GAP, GUTTER, INDENT, Layout, cell, cut
+from assay.views.tui.rows import Rows
+from assay.views.tui.sheet import NAME, Sheet
+
+OPEN, CLOSED, LEAF = "▾ ", "▸ ", "  "
+SAME = "•"
+"""In the gutter of rows of the same class: colour is never the only sign."""
+HELD = "*"
+DOWN, UP = "▼", "▲"
+
+Styles = Mapping[str, Style]
+
+
+class Drawing:
+    """What a line is drawn from, gathered once a screen."""
+
+    def __init__(
+        self,
+        sheet: Sheet,
+        rows: Rows,
+        components: Sequence[Column],
+        layout: Layout,
+        styles: Styles,
+        *,
+        aligned: bool,
+    ) -> None:
+        self.sheet = sheet
+        self.rows = rows
+        self.first = components[0] if components else None
+        self.others = components[1:]
+        self.layout = layout
+        self.styles = styles
+        self.aligned = aligned
+
+    def header(self, sorted_by: str, descending: bool) -> list[Segment]:
+        """The headings; an arrow at the sorted column, signs where there are columns to the left or right."""
+        style = self.styles["header"]
+        left = "‹ " if self.layout.before else " " * GUTTER
+
+        def title(column: Column | None) -> str:
+            if column is None:
+                return ""
+            mark = "" if column.id != sorted_by else DOWN if descending else UP
+            return f"{mark}{column.title}" if column.right else f"{column.title}{mark}"
+
+        lead = title(self.first) if self.rows.flat else f"  {title(self.first)}"
+        if not self.aligned:
+            return [Segment("  ".join([left + lead, *map(title, self.others)]), style)]
+        parts = [left, cell(lead, self.layout.tree)]
+        parts += [
+            " " * GAP + cell(title(column), column.width, right=column.right) for _, column in self.layout.columns
+        ]
+        return [Segment("".join(parts) + (" ›" if self.layout.after else ""), style)]
+
+    def row(self, row: int, *, same: bool, held: bool) -> list[Segment]:
+        """One row."""
+        sign = HELD if held else SAME if same else " "
+        tint = self.styles["held"] if held else self.styles["same"] if same else Style.null()
+        segments = [Segment(sign + " ", tint)]
+        guides = "" if self.rows.flat else _guides(self.sheet.index, row)
+        marker = LEAF if not self.rows.can_open(row) else OPEN if self.rows.is_open(row) else CLOSED
+        lead = ("" if self.rows.flat else guides + marker)[: max(0, self.layout.tree - 2)]
+        segments.append(Segment(lead, self.styles["guide"]))
+        label = self._first_text(row)
+        name_style = self._name_style(row) + (tint if self.rows.matches is None else Style.null())
+        if self.aligned:
+            room = self.layout.tree - len(lead)
+            segments.append(Segment(cell(_fitted(label, room, flat=self.rows.flat), room), name_style))
+            segments += [
+                Segment(" " * GAP + cell(text := column.text(row), column.width, right=column.right),
+                        self._cell_style(column, text, tint))
+                for _, column in self.layout.columns
+            ]  # fmt: skip
+        else:
+            segments.append(Segment(cut(label, 512), name_style))
+            for column in self.others:
+                text = column.text(row)
+                if text != units.UNKNOWN:
+                    segments.append(Segment(" " * GAP + cut(text, 256), self._cell_style(column, text, tint)))
+        return segments
+
+    def _first_text(self, row: int) -> str:
+        """What stands beside the tree's lines; in a list names are whole paths."""
+        if self.first is None:
+            return ""
+        return self.sheet.label(row, flat=self.rows.flat) if self.first.id == NAME else self.first.text(row)
+
+    def _name_style(self, row: int) -> Style:
+        if self.rows.matches is not None:
+            return self.styles["match"] if self.rows.matches[row] else self.styles["dim"]
+        return self.styles["run"] if self.sheet.index.run[row] else self.styles["name"]
+
+    def _cell_style(self, column: Column, text: str, tint: Style) -> Style:
+        if text == units.UNKNOWN:
+            return self.styles["dim"]
+        style = self.styles["type"] if column.id == "type" else self.styles["cell"]
+        if column.italic:
+            style += Style(italic=True)
+        return style + tint
+
+
+def _guides(index: Index, row: int) -> str:
+    """A line for every level that goes on below."""
+    signs = []
+    for above in index.ancestors(row)[:-1]:
+        parent = index.parent[above]
+        signs.append("│ " if index.end[above] < index.end[parent] else " " * INDENT)
+    return (" " * INDENT if index.depth[row] else "") + "".join(reversed(signs))
+
+
+def _fitted(label: str, room: int, *, flat: bool) -> str:
+    """The label in its room; of a path that is too long the end matters more."""
+    if not flat or len(label) <= room or room < 4:
+        return label
+    return "…" + label[-(room - 1) :]

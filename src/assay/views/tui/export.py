@@ -1,0 +1,116 @@
+"""Exporting the view: the rows and columns on show, as text, JSON, CSV, or a picture of the screen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import ModalScreen
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from assay import atomic, units
+from assay.errors import WriteError
+from assay.views.text import tables
+from assay.views.tui.columns import Column
+from assay.views.tui.sheet import NAME
+from assay.views.tui.treetable import Tab
+
+FORMS = {"txt": "text", "json": "JSON, raw values", "csv": "CSV, raw values", "svg": "SVG, a picture of the screen"}
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+MOST_NAMES = 1000
+
+
+class ExportScreen(ModalScreen[str | None]):
+    """Asks for the form."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "dismiss(None)", "Close")]
+
+    DEFAULT_CSS = """
+    ExportScreen { align: center middle; }
+    ExportScreen > OptionList {
+        width: 44; max-width: 100%; height: auto; border: round $primary; background: $surface;
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        listed = OptionList(*(Option(f"{name}   {text}", id=name) for name, text in FORMS.items()), markup=False)
+        listed.border_title = "Export the view as"
+        yield listed
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Chosen."""
+        self.dismiss(event.option.id)
+
+
+def write(tab: Tab, form: str, model: str, screenshot: Callable[[], str], folder: Path | None = None) -> Path:
+    """Write the view into a new file in the current folder; its name."""
+    data = screenshot() if form == "svg" else render(tab, form)
+    stem = "-".join(filter(None, ("assay", _UNSAFE.sub("-", model).strip("-.")[:40], tab.sheet.id)))
+    path = _free(folder or Path.cwd(), stem, form)
+    atomic.write_bytes(path, data.encode(), overwrite=False)
+    return path
+
+
+def render(tab: Tab, form: str) -> str:
+    """The rows and columns on show in one of the forms."""
+    return _RENDERERS[form](tab)
+
+
+def _text(tab: Tab) -> str:
+    return tables.as_text(_table(tab, indented=True))
+
+
+def _csv(tab: Tab) -> str:
+    return tables.as_csv(_table(tab, indented=False))
+
+
+def _json(tab: Tab) -> str:
+    columns = [column for column in tab.columns if column.id != NAME]
+    rows = [
+        {"path": tab.sheet.path(row), "depth": int(tab.sheet.index.depth[row]), **_raw(columns, row)}
+        for row in map(int, tab.rows.shown)
+    ]
+    whole = {"tab": tab.sheet.id, "about": tab.sheet.about, "rows": rows}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
+
+
+_RENDERERS: dict[str, Callable[[Tab], str]] = {"txt": _text, "csv": _csv, "json": _json}
+
+
+def _raw(columns: list[Column], row: int) -> dict[str, Any]:
+    return {column.id: column.values[row] for column in columns}
+
+
+def _table(tab: Tab, *, indented: bool) -> tables.Table:
+    """The rows on show; a tree is drawn by indentation, or has whole paths."""
+    sheet, rows = tab.sheet, tab.rows
+    others = [column for column in tab.columns if column.id != NAME]
+
+    def name(row: int) -> str:
+        if rows.flat or not indented:
+            return sheet.path(row)
+        return "  " * int(sheet.index.depth[row]) + sheet.label(row)
+
+    columns = [tables.Column("path" if rows.flat or not indented else "name")]
+    columns += [tables.Column(each.title, "right" if each.right else "left", _shown(each)) for each in others]
+    body = [[name(row), *(column.values[row] for column in others)] for row in map(int, rows.shown)]
+    return tables.Table(columns, body)
+
+
+def _shown(column: Column) -> Callable[[Any], str]:
+    return lambda value: units.UNKNOWN if value is None else column.show(value)
+
+
+def _free(folder: Path, stem: str, suffix: str) -> Path:
+    """The first name that is not taken: nothing is overwritten."""
+    for number in range(MOST_NAMES):
+        path = folder / (f"{stem}-{number}.{suffix}" if number else f"{stem}.{suffix}")
+        if not path.exists():
+            return path
+    raise WriteError(f"cannot write {folder / stem}.{suffix}: there are {MOST_NAMES} of them already")

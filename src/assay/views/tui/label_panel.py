@@ -1,0 +1,86 @@
+"""The label panel: which components a row shows, and in which order."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.message import Message
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from assay.views.tui.keys import LABELS, bindings
+from assay.views.tui.labels import Component, move
+
+
+class LabelPanel(OptionList):
+    """The components of the tab on show, as a list to tick and to rearrange."""
+
+    BINDINGS = bindings(LABELS)
+
+    DEFAULT_CSS = """
+    LabelPanel {
+        width: 30;
+        height: 1fr;
+        border: round $foreground 30%;
+        border-title-color: $text-muted;
+        background: $background;
+        scrollbar-size-vertical: 1;
+        display: none;
+        padding: 0;
+    }
+    LabelPanel:focus { border: round $border; border-title-color: $text-primary; }
+    LabelPanel.-open { display: block; }
+    """
+
+    class Changed(Message):
+        """Components were shown, hidden or moved."""
+
+    class Reset(Message):
+        """Everything as it was at first, please."""
+
+    def __init__(self) -> None:
+        super().__init__(id="labels", markup=False)
+        self.border_title = "Labels"
+        self.border_subtitle = "space: show  J/K: move"
+        self._components: list[Component] = []
+
+    def show(self, components: list[Component]) -> None:
+        """List these components; changes go into the list that was given."""
+        self._components = components
+        self._list(self.highlighted or 0)
+
+    def action_tick(self) -> None:
+        """Show or hide the selected component."""
+        if self.highlighted is None:
+            return
+        chosen = self._components[self.highlighted]
+        chosen.on = not chosen.on
+        self._list(self.highlighted)
+        self.post_message(self.Changed())
+
+    def action_move(self, step: int) -> None:
+        """Move the selected component."""
+        if self.highlighted is None:
+            return
+        self._list(move(self._components, self.highlighted, step))
+        self.post_message(self.Changed())
+
+    def action_reset(self) -> None:
+        """The first order and choice."""
+        self.post_message(self.Reset())
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """A click shows or hides."""
+        event.stop()
+        self.highlighted = event.option_index
+        self.action_tick()
+
+    def _list(self, highlighted: int) -> None:
+        self.clear_options()
+        self.add_options(Option(_line(each)) for each in self._components)
+        if self._components:
+            self.highlighted = min(highlighted, len(self._components) - 1)
+
+
+def _line(each: Component) -> Text:
+    box = "[x] " if each.on else "[ ] "
+    return Text(box + each.column.title, style="" if each.on else "dim")

@@ -1,0 +1,50 @@
+"""Findings on the selected module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from assay.document.findings import Finding
+from assay.document.provenance import Figure
+from assay.document.tree import shown
+from assay.views.tui.panels.asking import NOTHING, Asked, line, plain
+from assay.views.tui.sheets.findings import SIGNS
+
+STYLES = {"error": "error", "warning": "warning", "advice": "accent", "note": "success"}
+
+
+def answers(asked: Asked) -> Iterator[RenderableType]:
+    """Those that name the module or one of its tensors, with their evidence."""
+    if asked.row is None:
+        yield NOTHING
+        return
+    document = asked.subject.document
+    own = {name for at in asked.row.tensors.values() for name in document.tensors[at].names}
+    found = [each for each in document.findings if asked.module in each.modules or own & set(each.tensors)]
+    if found:
+        yield Group(*(part for each in found for part in _finding(each, asked)))
+    elif document.findings:
+        yield plain(f"No findings on {shown(asked.path)}; tab 6 lists those on other modules.", "dim")
+    else:
+        yield plain(f"No findings: {asked.subject.no_findings}.", "dim")
+
+
+def _finding(finding: Finding, asked: Asked) -> list[RenderableType]:
+    style = asked.styles[STYLES.get(finding.severity, "accent")]
+    parts: list[RenderableType] = [
+        line((f"{SIGNS.get(finding.severity, finding.severity)} {finding.code}", style)),
+        plain(finding.title, "bold"),
+        plain(finding.advice),
+    ]
+    parts += [line((f"  {name} ", "dim"), (_figure(figure), "")) for name, figure in finding.evidence.items()]
+    if finding.verified:
+        parts.append(line(("verified: ", "dim"), (finding.verified, "")))
+    return [*parts, Text()]
+
+
+def _figure(figure: Figure) -> str:
+    how = type(figure.how).__name__.lower()
+    return f"– ({how})" if figure.value is None else f"{figure.value:g} ({how})"

@@ -1,0 +1,43 @@
+"""Tensor flow of the selected module: what feeds it and what it feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from assay import units
+from assay.document.tree import shown
+from assay.views.tui.flow import Stream, flow
+from assay.views.tui.panels.asking import NOTHING, Asked, line, plain
+
+NO_OPS = "No operations were captured, so nobody knows what flows where: give the model inputs to run with."
+
+
+def answers(asked: Asked) -> Iterator[RenderableType]:
+    """Where its tensors come from and where they go, most bytes first."""
+    if asked.row is None:
+        yield NOTHING
+        return
+    if not asked.subject.document.ops:
+        yield plain(NO_OPS, "dim")
+        return
+    found = flow(asked.subject.document, asked.module)
+    yield Group(
+        *_streams(found.feeds_it, "→", asked),
+        line(("    ↓", "dim")),
+        line((f"  [ {shown(asked.path)} ]", asked.styles["accent"]), ("  ", ""), (asked.row.class_name, "dim")),
+        line(("    ↓", "dim")),
+        *_streams(found.fed_by_it, "←", asked),
+        Text(),
+    )
+
+
+def _streams(streams: Sequence[Stream], sign: str, asked: Asked) -> list[Text]:
+    if not streams:
+        return [line(("  nothing", "dim"))]
+    return [
+        line((f"  {stream.other}", ""), (f"  {stream.tensors} × ", "dim"), (units.size(stream.bytes), "dim"))
+        for stream in streams
+    ]

@@ -1,0 +1,86 @@
+"""Every recorded call of the selected module, the newest last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from assay import units
+from assay.document.inspection import ForwardCall, ForwardTensor
+from assay.document.tree import shown
+from assay.views.tui.panels.asking import NOTHING, Asked, line, plain
+from assay.views.tui.panels.attributes import facts_line
+
+NONE = (
+    "No forward pass was recorded. Record one first:\n"
+    "  with assay.record_forward_stats(model):\n"
+    "      model(x)\n"
+    "or open it with assay.explore_with_stats(model, x)."
+)
+NOT_CALLED = "This module was not called in the recorded pass."
+MOST = 200
+"""Calls shown: the newest ones."""
+
+
+def answers(asked: Asked) -> Iterator[RenderableType]:
+    """The calls with their tensors and times."""
+    if asked.row is None:
+        yield NOTHING
+        return
+    calls = asked.subject.evidence.forward_calls(asked.path)
+    if not calls:
+        watched = bool(asked.subject.document.calls)
+        yield plain(NOT_CALLED if watched else NONE, "dim")
+        return
+    yield _shown(calls, asked)
+
+
+def _shown(calls: Sequence[ForwardCall], asked: Asked) -> RenderableType:
+    times = [call.time_s for call in calls if call.time_s is not None and call.outermost]
+    head: list[tuple[str, str | Style]] = [
+        (shown(asked.path), asked.styles["accent"]),
+        (f"  {len(calls):,} calls", ""),
+    ]
+    if times:
+        head.append((f"  {units.seconds(sum(times))} in all", ""))
+    parts: list[RenderableType] = [line(*head)]
+    skipped = max(0, len(calls) - MOST)
+    if skipped:
+        parts.append(line((f"the first {skipped:,} are not shown", "dim")))
+    for number, call in enumerate(calls[skipped:], skipped + 1):
+        parts += [Text(), *_call(number, call, asked)]
+    return Group(*parts)
+
+
+def _call(number: int, call: ForwardCall, asked: Asked) -> list[RenderableType]:
+    head: list[tuple[str, str | Style]] = [(f"call {number}", "bold")]
+    if call.time_s is not None:
+        head.append((f"  {units.seconds(call.time_s)}", ""))
+    if call.self_s is not None:
+        head.append((f"  own {units.seconds(call.self_s)}", "dim"))
+    parts: list[RenderableType] = [line(*head)]
+    bad = " and ".join(name for name, there in (("NaN", call.nan), ("Inf", call.inf)) if there)
+    if bad:
+        first = f", first made by {shown(call.first_bad)}" if call.first_bad is not None else ""
+        parts.append(line((f"  ! {bad} in its output{first}", asked.styles["error"])))
+    for each in call.inputs:
+        parts += _tensor(each, "italic", asked)
+    for each in call.outputs:
+        parts += _tensor(each, "", asked)
+    return parts
+
+
+def _tensor(each: ForwardTensor, style: str, asked: Asked) -> list[RenderableType]:
+    """What went in is italic, what came out is not."""
+    parts: list[RenderableType] = [line((f"  {each.name}  ", style), (facts_line(each.facts), style))]
+    figures = (("min", each.min), ("max", each.max), ("mean", each.mean), ("std", each.std))
+    if any(value is not None for _, value in figures):
+        texts = [(f"{name} ", units.UNKNOWN if value is None else f"{value:.4g}") for name, value in figures]
+        parts.append(line(*(part for name, text in texts for part in ((f"    {name}", "dim"), (text, "")))))
+    bad = [name for name, there in (("NaN", each.nan), ("Inf", each.inf)) if there]
+    if bad:
+        parts.append(line((f"    ! holds {' and '.join(bad)}", asked.styles["error"])))
+    return parts

@@ -1,0 +1,57 @@
+"""What the explorer remembers between two runs: labels, keymap, theme. One small file, written whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from assay import atomic
+from assay.errors import AssayError
+from assay.views.tui.labels import Labels
+
+NAME = "explore.json"
+
+
+class Settings(Struct, frozen=True, omit_defaults=True):
+    """The file's contents."""
+
+    labels: dict[str, Labels] = field(default_factory=dict)
+    """By tab."""
+    keymap: dict[str, str] = field(default_factory=dict)
+    """Ids of bindings with the keys they are to have: `{"fold-all": "x,ctrl+z"}`."""
+    theme: str = ""
+    aligned: bool = True
+
+
+def settings_path(environment: dict[str, str] | None = None) -> Path:
+    """Where the file is: in the user's folder for configuration."""
+    variables = os.environ if environment is None else environment
+    base = variables.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return Path(base) / "assay" / NAME
+
+
+def load(path: Path) -> tuple[Settings, str]:
+    """The settings, and one line about what was wrong with them where something was."""
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return Settings(), ""
+    except OSError as error:
+        return Settings(), f"settings not read: {path}: {error.strerror or error}"
+    try:
+        return msgspec.json.decode(data, type=Settings), ""
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Settings(), f"settings ignored: {path} is damaged: {error}"
+
+
+def save(settings: Settings, path: Path) -> str:
+    """Write the settings; one line where that failed."""
+    try:
+        atomic.make_directory(path.parent)
+        atomic.write_bytes(path, msgspec.json.format(msgspec.json.encode(settings), indent=2))
+    except AssayError as error:
+        return f"settings not saved: {error}"
+    return ""

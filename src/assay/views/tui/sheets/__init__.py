@@ -1,0 +1,1 @@
+"""The tabs: each makes a `Sheet` from a document, when it is first looked at."""

@@ -1,0 +1,67 @@
+"""The tab of findings: what a person should know or do, the worst first, and where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from assay import units
+from assay.document.findings import SEVERITIES, Finding
+from assay.document.tree import shown
+from assay.views.tui.columns import Column
+from assay.views.tui.sheet import Sheet
+from assay.views.tui.sheets.grouping import Groups, open_down_to
+from assay.views.tui.subject import Subject
+
+SIGNS = {"error": "✖ error", "warning": "▲ warning", "advice": "◆ advice", "note": "· note"}
+MOST_PLACES = 1000
+"""Modules listed below one finding."""
+
+
+def findings_sheet(subject: Subject) -> Sheet:
+    """The findings of `subject`, each with the modules it is about below it."""
+    document = subject.document
+    groups = Groups()
+    ranks = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+    ordered = sorted(document.findings, key=lambda each: ranks.get(each.severity, len(ranks)))
+    for finding in ordered:
+        first = finding.modules[0] if finding.modules else -1
+        top = groups.add(finding.title, kind=finding.code, module=first, values=_values(finding))
+        for at in finding.modules[:MOST_PLACES]:
+            module = document.modules[at]
+            groups.add(shown(module.path), top, kind=finding.code, module=at, values={"advice": module.class_name})
+    index = groups.index()
+    columns = [
+        Column("severity", "severity", groups.texts("severity"), "how bad it is", widest=12),
+        Column("code", "code", groups.texts("code"), "of the rule", widest=8),
+        Column("places", "places", groups.figures("places"), "modules it is about", units.exact, right=True),
+        Column("advice", "what to do", groups.texts("advice"), "what to do about it", widest=70),
+        Column("verified", "verified", groups.texts("verified"), "how it was tried", on=False, widest=40),
+    ]
+    counts = Counter(finding.severity for finding in ordered)
+    about = " · ".join(f"{counts[each]:,} {each}" for each in SEVERITIES if counts[each])
+    return Sheet(
+        id="findings",
+        title="Findings",
+        noun="finding",
+        index=index,
+        columns=columns,
+        modules=groups.modules_of_rows(),
+        path=groups.names.__getitem__,
+        paths=groups.names,
+        kinds=groups.kinds_of_rows(),
+        opened=open_down_to(index, 0),
+        about=about or "no findings",
+        empty=f"No findings: {subject.no_findings}.",
+        biggest="places",
+    )
+
+
+def _values(finding: Finding) -> dict[str, Any]:
+    return {
+        "severity": SIGNS.get(finding.severity, finding.severity),
+        "code": finding.code,
+        "places": len(finding.modules) or None,
+        "advice": finding.advice,
+        "verified": finding.verified or None,
+    }

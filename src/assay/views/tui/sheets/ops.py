@@ -1,0 +1,105 @@
+"""The tab of operations: types of operation, and the kinds of each with what they cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from assay import units
+from assay.analyses.uniques.canonical import canonical
+from assay.document.document import Document
+from assay.document.rows import Operand, OpKind
+from assay.views.tui.columns import Column, percent
+from assay.views.tui.sheet import Sheet
+from assay.views.tui.sheets.grouping import Groups, known_total, open_down_to
+from assay.views.tui.sheets.placing import shares
+from assay.views.tui.sheets.shapes import dims
+from assay.views.tui.subject import Subject
+
+EMPTY = (
+    "No operations were captured.\n"
+    "Give the model inputs to run with: assay explore MODEL --inputs 1x3x224x224, or assay.explore(model, inputs)."
+)
+UNSORTED = "Operation"
+
+
+def ops_sheet(subject: Subject) -> Sheet:
+    """Every kind of operation that ran, under its type."""
+    document = subject.document
+    counts = Counter(op.kind for op in document.ops)
+    firsts = {op.kind: document.module_of(op) for op in reversed(document.ops)}
+    costs = document.cost.kinds if document.cost is not None else []
+    by_type: dict[str, list[int]] = {}
+    for kind in counts:
+        by_type.setdefault(costs[kind].category if kind < len(costs) else UNSORTED, []).append(kind)
+    groups = Groups()
+    for name, kinds in by_type.items():
+        rows = [_values(document, kind, counts[kind]) for kind in kinds]
+        sums = {each: known_total([row[each] for row in rows]) for each in ("count", "flops", "bytes")}
+        top = groups.add(name, values=sums)
+        for kind, values in zip(kinds, rows, strict=True):
+            called = document.kinds[kind].name
+            groups.add(called, top, kind=called, module=firsts[kind], values=values)
+    index = groups.index()
+    whole = document.cost.forward.flops if document.cost is not None else None
+    flops = groups.figures("flops")
+    columns = [
+        Column("count", "count", groups.figures("count"), "how often it ran", units.exact, right=True),
+        Column("flops", "FLOPs", flops, "work of all of them", units.count, right=True),
+        Column("flops_share", "FLOPs %", shares(flops, whole), "its part of the pass", percent, right=True),
+        Column("flops_each", "FLOPs each", groups.figures("each"), "work of one", units.count, right=True, on=False),
+        Column("bytes", "bytes", groups.figures("bytes"), "read and written by all of them", units.size, right=True),
+        Column("intensity", "FLOPs/byte", groups.figures("intensity"), "work for each byte moved", units.ratio,
+               right=True, on=False),
+        Column("inputs", "inputs", groups.texts("inputs"), "shapes that went in", italic=True, widest=30),
+        Column("outputs", "outputs", groups.texts("outputs"), "shapes that came out", widest=24),
+        Column("attributes", "attributes", groups.texts("attributes"), "its arguments that are no tensors",
+               widest=60),
+    ]  # fmt: skip
+    return Sheet(
+        id="ops",
+        title="Ops",
+        noun="operation",
+        index=index,
+        columns=columns,
+        modules=groups.modules_of_rows(),
+        path=groups.names.__getitem__,
+        paths=groups.names,
+        kinds=groups.kinds_of_rows(),
+        opened=open_down_to(index, 1),
+        about=_about(document, counts, by_type),
+        empty=EMPTY,
+        biggest="flops",
+    )
+
+
+def _about(document: Document, counts: Counter[int], by_type: dict[str, list[int]]) -> str:
+    cost = document.cost
+    parts = [f"{counts.total():,} operations", f"{len(counts):,} kinds", f"{len(by_type):,} types"]
+    if cost is not None and counts:
+        parts.append(f"{units.count(cost.forward.flops, 'FLOPs')}, {units.share(cost.coverage, 1)} of ops counted")
+    return " · ".join(parts)
+
+
+def _values(document: Document, kind: int, count: int) -> dict[str, Any]:
+    operation = document.kinds[kind]
+    cost = document.cost.kinds[kind] if document.cost is not None else None
+    each = cost.flops if cost is not None else None
+    return {
+        "count": count,
+        "each": each,
+        "flops": None if each is None else each * count,
+        "bytes": None if cost is None else cost.bytes * count,
+        "intensity": None if cost is None else cost.intensity,
+        "inputs": _shapes(operation.inputs),
+        "outputs": _shapes(operation.outputs),
+        "attributes": _attributes(operation),
+    }
+
+
+def _shapes(operands: tuple[Operand, ...]) -> str | None:
+    return ", ".join(dims(operand.type.shape) for operand in operands) or None
+
+
+def _attributes(kind: OpKind) -> str | None:
+    return " ".join(f"{name}={canonical(value).decode()}" for name, value in kind.attributes.items()) or None

@@ -1,0 +1,250 @@
+"""Tensors as rows: the tab of parameters by family, and the tree of a checkpoint's names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from assay import units
+from assay.analyses.parameters import PARAMETER, elements
+from assay.document.document import Document
+from assay.document.rows import Tensor
+from assay.document.tree import ROOT
+from assay.document.weights import TensorStatistics
+from assay.views.tui import index as indexing
+from assay.views.tui.columns import Column, Gathered, percent
+from assay.views.tui.sheet import Sheet, first_open
+from assay.views.tui.sheets.grouping import Groups, open_down_to
+from assay.views.tui.sheets.placing import Placed, shares
+from assay.views.tui.sheets.shapes import devices, dims
+from assay.views.tui.subject import Subject
+from assay.weights.summary import folded
+
+EMPTY = "No parameters and no buffers."
+FIGURES = ("min", "max", "mean", "std")
+
+
+def parameters_sheet(subject: Subject) -> Sheet:
+    """Every parameter and buffer, those that differ only in numbers under one name."""
+    document = subject.document
+    known = statistics_by_name(document)
+    families: dict[tuple[str, str], list[int]] = {}
+    for at, tensor in enumerate(document.tensors):
+        families.setdefault((folded(tensor.names[0]), tensor.role), []).append(at)
+    groups = Groups()
+    tensors: list[int] = []
+    for (name, _), members in families.items():
+        top = -1
+        if len(members) > 1:
+            family = _family([document.tensors[at] for at in members])
+            top = groups.add(f"{name} ×{len(members)}", kind=name, values=family)
+            tensors.append(-1)
+        for at in members:
+            values = _values(document.tensors[at], subject.devices[at] if at < len(subject.devices) else None)
+            values |= _figures(document.tensors[at], known)
+            groups.add(document.tensors[at].names[0], top, kind=name, values=values)
+            tensors.append(at)
+    index = groups.index()
+    holders = _holders(document)
+    groups.modules = [holders.get(at, ("", -1))[1] for at in tensors]
+    own = {at: (document.modules[module].path, local) for at, (local, module) in holders.items()}
+    return Sheet(
+        id="parameters",
+        title="Parameters",
+        noun="tensor",
+        index=index,
+        columns=_columns(groups, document, with_statistics=bool(known)),
+        modules=groups.modules_of_rows(),
+        path=groups.names.__getitem__,
+        paths=groups.names,
+        kinds=groups.kinds_of_rows(),
+        opened=open_down_to(index, 0),
+        about=_about(document),
+        empty=EMPTY,
+        biggest="count",
+        tensor=lambda row: own.get(tensors[row]),
+    )
+
+
+def tensor_tree_sheet(subject: Subject) -> Sheet:
+    """The tree of a checkpoint's names, its tensors the leaves, layer numbers folded."""
+    document = subject.document
+    placed, leaves = _place_names(document)
+    held = [document.tensors[at] if at >= 0 else None for at in leaves]
+    counts = placed.sums([0 if each is None else elements(each.type) for each in held])
+    sizes = placed.sums([0 if each is None else each.bytes for each in held])
+    known = statistics_by_name(document)
+    lines = [None if each is None else _line(each, known) for each in held]
+    columns = [
+        Column("shape", "shape", placed.texts([None if each is None else dims(each.type.shape) for each in held]),
+               "of the tensor", widest=22),
+        Column("dtype", "dtype", placed.sets([[] if each is None else [each.type.dtype] for each in held],
+               ", ".join), "element types in it and below", widest=20),
+        Column("params", "elements", counts, "elements in it and below, tied ones once", units.count, right=True),
+        Column("params_share", "%", shares(counts, counts[0] if held else None), "its part of all", percent,
+               right=True),
+        Column("memory", "memory", sizes, "bytes in it and below", units.size, right=True),
+        Column("statistics", "statistics", placed.texts(lines) if known else Gathered(len(placed.index)),
+               "least, largest, mean ± deviation", on=bool(known), cells=44),
+    ]  # fmt: skip
+    names = [placed.paths[at] for at in range(len(leaves))]
+    modules = {module.path: at for at, module in enumerate(document.modules)}
+    of_place = [modules.get(path if leaf < 0 else path.rpartition(".")[0], -1)
+                for path, leaf in zip(names, leaves, strict=True)]  # fmt: skip
+
+    def tensor(row: int) -> tuple[str, str] | None:
+        place = int(placed.index.origin[row])
+        if leaves[place] < 0:
+            return None
+        above, _, local = names[place].rpartition(".")
+        return above, local
+
+    return Sheet(
+        id="tree",
+        title="Tree",
+        remembered_as="tensors",
+        index=placed.index,
+        columns=columns,
+        modules=np.asarray(of_place, dtype=np.int64)[placed.index.origin],
+        path=placed.path,
+        paths=names,
+        kinds=placed.texts([folded(path) for path in names]),
+        opened=first_open(placed.index),
+        about=_about(document),
+        empty=EMPTY,
+        biggest="params",
+        tensor=tensor,
+    )
+
+
+def _about(document: Document) -> str:
+    counts = [elements(each.type) for each in document.tensors]
+    known = None if None in counts else sum(each for each in counts if each is not None)
+    tied = sum(len(each.names) > 1 for each in document.tensors)
+    parts = [f"{len(counts):,} tensors", f"{units.count(known)} elements"]
+    parts.append(units.size(sum(each.bytes for each in document.tensors)))
+    return " · ".join([*parts, *([f"{tied:,} tied, counted once"] if tied else [])])
+
+
+def statistics_by_name(document: Document) -> dict[str, TensorStatistics]:
+    """The statistics a document holds, by every name of a tensor."""
+    rows = document.weights.tensors if document.weights is not None else []
+    return {name: row for row in rows if row.mean is not None for name in row.names}
+
+
+def summed_up(low: float | None, high: float | None, mean: float | None, std: float | None) -> str:
+    """A tensor's values in short: `−0.2 … 0.31, 0.001 ± 0.04`."""
+    return f"{_short(low)} … {_short(high)}, {_short(mean)} ± {_short(std)}"
+
+
+def _short(value: float | None) -> str:
+    return units.UNKNOWN if value is None else f"{value:.3g}"
+
+
+def _line(tensor: Tensor, known: dict[str, TensorStatistics]) -> str | None:
+    row = known.get(tensor.names[0])
+    return None if row is None else summed_up(row.min, row.max, row.mean, row.std)
+
+
+def _place_names(document: Document) -> tuple[Placed, list[int]]:
+    """A row for every part of every name, in natural order; and for each the tensor it is, or -1."""
+    named = sorted(
+        ((name, at) for at, tensor in enumerate(document.tensors) for name in tensor.names[:1]), key=_order
+    )
+    rows: dict[str, int] = {"": 0}
+    parents, leaves = [-1], [-1]
+    for name, at in named:
+        above, start = 0, 0
+        while (dot := name.find(".", start)) >= 0:
+            prefix, start = name[:dot], dot + 1
+            if prefix not in rows:
+                rows[prefix] = len(parents)
+                parents.append(above)
+                leaves.append(-1)
+            above = rows[prefix]
+        rows[name] = len(parents)
+        parents.append(above)
+        leaves.append(at)
+    ordered = indexing.order(parents)
+    where = {old: new for new, old in enumerate(ordered)}
+    paths = [""] * len(parents)
+    for path, old in rows.items():
+        paths[where[old]] = path
+    leaves = [leaves[old] for old in ordered]
+    bare = indexing.build([where.get(parents[old], -1) for old in ordered],
+                          [path.rpartition(".")[2] or ROOT for path in paths])  # fmt: skip
+    seen: dict[object, int] = {}
+    keys = [seen.setdefault(None if at < 0 else document.tensors[at].type, len(seen)) for at in leaves]
+    index = indexing.fold_runs(bare, np.asarray(keys, dtype=np.int64))
+    return Placed(document, index, index.origin, np.zeros(len(index), np.bool_), paths), leaves
+
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+def _order(named: tuple[str, int]) -> list[tuple[int, int | str]]:
+    """Names in natural order: layer 2 before layer 10."""
+    parts = _DIGITS.split(named[0])
+    return [(0, int(part)) if at % 2 else (1, part) for at, part in enumerate(parts)]
+
+
+def _holders(document: Document) -> dict[int, tuple[str, int]]:
+    """For each tensor its local name and the first module that holds it."""
+    holders: dict[int, tuple[str, int]] = {}
+    for place, module in enumerate(document.modules):
+        for local, at in module.tensors.items():
+            holders.setdefault(at, (local, place))
+    return holders
+
+
+def _family(members: Sequence[Tensor]) -> dict[str, Any]:
+    shapes = {dims(each.type.shape) for each in members}
+    dtypes = {each.type.dtype for each in members}
+    counts = [elements(each.type) for each in members]
+    return {
+        "role": members[0].role,
+        "shape": shapes.pop() if len(shapes) == 1 else f"{len(shapes)} shapes",
+        "dtype": dtypes.pop() if len(dtypes) == 1 else f"{len(dtypes)} types",
+        "count": None if None in counts else sum(each for each in counts if each is not None),
+        "bytes": sum(each.bytes for each in members),
+    }
+
+
+def _values(tensor: Tensor, device: str | None) -> dict[str, Any]:
+    return {
+        "role": tensor.role,
+        "shape": dims(tensor.type.shape),
+        "dtype": tensor.type.dtype,
+        "count": elements(tensor.type),
+        "bytes": tensor.bytes,
+        "device": None if device is None else devices([device]),
+        "trains": "yes" if tensor.requires_grad else "no",
+        "tied": f"= {', '.join(tensor.names[1:])}" if len(tensor.names) > 1 else None,
+    }
+
+
+def _figures(tensor: Tensor, known: dict[str, TensorStatistics]) -> dict[str, Any]:
+    row = known.get(tensor.names[0])
+    return {} if row is None else {each: getattr(row, each) for each in FIGURES}
+
+
+def _columns(groups: Groups, document: Document, *, with_statistics: bool) -> list[Column]:
+    count = groups.figures("count")
+    whole = sum(elements(each.type) or 0 for each in document.tensors if each.role == PARAMETER)
+    return [
+        Column("role", "role", groups.texts("role"), "parameter or buffer", widest=10),
+        Column("shape", "shape", groups.texts("shape"), "of the tensor", widest=22),
+        Column("dtype", "dtype", groups.texts("dtype"), "element type", widest=14),
+        Column("count", "elements", count, "how many numbers it holds", units.count, right=True),
+        Column("share", "%", shares(count, whole), "its part of all parameters", percent, right=True),
+        Column("bytes", "memory", groups.figures("bytes"), "bytes of its elements", units.size, right=True),
+        Column("device", "device", groups.texts("device"), "where it is", on=False, widest=16),
+        Column("trains", "trainable", groups.texts("trains"), "whether it wants a gradient", on=False),
+        Column("tied", "tied", groups.texts("tied"), "its other names",
+               on=any(len(each.names) > 1 for each in document.tensors), widest=40),
+        *(Column(each, each, groups.figures(each), f"{each} of its finite values", units.ratio, right=True,
+                 on=with_statistics) for each in FIGURES),
+    ]  # fmt: skip

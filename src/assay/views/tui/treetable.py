@@ -1,0 +1,280 @@
+"""The one table of the explorer: a tree with columns, of which only the lines on screen are ever made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from assay.views.tui.columns import Column
+from assay.views.tui.drawing import Drawing
+from assay.views.tui.labels import Component
+from assay.views.tui.layout import GUTTER, INDENT, LEAST_TREE, Layout, fit, natural_width
+from assay.views.tui.rows import Rows
+from assay.views.tui.sheet import Sheet
+
+HEADER = 1
+_PARTS = ("header", "cursor", "guide", "name", "run", "type", "cell", "dim", "match", "same", "held", "empty")
+_SAMPLE = 200
+"""Rows of a list that its first column is made wide enough for."""
+
+
+@dataclass
+class Tab:
+    """A sheet and how it is looked at; kept while another tab is on show."""
+
+    sheet: Sheet
+    rows: Rows
+    components: list[Component]
+    """All of them, in order, on show or not."""
+    sorted_by: str = ""
+    descending: bool = True
+    most: int | None = None
+    shifted: int = 0
+    scroll_y: int = 0
+    held: int | None = None
+    """The class that is kept highlighted, as an id of the sheet's kinds."""
+
+    @property
+    def columns(self) -> list[Column]:
+        """The components on show."""
+        return [each.column for each in self.components if each.on]
+
+
+class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
+    """Rows of a `Tab`."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"treetable--{part}" for part in _PARTS}
+
+    DEFAULT_CSS = """
+    TreeTable {
+        overflow-x: hidden;
+        scrollbar-gutter: stable;
+        scrollbar-size-vertical: 1;
+        background: $background;
+        color: $foreground;
+    }
+    TreeTable > .treetable--header { color: $text-muted; text-style: bold; background: $surface; }
+    TreeTable > .treetable--cursor { background: $block-cursor-blurred-background; }
+    TreeTable:focus > .treetable--cursor {
+        background: $block-cursor-background;
+        color: $block-cursor-foreground;
+        text-style: bold;
+    }
+    TreeTable > .treetable--guide { color: $text-disabled; }
+    TreeTable > .treetable--name { color: $foreground; }
+    TreeTable > .treetable--run { color: $text-accent; }
+    TreeTable > .treetable--type { color: $text-secondary; }
+    TreeTable > .treetable--cell { color: $foreground; }
+    TreeTable > .treetable--dim { color: $text-disabled; }
+    TreeTable > .treetable--match { color: $text-warning; text-style: bold underline; }
+    TreeTable > .treetable--same { color: $text-success; }
+    TreeTable > .treetable--held { color: $text-success; text-style: bold; }
+    TreeTable > .treetable--empty { color: $text-muted; }
+    """
+
+    aligned: reactive[bool] = reactive(True)
+
+    class Highlighted(Message):
+        """The cursor is on another row, or the row means something else now."""
+
+    class HeaderClicked(Message):
+        """Somebody wants to sort by this column."""
+
+        def __init__(self, column: Column) -> None:
+            super().__init__()
+            self.column = column
+
+    class RowChosen(Message):
+        """Somebody clicked a row twice."""
+
+    def __init__(self, tab: Tab, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.tab = tab
+        self._styles_made: dict[str, Style] | None = None
+        self._drawing: Drawing | None = None
+        self._natural = natural_width(tab.sheet)
+
+    @property
+    def sheet(self) -> Sheet:
+        """What is on show."""
+        return self.tab.sheet
+
+    @property
+    def rows(self) -> Rows:
+        """Which rows are on show."""
+        return self.tab.rows
+
+    def on_mount(self) -> None:
+        self._resize()
+
+    def on_resize(self) -> None:
+        self._resize()
+        self.follow_cursor()
+
+    def show(self, tab: Tab) -> None:
+        """Show another tab, as it was left."""
+        self.tab.scroll_y = self.scroll_offset.y
+        self.tab = tab
+        self._natural = natural_width(tab.sheet)
+        self.changed()
+        self.scroll_to(y=tab.scroll_y, animate=False, force=True)
+        self.follow_cursor()
+
+    def changed(self) -> None:
+        """Draw again after rows, columns or order have changed."""
+        self._drawing = None
+        self._resize()
+        self.follow_cursor()
+        self.refresh()
+        self.post_message(self.Highlighted())
+
+    def move_to(self, position: int) -> None:
+        """Put the cursor on a row that is on show."""
+        self.rows.move_to(position)
+        self.follow_cursor()
+        self.refresh()
+        self.post_message(self.Highlighted())
+
+    @property
+    def _width(self) -> int:
+        """Cells of a line, without the scrollbar."""
+        return self.scrollable_content_region.width
+
+    @property
+    def page(self) -> int:
+        """Rows that fit on the screen."""
+        return max(1, self.size.height - HEADER)
+
+    def on_screen(self) -> list[int]:
+        """The rows that can be seen."""
+        first = self.scroll_offset.y
+        return [int(row) for row in self.rows.shown[first : first + self.page]]
+
+    def follow_cursor(self) -> None:
+        """Scroll so that the cursor can be seen, without a show."""
+        top, at = self.scroll_offset.y, self.rows.cursor
+        if at < top:
+            self.scroll_to(y=at, animate=False, force=True)
+        elif at >= top + self.page:
+            self.scroll_to(y=at - self.page + 1, animate=False, force=True)
+
+    def shift_columns(self, step: int) -> None:
+        """Show columns further to one side."""
+        layout = self._layout()
+        if step > 0 and not layout.after:
+            return
+        self.tab.shifted = max(0, layout.before + step)
+        self._drawing = None
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """The line at `y` of the widget: the headings, then rows."""
+        width, styles = self._width, self._styles()
+        if y < HEADER:
+            segments = self._draw().header(self.tab.sorted_by, self.tab.descending)
+            return Strip(segments).adjust_cell_length(width, styles["header"]).apply_style(self.rich_style)
+        position = self.scroll_offset.y + y - HEADER
+        if position >= len(self.rows):
+            return self._blank(y, width)
+        row = int(self.rows.shown[position])
+        kind = int(self.sheet.kinds.ids[row])
+        is_cursor = position == self.rows.cursor
+        same = kind == self._cursor_kind and not is_cursor
+        segments = self._draw().row(row, same=same, held=kind == self.tab.held)
+        strip = Strip(segments).crop(0, width).adjust_cell_length(width, Style.null())
+        if is_cursor:
+            strip = Strip([Segment(text, styles["cursor"]) for text, _, _ in strip])
+        return strip.apply_style(self.rich_style)
+
+    @property
+    def _cursor_kind(self) -> int:
+        row = self.rows.row
+        if row < 0 or self.sheet.kinds[row] is None:
+            return -1
+        return int(self.sheet.kinds.ids[row])
+
+    def _blank(self, y: int, width: int) -> Strip:
+        """What is below the last row: the reason, where there are no rows at all."""
+        text = ""
+        if not len(self.rows):
+            lines = _wrapped(self.why_empty, max(8, width - 4))
+            text = lines[y - HEADER - 1] if 0 <= y - HEADER - 1 < len(lines) else ""
+        segments = [Segment(f"  {text}", self._styles()["empty"])]
+        return Strip(segments).crop(0, width).adjust_cell_length(width).apply_style(self.rich_style)
+
+    @property
+    def why_empty(self) -> str:
+        """Why there are no rows."""
+        if self.rows.matches is not None:
+            return "Nothing matches. Backspace clears the search."
+        return self.sheet.empty
+
+    def _layout(self) -> Layout:
+        natural = self._natural
+        if self.rows.flat:
+            sample = self.rows.shown[:_SAMPLE]
+            natural = max([LEAST_TREE, *(len(self.sheet.label(int(row), flat=True)) for row in sample)])
+        return fit(self.tab.columns[1:], natural, self._width, self.tab.shifted)
+
+    def _draw(self) -> Drawing:
+        if self._drawing is None:
+            self._drawing = Drawing(
+                self.sheet, self.rows, self.tab.columns, self._layout(), self._styles(), aligned=self.aligned
+            )
+        return self._drawing
+
+    def _styles(self) -> dict[str, Style]:
+        """Styles of the parts, resolved once a theme."""
+        if self._styles_made is None:
+            self._styles_made = {part: self.get_component_rich_style(f"treetable--{part}") for part in _PARTS}
+        return self._styles_made
+
+    def _resize(self) -> None:
+        self._drawing = None
+        self.virtual_size = Size(self._width, len(self.rows) + HEADER)
+
+    def watch_aligned(self) -> None:
+        """Columns or labels that follow one another."""
+        self._drawing = None
+        self.refresh()
+
+    def notify_style_update(self) -> None:
+        """Another theme, or the focus came or went."""
+        super().notify_style_update()
+        self._styles_made = None
+        self._drawing = None
+
+    def on_click(self, event: events.Click) -> None:
+        """Sort by a heading, go to a row, open or close it at its sign; twice shows details."""
+        if event.y < HEADER:
+            column = self._layout().column_at(event.x)
+            if column is not None:
+                self.post_message(self.HeaderClicked(column))
+            return
+        position = self.scroll_offset.y + event.y - HEADER
+        if position >= len(self.rows):
+            return
+        self.move_to(position)
+        row = self.rows.row
+        sign = GUTTER + INDENT * int(self.sheet.index.depth[row])
+        if sign <= event.x < sign + INDENT and self.rows.can_open(row):
+            self.rows.toggle(row)
+            self.changed()
+        elif event.chain == 2:
+            self.post_message(self.RowChosen())
+
+
+def _wrapped(text: str, width: int) -> Sequence[str]:
+    import textwrap
+
+    return [line for part in text.splitlines() for line in textwrap.wrap(part, width) or [""]]

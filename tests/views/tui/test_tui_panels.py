@@ -1,0 +1,327 @@
+"""Panels, and names that try to be something else."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+from rich.console import Console
+from textual.widgets import Static
+from tui_subjects import Answers, drive, explorer, lines, names, small_document, small_subject
+
+from assay.document.document import Document
+from assay.document.rows import Module
+from assay.views.tui import clipboard, export, settings
+from assay.views.tui.evidence import DocumentEvidence
+from assay.views.tui.labels import Labels
+from assay.views.tui.settings import Settings
+from assay.views.tui.subject import Subject, of_document
+
+
+def shown(app, panel: str) -> str:
+    """The text in a panel."""
+    console = Console(width=100, color_system=None, force_terminal=False)
+    with console.capture() as caught:
+        console.print(app.panels[panel].query_one(Static).content)
+    return caught.get()
+
+
+async def settled(pilot) -> None:
+    """Let the highlight rest, and the answers come."""
+    for _ in range(40):
+        await pilot.pause(0.05)
+        if pilot.app.debounce is None and not any(worker.is_running for worker in pilot.app.workers):
+            break
+    await pilot.pause()
+
+
+def panel_text(key: str, id: str, *moves: str, subject: Subject | None = None) -> str:
+    """What a panel says of a row."""
+    found = []
+
+    async def steps(pilot):
+        await pilot.press(key, *moves)
+        await settled(pilot)
+        found.append(shown(pilot.app, id))
+
+    drive(explorer(subject), steps, (140, 45))
+    return found[0]
+
+
+TO_BLOCK = ("Z", "j", "j", "j", "j")
+
+
+def test_the_code_panel_marks_forward() -> None:
+    text = panel_text("c", "code", *TO_BLOCK)
+    assert "net.py:10" in text
+    assert "class Block" in text
+    marked = [line for line in text.splitlines() if "❱" in line]
+    assert "def forward" in marked[0]
+    assert len(marked) == 3
+
+
+def test_a_module_without_source_code_says_so() -> None:
+    assert "no source code" in panel_text("c", "code", "j")
+
+
+def test_the_attributes_panel_shows_values_and_a_histogram() -> None:
+    text = panel_text("a", "attributes", *TO_BLOCK)
+    assert "8×8  float32  cpu  256 B  needs grad" in text
+    assert all(word in text for word in ("min -1", "mean 0.125", "std 0.5", "! 2 NaN", "█", "first 0.5, -0.25"))
+    assert "[bold]no" in text
+
+
+def test_the_forward_panel_shows_every_call_and_who_made_the_first_nan() -> None:
+    text = panel_text("F", "forward", *TO_BLOCK)
+    assert "2 calls  3 ms in all" in text
+    assert "NaN in its output, first made by layers.1" in text
+    assert text.index("call 1") < text.index("call 2")
+
+
+def test_the_findings_panel_shows_those_on_the_module() -> None:
+    assert "tab 6 lists" in panel_text("W", "findings", *TO_BLOCK)
+    document = small_document()
+    at = document.findings[1].modules[0]
+    moves = ["j"] * (at + 1)
+    text = panel_text("W", "findings", "Z", *moves)
+    assert "E900" in text
+    assert "mend it" in text
+    assert "0.5 (counted)" in text
+
+
+def test_the_flow_panel_shows_both_ends() -> None:
+    text = panel_text("T", "flow", *TO_BLOCK)
+    assert text.index("embed") < text.index("[ layers.0 ]") < text.index("layers.1")
+
+
+def test_an_answer_that_fails_is_one_line_in_its_panel() -> None:
+    subject = Subject(small_document(), Answers(broken="layers.0"))
+    for key, id in (("c", "code"), ("a", "attributes"), ("F", "forward")):
+        assert "layers.0 cannot be looked into" in panel_text(key, id, *TO_BLOCK, subject=subject)
+
+
+def test_a_defect_in_a_panel_does_not_end_the_explorer() -> None:
+    class Broken(Answers):
+        def attributes(self, path):
+            raise ZeroDivisionError("oh")
+
+    assert "ZeroDivisionError: oh" in panel_text("a", "attributes", subject=Subject(small_document(), Broken()))
+
+
+def test_details_are_asked_off_the_screens_thread_and_only_for_where_one_rests() -> None:
+    asked = []
+
+    class Slow(Answers):
+        def attributes(self, path):
+            asked.append((path, threading.current_thread() is threading.main_thread()))
+            return super().attributes(path)
+
+    panel_text("a", "attributes", "j", "j", "k", subject=Subject(small_document(), Slow()))
+    assert asked[-1] == ("embed", False)
+    assert len(asked) <= 2
+
+
+def test_a_document_answers_what_it_can() -> None:
+    evidence = DocumentEvidence(small_document())
+    assert evidence.source("embed") is None
+    assert {each.name for each in evidence.attributes("norm")} == {"weight", "running_mean", "width"}
+    assert "saved document" in evidence.tensor("norm", "weight").problem
+    assert evidence.forward_calls("embed")[0].outputs[0].facts.shape == (1, 5, 8)
+    with pytest.raises(Exception, match="no module nope"):
+        evidence.attributes("nope")
+
+
+HARD = ("[bold]red[/]", "\x1b[2Jgone", "a" * 10_000, "tab\there", "line\nbreak", "寬字元寬字元", "", "é\u0301\u200b")
+
+
+def hard_document() -> Document:
+    rows = [Module("", "Net", "Net", None)]
+    rows += [Module(name, name or "Empty", "x", 0, {"[b]": name}) for name in HARD]
+    return Document(modules=rows)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (20, 10), (8, 5), (200, 12)])
+def test_hard_names_are_text_and_lines_keep_their_width(size) -> None:
+    app = explorer(of_document(hard_document()))
+
+    async def steps(pilot):
+        for _ in HARD:
+            await pilot.press("j")
+            for y in range(app.table.size.height):
+                strip = app.table.render_line(y)
+                assert strip.cell_length == app.table.size.width - 1
+                assert "\x1b" not in strip.text
+                assert "\n" not in strip.text
+        await pilot.press("A", "a", "c", "L", "]", "B", "0", "3", "4", "1")
+        await settled(pilot)
+
+    drive(app, steps, size)
+    assert "\\x1b[2Jgone" in names(app)
+    assert "[bold]red[/]" in names(app)
+
+
+def test_a_narrow_terminal_shows_names_first() -> None:
+    app = explorer()
+    found = []
+
+    async def steps(pilot):
+        found.extend(lines(app))
+
+    drive(app, steps, (20, 12))
+    assert "embed" in found[2]
+
+
+def test_columns_that_do_not_fit_are_reached_sideways() -> None:
+    app = explorer()
+    found = []
+
+    async def steps(pilot):
+        found.append(lines(app)[0])
+        await pilot.press("shift+right", "shift+right")
+        found.append(lines(app)[0])
+        await pilot.press("shift+left", "shift+left")
+        found.append(lines(app)[0])
+
+    drive(app, steps, (60, 12))
+    assert found[0].rstrip().endswith("›")
+    assert found[1].startswith("‹")
+    assert found[0] == found[2] != found[1]
+
+
+def test_labels_are_remembered(tmp_path) -> None:
+    file = tmp_path / "assay" / "explore.json"
+
+    async def steps(pilot):
+        await pilot.press("t", "L", "j", "J", "escape", "A")
+
+    drive(explorer(settings=file), steps)
+    kept = json.loads(file.read_text())
+    assert kept["labels"]["tree"]["order"][:3] == ["name", "shapes", "type"]
+    again = explorer(settings=file)
+    drive(again, _nothing)
+    assert [column.id for column in again.table.tab.columns][:3] == ["name", "shapes", "type"]
+    assert again.table.aligned is False
+
+
+async def _nothing(pilot) -> None:
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b'{"labels": 3}', b"[]"])
+def test_broken_settings_are_one_warning(tmp_path, content) -> None:
+    file = tmp_path / "explore.json"
+    file.write_bytes(content)
+    loaded, warning = settings.load(file)
+    assert loaded == Settings()
+    assert "damaged" in warning
+    assert "\n" not in warning
+
+    async def steps(pilot):
+        await pilot.press("t")
+
+    drive(explorer(settings=file), steps)
+    assert file.read_bytes() == content
+
+
+def test_settings_that_cannot_be_saved_are_one_line(tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "settings not saved" in settings.save(Settings(), tmp_path / "file" / "explore.json")
+    assert settings.load(tmp_path / "none.json") == (Settings(), "")
+    place = settings.settings_path({"XDG_CONFIG_HOME": str(tmp_path)})
+    assert settings.save(Settings(labels={"tree": Labels(("a",), ("a",))}), place) == ""
+    assert settings.load(place)[0].labels["tree"].order == ("a",)
+
+
+def test_over_ssh_the_terminal_copies(monkeypatch) -> None:
+    monkeypatch.setattr(clipboard.shutil, "which", lambda name: name)
+    said = []
+    assert clipboard.copy("x", said.append, {"SSH_TTY": "1", "DISPLAY": ":0"}) == clipboard.TERMINAL
+    assert said == ["x"]
+    assert clipboard.program({"DISPLAY": ":0"}, "linux")[0] == "xclip"
+    assert clipboard.program({"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}, "linux")[0] == "wl-copy"
+    assert clipboard.program({}, "darwin") == ("pbcopy",)
+    assert clipboard.program({}, "linux") is None
+
+
+def test_a_clipboard_program_that_fails_leaves_it_to_the_terminal(monkeypatch) -> None:
+    monkeypatch.setattr(clipboard, "program", lambda environment: ("false",))
+    said = []
+    assert clipboard.copy("x", said.append, {}) == clipboard.TERMINAL
+    monkeypatch.setattr(clipboard, "program", lambda environment: ("true",))
+    assert clipboard.copy("x", said.append, {}) == "true"
+    assert said == ["x"]
+
+
+@pytest.mark.parametrize("form", list(export.FORMS))
+def test_the_view_is_exported_and_nothing_is_overwritten(tmp_path, monkeypatch, form) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = list(export.FORMS).index(form)
+
+    async def steps(pilot):
+        for _ in range(2):
+            await pilot.press("e", *["down"] * place, "enter")
+            await pilot.pause(0.1)
+
+    drive(explorer(), steps)
+    first, second = sorted(tmp_path.iterdir(), key=lambda path: (len(path.name), path.name))
+    assert first.name == f"assay-Net-tree.{form}"
+    assert second.name == f"assay-Net-tree-1.{form}"
+    text = first.read_text()
+    if form == "svg":
+        assert text.startswith("<svg")
+        assert "embed" in text
+    elif form == "json":
+        rows = json.loads(text)["rows"]
+        assert [row["path"] for row in rows][:3] == ["(root)", "embed", "layers"]
+        assert rows[1]["params"] == 800
+    else:
+        assert len([line for line in text.splitlines() if "Embedding" in line]) == 1
+        assert ("800" in text) is True
+
+
+def test_an_export_that_fails_is_told(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o500)
+    try:
+        drive(explorer(), _export_text)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+async def _export_text(pilot) -> None:
+    await pilot.press("e", "enter")
+    await pilot.pause(0.1)
+
+
+def test_statistics_of_parameters_come_in_as_a_label() -> None:
+    app = explorer(small_subject())
+    found = []
+
+    async def steps(pilot):
+        component = next(each for each in app.table.tab.components if each.column.id == "statistics")
+        component.on = True
+        app.labels_changed()
+        await settled(pilot)
+        found.append(component.column.text(1))
+
+    drive(app, steps)
+    assert found == ["weight 0.12 ± 0.5"]
+
+
+def test_a_theme_that_was_chosen_is_remembered_and_one_from_the_command_line_is_not(tmp_path) -> None:
+    file = tmp_path / "explore.json"
+
+    async def choose(pilot):
+        pilot.app.theme = "nord"
+        await pilot.pause()
+
+    drive(explorer(settings=file, theme="dracula"), _nothing)
+    assert not file.exists()
+    drive(explorer(settings=file), choose)
+    assert explorer(settings=file).theme == "nord"
+
+
+def test_an_unknown_theme_is_refused() -> None:
+    with pytest.raises(Exception, match="theme 'nope' was given"):
+        explorer(theme="nope")

@@ -1,0 +1,77 @@
+"""Pictures of every tab and panel, wide and narrow, light and dark."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tui_subjects import small_subject
+
+from assay.views.tui.app import DARK, LIGHT, Explorer, Options
+
+SMALL, LARGE = (80, 24), (140, 45)
+BLOCK = ("Z", "j", "j", "j", "j")
+VIEWS = {
+    "tree": ("j",),
+    "unique": ("2", "j", "l"),
+    "ops": ("3",),
+    "parameters": ("4", "j", "l"),
+    "time": ("5",),
+    "findings": ("6", "l"),
+    "code": (*BLOCK, "c"),
+    "attributes": (*BLOCK, "a"),
+    "forward": (*BLOCK, "F"),
+    "flow": (*BLOCK, "T"),
+    "finding": (*BLOCK, *("j",) * 4, "W"),
+    "labels": ("t", "L", "j", "j"),
+    "help": ("?",),
+    "search": ("/", *"mlp"),
+}
+MORE = {
+    "biggest": ("B", "f"),
+    "ragged": ("Z", "A"),
+    "export": ("e",),
+}
+CASES = [
+    *((name, size, theme) for name in VIEWS for size in (SMALL, LARGE) for theme in (DARK, LIGHT)),
+    *((name, SMALL, DARK) for name in MORE),
+]
+
+DULL = re.compile(
+    r' (xmlns|textLength|clip-path|shape-rendering)="[^"]*"|<clipPath.*?</clipPath>\s*|<text[^>]*>\s*</text>',
+    re.DOTALL,
+)
+"""What a picture needs to be looked at, and a comparison does not."""
+
+
+class Shown(Explorer):
+    """The explorer with small pictures."""
+
+    def export_screenshot(self, *, title=None, simplify=True) -> str:
+        picture = super().export_screenshot(title=title, simplify=True)
+        return DULL.sub("", picture).replace("&#160;", " ")
+
+
+async def rest(pilot) -> None:
+    """Until nothing moves: the highlight rests, the answers are there, no cursor blinks."""
+    app = pilot.app
+    for _ in range(60):
+        await pilot.pause(0.05)
+        if app.debounce is None and not any(worker.is_running for worker in app.workers):
+            break
+    if app.search_bar is not None:
+        app.search_bar.cursor_blink = False
+        app.search_bar._cursor_visible = True
+    await pilot.pause()
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "theme"), CASES, ids=[f"{name}-{size[0]}-{theme[8:]}" for name, size, theme in CASES]
+)
+def test_a_screen_looks_as_it_did(snap_compare, name, size, theme) -> None:
+    async def before(pilot) -> None:
+        for key in {**VIEWS, **MORE}[name]:
+            await pilot.press(key)
+        await rest(pilot)
+
+    assert snap_compare(Shown(small_subject(), Options(theme=theme)), terminal_size=size, run_before=before)
