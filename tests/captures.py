@@ -22,6 +22,7 @@ from assay.watching.tracing import patch, profiler
 def active(monkeypatch, tmp_path):
     """Captures are on, into the directory given; afterwards nothing is left in torch."""
     plain = nn.Module.__call__
+    profiler.prime(stacks=True)  # torch keeps the code of `__call__` that it first sees; it shall be the plain one
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_CAPTURE", "1")
     monkeypatch.setenv("ASSAY_TRACE_DIR", str(tmp_path / "traces"))

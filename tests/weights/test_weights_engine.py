@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from weight_tensors import encoded
 
+from assay import cluster
 from assay.errors import ReadError, UsageError
 from assay.weights import ray_engine
 from assay.weights.chunks import Weight
@@ -215,9 +216,9 @@ def test_a_ray_that_crashes_on_import_is_an_error_in_one_line(monkeypatch):
     def crash(name):
         raise KeyError("ROCM_PATH")
 
-    monkeypatch.setattr(ray_engine.importlib, "import_module", crash)
+    monkeypatch.setattr(cluster.importlib, "import_module", crash)
     with pytest.raises(UsageError, match=r"ray could not be imported.*ROCM_PATH"):
-        ray_engine.import_ray()
+        cluster.import_ray()
 
 
 def test_nothing_heavy_is_imported():

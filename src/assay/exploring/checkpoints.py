@@ -11,15 +11,14 @@ from assay.document.inspection import TensorDetail
 from assay.document.rows import Module, Tensor, TensorType
 from assay.errors import ReadError
 from assay.sources.checkpoint.entries import Checkpoint, Entry
-from assay.sources.checkpoint.files import open_region
 from assay.sources.checkpoint.opening import open_checkpoint
 from assay.views.tui.evidence import DocumentEvidence, detail_of, tensor_facts
 from assay.views.tui.subject import Subject
-from assay.weights.chunks import Chunk, Weight
-from assay.weights.engine import Options, run_here
+from assay.weighing.running import statistics
+from assay.weighing.settings import Settings
+from assay.weighing.source import SpanReader
 
-CODED = "stored in blocks of a quantised format: assay params decodes it"
-_OPTIONS = Options(workers=1)
+_SETTINGS = Settings(workers=1)
 
 
 def checkpoint_subject(path: str) -> Subject:
@@ -72,10 +71,8 @@ class CheckpointEvidence(DocumentEvidence):
         at = self._tensors.get(full)
         if at is None:
             raise ReadError(f"the checkpoint has no tensor {full}")
-        entry, facts = self._entries[at], tensor_facts(self._held.tensors[at])
-        if entry.coded is not None:
-            return TensorDetail(facts, problem=CODED)
-        ((_, row),) = run_here([_weight(entry)], _read, _OPTIONS)
+        facts = tensor_facts(self._held.tensors[at])
+        (row,) = statistics([self._entries[at]], SpanReader(), _SETTINGS, None, None)
         return detail_of(row, facts)
 
 
@@ -112,24 +109,3 @@ def _place(prefix: str, places: dict[str, int], parents: list[int | None], held:
 
 def _classes(checkpoint: Checkpoint) -> dict[str, str]:
     return {row.path: row.class_path for row in checkpoint.modules}
-
-
-def _weight(entry: Entry) -> Weight:
-    span = entry.span
-    return Weight(
-        names=entry.names,
-        dtype=entry.dtype,
-        shape=entry.shape,
-        file=span.file if span else "",
-        offset=span.offset if span else 0,
-        length=span.length if span else 0,
-        strides=entry.strides if span else None,
-        storage_offset=entry.storage_offset,
-        alignment=entry.alignment,
-        problem=entry.problem,
-    )
-
-
-def _read(chunk: Chunk) -> bytes:
-    with open_region(chunk.file) as region:
-        return region.read(chunk.offset, chunk.bytes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
@@ -11,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assay.cluster import joined
 from assay.document.trace import Trace
-from assay.errors import AssayError, ReadError, UsageError
+from assay.errors import AssayError, ReadError
 from assay.traces.opening import Progress
 from assay.traces.reading import read_trace
 
@@ -68,32 +68,12 @@ def read_traces_on_ray(
     files: Sequence[Path], *, address: str | None = None, workers: int | None = None, progress: Progress | None = None
 ) -> list[Trace | Failure]:
     """The same as tasks on a Ray cluster, or on one started here; every node must see the files."""
-    try:
-        ray: Any = importlib.import_module("ray")
-    except ImportError as error:
-        raise UsageError(f"ray could not be imported ({error}); install torch-assay[ray]") from error
-    started = not ray.is_initialized()
-    if started:
-        _start(ray, address, workers)
-    try:
+    with joined(address, workers) as ray:
         task = ray.remote(max_retries=_RETRIES)(_read)
         waiting = [task.remote(file.absolute()) for file in files]
         return list(
             _told((_got(ray, file, each) for file, each in zip(files, waiting, strict=True)), files, progress)
         )
-    finally:
-        if started:
-            ray.shutdown()
-
-
-def _start(ray: Any, address: str | None, workers: int | None) -> None:
-    try:
-        if address:
-            ray.init(address=address, log_to_driver=False)
-        else:
-            ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
-    except (ConnectionError, OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"ray did not start at {address or 'this machine'}: {error}") from error
 
 
 def _got(ray: Any, file: Path, task: Any) -> Trace | Failure:

@@ -76,8 +76,7 @@ def statistics(plan: Plan, partial: Partial, table: Table, target_db: float) -> 
     figures["distinct"] = others + (1 + int(np.count_nonzero(here[1:] != here[:-1])) if here.size else 0)
     if plan.dtype.real:
         figures["denormals"] = int(table.counts[_denormal(table)].sum())
-    if here.size:
-        figures |= _values(plan, partial, here, times, target_db)
+    figures |= _values(plan, partial, here, times, target_db) if here.size else {"zeros": 0}
     return replace(blank(plan.weight, note=plan.note), **figures)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from assay.cluster import joined
 from assay.document.weights import TensorStatistics
-from assay.errors import UsageError
 from assay.weights.chunks import Weight
 from assay.weights.engine import After, Options, run_here
 from assay.weights.finalize import blank
@@ -26,25 +25,8 @@ def run_on_ray(
     after: After | None = None,
 ) -> Iterator[tuple[int, TensorStatistics]]:
     """The place and statistics of every tensor as its task finishes; those of a lost task carry the problem."""
-    ray = import_ray()
-    started = not ray.is_initialized()
-    if started:
-        _start(ray, address, local_workers)
-    try:
+    with joined(address, local_workers) as ray:
         yield from _collected(ray, weights, read, options or Options(), after)
-    finally:
-        if started:
-            ray.shutdown()
-
-
-def import_ray() -> Any:
-    """The ray module; an error that says why where it does not import."""
-    try:
-        return importlib.import_module("ray")
-    except Exception as error:
-        raise UsageError(
-            f"ray could not be imported ({type(error).__name__}: {error}); install torch-assay[ray]"
-        ) from error
 
 
 def batches(weights: Sequence[Weight], limit: int = TASK_BYTES) -> list[list[int]]:
@@ -60,16 +42,6 @@ def batches(weights: Sequence[Weight], limit: int = TASK_BYTES) -> list[list[int
             found.append([index])
             size = weight.length
     return found
-
-
-def _start(ray: Any, address: str | None, local_workers: int | None) -> None:
-    try:
-        if address:
-            ray.init(address=address, log_to_driver=False)
-        else:
-            ray.init(num_cpus=local_workers, include_dashboard=False, log_to_driver=False)
-    except (ConnectionError, OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"ray did not start at {address or 'this machine'}: {error}") from error
 
 
 def _collected(

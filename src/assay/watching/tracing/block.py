@@ -33,6 +33,8 @@ class Block:
             self._teller.debug(_BUSY)
             return self
         profiler.watch.install()
+        if self._plan.options.get("with_stack"):
+            profiler.prime(stacks=True)
         patch.install()
         self._capture = capturing.begin(self._model, self._plan, instance, self._teller, covers="block")
         if self._capture is None:

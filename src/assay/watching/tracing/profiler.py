@@ -98,11 +98,15 @@ def settings_of(plan: Plan) -> dict[str, bool]:
     }
 
 
-def prime() -> None:
-    """Have Kineto set itself up on the main thread: on another it prints an error."""
+def prime(*, stacks: bool = False) -> None:
+    """Have Kineto set itself up on the main thread: on another it prints an error.
+
+    With `stacks` before `nn.Module.__call__` is replaced: torch keeps the code it first sees there for good, and
+    would not know a module's call by its plain code afterwards.
+    """
     if threading.current_thread() is not threading.main_thread() or watch.busy():
         return
-    profile = autograd_profiler.profile(use_kineto=True)
+    profile = autograd_profiler.profile(use_kineto=True, with_stack=stacks)
     with watch.ours(profile), _quietly():
         profile.__enter__()
         profile.__exit__(None, None, None)
