@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from assay.analyses.costing import with_cost
 from assay.document.cost import Cost
 from assay.document.document import Document, InputTensor, Machine, Run, Training
-from assay.errors import ReadError, UsageError
+from assay.errors import PartialError, ReadError, UsageError
 from assay.sources.opening import Opened, open_model
 
 if TYPE_CHECKING:
@@ -134,10 +134,18 @@ def _now() -> str:
 
 
 def cost(model: Any, inputs: Any = None, **options: Any) -> Cost:
-    """What one pass of `model` costs; options are those of `observe`."""
-    found = observe(model, inputs, **options).cost
-    assert found is not None
-    return found
+    """What one pass of `model` costs; options are those of `observe`.
+
+    A pass that stops midway is an error here, for its sums would look whole; `observe` keeps what was learned.
+    """
+    document = observe(model, inputs, **options)
+    failure = document.run.failure
+    if failure is not None:
+        raise PartialError(
+            f"the forward pass stopped in '{failure.module}' ({failure.error}): assay.observe keeps what was learned"
+        )
+    assert document.cost is not None
+    return document.cost
 
 
 def summary(

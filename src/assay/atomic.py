@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from assay.errors import UsageError, WriteError
 
 
 def write_bytes(path: Path, data: bytes, *, overwrite: bool = True) -> None:
     """Write `data` to `path` so that a reader sees the old file or the whole new one."""
+    with replacing(path, overwrite=overwrite) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """A file to write that takes the place of `path` when all went well, and is gone when not.
+
+    A device or a pipe is written into, and of a link what it leads to is replaced: a rename would put a file there.
+    """
     if not overwrite and path.exists():
         raise UsageError(f"{path} exists: choose another name or pass --force")
     if path.is_dir():
         raise WriteError(f"cannot write {path}: it is a directory")
     temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=".assay-", suffix=".part")
+        if path.exists() and not path.is_file():
+            with path.open("wb") as file:
+                yield file
+            return
+        target = os.path.realpath(path)
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".assay-", suffix=".part")
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
         temporary = ""
     except OSError as error:
         raise WriteError(f"cannot write {path}: {error.strerror or error}") from error

@@ -151,7 +151,10 @@ def test_a_board_that_fell_off_its_bus_does_not_hide_the_others():
 def test_nvidia_ml_py_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
     assert "not installed" in nvml_sensors.find().useless[0].why
+    monkeypatch.setattr(nvml_sensors, "_driver_there", lambda: True)
     assert nvml_sensors.boards().possible
+    monkeypatch.setattr(nvml_sensors, "_driver_there", lambda: False)
+    assert not nvml_sensors.boards().possible
     assert not nvml_sensors.boards(nvml(init=NVMLError("Driver Not Loaded"))).possible
 
 

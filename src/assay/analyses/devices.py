@@ -6,7 +6,7 @@ The figures are data (`devices.json`), peaks are dense. What a vendor does not s
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -58,6 +58,10 @@ class Device(Struct, frozen=True, omit_defaults=True):
         return None if tera is None else tera * 1e12
 
 
+This = Callable[[], Device | None]
+"""The machine at hand as a device, where it was measured."""
+
+
 @cache
 def devices() -> tuple[Device, ...]:
     """Every device there are figures for."""
@@ -65,10 +69,16 @@ def devices() -> tuple[Device, ...]:
     return msgspec.json.decode(data, type=tuple[Device, ...])
 
 
-def find(name: str) -> Device:
-    """The device called `name`, by any of its names, however they are spaced or capitalised."""
+def find(name: str, this: This | None = None) -> Device:
+    """The device called `name`, by any of its names, however they are spaced or capitalised.
+
+    `this` gives the machine at hand, where it was measured.
+    """
     if _plain(name) == THIS:
-        raise UsageError("'this' is no device yet: measuring this machine comes with `assay machine`; name a device")
+        measured = this() if this is not None else None
+        if measured is None:
+            raise UsageError("'this' machine was not measured yet: run `assay machine` once, or name a device")
+        return measured
     found = _by_name().get(_plain(name))
     if found is None:
         raise UsageError(f"no device is called {name!r}: {_near(name)}")
@@ -84,14 +94,14 @@ def sized(text: str) -> Device | None:
     return Device(text.strip(), size / GIB, source="as given")
 
 
-def listed(text: str) -> Sequence[Device]:
-    """The devices in a list such as `H100,RTX4090,24GiB`; `all` is every one."""
+def listed(text: str, this: This | None = None) -> Sequence[Device]:
+    """The devices in a list such as `H100,RTX4090,24GiB,this`; `all` is every one with a name of its own."""
     if _plain(text) == "all":
         return devices()
     names = [part for part in text.split(",") if part.strip()]
     if not names:
         raise UsageError("no device was named: say H100, 24GiB or all, with commas between several")
-    return [sized(name) or find(name) for name in names]
+    return [sized(name) or find(name, this) for name in names]
 
 
 @cache

@@ -58,7 +58,7 @@ def check(
     from assay.views.json.findings import findings_file, rules_file
     from assay.views.text.findings import findings_report, rules_table
 
-    refuse_overwrite(output)
+    refuse_overwrite(output, model, watch.inputs, weights)
     codes = _codes(select) or None, _codes(ignore)
     listed = chosen(*codes)  # a code that no rule has is told before any long work
     if rules:

@@ -26,7 +26,7 @@ def cost_vary(
     from assay.views.json.laws import encode_law_lines, laws_file
     from assay.views.text.laws import law_table
 
-    refuse_overwrite(output)
+    refuse_overwrite(output, model, watch.inputs)
     if output.save is not None:
         raise UsageError("--save keeps one capture, and --vary makes several: use -o with --format json")
     over = [name.strip() for name in vary.split(",") if name.strip()]

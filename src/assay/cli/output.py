@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import click
 
@@ -17,15 +18,27 @@ from assay.views.text.report import Report
 from assay.views.text.tables import Table
 
 
-def refuse_overwrite(output: Output) -> None:
-    """Refuse, before any long work, files that exist and may not be replaced."""
+def refuse_overwrite(output: Output, *sources: str | os.PathLike[str] | None) -> None:
+    """Refuse, before any long work, files that exist and may not be replaced; what is read never may."""
+    read = [Path(str(source).partition("::")[0]) for source in sources if source]
     for path in (output.output, output.save):
+        if path is not None and any(_same(path, source) for source in read):
+            raise UsageError(f"{path} is what is read: choose another name")
         if path is not None and path.exists() and not output.force:
             raise UsageError(f"{path} exists: choose another name or pass --force")
+        if path is not None and path.is_dir():
+            raise UsageError(f"cannot write {path}: it is a directory")
         if path is not None and not path.parent.is_dir():
             raise UsageError(f"cannot write {path}: there is no directory {path.parent}")
     if output.output is not None and output.output == output.save:
         raise UsageError(f"-o and --save both name {output.save}: give them different names")
+
+
+def _same(path: Path, source: Path) -> bool:
+    try:
+        return path.samefile(source)
+    except (OSError, ValueError):
+        return False
 
 
 def emit(output: Output, shown: Callable[[], Table | Report], encoded: Mapping[str, Callable[[], bytes]]) -> None:
@@ -42,8 +55,12 @@ def emit(output: Output, shown: Callable[[], Table | Report], encoded: Mapping[s
 
 def _text(shown: Report, output: Output) -> str:
     terminal = output.output is None and sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else None
-    return report.as_text(shown, width=width, color=_colored(output.color, terminal))
+    return report.as_text(shown, width=terminal_width() if terminal else None, color=_colored(output.color, terminal))
+
+
+def terminal_width() -> int | None:
+    """How many columns stdout has; None where it is no terminal, and lines may be as long as they are."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _colored(choice: str, terminal: bool) -> bool:

@@ -32,7 +32,7 @@ _NAMED = 5
 
 
 @click.command()
-@click.argument("source", metavar="FILE|DIR|URL", type=click.Path())
+@click.argument("source", metavar="FILE|DIR|URL", type=click.Path(readable=False))
 @click.option("--full", is_flag=True, help="Every tensor on a line of its own; repeated blocks are folded otherwise.")
 @click.option("--sort", type=click.Choice(SORTS), metavar="COLUMN", help=f"Largest first: {', '.join(SORTS)}.")
 @click.option("--filter", "pattern", metavar="REGEX", help="Only tensors with a name that holds this pattern.")
@@ -87,7 +87,7 @@ def params(
     from assay.weighing import weigh
     from assay.weighing.settings import Settings
 
-    refuse_overwrite(output)
+    refuse_overwrite(output, source)
     settings = Settings(engine, workers, address, spectral, sqnr)
     journal = _journal(source, resume, output)
     try:

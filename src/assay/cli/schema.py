@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import click
 
-NAMES = ("modules", "ops", "document", "cost", "laws", "roofline", "memory", "summary", "params")
+NAMES = (
+    "modules", "ops", "document", "cost", "laws", "roofline", "memory", "summary", "params", "findings", "machine",
+    "traces", "profile",
+)  # fmt: skip
 
 
 @click.command()
 @click.argument("name", type=click.Choice(NAMES), required=False)
 def schema(name: str | None) -> None:
     """JSON Schema of the list of unique modules, of unique operations, of a saved document, or of what
-    `assay cost` (also with --vary: laws, and --device: roofline), `memory`, `summary` and `params` write as JSON.
+    `assay cost` (also with --vary: laws, and --device: roofline), `memory`, `summary`, `params`,
+    `check` (findings), `machine`, `trace` (traces) and `profile` write as JSON.
 
     Without a name, the names are listed.
     """

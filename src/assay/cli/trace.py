@@ -27,13 +27,17 @@ _FOR_PEOPLE = ("table", "md")
 
 
 @click.command()
-@click.argument("paths", metavar="FILE...|DIR", nargs=-1, type=click.Path())
+@click.argument("paths", metavar="FILE...|DIR", nargs=-1, type=click.Path(readable=False))
 @click.option("--by", type=click.Choice(DIVISIONS), default="layer", show_default=True, help="What lines are.")
 @click.option("--sort", type=click.Choice(SORTS), metavar="FIGURE", help=f"Largest first: {', '.join(SORTS)}.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N lines; the others in one.")
 @click.option("--full", is_flag=True, help=f"Every line; tables for people have {_SHORT} otherwise.")
 @click.option(
-    "--diff", nargs=2, type=click.Path(), metavar="A B", help="Compare two files or directories layer by layer."
+    "--diff",
+    nargs=2,
+    type=click.Path(readable=False),
+    metavar="A B",
+    help="Compare two files or directories layer by layer.",
 )
 @click.option(
     "--export",
@@ -81,7 +85,7 @@ def trace(
         raise click.UsageError("give trace files or a directory, or --diff with two of them")
     if output.save is not None:
         raise click.UsageError("--save keeps documents of models: -o with --format json keeps what a trace says")
-    refuse_overwrite(output)
+    refuse_overwrite(output, *paths, *(diff or ()))
     for target in (export, export_perfetto):
         _refuse_target(target, output)
     short = _SHORT if output.format in _FOR_PEOPLE and not full else None
@@ -94,6 +98,11 @@ def trace(
         files = trace_files(paths)
         if (by == "stack" or export or export_perfetto) and len(files) > 1:
             raise click.UsageError("stacks and exports are of one trace: give one file")
+        if any(
+            target is not None and target.exists() and target.samefile(files[0])
+            for target in (export, export_perfetto)
+        ):
+            raise click.UsageError("an export may not replace the trace it is made from: choose another name")
         if export_perfetto is not None:
             _write_perfetto(narrator, files[0], export_perfetto, output, progress)
         if by == "stack" or export is not None:

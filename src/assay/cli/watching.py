@@ -15,7 +15,7 @@ from assay.errors import OK, PartialError
 def watched(narrator: Narrator, model: str, watch: Watch, output: Output | None = None) -> Document:
     """The document of `model`, saved where that was asked for; what had to be inferred or assumed is told."""
     if output is not None:
-        refuse_overwrite(output)
+        refuse_overwrite(output, model, watch.inputs)
     # What a model prints is narration: it must not get between the data on stdout.
     with prints_to_stderr():
         document = watch.capture(model)

@@ -31,7 +31,7 @@ class Failure:
 
 
 def trace_files(paths: Sequence[str | Path]) -> list[Path]:
-    """The trace files that `paths` name; those of a directory sorted by name."""
+    """The trace files that `paths` name; those of a directory sorted by name. A missing one among several is kept."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -39,7 +39,7 @@ def trace_files(paths: Sequence[str | Path]) -> list[Path]:
             if not inside:
                 raise ReadError(f"{path} holds no trace files: *.json or *.json.gz are wanted")
             found += inside
-        elif path.exists():
+        elif path.exists() or len(paths) > 1:
             found.append(path)
         else:
             raise ReadError(f"cannot read {path}: no such file or directory")
@@ -92,7 +92,7 @@ def _read(file: Path, progress: Progress | None = None) -> Trace | Failure:
 
 
 def _size(files: Sequence[Path]) -> int:
-    return sum(file.stat().st_size for file in files)
+    return sum(file.stat().st_size for file in files if file.exists())
 
 
 def _told(
@@ -101,7 +101,7 @@ def _told(
     """The results as they come, with progress by the size of their files."""
     total, done = _size(files), 0
     for file, result in zip(files, results, strict=True):
-        done += file.stat().st_size
+        done += _size([file])
         if progress is not None:
             progress(done, total)
         yield result

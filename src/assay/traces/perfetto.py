@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import os
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import msgspec
 
+from assay import atomic
 from assay.document.trace_labels import METADATA_KEY, PREFIX
-from assay.errors import UsageError, WriteError
 from assay.traces.opening import Pieces, Progress
 from assay.traces.repairing import repaired, runs_on
 from assay.traces.splitting import Splitter
@@ -39,10 +37,8 @@ def write_repaired(
     source: str | Path, target: Path, *, overwrite: bool = False, progress: Progress | None = None
 ) -> Written:
     """Write the trace at `source` to `target`, compressed where its name ends in `.gz`."""
-    if not overwrite and target.exists():
-        raise UsageError(f"{target} exists: choose another name or pass --force")
     splitter, told = Splitter(), Written()
-    with _replacing(target) as file:
+    with _packed(target, overwrite) as file:
         separator = b'{"traceEvents":[\n'
         for text in _texts(source, splitter, progress):
             if events := _valid(text, told, splitter):
@@ -100,25 +96,11 @@ def _root(splitter: Splitter) -> bytes:
 
 
 @contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `target` when all went well, and is gone when not."""
-    temporary = ""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=".assay-", suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            if target.suffix == ".gz":
-                with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6, mtime=0, filename="") as packed:
-                    yield cast(BinaryIO, packed)
-            else:
-                yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, target)
-        temporary = ""
-    except OSError as error:
-        raise WriteError(f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        if temporary:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
+def _packed(target: Path, overwrite: bool) -> Iterator[BinaryIO]:
+    """A file that takes the place of `target` when all went well, compressed where its name ends in `.gz`."""
+    with atomic.replacing(target, overwrite=overwrite) as file:
+        if target.suffix != ".gz":
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6, mtime=0, filename="") as packed:
+            yield cast(BinaryIO, packed)

@@ -13,6 +13,8 @@ FEWEST = 5
 """Siblings that a family needs before one of them can be called an outlier."""
 FAR = 6.0
 """Robust standard deviations from the family's median that make an outlier."""
+LEAST = 0.02
+"""A spread below this share of the median counts as this: siblings that hardly differ have no outliers."""
 _FIGURES = ("std", "mean", "kurtosis", "max", "min", "entropy_bits", "zeros")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_])\d+(?![A-Za-z0-9_])")
 
@@ -85,7 +87,7 @@ def _far(tensors: Sequence[TensorStatistics], family: Family, figure: str) -> It
         return
     typical = statistics.median(known.values())
     spread = 1.4826 * statistics.median(abs(value - typical) for value in known.values())
-    floor = 1e-3 * abs(typical)
+    floor = LEAST * abs(typical)
     for place, value in known.items():
         away = abs(value - typical) / max(spread, floor) if max(spread, floor) else 0.0
         if away > FAR:

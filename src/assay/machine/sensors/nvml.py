@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -87,8 +88,13 @@ class Boards:
 
     @property
     def possible(self) -> bool:
-        """Whether there may be a board."""
-        return bool(self.boards) or not self.asked
+        """Whether there may be a board: where nobody could be asked, the driver's traces on the system tell."""
+        return bool(self.boards) or (not self.asked and _driver_there())
+
+
+def _driver_there() -> bool:
+    """Whether an NVIDIA driver is loaded, as far as Linux shows it; other systems may have one."""
+    return sys.platform != "linux" or os.path.exists("/proc/driver/nvidia") or os.path.exists("/dev/nvidiactl")
 
 
 def boards(module: ModuleType | None = None, environment: Mapping[str, str] | None = None) -> Boards:

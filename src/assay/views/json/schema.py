@@ -6,12 +6,16 @@ import msgspec
 
 from assay.analyses.roofline import Roofline
 from assay.document.document import Document
+from assay.document.machine import MachineReport
 from assay.views.json.cost import CostFile
 from assay.views.json.files import MODULES_NAME, OPS_NAME, ModulesFile, OpsFile
+from assay.views.json.findings import FindingsFile
 from assay.views.json.laws import LawsFile
 from assay.views.json.memory import MemoryFile
 from assay.views.json.params import ParamsFile
+from assay.views.json.profile import ProfileFile
 from assay.views.json.summary import SummaryFile
+from assay.views.json.traces import TracesFile
 
 _WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
     "modules": (ModulesFile, MODULES_NAME),
@@ -23,6 +27,10 @@ _WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
     "memory": (MemoryFile, "assay memory --format json"),
     "summary": (SummaryFile, "assay summary --format json"),
     "params": (ParamsFile, "assay params --format json"),
+    "findings": (FindingsFile, "assay check --format json"),
+    "machine": (MachineReport, "assay machine --format json"),
+    "traces": (TracesFile, "assay trace --format json"),
+    "profile": (ProfileFile, "assay profile --format json"),
 }
 
 NAMES = tuple(_WRITTEN)
