@@ -7,7 +7,7 @@ import gc
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -54,22 +54,31 @@ class Setting(NamedTuple):
     """Run the backward pass as well; wants autograd."""
 
 
-def watch(
+class OpCaller(Protocol):
+    """Runs the operations of a recorded pass."""
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The operation's result."""
+
+
+class Ready(NamedTuple):
+    """A model placed and in its mode, with the inputs it is to be called with."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+@contextlib.contextmanager
+def ready(
     model: nn.Module, members: Members, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting
-) -> Pass:
-    """Run `model` once and return what was seen; an error of its own ends up in the result."""
+) -> Iterator[Ready]:
+    """The model as `setting` wants it while inside; as it was afterwards, but for values that a pass wrote."""
     modules, tensors = members
     # New containers around the same tensors, so that what forward appends to a list stays here.
     args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor, (args, kwargs))
     tensors = [*tensors, *(leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor))]
-    if setting.mode == "meta":
-        # The first meta kernel imports torch's compiler, whose import frames would keep a tensor alive.
-        torch.empty(1, device="meta").add(1)
-    with (
-        _collecting(setting.mode != "meta"),
-        guard.unchanged(modules, tensors),
-        contextlib.ExitStack() as stack,
-    ):
+    with guard.unchanged(modules, tensors), contextlib.ExitStack() as stack:
         if any(module.training != setting.train for module in modules):
             model.train(setting.train)
         convert = _conversion(setting, stack)
@@ -79,8 +88,27 @@ def watch(
         given = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor) and leaf.is_leaf]
         notes = _scripted_note(modules)
         notes += backward.prepare([*inventory.members(model).tensors, *given]) if setting.backward else ()
-        shown = _record(model, modules, args, kwargs, setting)
-        return shown._replace(assumptions=notes + shown.assumptions)
+        yield Ready(args, kwargs, notes)
+
+
+def watch(
+    model: nn.Module,
+    members: Members,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    setting: Setting,
+    caller: OpCaller | None = None,
+) -> Pass:
+    """Run `model` once and return what was seen; an error of its own ends up in the result.
+
+    With a caller every operation is run by it: a clock, say, which then sees nothing of what recording takes.
+    """
+    if setting.mode == "meta":
+        # The first meta kernel imports torch's compiler, whose import frames would keep a tensor alive.
+        torch.empty(1, device="meta").add(1)
+    with _collecting(setting.mode != "meta"), ready(model, members, args, kwargs, setting) as given:
+        shown = _record(model, members.modules, given.args, given.kwargs, setting, caller)
+        return shown._replace(assumptions=given.notes + shown.assumptions)
 
 
 def _record(
@@ -89,6 +117,7 @@ def _record(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     setting: Setting,
+    caller: OpCaller | None,
 ) -> Pass:
     stock = inventory.take(model)
     dataless = setting.mode == "meta"
@@ -103,7 +132,7 @@ def _record(
             storages.find(value, "input")
     calls = CallLog(stock)
     without_data = Dataless(storages, originals, lambda: explain.place(calls, calls.current))
-    executor = without_data if dataless else _with_data(originals)
+    executor = without_data if dataless else _with_data(originals, caller)
     recorder = Recorder(calls, storages, executor, nominal_device="cpu" if setting.mode in ("meta", "fake") else None)
     error: BaseException | None = None
     cache: Cache | None = None
@@ -192,8 +221,9 @@ def _silenced(logger: str) -> Iterator[None]:
         log.disabled = before
 
 
-def _with_data(originals: Originals) -> Callable[..., Any]:
+def _with_data(originals: Originals, caller: OpCaller | None) -> Callable[..., Any]:
     protect = originals.protect
+    call = _called if caller is None else caller.call
 
     def execute(
         func: Any,
@@ -204,9 +234,13 @@ def _with_data(originals: Originals) -> Callable[..., Any]:
         lives: list[Life],
     ) -> Any:
         protect(func, args, tensors, lives)
-        return func(*args, **kwargs)
+        return call(func, args, kwargs)
 
     return execute
+
+
+def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return func(*args, **kwargs)
 
 
 def _conversion(setting: Setting, stack: contextlib.ExitStack) -> substitute.Convert | None:

@@ -1,0 +1,27 @@
+"""Figures from samples: the median, with half the interquartile range as its spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from assay.document.provenance import Figure, Measured, Unknown
+from assay.machine.samples import middle
+
+CLOCK = "the processor's monotonic clock"
+BACK_TO_BACK = f"{CLOCK}, passes back to back"
+KERNELS = "kernel times of a trace"
+
+
+def of_seconds(samples_ns: Sequence[int], by: str = CLOCK) -> Figure:
+    """The median of nanoseconds, in seconds."""
+    if not samples_ns:
+        return Figure(None, Unknown("no pass was timed"))
+    return middle([sample / 1e9 for sample in samples_ns], by)
+
+
+def ratio(parts: Sequence[float], wholes: Sequence[float], by: str = CLOCK) -> Figure:
+    """How many times `wholes` goes into `parts`, by their medians."""
+    if not parts or not wholes or not median(wholes):
+        return Figure(None, Unknown("no pass was timed"))
+    return Figure(median(parts) / median(wholes), Measured(by, min(len(parts), len(wholes))))
