@@ -25,12 +25,12 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	$(BIN)/assay extract --model-path examples/resnet.py::load_model --inputs-path examples/resnet.py::get_inputs --dir out/demo
-	$(BIN)/assay summary examples/resnet.py::load_model --inputs examples/resnet.py::get_inputs --save out/demo/resnet.assay.json --force
-	$(BIN)/assay cost out/demo/resnet.assay.json
+	$(BIN)/assay analyze examples/resnet.py::load_model --inputs examples/resnet.py::get_inputs --inference --dir out/demo
 	@echo
-	@echo "Look at out/demo/unique_modules.json and out/demo/pytorch_ops.json;"
-	@echo "ask the saved document more, without torch:  $(BIN)/assay cost --by module out/demo/resnet.assay.json"
-	@echo "or your own model:  $(BIN)/assay summary path/to/file.py::function"
+	@echo "The unique modules and operations are in out/demo/unique_modules.json and out/demo/pytorch_ops.json,"
+	@echo "the whole analysis in out/demo/comprehensive_model_analysis.txt and out/demo/analysis.assay.json."
+	@echo "Look around in it:    $(BIN)/assay explore out/demo/analysis.assay.json"
+	@echo "Or your own model:    $(BIN)/assay analyze path/to/file.py::function"
 
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q

@@ -112,7 +112,9 @@ def _watched(
 
 def _refuse_options(opened: Opened, **options: Any) -> None:
     """What is stored cannot be run again: options that would change the pass are refused, not ignored."""
-    given = [f"--{name}" for name, value in options.items() if value not in (None, False, "auto")]
+    given = [
+        f"--{name}" for name, value in options.items() if not any(value is none for none in (None, False, "auto"))
+    ]
     if given:
         raise UsageError(f"{opened.origin.location} is read, not run: {', '.join(given)} cannot apply to it")
 

@@ -19,6 +19,7 @@ from assay.errors import INTERRUPTED, OK, AssayError, ReadError, UserCodeError, 
 from assay.version import __version__
 
 COMMANDS = {
+    "analyze": ("assay.cli.analyze:analyze", "Everything about a model in one command, as deep as asked."),
     "modules": (
         "assay.cli.modules:modules",
         "Unique modules of a model: what it is built of, and how often.",
@@ -26,12 +27,18 @@ COMMANDS = {
     "ops": ("assay.cli.ops:ops", "Unique operations of a model, with their attributes and tensor types."),
     "memory": ("assay.cli.memory:memory", "What a model needs in memory, when most, and where it fits."),
     "cost": ("assay.cli.cost:cost", "What a model costs: parameters, FLOPs, bytes, and where they go."),
+    "explore": ("assay.cli.explore:explore", "A model, document or checkpoint in the terminal, by keys and mouse."),
     "summary": ("assay.cli.summary:summary", "The module tree with shapes, parameters, FLOPs and memory."),
+    "profile": ("assay.cli.profile:profile", "How long a model takes, where, and what holds it back."),
+    "check": ("assay.cli.check:check", "What to know or do about a model or checkpoint, with the evidence."),
+    "trace": ("assay.cli.trace:trace", "What Chrome traces say about layers; passes, ranks and two sides compared."),
     "params": ("assay.cli.params:params", "Exact statistics of every tensor in a checkpoint; none of its code runs."),
     "extract": (
         "assay.cli.extract:extract",
         "Write unique_modules.json and pytorch_ops.json into a directory.",
     ),
+    "run": ("assay.cli.run:run", "Run a program and write a trace of every pass of its decorated models."),
+    "machine": ("assay.cli.machine:machine", "What this machine can do: measured ceilings, memory, sensors."),
     "env": ("assay.cli.env:env", "Versions and hardware, as a block to paste into a bug report."),
     "schema": ("assay.cli.schema:schema", "JSON Schemas of the files that Assay writes."),
     "completion": ("assay.cli.completion:completion", "Shell completion for bash, zsh or fish."),
@@ -86,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(shell_complete(assay, {}, PROGRAM, COMPLETION_VARIABLE, os.environ[COMPLETION_VARIABLE]))
     # Collections while torch is imported and the walk over everything at exit cost half a second for nothing.
     gc.set_threshold(100_000, 50, 1000)
+    if sys.stdout is None:  # closed by the caller, who wants no data; an open file must not get its number
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     code = run(sys.argv[1:] if arguments is None else arguments)
     gc.freeze()
     sys.exit(code)

@@ -44,10 +44,16 @@ def weights_exit_code(narrator: Narrator, document: Document) -> int:
     return PartialError.exit_code if failures else OK
 
 
+def tell_inputs(narrator: Narrator, document: Document) -> None:
+    """Say what a model was called with where nobody said what to call it with."""
+    if document.run.inputs_from.startswith("inferred"):
+        narrator.note(f"inputs {document.run.inputs_from} (--inputs gives your own)")
+
+
 def _tell(narrator: Narrator, document: Document, *, fresh: bool) -> None:
     run = document.run
-    if fresh and run.inputs_from.startswith("inferred"):
-        narrator.note(f"inputs {run.inputs_from} (--inputs gives your own)")
+    if fresh:
+        tell_inputs(narrator, document)
     narrator.detail(f"watched {document.model_class} in {run.mode} mode with torch {document.machine.torch}")
     for assumption in run.assumptions:
         narrator.detail(f"assumed: {assumption}")

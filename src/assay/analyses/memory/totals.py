@@ -92,7 +92,8 @@ def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: b
         trained_parameters=sum(parameter.elements for parameter in parameters),
         gradients=_gradients(step, parameters),
         optimizer=state,
-        inference=_occupancy(forward(document)),
+        # An exported program is read, and says nothing of when memory is taken and freed.
+        inference=None if document.origin.kind == "exported" else _occupancy(forward(document)),
         training=training,
         training_peak=_NOT_WATCHED if training is None else training.total,
         saved=_NOT_WATCHED if step is None else Figure(saved_for_backward(step), _BY_STORAGES),

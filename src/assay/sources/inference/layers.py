@@ -48,10 +48,13 @@ def layers(module: Any) -> list[Layer]:
         entry = next((_TABLE[name] for name in _class_names(child) if name in _TABLE), None)
         if entry is None:
             continue
+        noun, read, tokens = entry
+        try:
+            inputs, unlikely = read(child)
+        except (AttributeError, TypeError, StopIteration):  # a class of the user's own that has only the name
+            continue
         # What a composite layer is made of takes the layer's own data, not the model's.
         inside = f"{path}."
-        noun, read, tokens = entry
-        inputs, unlikely = read(child)
         if noun not in seen:
             where = f"the first {noun} '{path}'" if path else f"the model, which is a {noun}"
             found.append(Layer(where, tokens, tuple(inputs), tuple(unlikely)))

@@ -95,7 +95,7 @@ def as_text(table: Table, *, width: int | None = None, color: bool = False) -> s
     def drawn(row: Sequence[str]) -> list[str]:
         return _lines([row[index] for index in kept], widths, columns)
 
-    heading = drawn([column.title for column in table.columns])
+    heading = [] if table.bare else drawn([column.title for column in table.columns])
     lines = [] if table.bare else [*(bold(line) if color else line for line in heading), rule]
     lines += [line for row in rows for line in drawn(row)]
     if footer:

@@ -1,0 +1,132 @@
+"""`assay analyze`: everything about a model in one command, as deep as asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli.narration import Narrator
+from assay.cli.options import Output, Watch, model_argument, narration_options, watch_options
+from assay.cli.profile import SENSED, TIMED, given, measured_limits, measuring_options
+
+if TYPE_CHECKING:
+    from assay.analyzing.running import Analysis
+
+DOCUMENT = "analysis.assay.json"
+TEXT = "comprehensive_model_analysis.txt"
+_WANTED = ("a pass with data", "time")
+"""What was asked for, and makes the result a partial one where it is missing."""
+
+
+@click.command()
+@model_argument
+@click.option("--inference", is_flag=True, help="Run it too: time and memory of every module and operation.")
+@click.option("--profile", is_flag=True, help="All of that, and energy and the machine while it runs.")
+@click.option("--weights", metavar="FILE", help="A checkpoint of the model, where it is built without its own.")
+@click.option("--dir", "folder", type=click.Path(path_type=Path), default=Path("assay_analysis"), show_default=True,
+              help="Where the files go; what this command wrote there before is replaced.")  # fmt: skip
+@measuring_options
+@watch_options
+@narration_options
+def analyze(
+    narrator: Narrator,
+    model: str,
+    watch: Watch,
+    inference: bool,
+    profile: bool,
+    weights: str | None,
+    folder: Path,
+    **wishes: Any,
+) -> int:
+    """Everything about MODEL: architecture, parameters, computation, memory, findings; with --inference its time,
+    with --profile its energy.
+
+    MODEL is file.py::function, package.module:name, a directory with config.json, TorchScript or a pickled module
+    (--trust runs their code), a .pt2 file, a saved document or any checkpoint. A report is printed; the document and
+    the report of every parameter and operation are written into --dir.
+    """
+    from assay import atomic
+    from assay.analyzing.running import INFERENCE, PROFILE, STRUCTURE, analyze
+    from assay.cli.progress import ProgressLine
+    from assay.cli.streams import prints_to_stderr
+
+    depth = PROFILE if profile else INFERENCE if inference else STRUCTURE
+    _refuse_unused(depth)
+    limits = measured_limits(**wishes)
+    atomic.make_directory(folder)
+    with prints_to_stderr(), ProgressLine(not narrator.quiet) as progress:
+        found = analyze(
+            model,
+            watch.inputs,
+            depth=depth,
+            device=watch.device,
+            dtype=watch.dtype,
+            mode=watch.mode or "auto",
+            train=watch.train,
+            model_args=watch.model_args,
+            trust=watch.trust,
+            weights=weights,
+            tell=narrator.note,
+            progress=progress,
+            **limits,
+        )
+    return _written(narrator, found, folder)
+
+
+def _refuse_unused(depth: str) -> None:
+    """Options that the depth has no use for are refused, not ignored."""
+    from assay.analyzing.running import INFERENCE, PROFILE, STRUCTURE
+
+    unused = {STRUCTURE: (*TIMED, *SENSED), INFERENCE: SENSED, PROFILE: ()}[depth]
+    for parameter in given(unused):
+        wanted = "--profile" if parameter.name in SENSED else "--inference"
+        raise click.UsageError(f"{parameter.opts[0]} needs {wanted}: without it nothing of the kind is measured")
+
+
+def _written(narrator: Narrator, found: Analysis, folder: Path) -> int:
+    """Print the report, write the files, and say where they are."""
+    from assay import atomic
+    from assay.cli.ceilings import achieved_here
+    from assay.cli.output import emit
+    from assay.document import files
+    from assay.views.text.analysis import Known, analysis_report
+    from assay.views.text.full_analysis import full_report
+
+    document = found.document
+    _tell(narrator, found)
+    rows = achieved_here(narrator, document)
+    known = Known(document, found.architecture, found.memory, found.checked, found.missing, rows, found.code)
+    files.save(document, folder / DOCUMENT, overwrite=True)
+    atomic.write_bytes(folder / TEXT, full_report(known).encode(), overwrite=True)
+    emit(Output("table", None, False, None, "auto"), lambda: analysis_report(known), {})
+    narrator.note(f"the document is {folder / DOCUMENT}, every parameter and operation in {folder / TEXT}")
+    narrator.note(f"look around in it with: assay explore {folder / DOCUMENT}")
+    return _exit_code(narrator, found)
+
+
+def _tell(narrator: Narrator, found: Analysis) -> None:
+    """What had to be inferred; with -v what was assumed, and which rules could say nothing."""
+    from assay.cli.watching import tell_inputs
+
+    tell_inputs(narrator, found.document)
+    for assumption in found.document.run.assumptions:
+        narrator.detail(f"assumed: {assumption}")
+    for skipped in found.checked.skipped:
+        narrator.detail(f"{skipped.code} could not be applied: {skipped.why}")
+
+
+def _exit_code(narrator: Narrator, found: Analysis) -> int:
+    from assay.cli.watching import exit_code, weights_exit_code
+    from assay.errors import PartialError
+
+    stopped = exit_code(narrator, found.document)
+    if stopped:
+        return stopped
+    code = weights_exit_code(narrator, found.document)
+    for what in _WANTED:
+        if what in found.missing:
+            narrator.warn(f"partial: {what} is not known: {found.missing[what]}")
+            code = PartialError.exit_code
+    return code

@@ -1,0 +1,226 @@
+"""The report of a whole analysis, in sections; what could not be known has a section of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from assay import units
+from assay.analyses.achieved import Achieved
+from assay.analyses.architecture import Architecture
+from assay.analyses.memory import Memory
+from assay.analyses.parameters import parameters
+from assay.document import tree
+from assay.document.document import Document
+from assay.document.machine import NOT_MEASURED
+from assay.document.provenance import Figure
+from assay.findings.engine import Checked
+from assay.views.text import memory as memory_views
+from assay.views.text import profile as profile_views
+from assay.views.text.amounts import amounts
+from assay.views.text.analysis_weights import parameter_section
+from assay.views.text.cost_tables import Shown, cost_table
+from assay.views.text.figures import shown as figure_text
+from assay.views.text.findings import finding_table, findings_report, summary_line
+from assay.views.text.report import Report
+from assay.views.text.tables import Column, Table
+from assay.views.text.totals import facts_table, totals_tables
+
+LINES = 10
+"""Of each table on the screen; the text file has all of them."""
+_BLOCKS = 4
+"""Findings that are shown whole on the screen; the others have a line each."""
+
+_LAYERS = (Column("layers"), Column("count", "right", units.exact))
+_EVIDENCE = (
+    Column("speaks for"),
+    Column("what", shrinks=True),
+    Column("figure", "right", units.ratio),
+)
+_MISSING = (Column("what", shrinks=True), Column("why", shrinks=True))
+_WRITTEN = (Column("operation", shrinks=True), Column("places", "right", units.exact))
+_LINE = (Column("line", shrinks=True),)
+_BRIEF = (Column("code"), Column("severity"), Column("title", shrinks=True))
+
+Parts = list[str | Table]
+
+
+class Known(NamedTuple):
+    """Everything an analysis found."""
+
+    document: Document
+    architecture: Architecture
+    memory: Memory | None
+    checked: Checked
+    missing: Mapping[str, str]
+    rows: Sequence[Achieved] = ()
+    """The timed operations."""
+    code: Sequence[tuple[str, str, str]] = ()
+    """Operations that stand in code that was not run: function, operation, arguments."""
+
+
+def analysis_report(known: Known) -> Report:
+    """What a person reads on a screen: one section a question, long lists cut."""
+    document = known.document
+    summary = summary_table(known)
+    parts: Parts = [
+        "SUMMARY",
+        summary,
+        *architecture_section(known),
+        *parameter_section(document, LINES),
+        *computation_section(document, LINES),
+        *code_section(known.code),
+        *memory_section(known),
+        *performance_section(known, LINES),
+        *energy_section(document, LINES),
+        *system_section(document, full=False),
+        *_brief_recommendations(known),
+        *missing_section(known.missing),
+    ]
+    return Report(parts, summary)
+
+
+def summary_table(known: Known) -> Table:
+    """The key figures, a line each; what is not known is a dash."""
+    document, memory = known.document, known.memory
+    profile = document.profile
+    flops = document.cost.forward.flops if document.cost is not None and document.ops else None
+    peak = memory.inference.total.value if memory is not None and memory.inference is not None else None
+    facts = [
+        ("model", document.model_class or document.origin.name or "model"),
+        ("from", f"{document.origin.location} ({document.origin.kind})"),
+        ("architecture", known.architecture.label),
+        ("modules", units.exact(len(document.modules)) if document.modules else units.UNKNOWN),
+        ("parameters", units.count(_numbers(document))),
+        ("operations of a pass", units.exact(len(document.ops)) if document.ops else units.UNKNOWN),
+        ("FLOPs of a pass", units.count(flops)),
+        ("memory of a pass", units.size(peak)),
+        ("time of a pass", figure_text(profile.whole if profile is not None else NOT_MEASURED, units.seconds)),
+        ("energy of a pass", figure_text(_energy(document), units.joules)),
+        ("findings", summary_line(known.checked)),
+    ]
+    return facts_table(facts)
+
+
+def architecture_section(known: Known) -> Parts:
+    """What sort of model it is, and of what layers."""
+    document, found = known.document, known.architecture
+    if not document.modules:
+        return []
+    depth = max(tree.depths(document.modules))
+    classes = len({module.class_path for module in document.modules})
+    facts = [
+        ("classification", found.label),
+        ("modules", f"{units.exact(len(document.modules))} of {classes} classes, {depth} deep"),
+    ]
+    layers = Table(_LAYERS, [[name, count] for name, count in found.layers.items()])
+    evidence = Table(_EVIDENCE, [[one.speaks_for, one.what, one.figure.value] for one in found.evidence])
+    return ["ARCHITECTURE", facts_table(facts), *_filled(layers), *_filled(evidence)]
+
+
+def computation_section(document: Document, top: int | None = None) -> Parts:
+    """What a pass costs, and where."""
+    if document.cost is None or not document.ops:
+        return []
+    return [
+        "COMPUTATION",
+        *totals_tables(document, document.cost, amounts(exact=False)),
+        "By type of operation",
+        cost_table(document, document.cost, "category", Shown()),
+        "Heaviest kinds of operation",
+        cost_table(document, document.cost, "kind", Shown(top=top or len(document.kinds))),
+    ]
+
+
+def code_section(code: Sequence[tuple[str, str, str]], top: int | None = LINES) -> Parts:
+    """The operations that stand in code that was read and not run."""
+    if not code:
+        return []
+    counts = Counter(operation for _, operation, _ in code)
+    functions = len({function for function, _, _ in code})
+    title = (
+        f"OPERATIONS IN THE CODE, read and not run: {units.exact(len(code))} places in {functions} functions; "
+        "how often each runs is not known"
+    )
+    table = Table(_WRITTEN, [list(pair) for pair in counts.most_common(top)])
+    left = sum(counts.values()) - sum(row[1] for row in table.rows)
+    footer = [[f"({len(counts) - len(table.rows)} others)", left]] if left else []
+    return [title, Table(table.columns, table.rows, footer)]
+
+
+def memory_section(known: Known) -> Parts:
+    """What the model needs in memory."""
+    return [] if known.memory is None else ["MEMORY", memory_views.figures(known.memory)]
+
+
+def performance_section(known: Known, top: int) -> Parts:
+    """What clocks said."""
+    document = known.document
+    if document.profile is None or document.timing is None:
+        return []
+    parts = profile_views.time_parts(document, known.rows, top)
+    return [f"PERFORMANCE: {parts[0]}", *parts[1:], *profile_views.note_parts(document.profile)]
+
+
+def energy_section(document: Document, top: int) -> Parts:
+    """What energy it takes, measured or modelled."""
+    return _in_capitals(profile_views.energy_parts(document, top))
+
+
+def system_section(document: Document, *, full: bool) -> Parts:
+    """The machine while it ran."""
+    return _in_capitals(profile_views.system_parts(document, full=full))
+
+
+def recommendation_section(known: Known) -> Parts:
+    """What to know or do, whole."""
+    return ["FINDINGS AND RECOMMENDATIONS", *findings_report(known.document, known.checked).parts]
+
+
+def missing_section(missing: Mapping[str, str]) -> Parts:
+    """What could not be known; what has the same reason on one line."""
+    reasons: dict[str, list[str]] = {}
+    for what, why in missing.items():
+        reasons.setdefault(why, []).append(what)
+    rows = [[", ".join(names), why] for why, names in reasons.items()]
+    return ["NOT KNOWN", Table(_MISSING, rows, bare=True)] if rows else []
+
+
+def _brief_recommendations(known: Known) -> Parts:
+    """The worst findings whole, a line for each of some others, and how many there are."""
+    found = known.checked.findings
+    parts: Parts = ["FINDINGS AND RECOMMENDATIONS"]
+    for finding in found[:_BLOCKS]:
+        title = f"{finding.code} {finding.severity}: {finding.title}"
+        parts += [title, finding_table(known.document, finding)]
+    others = [[one.code, one.severity, one.title] for one in found[_BLOCKS : _BLOCKS + LINES]]
+    if others:
+        parts.append(Table(_BRIEF, others, bare=True))
+    left = len(found) - _BLOCKS - len(others)
+    more = f"; {left} more in the text file" if left > 0 else ""
+    return [*parts, Table(_LINE, [[f"{summary_line(known.checked)}{more}"]], bare=True)]
+
+
+def _in_capitals(parts: Parts) -> Parts:
+    """The parts, their title written as that of a section."""
+    if not parts:
+        return []
+    name, comma, rest = str(parts[0]).partition(",")
+    return [f"{name.upper()}{comma}{rest}", *parts[1:]]
+
+
+def _numbers(document: Document) -> int | None:
+    """The model's parameters; where nothing says what is one, all numbers of its checkpoint."""
+    if document.tensors:
+        return parameters(document).count
+    return sum(one.count for one in document.weights.tensors) if document.weights is not None else None
+
+
+def _energy(document: Document) -> Figure:
+    energy = document.profile.energy if document.profile is not None else None
+    return NOT_MEASURED if energy is None else energy.whole
+
+
+def _filled(table: Table) -> list[Any]:
+    return [table] if table.rows else []

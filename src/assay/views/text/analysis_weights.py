@@ -1,0 +1,95 @@
+"""The section about parameters: their statistics where they were read, else what their shapes tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from assay import units
+from assay.analyses.parameters import elements, held, parameters
+from assay.document.document import Document
+from assay.document.rows import Tensor
+from assay.document.weights import WeightsReport
+from assay.views.text.amounts import amounts
+from assay.views.text.params import Shown, params_report
+from assay.views.text.params_lines import shards_lost
+from assay.views.text.tables import Column, Table
+from assay.views.text.totals import facts_table, parameters_line
+
+Parts = list[str | Table]
+Fact = tuple[str, str]
+
+_TENSORS = (
+    Column("tensor", shrinks=True, keeps=16),
+    Column("role"),
+    Column("dtype"),
+    Column("shape"),
+    Column("count", "right", units.count),
+    Column("bytes", "right", units.size),
+)
+
+
+def parameter_section(document: Document, top: int | None = None) -> Parts:
+    """The parameters in facts, and the largest of them; all, with every list of curiosities, where `top` is None."""
+    if document.weights is None and not document.tensors:
+        return []
+    facts = _counted(document)
+    if document.weights is None:
+        return ["PARAMETERS", facts_table(facts), "Largest tensors", _largest(document, top)]
+    facts += _weighed(document.weights)
+    report = params_report(document, Shown(full=top is None, top=top, sort=None if top is None else "count"))
+    rest = report.parts[1:2] if top is not None else report.parts[1:]
+    title = "Largest tensors, those of repeated blocks on one line" if top is not None else "Tensors"
+    return [f"PARAMETERS: {report.parts[0]}", facts_table(facts), title, *rest]
+
+
+def _counted(document: Document) -> list[Fact]:
+    if not document.tensors:
+        return []
+    found = parameters(document)
+    dtypes = ", ".join(f"{units.count(own.elements)} {dtype}" for dtype, own in found.by_dtype.items())
+    return [("parameters", parameters_line(found, amounts(exact=False))), ("types", dtypes or units.UNKNOWN)]
+
+
+def _weighed(weights: WeightsReport) -> list[Fact]:
+    """What the statistics say of all tensors together, buffers with them."""
+    known = [one for one in weights.tensors if one.zeros is not None]
+    count = sum(one.count for one in known)
+    zeros, near = sum(one.zeros or 0 for one in known), sum(one.near_zeros or 0 for one in known)
+    facts = [
+        ("numbers stored", units.exact(sum(one.count for one in weights.tensors))),
+        ("bytes stored", units.size(sum(one.bytes for one in weights.tensors))),
+        ("sparsity", f"{_share(zeros, count)} zeros, {_share(near, count)} near zero"),
+    ]
+    odd = {
+        "equal tensors": len(weights.duplicates),
+        "outliers": len(weights.outliers),
+        "not analysed": len(weights.tensors) - len(known) + len(shards_lost(weights)),
+    }
+    said = {
+        "equal tensors": "groups with the same bytes",
+        "outliers": "figures far from those of their kind",
+        "not analysed": "tensors or files without figures",
+    }
+    return facts + [(name, f"{units.exact(number)} {said[name]}") for name, number in odd.items() if number]
+
+
+def _share(part: int, whole: int) -> str:
+    return units.share(part, whole) if whole else units.UNKNOWN
+
+
+def _largest(document: Document, top: int | None) -> Table:
+    ordered = sorted(document.tensors, key=lambda tensor: -tensor.bytes)
+    shown = ordered if top is None else ordered[:top]
+    rows = [
+        [" = ".join(one.names), one.role, one.type.dtype, units.shape(one.type.shape), elements(one.type), one.bytes]
+        for one in shown
+    ]
+    left = ordered[len(shown) :]
+    rest = [_sum(f"({len(left)} others)", left)] if left else []
+    return Table(_TENSORS, rows, [*rest, _sum("total", ordered)])
+
+
+def _sum(name: str, tensors: Sequence[Tensor]) -> list[Any]:
+    sums = held(tensors)
+    return [name, "", "", "", sums.elements, sums.bytes]

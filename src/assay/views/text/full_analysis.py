@@ -1,0 +1,174 @@
+"""The whole analysis as one text: a summary, every parameter, every operation, the profile, every recommendation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from assay import units
+from assay.analyses.achieved import Achieved
+from assay.document import tree
+from assay.document.document import Document
+from assay.document.weights import QUANTILES, TensorStatistics
+from assay.findings.engine import Checked
+from assay.views.text import analysis
+from assay.views.text.analysis import Known
+from assay.views.text.analysis_weights import parameter_section
+from assay.views.text.report import Report, as_text
+from assay.views.text.tables import Column, Table, printable
+from assay.views.text.totals import facts_table
+
+_NODES = (
+    Column("number", "right", units.exact),
+    Column("module"),
+    Column("op"),
+    Column("inputs"),
+    Column("outputs"),
+    Column("type"),
+    Column("FLOPs", "right", units.count),
+    Column("bytes", "right", units.size),
+    Column("FLOPs/byte", "right", units.ratio),
+    Column("time", "right", units.seconds),
+    Column("energy", "right", units.joules),
+    Column("bound by"),
+)
+
+
+_CODE = (Column("function"), Column("operation"), Column("arguments"))
+
+
+def full_report(known: Known) -> str:
+    """Everything, as text for a file; times and energies of single operations are those of their kind."""
+    document = known.document
+    every = len(document.modules) + len(document.kinds)
+    first: list[str | Table] = [
+        "EXECUTIVE SUMMARY",
+        analysis.summary_table(known),
+        *analysis.architecture_section(known),
+        *parameter_section(document),
+    ]
+    rest: list[str | Table] = [
+        *analysis.computation_section(document),
+        *_nodes(document, known.rows),
+        *analysis.code_section(known.code, None),
+        *_code(known.code),
+        *analysis.memory_section(known),
+        *analysis.performance_section(known, every),
+        *analysis.energy_section(document, every),
+        *analysis.system_section(document, full=True),
+        *analysis.recommendation_section(known),
+        *_unapplied(known.checked),
+        *_assumptions(document),
+        *analysis.missing_section(known.missing),
+    ]
+    texts = (_text(first), "".join(_tensor_blocks(document)), _text(rest))
+    return "\n".join(text for text in texts if text)
+
+
+def _text(parts: Sequence[str | Table]) -> str:
+    return as_text(Report(parts, facts_table([])))
+
+
+def _code(code: Sequence[tuple[str, str, str]]) -> list[str | Table]:
+    """Every operation in the order of the text."""
+    return ["Every operation in the code", Table(_CODE, code)] if code else []
+
+
+def _unapplied(checked: Checked) -> list[str | Table]:
+    facts = [(one.code, one.why) for one in checked.skipped]
+    return ["Rules that could not be applied", facts_table(facts)] if facts else []
+
+
+def _assumptions(document: Document) -> list[str | Table]:
+    facts = [("assumed", one) for one in document.run.assumptions]
+    return ["Assumptions of the recorded pass", facts_table(facts)] if facts else []
+
+
+def _tensor_blocks(document: Document) -> Iterator[str]:
+    """Every figure of every tensor; written line by line, for a table of each would take longer than reading them."""
+    tensors = document.weights.tensors if document.weights is not None else []
+    if tensors:
+        yield "EVERY PARAMETER\n"
+    for tensor in tensors:
+        yield f"{printable(', '.join(tensor.names)) or '(unnamed)'}\n"
+        for name, value in _figures(tensor):
+            yield f"  {name:<24}{printable(value)}\n"
+        yield "\n"
+
+
+def _figures(tensor: TensorStatistics) -> list[tuple[str, str]]:
+    """What is known of one tensor, a line each; what is not known is a dash."""
+    facts = [
+        ("shape, type", f"{units.shape(tensor.shape)} {tensor.dtype}"),
+        ("elements, bytes", f"{units.exact(tensor.count)}, {units.size(tensor.bytes)}"),
+    ]
+    if tensor.problem:
+        return [*facts, ("not analysed", tensor.problem)]
+    facts += [
+        ("min, max", _several(tensor.min, tensor.max)),
+        ("mean, std", _several(tensor.mean, tensor.std)),
+        ("skewness, kurtosis", _several(tensor.skewness, tensor.kurtosis)),
+        ("L1, L2", _several(tensor.l1, tensor.l2)),
+        ("zeros, near zeros", f"{units.exact(tensor.zeros)}, {units.exact(tensor.near_zeros)}"),
+        ("NaN, infinite", f"{units.exact(tensor.nan)}, {units.exact(tensor.inf)}"),
+        ("entropy", f"{units.ratio(tensor.entropy_bits)} bits, {units.size(tensor.entropy_bytes)} when coded"),
+        ("quantiles", _quantiles(tensor)),
+        ("rounding", _roundings(tensor)),
+        ("alignment in the file", units.size(tensor.alignment)),
+    ]
+    if tensor.n_of_m:
+        kept = ", ".join(f"{name} {units.share(share, 1)}" for name, share in tensor.n_of_m.items())
+        facts.append(("kept by n:m sparsity", kept))
+    if tensor.spectral is not None:
+        facts.append(("spectral norm", f"{tensor.spectral.norm:.6g} ± {tensor.spectral.norm_error:.2g}"))
+    return facts
+
+
+def _several(*values: float | None) -> str:
+    return ", ".join(units.UNKNOWN if value is None else f"{value:.6g}" for value in values)
+
+
+def _quantiles(tensor: TensorStatistics) -> str:
+    if not tensor.quantiles:
+        return units.UNKNOWN
+    pairs = zip(QUANTILES, tensor.quantiles, strict=True)
+    return ", ".join(f"{100 * share:g} %: {value:.4g}" for share, value in pairs)
+
+
+def _roundings(tensor: TensorStatistics) -> str:
+    texts = [
+        f"{one.format}{'' if one.scope == 'none' else f' a {one.scope}'} "
+        + ("exact" if one.exact else units.UNKNOWN if one.sqnr_db is None else f"{one.sqnr_db:.1f} dB")
+        for one in tensor.roundings
+    ]
+    return ", ".join(texts) or units.UNKNOWN
+
+
+def _nodes(document: Document, rows: Sequence[Achieved]) -> list[str | Table]:
+    """Every operation in the order it ran."""
+    if not document.ops or document.cost is None:
+        return []
+    timed = {row.kind: row for row in rows}
+    energies = document.profile.energy.kinds if document.profile is not None and document.profile.energy else []
+    lines: list[list[Any]] = []
+    for number, op in enumerate(document.ops):
+        kind, cost = document.kinds[op.kind], document.cost.kinds[op.kind]
+        row = timed.get(op.kind)
+        energy = energies[op.kind] if op.kind < len(energies) else None
+        lines.append(
+            [
+                number,
+                tree.shown(document.modules[document.module_of(op)].path),
+                kind.name,
+                ", ".join(units.shape(operand.type.shape) for operand in kind.inputs),
+                ", ".join(units.shape(operand.type.shape) for operand in kind.outputs),
+                cost.category,
+                cost.flops,
+                cost.bytes,
+                cost.intensity,
+                None if row is None else row.time_s,
+                None if energy is None else energy.each.value,
+                None if row is None else row.bound,
+            ]
+        )
+    return ["EVERY OPERATION", Table(_NODES, lines)]
