@@ -92,14 +92,18 @@ def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: b
         trained_parameters=sum(parameter.elements for parameter in parameters),
         gradients=_gradients(step, parameters),
         optimizer=state,
-        # An exported program is read, and says nothing of when memory is taken and freed.
-        inference=None if document.origin.kind == "exported" else _occupancy(forward(document)),
+        inference=None if _only_read(document) else _occupancy(forward(document)),
         training=training,
         training_peak=_NOT_WATCHED if training is None else training.total,
         saved=_NOT_WATCHED if step is None else Figure(saved_for_backward(step), _BY_STORAGES),
         cache=key_value(document),
         assumptions=notes + ((UNFUSED,) if _attention_unfused(document) else ()),
     )
+
+
+def _only_read(document: Document) -> bool:
+    """Whether it is an exported program that did not run, which does not say when memory is taken and freed."""
+    return document.origin.kind == "exported" and not document.storages
 
 
 def _inputs(document: Document) -> Figure:
