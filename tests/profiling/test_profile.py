@@ -301,3 +301,21 @@ def test_what_threads_bring_is_unknown_on_a_busy_machine(monkeypatch):
     assert both.time.value > 0
     assert both.efficiency is None
     assert any("what threads bring is unknown" in note for note in document.profile.notes)
+
+
+def test_on_a_device_modules_are_ranked_by_its_time():
+    from msgspec.structs import replace
+
+    from assay.views.text.profile import module_table
+
+    document = assay.profile(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.zeros(1, 8), passes=2)
+    times = document.timing.modules
+    placed = [replace(time, device_total_s=device, device_self_s=own)
+              for time, device, own in zip(times, (3e-3, 1e-3, 2e-3), (0.0, 1e-3, 2e-3), strict=True)]  # fmt: skip
+    table = module_table(replace(document, timing=replace(document.timing, modules=placed)))
+    titles = [column.title for column in table.columns]
+    rows = [dict(zip(titles, row, strict=True)) for row in table.rows]
+    assert [row["module"] for row in rows] == ["1", "0", "(root)"]
+    assert [row["self share"] for row in rows] == pytest.approx([2 / 3, 1 / 3, 0.0])
+    assert rows[0]["FLOP/s"] == pytest.approx(rows[0]["FLOPs"] / 2e-3)
+    assert "device self s" not in [column.title for column in module_table(document).columns]

@@ -26,8 +26,9 @@ _MODULES = (
     Column("total s", "right", units.seconds),
     Column("spread s", "right", units.seconds, drops=True),
     Column("self s", "right", units.seconds),
+    Column("device total s", "right", units.seconds),
+    Column("device self s", "right", units.seconds),
     Column("self share", "right", lambda share: units.share(share, 1)),
-    Column("device total s", "right", units.seconds, drops=True),
     Column("backward s", "right", units.seconds, drops=True),
     Column("FLOPs", "right", units.count, drops=True),
     Column("FLOP/s", "right", units.count, drops=True),
@@ -85,7 +86,7 @@ def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Part
     parts: Parts = [_title(document, profile), facts(document, profile)]
     if document.timing is not None:
         modules = module_table(document)
-        parts += [_heading("Modules, by self time", modules, lines), first(modules, lines)]
+        parts += [_heading(_by_self_time(document), modules, lines), first(modules, lines)]
     if rows:
         ops = op_table(rows)
         parts += [_heading("Operations, by total time", ops, lines), first(ops, lines)]
@@ -125,18 +126,22 @@ def _lines(texts: Sequence[str]) -> Table:
 
 
 def module_table(document: Document) -> Table:
-    """One row a module that was called, the largest self time first."""
+    """One row a module that was called, the largest self time first; the device's time where there is one.
+
+    Shares and FLOPs a second are of the device's time too: what the processor takes is launching.
+    """
     timing = document.timing
     if timing is None:
         return Table(_MODULES, [])
-    whole = timing.whole.value
     step = document.profile.step if document.profile is not None else None
+    times = [(index, time) for index, time in enumerate(timing.modules) if time is not None]
+    on_device = any(time.device_self_s is not None for _, time in times)
+    whole = sum(time.device_self_s or 0.0 for _, time in times) if on_device else timing.whole.value
     rows: list[list[Any]] = []
-    for index, module in enumerate(document.modules):
-        time = timing.modules[index] if index < len(timing.modules) else None
-        if time is None:
-            continue
+    for index, time in times:
+        module = document.modules[index]
         flops = document.cost.modules[index].total.flops if document.cost is not None else None
+        own, total = (time.device_self_s, time.device_total_s) if on_device else (time.self_s, time.total_s)
         rows.append(
             [
                 tree.shown(module.path),
@@ -145,22 +150,20 @@ def module_table(document: Document) -> Table:
                 time.total_s,
                 time.spread_s,
                 time.self_s,
-                time.self_s / whole if whole else None,
                 time.device_total_s,
+                time.device_self_s,
+                own / whole if whole and own is not None else None,
                 step.modules[index] if step is not None and index < len(step.modules) else None,
                 flops,
-                flops / time.total_s if flops is not None and time.total_s else None,
+                flops / total if flops is not None and total else None,
             ]
         )
-    rows.sort(key=_own_time)
-    footer = [["outside any module", "", None, None, None, timing.outside.value,
-               timing.outside.value / whole if whole and timing.outside.value is not None else None,
-               None, step.outside_s if step is not None else None, None, None]]  # fmt: skip
+    rows.sort(key=lambda row: -float((row[7] if on_device else row[5]) or 0.0))
+    outside = timing.outside.value
+    share = outside / whole if whole and outside is not None and not on_device else None
+    after = step.outside_s if step is not None else None
+    footer = [["outside any module", "", None, None, None, outside, None, None, share, after, None, None]]
     return without_empty(Table(_MODULES, rows, footer))
-
-
-def _own_time(row: list[Any]) -> float:
-    return -float(row[5])
 
 
 def without_empty(table: Table) -> Table:
@@ -258,6 +261,12 @@ def facts(document: Document, profile: Profile) -> Table:
 def first(table: Table, lines: int | None) -> Table:
     """The table cut to so many lines, its footer kept; whole where that is None."""
     return Table(table.columns, table.rows[:lines], table.footer)
+
+
+def _by_self_time(document: Document) -> str:
+    times = document.timing.modules if document.timing is not None else []
+    on_device = any(time is not None and time.device_self_s is not None for time in times)
+    return "Modules, by self time on the device" if on_device else "Modules, by self time"
 
 
 def _title(document: Document, profile: Profile) -> str:
