@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fuzz format schema clean
+.PHONY: help demo test terminal check fuzz format schema clean
 
 help:
 	@echo "make demo    set up, run the main job on the bundled example, say what to look at"
@@ -32,7 +32,13 @@ demo: $(READY)
 	@echo "Look around in it:    $(BIN)/assay explore out/demo/analysis.assay.json"
 	@echo "Or your own model:    $(BIN)/assay analyze path/to/file.py::function"
 
-test: $(READY)
+# The explorer is also tested in a real terminal; where there is no tmux and no way to get it, that test says so.
+terminal:
+	@command -v tmux >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  timeout 120 apt-get install -y -qq tmux >/dev/null 2>&1; } || \
+	  echo "tmux is not here and could not be installed: the test in a real terminal is skipped"
+
+test: $(READY) terminal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q
 
 check: $(READY)
