@@ -54,6 +54,11 @@ def test_a_missing_trace_among_several_is_a_partial_result(files, capsys):
     assert run(["trace", "nope.json"]) == 3
 
 
+def test_a_division_without_rows_says_so(files, capsys):
+    assert run(["trace", "t.json", "--by", "kernel"]) == 0
+    assert "none in this trace" in capsys.readouterr().out
+
+
 def test_the_cost_of_a_pass_that_stops_is_an_error_and_not_a_small_sum():
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(3, 3))
     with pytest.raises(PartialError, match=r"stopped in '1'"):

@@ -6,7 +6,7 @@ import click
 
 NAMES = (
     "modules", "ops", "document", "cost", "laws", "roofline", "memory", "summary", "params", "findings", "machine",
-    "traces", "profile",
+    "trace", "traces", "profile",
 )  # fmt: skip
 
 
@@ -15,7 +15,7 @@ NAMES = (
 def schema(name: str | None) -> None:
     """JSON Schema of the list of unique modules, of unique operations, of a saved document, or of what
     `assay cost` (also with --vary: laws, and --device: roofline), `memory`, `summary`, `params`,
-    `check` (findings), `machine`, `trace` (traces) and `profile` write as JSON.
+    `check` (findings), `machine`, `trace` (of several: traces) and `profile` write as JSON.
 
     Without a name, the names are listed.
     """

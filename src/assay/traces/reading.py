@@ -120,6 +120,8 @@ def _rank(columns: Columns, known: int | None) -> tuple[int | None, int | None]:
 
 def _notes(parts: Parts) -> tuple[str, ...]:
     notes = [*parts.columns.notes, *(parts.facts.notes if parts.facts else ())]
+    if parts.facts is not None and parts.facts.error is not None:
+        notes.append(f"the pass ended with {parts.facts.error}: times are those of what ran before")
     if parts.modules.origin in _FALLBACKS:
         notes.append(_FALLBACKS[parts.modules.origin])
     if parts.forest.overlapping:

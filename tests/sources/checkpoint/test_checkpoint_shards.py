@@ -191,3 +191,12 @@ def test_a_local_file_never_touches_fsspec(tmp_path, monkeypatch):
     torch.save({"w": torch.ones(2)}, tmp_path / "w.pt")
     (entry,) = open_checkpoint(tmp_path / "w.pt").entries
     assert torch.equal(tensor_of(entry), torch.ones(2))
+
+
+def test_other_files_of_weights_in_a_folder_are_named(tmp_path):
+    save_file({"a": torch.ones(2)}, tmp_path / "model.safetensors")
+    (tmp_path / "other.gguf").write_bytes(b"GGUF")
+    (tmp_path / "notes.txt").write_text("nothing")
+    found = open_checkpoint(tmp_path)
+    assert [entry.names for entry in found.entries] == [("a",)]
+    assert [note for note in found.notes if "other.gguf" in note and "notes.txt" not in note]

@@ -21,6 +21,7 @@ LARGEST_INDEX = 24 << 20
 INDEX = re.compile(r"\.index(?:\.[\w-]+)?\.json$")
 _KINDS = (r"\.safetensors$", r"\.(?:bin|pt|pth|ckpt)$", r"\.gguf$", r"\.pt2$", r"\.(?:pkl|pickle|distcp)$")
 """What shards are called; the first kind that a folder has is taken."""
+_LISTED = 5
 _NOT_WEIGHTS = re.compile(r"^(?:training_args|optimizer|scheduler|rng_state.*|scaler)\.\w+$")
 """Files that trainers put beside a model's weights."""
 
@@ -57,8 +58,18 @@ def read_folder(path: str, names: list[str], reader: Reader) -> Checkpoint:
         weights = [name for name in found if not _NOT_WEIGHTS.match(name)] or found
         if weights:
             files = {name: inside(path, name) for name in weights}
-            return reader(files[weights[0]]) if len(files) == 1 else _read_all(path, files, reader, lambda name: "")
+            whole = reader(files[weights[0]]) if len(files) == 1 else _read_all(path, files, reader, lambda name: "")
+            return _with_others(whole, [name for name in names if name not in weights])
     raise ReadError(f"{brief(path)} is a folder without a checkpoint: no .safetensors, .bin, .pt, .gguf or .metadata")
+
+
+def _with_others(whole: Checkpoint, names: list[str]) -> Checkpoint:
+    """The checkpoint with a note of other files in its folder that look like weights and were not read."""
+    others = [name for name in names if any(re.search(kind, name) for kind in _KINDS)]
+    if not others:
+        return whole
+    listed = ", ".join(brief(name) for name in others[:_LISTED]) + (", ..." if len(others) > _LISTED else "")
+    return replace(whole, notes=(*whole.notes, f"not read, for they are no part of it: {listed}"))
 
 
 def _read_all(path: str, files: dict[str, str], reader: Reader, lost: Callable[[str], str]) -> Checkpoint:

@@ -7,6 +7,7 @@ import msgspec
 from assay.analyses.roofline import Roofline
 from assay.document.document import Document
 from assay.document.machine import MachineReport
+from assay.document.trace import Trace
 from assay.views.json.cost import CostFile
 from assay.views.json.files import MODULES_NAME, OPS_NAME, ModulesFile, OpsFile
 from assay.views.json.findings import FindingsFile
@@ -29,7 +30,8 @@ _WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
     "params": (ParamsFile, "assay params --format json"),
     "findings": (FindingsFile, "assay check --format json"),
     "machine": (MachineReport, "assay machine --format json"),
-    "traces": (TracesFile, "assay trace --format json"),
+    "trace": (Trace, "assay trace FILE --format json"),
+    "traces": (TracesFile, "assay trace DIR --format json"),
     "profile": (ProfileFile, "assay profile --format json"),
 }
 

@@ -86,6 +86,8 @@ def trace_report(trace: Trace, shown: Shown = Shown()) -> Report:  # noqa: B008 
     ):
         if table.rows or table.footer:
             parts += [title, table]
+        elif title == division.title:
+            parts += [title, Table(_NOTE, [["none in this trace"]], bare=True)]
     return Report(parts, data)
 
 
