@@ -10,7 +10,7 @@ from assay.document.findings import SEVERITIES, Finding
 from assay.document.tree import shown
 from assay.views.tui.columns import Column
 from assay.views.tui.sheet import Sheet
-from assay.views.tui.sheets.grouping import Groups, open_down_to
+from assay.views.tui.sheets.grouping import Groups, grouped
 from assay.views.tui.subject import Subject
 
 SIGNS = {"error": "✖ error", "warning": "▲ warning", "advice": "◆ advice", "note": "· note"}
@@ -30,7 +30,6 @@ def findings_sheet(subject: Subject) -> Sheet:
         for at in finding.modules[:MOST_PLACES]:
             module = document.modules[at]
             groups.add(shown(module.path), top, kind=finding.code, module=at, values={"advice": module.class_name})
-    index = groups.index()
     columns = [
         Column("severity", "severity", groups.texts("severity"), "how bad it is", widest=12),
         Column("code", "code", groups.texts("code"), "of the rule", widest=8),
@@ -40,17 +39,13 @@ def findings_sheet(subject: Subject) -> Sheet:
     ]
     counts = Counter(finding.severity for finding in ordered)
     about = " · ".join(f"{counts[each]:,} {each}" for each in SEVERITIES if counts[each])
-    return Sheet(
+    return grouped(
+        groups,
         id="findings",
         title="Findings",
         noun="finding",
-        index=index,
         columns=columns,
-        modules=groups.modules_of_rows(),
-        path=groups.names.__getitem__,
-        paths=groups.names,
-        kinds=groups.kinds_of_rows(),
-        opened=open_down_to(index, 0),
+        depth=0,
         about=about or "no findings",
         empty=f"No findings: {subject.no_findings}.",
         biggest="places",

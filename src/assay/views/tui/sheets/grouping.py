@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from assay.views.tui import index as indexing
-from assay.views.tui.columns import Numbers, Words, numbers, words
+from assay.views.tui.columns import Column, Numbers, Words, numbers, words
 from assay.views.tui.index import Flags, Index, Ints
+from assay.views.tui.sheet import Sheet
 
 
 @dataclass
@@ -59,6 +60,27 @@ class Groups:
     def kinds_of_rows(self) -> Words:
         """What makes rows alike."""
         return words(self.kinds)
+
+
+def grouped(groups: Groups, *, id: str, title: str, noun: str, columns: list[Column], depth: int, about: str,
+            empty: str, biggest: str) -> Sheet:  # fmt: skip
+    """The tab that shows `groups`, open down to `depth`."""
+    index = groups.index()
+    return Sheet(
+        id=id,
+        title=title,
+        noun=noun,
+        index=index,
+        columns=columns,
+        modules=groups.modules_of_rows(),
+        path=groups.names.__getitem__,
+        paths=groups.names,
+        kinds=groups.kinds_of_rows(),
+        opened=open_down_to(index, depth),
+        about=about,
+        empty=empty,
+        biggest=biggest,
+    )
 
 
 def open_down_to(index: Index, depth: int) -> Flags:

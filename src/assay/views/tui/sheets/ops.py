@@ -11,7 +11,7 @@ from assay.document.document import Document
 from assay.document.rows import Operand, OpKind
 from assay.views.tui.columns import Column, percent
 from assay.views.tui.sheet import Sheet
-from assay.views.tui.sheets.grouping import Groups, known_total, open_down_to
+from assay.views.tui.sheets.grouping import Groups, grouped, known_total
 from assay.views.tui.sheets.placing import shares
 from assay.views.tui.sheets.shapes import dims
 from assay.views.tui.subject import Subject
@@ -40,7 +40,6 @@ def ops_sheet(subject: Subject) -> Sheet:
         for kind, values in zip(kinds, rows, strict=True):
             called = document.kinds[kind].name
             groups.add(called, top, kind=called, module=firsts[kind], values=values)
-    index = groups.index()
     whole = document.cost.forward.flops if document.cost is not None else None
     flops = groups.figures("flops")
     columns = [
@@ -56,17 +55,13 @@ def ops_sheet(subject: Subject) -> Sheet:
         Column("attributes", "attributes", groups.texts("attributes"), "its arguments that are no tensors",
                widest=60),
     ]  # fmt: skip
-    return Sheet(
+    return grouped(
+        groups,
         id="ops",
         title="Ops",
         noun="operation",
-        index=index,
         columns=columns,
-        modules=groups.modules_of_rows(),
-        path=groups.names.__getitem__,
-        paths=groups.names,
-        kinds=groups.kinds_of_rows(),
-        opened=open_down_to(index, 1),
+        depth=1,
         about=_about(document, counts, by_type),
         empty=EMPTY,
         biggest="flops",

@@ -12,7 +12,7 @@ from assay.analyses.uniques.entries import UniqueModule
 from assay.document.tree import shown
 from assay.views.tui.columns import Column
 from assay.views.tui.sheet import Sheet
-from assay.views.tui.sheets.grouping import Groups, open_down_to
+from assay.views.tui.sheets.grouping import Groups, grouped
 from assay.views.tui.subject import Subject
 
 EMPTY = "No modules: this is a list of tensors, which have no classes."
@@ -33,7 +33,6 @@ def unique_sheet(subject: Subject) -> Sheet:
             here = groups.add(entry.id, top, kind=name, module=places[entry.occurrences[0]], values=_values(entry))
             for path in entry.occurrences:
                 groups.add(path, here, kind=name, module=places[path])
-    index = groups.index()
     columns = [
         Column("count", "count", groups.figures("count"), "how many there are", units.exact, right=True),
         Column("kinds", "kinds", groups.figures("kinds"), "different modules of the class", units.exact, right=True),
@@ -48,17 +47,13 @@ def unique_sheet(subject: Subject) -> Sheet:
                widest=24),
         Column("settings", "settings", groups.texts("settings"), "constructor-level settings", widest=60),
     ]  # fmt: skip
-    return Sheet(
+    return grouped(
+        groups,
         id="unique",
         title="Unique",
         noun="class",
-        index=index,
         columns=columns,
-        modules=groups.modules_of_rows(),
-        path=groups.names.__getitem__,
-        paths=groups.names,
-        kinds=groups.kinds_of_rows(),
-        opened=open_down_to(index, 1),
+        depth=1,
         about=_about(len(classes), len(entries), len(document.modules)),
         empty=EMPTY,
         biggest="count",
