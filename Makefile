@@ -49,7 +49,7 @@ check: $(READY)
 	$(BIN)/python tools/check_docs.py
 
 fuzz: $(READY)
-	ASSAY_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -n auto -q tests/sources/checkpoint/test_checkpoint_fuzz.py
+	ASSAY_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -n auto -q tests/checkpoint/test_checkpoint_fuzz.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -77,7 +77,7 @@ def plain(subject: Subject) -> None:
 
 def ours(subject: Subject) -> None:
     """The whole capture: the document with every module, tensor, call, operation and storage."""
-    from assay.api import observe
+    from assay import observe
 
     document = observe(subject.model, (subject.args, subject.kwargs))
     if document.run.failure is not None:

@@ -27,9 +27,8 @@ from harness import PLAIN, Row, give_back, hardware, in_child, table
 from torch import nn
 from zoo_models.snapshot import changes, snapshot
 
-from assay import units
-from assay.analyses.parameters import parameters
-from assay.api import observe
+from assay import observe, units
+from assay.analysis.parameters import parameters
 
 TOLERANCE = 0.06
 ERROR = "ERR"

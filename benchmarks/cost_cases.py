@@ -75,7 +75,7 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _told_product() -> Callable[..., torch.Tensor]:
-    from assay.analyses.cost import register_cost
+    from assay.analysis.cost import register_cost
 
     @register_cost("assaybench::product", override=True)
     def flops(kind: Any) -> int:

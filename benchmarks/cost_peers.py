@@ -32,7 +32,7 @@ class Refused(Exception):
 
 def assay(model: nn.Module, args: tuple[Any, ...]) -> float:
     """Ours; an operation without a figure is an error here, and a transform's FLOPs count by halves."""
-    from assay.api import observe
+    from assay import observe
 
     document = observe(model, (args, {}))
     if document.run.failure is not None:

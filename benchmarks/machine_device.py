@@ -23,18 +23,18 @@ from device_models import models
 
 import assay
 from assay import units
-from assay.analyses.ceilings import as_device
-from assay.analyses.energy import Work, energy_model, estimate, work_of
-from assay.analyses.energy_fit import Sample, calibrate
+from assay.analysis.ceilings import as_device
+from assay.analysis.energy import Work, energy_model, estimate, work_of
+from assay.analysis.energy_fit import Sample, calibrate
+from assay.api.machine import measure_machine
 from assay.document.machine import MachineReport, Replay
 from assay.machine.energy import Gauged, idle, of_device, replay
 from assay.machine.monitor import Monitor
 from assay.machine.sensors.nvml import throttles
-from assay.profiling.machine import measure_machine
+from assay.timing.peaks.bursts import place
+from assay.timing.peaks.operations import Operation, operations
 from assay.views.text.machine import machine_report
 from assay.views.text.report import as_text
-from assay.watching.peaks.bursts import place
-from assay.watching.peaks.operations import Operation, operations
 
 WINDOW_S = 2.0
 

@@ -18,7 +18,7 @@ from torch.utils.benchmark import Timer
 
 import assay
 from assay import units
-from assay.profiling.energy import Asked
+from assay.api.profile.energy import Asked
 
 ROUNDS = 3
 

@@ -86,9 +86,9 @@ def case(name: str) -> dict[str, Any]:
     import torch
 
     import assay
-    from assay.analyses.achieved import achieved
-    from assay.watching import inventory
-    from assay.watching.timing.module_clock import ModuleClock
+    from assay.analysis.achieved import achieved
+    from assay.recorder import inventory
+    from assay.timing.module_clock import ModuleClock
 
     torch.set_num_threads(1)
     model, args, kwargs = subject(name)
@@ -138,8 +138,8 @@ def _bare_seconds(call: Callable[[], None]) -> float:
 
 def _ceilings() -> Any:
     """This machine with as many threads as torch uses now; measured once."""
-    from assay.analyses.ceilings import as_device
-    from assay.profiling.machine import measure_machine
+    from assay.analysis.ceilings import as_device
+    from assay.api.machine import measure_machine
 
     return as_device(measure_machine("cpu"))
 

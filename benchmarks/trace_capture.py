@@ -163,7 +163,7 @@ class Tables:
 
     def passed(self, captured: Any) -> None:
         """The table of the pass."""
-        from assay.tracing.tables import lines_of
+        from assay.api.capture.tables import lines_of
         from assay.views.text.layer_table import layer_text
 
         self.text = layer_text(lines_of([captured]), width=120)
@@ -173,8 +173,8 @@ class Tables:
 def runs(subject: Subject, directory: Path, device: str) -> Iterator[tuple[str, Callable[[], object]]]:
     """Every way to run the model, by name."""
     from assay import capture_model
-    from assay.watching.tracing import gate
-    from assay.watching.tracing.plan import Plan
+    from assay.trace.write import gate
+    from assay.trace.write.plan import Plan
 
     plain_call = nn.Module.__call__
     tables = Tables()
@@ -257,7 +257,7 @@ def child(job: str, rounds: int, device: str) -> list[Row]:
 def attributed(subject: Subject, directory: Path, job: str) -> Row:
     """How much of the device's time one captured pass gives to modules, as a row that says it."""
     import assay
-    from assay.traces.reading import read_trace
+    from assay.trace.read.reading import read_trace
 
     with torch.no_grad(), assay.capture(subject.model, directory) as capture:
         subject.model(*subject.args)

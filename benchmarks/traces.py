@@ -38,7 +38,7 @@ _STEP = re.compile(rb"(ProfilerStep#)([0-9]+)")
 def child() -> None:
     """One read of a trace by Assay; figures as JSON."""
     import assay
-    from assay.traces.scanner import is_native
+    from assay.trace.read.scanner import is_native
 
     read_trace, path = assay.read_trace, sys.argv[2]
     before = time.process_time()

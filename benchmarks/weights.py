@@ -14,10 +14,10 @@ import numpy as np
 from harness import ROOT, Row, hardware, interleaved
 from numpy.typing import NDArray
 
-from assay.weights.chunks import CHUNK_BYTES, TILE_ELEMENTS, Chunk, Weight
-from assay.weights.dtypes import DTYPES as KNOWN
-from assay.weights.engine import Options, run_here
-from assay.weights.kernel import kernel, name
+from assay.checkpoint.statistics.chunks import CHUNK_BYTES, TILE_ELEMENTS, Chunk, Weight
+from assay.checkpoint.statistics.dtypes import DTYPES as KNOWN
+from assay.checkpoint.statistics.engine import Options, run_here
+from assay.checkpoint.statistics.kernel import kernel, name
 
 DTYPES = {"bfloat16": 2, "float16": 2, "float32": 4}
 WANTED = {

@@ -58,7 +58,7 @@ def _preload(plain_only: bool) -> None:
     """Import once what every child would import for itself."""
     names = ["transformers.modeling_utils", "zoo_models.oracle"]
     if not plain_only:
-        names += ["zoo_models.checks", "assay.watching.passes", "assay.analyses.uniques", "assay.analyses.cost"]
+        names += ["zoo_models.checks", "assay.recorder.passes", "assay.analysis.uniques", "assay.analysis.cost"]
     for name in names:
         importlib.import_module(name)
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from assay.api.capture import console, decorator
 from assay.document.trace_labels import TraceFacts, decode_facts, decode_path
-from assay.tracing import console, decorator
-from assay.watching.tracing import patch, profiler
+from assay.trace.write import patch, profiler
 
 
 @pytest.fixture

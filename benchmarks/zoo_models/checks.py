@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from assay.api import observe
+from assay import observe
 from assay.document.document import Document
 from zoo_models import oracle
 from zoo_models.registry import Entry, Inputs
@@ -100,13 +100,13 @@ def modules(evidence: Evidence) -> Verdict:
     if found != evidence.paths:
         missing, extra = sorted(evidence.paths - found), sorted(found - evidence.paths)
         return NO, f"missing {missing[:3]}, extra {extra[:3]}"
-    if importlib.util.find_spec("assay.analyses.uniques") is None:
+    if importlib.util.find_spec("assay.analysis.uniques") is None:
         return YES, "uniques not there yet"
     return _uniques(evidence.document)
 
 
 def _uniques(document: Document) -> Verdict:
-    from assay.analyses.uniques import unique_modules, unique_ops
+    from assay.analysis.uniques import unique_modules, unique_ops
 
     unique = unique_modules(document)
     members = sum(len(entry.occurrences) for entry in unique.entries)
@@ -123,9 +123,9 @@ def unchanged(evidence: Evidence) -> Verdict:
 
 def costs(evidence: Evidence) -> Verdict:
     """(e) Nearly every operation has a cost, and sums over modules are sums over operations."""
-    if importlib.util.find_spec("assay.analyses.cost") is None:
+    if importlib.util.find_spec("assay.analysis.cost") is None:
         return NONE, "no costs yet"
-    from assay.analyses.cost import cost_of
+    from assay.analysis.cost import cost_of
 
     document = evidence.document
     by_kind = [cost_of(kind) for kind in document.kinds]

@@ -40,10 +40,9 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
                 raise document
             return document
 
-        fake = ModuleType("assay.api")
+        fake = ModuleType("assay.api.observe")
         fake.observe = observe  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "assay.api", fake)
-        monkeypatch.setattr(assay, "api", fake, raising=False)
+        monkeypatch.setitem(sys.modules, "assay.api.observe", fake)
         code = run(arguments)
         told = capsys.readouterr()
         return SimpleNamespace(code=code, out=told.out, err=told.err, got=got)

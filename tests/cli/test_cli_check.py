@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from handmade import conv_stack, stopped
 
-from assay.analyses.costing import with_cost
+from assay.analysis.cost.totals import with_cost
 from assay.document import files
 from assay.document.document import Document
 from assay.document.weights import TensorStatistics, WeightsReport

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from handmade import conv_stack, stopped
 
-from assay.analyses.costing import with_cost
+from assay.analysis.cost.totals import with_cost
 from assay.cli import cost as command
 from assay.views.text.cost_lines import DIVISIONS
 from assay.views.text.cost_tables import SORTS

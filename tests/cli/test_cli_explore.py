@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from assay.api.explore import terminal
 from assay.document import files
 from assay.document.document import Document
-from assay.exploring import terminal
 
 
 def test_without_a_terminal_it_is_one_line_and_usage(cli) -> None:

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from assay.api import machine as measuring
 from assay.document.machine import (
     CacheLevel,
     Ceiling,
@@ -21,9 +22,8 @@ from assay.document.machine import (
 )
 from assay.machine import reports
 from assay.machine.hardware import identify
-from assay.profiling import machine as measuring
+from assay.timing.peaks.measuring import Peaks
 from assay.views.text.machine_picture import HEIGHT, picture
-from assay.watching.peaks.measuring import Peaks
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def machine(cache, monkeypatch):
             threads=torch.get_num_threads(),
         )
 
-    monkeypatch.setattr("assay.watching.peaks.measuring.measure", measure)
+    monkeypatch.setattr("assay.timing.peaks.measuring.measure", measure)
     monkeypatch.setattr(measuring.OtherWork, "share", lambda self: 0.0)
     monkeypatch.setattr(measuring, "_sensors", lambda: [Sensor("rapl", "energy", "J", "package", why="not here")])
     return happened

@@ -13,8 +13,8 @@ import sys
 import numpy as np
 import pytest
 
+from assay.checkpoint.statistics.journal import SUFFIX
 from assay.cli.progress import ProgressLine, line
-from assay.weighing.journal import SUFFIX
 
 DTYPES = {"F32": np.float32, "F16": np.float16, "I64": np.int64, "U8": np.uint8}
 

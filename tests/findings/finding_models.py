@@ -8,11 +8,11 @@ import msgspec
 import torch
 
 import assay
+from assay.api.weights import weigh
 from assay.document.document import Document
 from assay.document.findings import Finding
 from assay.document.provenance import Unknown
 from assay.findings.engine import check
-from assay.weighing import weigh
 
 
 def found(code: str, model: Any, inputs: Any, **options: Any) -> Finding | None:

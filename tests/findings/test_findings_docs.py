@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from assay.findings.catalogue import rules
+from assay.views.tables import as_markdown
 from assay.views.text.findings import rules_table
-from assay.views.text.tables import as_markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "findings.md"
 

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from assay.api import machine
 from assay.machine.energy import Gauged
 from assay.machine.sensors.probe import ENERGY, Probe, SensorError
-from assay.profiling import machine
-from assay.watching.peaks.operations import Operation
+from assay.timing.peaks.operations import Operation
 
 WATTS, PERIOD = 80.0, 0.002
 
@@ -24,7 +24,7 @@ def quick(monkeypatch):
         Operation(f"wait {n}", lambda n=n: time.sleep(0.001 * n), 1e3 * n, {"fp32": 1e3 / n} if n < 4 else {})
         for n in range(1, 7)
     ]
-    monkeypatch.setattr("assay.watching.peaks.operations.operations", lambda where: iter(kinds))
+    monkeypatch.setattr("assay.timing.peaks.operations.operations", lambda where: iter(kinds))
     monkeypatch.setattr(machine, "_WINDOW_S", 0.05)
 
 

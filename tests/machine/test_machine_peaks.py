@@ -7,11 +7,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from assay.document.machine import Cache, Working  # noqa: E402
-from assay.watching.peaks import arithmetic, dispatch, memory, operations, threads  # noqa: E402
-from assay.watching.peaks.bursts import Place, bursts, place, rate  # noqa: E402
-from assay.watching.peaks.measuring import available, measure  # noqa: E402
-from assay.watching.peaks.settings import matmul_precision  # noqa: E402
-from assay.watching.peaks.settings import threads as set_threads  # noqa: E402
+from assay.timing.peaks import arithmetic, dispatch, memory, operations, threads  # noqa: E402
+from assay.timing.peaks.bursts import Place, bursts, place, rate  # noqa: E402
+from assay.timing.peaks.measuring import available, measure  # noqa: E402
+from assay.timing.peaks.settings import matmul_precision  # noqa: E402
+from assay.timing.peaks.settings import threads as set_threads  # noqa: E402
 
 
 class Scripted(Place):

@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from models import hard
 from torch import Tensor, nn
 
-import assay.api
+import assay
 from assay.document.document import Document
 from assay.errors import ReadError
-from assay.sources import exported, exported_archive
-from assay.sources.exported_tree import UNKNOWN_CLASS
+from assay.sources.exported import archive as exported_archive
+from assay.sources.exported import read as exported
+from assay.sources.exported.tree import UNKNOWN_CLASS
 
 
 class Block(nn.Module):
@@ -205,14 +206,14 @@ def test_the_run_says_what_is_assumed(document: Document):
 
 
 def test_the_public_door_opens_it(saved: Path, document: Document):
-    opened = assay.api.open(saved)
+    opened = assay.open(saved)
     assert opened.document == document
     assert (opened.origin.kind, opened.origin.name) == ("exported", "model.pt2")
 
 
 def test_reading_needs_no_torch(saved: Path):
     code = (
-        "import sys; from pathlib import Path; from assay.sources import exported; "
+        "import sys; from pathlib import Path; from assay.sources.exported import read as exported; "
         "assert exported.read(Path(sys.argv[1])).ops; assert 'torch' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code, str(saved)], check=False).returncode == 0

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from assay.errors import ReadError, TrustError, UserCodeError
-from assay.sources.opening import open_model
+from assay.sources.open import open_model
 
 TINY = {
     "model_type": "bert",

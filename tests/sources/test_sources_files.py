@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from assay.errors import ReadError, UsageError
-from assay.sources.opening import open_model
+from assay.sources.open import open_model
 
 MODEL = """
 import torch

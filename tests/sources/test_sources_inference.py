@@ -11,7 +11,7 @@ from torch import nn
 
 from assay.errors import InputsError
 from assay.sources.inputs import find_inputs
-from assay.sources.opening import open_model
+from assay.sources.open import open_model
 
 
 def inferred(module, **options):

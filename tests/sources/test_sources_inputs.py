@@ -11,7 +11,7 @@ from assay.document.document import Document
 from assay.document.files import save
 from assay.errors import InputsError, ReadError, UsageError, UserCodeError
 from assay.sources.inputs import find_inputs
-from assay.sources.opening import open_model
+from assay.sources.open import open_model
 
 OPENED = open_model(torch.nn.Identity())
 A, B = torch.ones(2), torch.zeros(3)

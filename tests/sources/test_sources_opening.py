@@ -11,7 +11,7 @@ import torch
 
 import assay
 from assay.errors import AssayError, ReadError, UsageError, UserCodeError
-from assay.sources.opening import open_model
+from assay.sources.open import open_model
 
 
 def test_a_live_module_is_itself():
@@ -120,7 +120,7 @@ def test_importing_the_door_imports_no_torch(tmp_path):
     save(Document(), path)
     program = (
         "import sys; sys.modules['torch'] = None; sys.modules['transformers'] = None\n"
-        "from assay.sources.opening import open_model\n"
+        "from assay.sources.open import open_model\n"
         "import assay.sources.inputs\n"
         f"assert open_model({str(path)!r}).document is not None\n"
         "try: open_model('json:dumps')\n"

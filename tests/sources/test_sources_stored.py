@@ -13,7 +13,7 @@ from assay.document.document import Document, Origin
 from assay.document.files import save
 from assay.errors import ReadError, TrustError, UserCodeError, VersionError
 from assay.sources.kinds import kind_of
-from assay.sources.opening import open_model
+from assay.sources.open import open_model
 
 
 def small():
@@ -144,9 +144,9 @@ def test_an_exported_program_is_left_to_its_reader(tmp_path, monkeypatch):
 
     import assay.sources
 
-    reader = ModuleType("assay.sources.exported")
+    reader = ModuleType("assay.sources.exported.read")
     reader.read = lambda path: Document(origin=Origin("exported", str(path), path.name))
-    monkeypatch.setitem(sys.modules, "assay.sources.exported", reader)
+    monkeypatch.setitem(sys.modules, "assay.sources.exported.read", reader)
     monkeypatch.setattr(assay.sources, "exported", reader, raising=False)
     torch.export.save(torch.export.export(small(), (torch.ones(1, 3, 8, 8),)), tmp_path / "m.zip.pt2")
     opened = open_model(tmp_path / "m.zip.pt2")

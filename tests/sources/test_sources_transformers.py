@@ -7,7 +7,7 @@ import torch
 import transformers as hf
 
 from assay.sources.inputs import find_inputs
-from assay.sources.opening import open_model
+from assay.sources.open import open_model
 
 TEXT = {
     "vocab_size": 60,

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from assay.errors import UserCodeError
-from assay.sources.opening import open_model
+from assay.sources.open import open_model
 
 
 @pytest.fixture

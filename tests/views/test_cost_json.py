@@ -11,8 +11,8 @@ from handmade import conv_stack, stopped
 from jsonschema import Draft202012Validator
 from torch import nn
 
-from assay.analyses.costing import add_up
-from assay.api import observe
+from assay import observe
+from assay.analysis.cost.totals import add_up
 from assay.document.document import Document
 from assay.views.json.cost import cost_file
 from assay.views.json.files import encode, modules_file, ops_file

@@ -10,10 +10,11 @@ import torch
 from handmade import conv_stack, stopped
 from torch import nn
 
-from assay.analyses.costing import add_up
-from assay.api import observe
+from assay import observe
+from assay.analysis.cost.totals import add_up
 from assay.document.document import Document
-from assay.views.text import report, tables
+from assay.views import tables
+from assay.views.text import report
 from assay.views.text.cost import cost_report
 from assay.views.text.cost_lines import DIVISIONS
 from assay.views.text.cost_tables import SORTS, Shown, cost_table

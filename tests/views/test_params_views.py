@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
+from assay.checkpoint.statistics.summary import summarize
 from assay.cli.params import SORTS
 from assay.document.document import Document
 from assay.document.rows import Module
@@ -19,7 +20,6 @@ from assay.views.text import report as reports
 from assay.views.text.params import Shown, params_report
 from assay.views.text.params_data import params_table
 from assay.views.text.params_lines import FIGURES, Line, lines_of, sorted_lines
-from assay.weights.summary import summarize
 
 
 def row(name, values, *, shape=None, **figures):

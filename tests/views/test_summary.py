@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from assay.api import observe
+from assay import observe
 from assay.document.document import Document
 from assay.views.text import report
 from assay.views.text.summary import Summary

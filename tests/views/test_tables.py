@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from assay import units
-from assay.views.text.tables import Column, Table, as_csv, as_markdown, as_text, printable
+from assay.views.tables import Column, Table, as_csv, as_markdown, as_text, printable
 
 COLUMNS = (
     Column("name", shrinks=True),

@@ -8,10 +8,10 @@ import io
 import pytest
 from handmade import conv_stack
 
-from assay.analyses.uniques import unique_modules, unique_ops
+from assay.analysis.uniques import unique_modules, unique_ops
 from assay.document.document import Document
 from assay.document.rows import Module
-from assay.views.text.tables import Table, as_csv, as_text
+from assay.views.tables import Table, as_csv, as_text
 from assay.views.text.uniques import module_table, op_table
 
 

@@ -12,7 +12,7 @@ from assay.cli.options import Output, Watch, model_argument, narration_options, 
 from assay.cli.profile import SENSED, TIMED, given, measured_limits, measuring_options
 
 if TYPE_CHECKING:
-    from assay.analyzing.running import Analysis
+    from assay.api.analyze.run import Analysis
 
 DOCUMENT = "analysis.assay.json"
 TEXT = "comprehensive_model_analysis.txt"
@@ -48,7 +48,7 @@ def analyze(
     the report of every parameter and operation are written into --dir.
     """
     from assay import atomic
-    from assay.analyzing.running import INFERENCE, PROFILE, STRUCTURE, analyze
+    from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analyze
     from assay.cli.progress import ProgressLine
     from assay.cli.streams import prints_to_stderr
 
@@ -77,7 +77,7 @@ def analyze(
 
 def _refuse_unused(depth: str) -> None:
     """Options that the depth has no use for are refused, not ignored."""
-    from assay.analyzing.running import INFERENCE, PROFILE, STRUCTURE
+    from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE
 
     unused = {STRUCTURE: (*TIMED, *SENSED), INFERENCE: SENSED, PROFILE: ()}[depth]
     for parameter in given(unused):
@@ -108,7 +108,7 @@ def _written(narrator: Narrator, found: Analysis, folder: Path) -> int:
 
 def _tell(narrator: Narrator, found: Analysis) -> None:
     """What had to be inferred; with -v what was assumed, and which rules could say nothing."""
-    from assay.cli.watching import tell_inputs
+    from assay.cli.observed import tell_inputs
 
     tell_inputs(narrator, found.document)
     for assumption in found.document.run.assumptions:
@@ -118,7 +118,7 @@ def _tell(narrator: Narrator, found: Analysis) -> None:
 
 
 def _exit_code(narrator: Narrator, found: Analysis) -> int:
-    from assay.cli.watching import exit_code, weights_exit_code
+    from assay.cli.observed import exit_code, weights_exit_code
     from assay.errors import PartialError
 
     stopped = exit_code(narrator, found.document)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from assay.cli.narration import Narrator
 
 if TYPE_CHECKING:
-    from assay.analyses.achieved import Achieved
+    from assay.analysis.achieved import Achieved
     from assay.document.document import Document
 
 
 def achieved_here(narrator: Narrator, document: Document) -> list[Achieved]:
     """Every timed operation with what bounds it, where this machine has been measured."""
-    from assay.analyses.achieved import achieved
-    from assay.analyses.ceilings import as_device, overhead_s
+    from assay.analysis.achieved import achieved
+    from assay.analysis.ceilings import as_device, overhead_s
     from assay.machine.reports import of_this_machine
 
     if document.profile is None or document.timing is None:

@@ -48,8 +48,8 @@ def check(
     """
     from msgspec import structs
 
+    from assay.cli.observed import exit_code, weights_exit_code
     from assay.cli.output import emit, refuse_overwrite
-    from assay.cli.watching import exit_code, weights_exit_code
     from assay.document import files
     from assay.errors import OK
     from assay.findings.catalogue import chosen
@@ -89,7 +89,7 @@ def _opened(narrator: Narrator, model: str, watch: Watch, output: Output, weight
     """The document of a model or of a checkpoint, with the statistics of `weights` where they are given."""
     from msgspec import structs
 
-    from assay.cli.watching import watched
+    from assay.cli.observed import watched
     from assay.sources.kinds import holds_weights
 
     if holds_weights(Path(model), trust=watch.trust):
@@ -112,8 +112,8 @@ def _refuse_watching(model: str, watch: Watch, weights: str | None) -> None:
 
 
 def _weighed(narrator: Narrator, source: str) -> Document:
+    from assay.api.weights import weigh
     from assay.cli.progress import ProgressLine
-    from assay.weighing import weigh
 
     with ProgressLine(not narrator.quiet) as progress:
         return weigh(source, progress=progress)

@@ -13,9 +13,9 @@ from assay.cli.options import Output, Watch, model_argument, narration_options, 
 if TYPE_CHECKING:
     from assay.document.cost import Cost
     from assay.document.document import Document
+    from assay.views.tables import Table
     from assay.views.text.cost_tables import Shown
     from assay.views.text.report import Report
-    from assay.views.text.tables import Table
 
 DIVISIONS = ("category", "kind", "op", "module", "class", "call")
 RUNS_ON = ("cpu", "cuda", "mps", "xpu", "hpu", "npu", "mtia", "xla", "meta", "privateuseone")
@@ -65,11 +65,11 @@ def cost(
     it) every operation is placed on that device's roofline: a lower bound of its time. Other names of --device say
     where to run.
     """
-    from assay.analyses.costing import add_up
+    from assay.analysis.cost.totals import add_up
     from assay.cli.cost_device import roofline_report
     from assay.cli.cost_vary import cost_vary
+    from assay.cli.observed import exit_code, watched
     from assay.cli.output import emit
-    from assay.cli.watching import exit_code, watched
     from assay.errors import OK
     from assay.views.json.cost import cost_file
     from assay.views.json.files import encode

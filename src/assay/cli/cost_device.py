@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.analyses.devices import Device, find
+from assay.analysis.devices import Device, find
 from assay.cli.narration import Narrator
 from assay.cli.options import Output
 from assay.document.document import Document
@@ -15,7 +15,7 @@ def device_named(name: str) -> Device:
 
 def this_machine() -> Device | None:
     """This machine as `assay machine` measured it."""
-    from assay.analyses.ceilings import as_device
+    from assay.analysis.ceilings import as_device
     from assay.machine.reports import of_this_machine
 
     report = of_this_machine()
@@ -26,7 +26,7 @@ def roofline_report(
     narrator: Narrator, document: Document, name: str, output: Output, *, training: bool = False
 ) -> None:
     """Write what each kind of operation takes at least on the device called `name`."""
-    from assay.analyses.roofline import bound
+    from assay.analysis.roofline import bound
     from assay.cli.output import emit
     from assay.views.json.memory import encode
     from assay.views.text.roofline import headline, report

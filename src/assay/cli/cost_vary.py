@@ -13,14 +13,14 @@ from assay.cli.options import Output, Watch
 from assay.errors import OK, UsageError
 
 if TYPE_CHECKING:
-    from assay.analyses.laws.law import Laws
+    from assay.analysis.laws.law import Laws
 
 
 def cost_vary(
     narrator: Narrator, model: str, watch: Watch, output: Output, *, vary: str, at: Sequence[str] = ()
 ) -> int:
     """Write the laws of MODEL in the sizes named by `vary`, and what they give at the points of `at`."""
-    from assay import varying
+    from assay.api import vary as varying
     from assay.cli.output import emit, refuse_overwrite
     from assay.views.json.files import encode
     from assay.views.json.laws import encode_law_lines, laws_file

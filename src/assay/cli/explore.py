@@ -22,10 +22,10 @@ def explore(narrator: Narrator, model: str, watch: Watch, theme: str, stats: boo
     a checkpoint, of which no code runs. A model is run once, with --inputs or inferred ones, so that FLOPs, shapes
     and calls are known; where that fails the tree opens all the same.
     """
+    from assay.api.explore.subjects import subject_of
+    from assay.api.explore.terminal import need_terminal, show
     from assay.cli.streams import prints_to_stderr
     from assay.errors import OK
-    from assay.exploring.subjects import subject_of
-    from assay.exploring.terminal import need_terminal, show
 
     if no_run and (watch.inputs is not None or stats):
         raise click.UsageError("--no-run runs nothing: --inputs and --stats go without it")

@@ -30,7 +30,7 @@ def extract(
     MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
     """
     from assay import units
-    from assay.cli.watching import exit_code, watched
+    from assay.cli.observed import exit_code, watched
     from assay.views.json.files import modules_file, ops_file
     from assay.views.json.write import check_directory, default_directory, write_uniques
 

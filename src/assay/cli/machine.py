@@ -42,8 +42,8 @@ def machine(
     Measured in some seconds, then kept in the cache directory by hardware and version of torch. `assay cost --device
     this` uses it.
     """
+    from assay.api.machine import measure_machine
     from assay.cli.output import emit, refuse_overwrite, utf8
-    from assay.profiling.machine import measure_machine
     from assay.views.json.machine import encode
     from assay.views.text.machine import machine_report
 

@@ -13,8 +13,8 @@ from assay.cli.narration import Narrator
 from assay.cli.options import Output, Watch, model_argument, narration_options, output_options, watch_options
 
 if TYPE_CHECKING:
-    from assay.analyses.devices import Device
-    from assay.analyses.memory import LargestBatch, Memory
+    from assay.analysis.devices import Device
+    from assay.analysis.memory import LargestBatch, Memory
     from assay.document.document import Document
     from assay.document.provenance import Figure
 
@@ -28,7 +28,7 @@ class _Trainer:
 
     def memory(self, document: Document) -> Memory:
         """What the document's model needs."""
-        from assay.analyses.memory import memory_of
+        from assay.analysis.memory import memory_of
 
         return memory_of(document, optimizer=self.optimizer, master_weights=self.master_weights)
 
@@ -61,12 +61,12 @@ def memory(
     Counted from the storages of one pass; what allocators and libraries add is not. With --backward a training step
     too, with gradients and the optimizer's state.
     """
-    from assay.analyses.devices import listed
-    from assay.analyses.memory import fits
-    from assay.analyses.memory.optimizers import optimizer_named
+    from assay.analysis.devices import listed
+    from assay.analysis.memory import fits
+    from assay.analysis.memory.optimizers import optimizer_named
     from assay.cli.cost_device import this_machine
+    from assay.cli.observed import exit_code, watched
     from assay.cli.output import emit, utf8
-    from assay.cli.watching import exit_code, watched
     from assay.views.json.memory import encode, memory_file
     from assay.views.text.memory import report
 
@@ -123,8 +123,8 @@ def _needed(found: Memory, cached: tuple[str, Figure] | None) -> int | None:
 def _search(
     narrator: Narrator, model: str, watch: Watch, trainer: _Trainer, devices: Sequence[Device]
 ) -> dict[str, LargestBatch]:
-    from assay.analyses.memory import largest_batch
-    from assay.analyses.memory.fitting import budget
+    from assay.analysis.memory import largest_batch
+    from assay.analysis.memory.fitting import budget
     from assay.cli.streams import prints_to_stderr
 
     with prints_to_stderr():
@@ -134,12 +134,13 @@ def _search(
 
 def _peaks(narrator: Narrator, model: str, watch: Watch, trainer: _Trainer) -> Callable[[int], int]:
     """What the model needs at a batch, from a capture on shapes alone; each batch is captured once."""
-    from assay import api
+    from assay.api.observe import observe
+    from assay.api.open import open
     from assay.errors import InputsError, UsageError
     from assay.sources.inputs import find_inputs
     from assay.sources.resizing import resized
 
-    opened = api.open(model, model_args=watch.model_args, trust=watch.trust)
+    opened = open(model, model_args=watch.model_args, trust=watch.trust)
     if opened.module is None:
         raise UsageError(f"{model} cannot be run again at other batches: give the model itself for --batch-search")
     inputs = find_inputs(watch.inputs, opened, device="meta", dtype=watch.dtype)
@@ -148,7 +149,7 @@ def _peaks(narrator: Narrator, model: str, watch: Watch, trainer: _Trainer) -> C
     def peak_at(batch: int) -> int:
         narrator.detail(f"capturing batch {batch}")
         again = resized(inputs, batch=batch)
-        document = api.observe(
+        document = observe(
             opened,
             (again.args, again.kwargs),
             mode="meta",

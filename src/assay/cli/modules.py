@@ -21,8 +21,8 @@ def modules(narrator: Narrator, model: str, watch: Watch, output: Output) -> int
     unique_modules.json.
     """
     from assay import units
+    from assay.cli.observed import exit_code, watched
     from assay.cli.output import emit
-    from assay.cli.watching import exit_code, watched
     from assay.views.json.files import encode, encode_lines, modules_file
     from assay.views.text.uniques import module_table
 

@@ -43,7 +43,7 @@ class Narrator:
 
 def _one_line(text: str) -> str:
     """`text` on one line of bearable length, with nothing in it that a terminal obeys."""
-    from assay.views.text.tables import printable
+    from assay.views.tables import printable
 
     line = printable(" ".join(text.split()))
     if len(line) <= _LONGEST_LINE:

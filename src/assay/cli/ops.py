@@ -21,8 +21,8 @@ def ops(narrator: Narrator, model: str, watch: Watch, output: Output) -> int:
     pytorch_ops.json.
     """
     from assay import units
+    from assay.cli.observed import exit_code, watched
     from assay.cli.output import emit
-    from assay.cli.watching import exit_code, watched
     from assay.views.json.files import encode, encode_lines, ops_file
     from assay.views.text.uniques import op_table
 

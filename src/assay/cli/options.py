@@ -39,10 +39,10 @@ class Watch:
 
     def capture(self, model: str) -> Document:
         """The document of `model`."""
-        from assay import api
+        from assay.api.observe import observe
 
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        document: Document = api.observe(model, **{**values, "mode": self.mode or "auto"})
+        document: Document = observe(model, **{**values, "mode": self.mode or "auto"})
         return document
 
 

@@ -13,9 +13,9 @@ import click
 from assay import atomic
 from assay.cli.options import Output
 from assay.errors import UsageError
+from assay.views.tables import Table
 from assay.views.text import report
 from assay.views.text.report import Report
-from assay.views.text.tables import Table
 
 
 def refuse_overwrite(output: Output, *sources: str | os.PathLike[str] | None) -> None:

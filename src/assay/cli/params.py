@@ -13,12 +13,12 @@ from assay.cli.narration import Narrator
 from assay.cli.options import Output, narration_options, output_options
 
 if TYPE_CHECKING:
+    from assay.checkpoint.statistics.journal import Journal
     from assay.document.document import Document
     from assay.document.weights import WeightsReport
+    from assay.views.tables import Table
     from assay.views.text.params import Shown
     from assay.views.text.report import Report
-    from assay.views.text.tables import Table
-    from assay.weighing.journal import Journal
 
 SORTS = (
     "name", "dtype", "count", "bytes", "min", "max", "mean", "std", "kurtosis", "l2", "zeros", "nan", "entropy",
@@ -80,12 +80,12 @@ def params(
     The format is told from the bytes. No code from the file runs. CSV and JSON lines have one row a tensor with
     every figure; JSON is the whole. Exit code 4 where a shard or tensor could not be analysed; the others are kept.
     """
+    from assay.api.weights import weigh
+    from assay.checkpoint.statistics.settings import Settings
     from assay.cli.output import emit, refuse_overwrite, utf8
     from assay.cli.progress import ProgressLine
     from assay.document import files
     from assay.views.text.params import Shown
-    from assay.weighing import weigh
-    from assay.weighing.settings import Settings
 
     refuse_overwrite(output, source)
     settings = Settings(engine, workers, address, spectral, sqnr)
@@ -117,7 +117,7 @@ def params(
 
 def _journal(source: str, resume: str | None, output: Output) -> Journal:
     """Where finished tensors are noted: as they finish where there is an output or --resume, else on Ctrl-C."""
-    from assay.weighing.journal import SUFFIX, Journal
+    from assay.checkpoint.statistics.journal import SUFFIX, Journal
 
     beside = output.output or output.save
     name = os.path.basename(source.rstrip("/\\")) or "weights"

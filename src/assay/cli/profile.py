@@ -13,10 +13,10 @@ from assay.cli.options import Output, Watch, model_argument, narration_options, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.analyses.achieved import Achieved
+    from assay.analysis.achieved import Achieved
     from assay.document.document import Document
+    from assay.views.tables import Table
     from assay.views.text.report import Report
-    from assay.views.text.tables import Table
 
 DIVISIONS = ("module", "op")
 
@@ -80,8 +80,8 @@ def measured_limits(
         raise click.UsageError("--optimizer belongs to a training step: it needs --backward")
     if not energy and (unused := given(("energy_ops", "grid", "pue", "price"))):
         raise click.UsageError(f"{unused[0].opts[0]} is about energy: it does not go with --no-energy")
-    from assay.profiling.energy import Asked
-    from assay.profiling.sweeping import parse
+    from assay.api.profile.energy import Asked
+    from assay.api.profile.sweep import parse
 
     return {
         **plain,
@@ -126,12 +126,12 @@ def profile(
     Times come from passes in which nothing is recorded; what each measuring pass adds to a bare one is measured and
     shown. With the ceilings that `assay machine` measured, every operation says what bounds it.
     """
+    from assay.api.profile.run import profile as measure
     from assay.cli.ceilings import achieved_here
+    from assay.cli.observed import tell_inputs
     from assay.cli.output import emit, refuse_overwrite
     from assay.cli.streams import prints_to_stderr
-    from assay.cli.watching import tell_inputs
     from assay.document import files
-    from assay.profiling.running import profile as measure
     from assay.views.json.files import encode
     from assay.views.json.profile import profile_file
 
@@ -171,7 +171,7 @@ def _thread_counts() -> list[int]:
 
 
 def _bytes(text: str | None) -> int | None:
-    from assay.analyses.devices import sized
+    from assay.analysis.devices import sized
 
     if text is None:
         return None
@@ -191,7 +191,7 @@ def _shown(document: Document, rows: Sequence[Achieved], by: str | None, top: in
 
 
 def _exit_code(narrator: Narrator, document: Document) -> int:
-    from assay.cli.watching import exit_code
+    from assay.cli.observed import exit_code
     from assay.errors import PartialError
 
     stopped = exit_code(narrator, document)

@@ -11,7 +11,7 @@ from assay.cli.narration import Narrator
 from assay.cli.options import narration_options
 
 if TYPE_CHECKING:
-    from assay.tracing.directory import TraceDirectory
+    from assay.api.capture.directory import TraceDirectory
 
 
 @click.command(
@@ -51,8 +51,8 @@ def run(
     `-m package.module` or anything else that runs Python. The exit code is the program's own. ASSAY_DEBUG=1
     explains on stderr what is captured and what is not; -q leaves out the tables of layers.
     """
-    from assay.tracing import child, environment
-    from assay.tracing.directory import TraceDirectory
+    from assay.api.capture import child, environment
+    from assay.api.capture.directory import TraceDirectory
 
     command = child.command_of(words)
     with TraceDirectory(directory.absolute()).opened(keep=keep) as traces:

@@ -25,8 +25,8 @@ def summary(
     Figures of a line cover everything below
     it and, where it stands for a run of equal siblings, all of them.
     """
+    from assay.cli.observed import exit_code, watched
     from assay.cli.output import emit
-    from assay.cli.watching import exit_code, watched
     from assay.views.json.files import encode
     from assay.views.json.summary import summary_file
     from assay.views.text.summary import Summary

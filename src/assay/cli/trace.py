@@ -13,8 +13,8 @@ from assay.cli.options import Output, narration_options, output_options
 
 if TYPE_CHECKING:
     from assay.document.trace import Trace
-    from assay.traces.opening import Progress
-    from assay.traces.parallel import Failure
+    from assay.trace.read.opening import Progress
+    from assay.trace.read.parallel import Failure
     from assay.views.text.traces_tables import Shown
 
 DIVISIONS = ("layer", "op", "kernel", "step", "stack")
@@ -79,7 +79,7 @@ def trace(
     """
     from assay.cli.output import refuse_overwrite
     from assay.cli.progress import ProgressLine
-    from assay.traces.parallel import trace_files
+    from assay.trace.read.parallel import trace_files
 
     if bool(paths) == bool(diff):
         raise click.UsageError("give trace files or a directory, or --diff with two of them")
@@ -130,7 +130,7 @@ def _refuse_target(target: Path | None, output: Output) -> None:
 def _read(
     files: Sequence[Path], engine: str, address: str | None, workers: int | None, progress: Progress
 ) -> list[Trace | Failure]:
-    from assay.traces.parallel import read_traces, read_traces_on_ray
+    from assay.trace.read.parallel import read_traces, read_traces_on_ray
 
     if engine == "ray":
         return read_traces_on_ray(files, address=address, workers=workers, progress=progress)
@@ -140,7 +140,7 @@ def _read(
 def _show(narrator: Narrator, found: Sequence[Trace | Failure], shown: Shown, output: Output) -> int:
     """One trace in full, several together."""
     from assay.cli.output import emit
-    from assay.traces.across import trace_sets
+    from assay.trace.read.across import trace_sets
     from assay.views.json.files import encode
     from assay.views.json.traces import TracesFile
     from assay.views.text.traces import sets_report, trace_report
@@ -165,7 +165,7 @@ def _show_diff(
     output: Output,
 ) -> int:
     from assay.cli.output import emit
-    from assay.traces.diff import compared
+    from assay.trace.read.diff import compared
     from assay.views.json.files import encode
     from assay.views.text.traces import diff_report
 
@@ -182,11 +182,12 @@ def _show_opened(
     """Stacks as lines or as an export, and the trace itself where stacks were not asked for."""
     from assay import atomic
     from assay.cli.output import emit
-    from assay.traces.flames import folded, icicle
-    from assay.traces.reading import opened, summarized
-    from assay.traces.stacks import stacks_of
+    from assay.trace.read.flames import folded, icicle
+    from assay.trace.read.reading import opened, summarized
+    from assay.trace.read.stacks import stacks_of
     from assay.views.json.files import encode
-    from assay.views.text.traces_stacks import stacks_file, stacks_report
+    from assay.views.json.traces import stacks_file
+    from assay.views.text.traces_stacks import stacks_report
 
     parts = opened(file, progress=progress)
     stacks = stacks_of(parts)
@@ -197,12 +198,12 @@ def _show_opened(
     if shown.by != "stack":
         return _show(narrator, [summarized(parts)], shown, output)
     report = stacks_report(stacks, str(file), shown)
-    emit(output, lambda: report, {"json": lambda: encode(stacks_file(stacks, str(file), shown))})
+    emit(output, lambda: report, {"json": lambda: encode(stacks_file(stacks, str(file), shown.sort, shown.top))})
     return 0
 
 
 def _write_perfetto(narrator: Narrator, file: Path, target: Path, output: Output, progress: Progress) -> None:
-    from assay.traces.perfetto import write_repaired
+    from assay.trace.read.perfetto import write_repaired
 
     told = write_repaired(file, target, overwrite=output.force, progress=progress)
     narrator.note(f"wrote {target}: {told.kept:,} events, {told.repaired:,} mended, {told.skipped:,} left out")
@@ -230,7 +231,7 @@ def _exit_code(narrator: Narrator, failures: Sequence[Failure]) -> int:
 
 
 def _say_native(narrator: Narrator) -> None:
-    from assay.traces.scanner import is_native
+    from assay.trace.read.scanner import is_native
 
     if not is_native():
         narrator.note(

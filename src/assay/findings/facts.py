@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 
-from assay.analyses.costing import add_up
-from assay.analyses.flow import Flow
-from assay.analyses.parameters import PARAMETER, Parameters, elements, parameters
+from assay.analysis.cost.totals import add_up
+from assay.analysis.flow import Flow
+from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters
 from assay.document import tree
 from assay.document.cost import Cost, KindCost
 from assay.document.document import Document

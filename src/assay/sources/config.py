@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ReadError, TrustError
+from assay.messages import brief, said
 from assay.sources.needs import need
 from assay.sources.usercode import guarded
-from assay.sources.wording import brief, said
 
 _AUTO = (
     "AutoModel",

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.errors import InputsError
+from assay.messages import brief, kind_name
 from assay.sources import literals
 from assay.sources.inference.infer import infer
 from assay.sources.named import attribute
 from assay.sources.needs import is_module, is_tensor
-from assay.sources.opening import Opened
+from assay.sources.open import Opened
 from assay.sources.placing import model_device, place
 from assay.sources.specifier import file_function
 from assay.sources.tensors import make, texts
 from assay.sources.usercode import call
-from assay.sources.wording import brief, kind_name
 
 _WANTED = "a tensor, a tuple or list of arguments, a dict of keywords, or (args, kwargs)"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assay.document.files import SUFFIXES
 from assay.errors import ReadError
-from assay.sources.wording import brief, said
+from assay.messages import brief, said
 
 _HEAD = 4096
 _LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from assay.errors import InputsError
+from assay.messages import brief
 from assay.sources.tensors import DTYPES, TensorSpec, dtype_name
-from assay.sources.wording import brief
 
 EXAMPLE = "1x3x224x224:float32 or input_ids=1x128:int64[0,50257]"
 

@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import Any
 
 from assay.errors import ReadError, UserCodeError
+from assay.messages import brief, nearest
 from assay.sources.importing import current_directory, file_module
 from assay.sources.needs import is_module
 from assay.sources.specifier import Named, existing_file
 from assay.sources.usercode import guarded
-from assay.sources.wording import brief, nearest
 
 _MISSING = object()
 

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from assay.errors import ReadError
-from assay.sources.wording import said
+from assay.messages import said
 
 EXTRAS = {"torch": "torch", "transformers": "hf"}
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from assay.errors import InputsError
+from assay.messages import brief
 from assay.sources.needs import is_tensor, need
 from assay.sources.tensors import DTYPES, dtype_name
-from assay.sources.wording import brief
 
 
 def place(value: Any, device: str | None, dtype: str | None) -> Any:

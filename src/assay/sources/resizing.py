@@ -12,11 +12,11 @@ from typing import Any
 
 from assay import units
 from assay.errors import UsageError
+from assay.messages import brief
 from assay.sources.inference.layers import learned_positions
 from assay.sources.inputs import Inputs
 from assay.sources.needs import is_tensor, need
-from assay.sources.opening import Opened
-from assay.sources.wording import brief
+from assay.sources.open import Opened
 
 _FOLLOWERS = ("decoder_input_ids", "decoder_attention_mask", "decoder_inputs_embeds", "decoder_position_ids")
 """A decoder's own inputs, whose length follows `seq` even where it came with another."""

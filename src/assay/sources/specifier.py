@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.errors import ReadError, UsageError
-from assay.sources.wording import brief
+from assay.messages import brief
 
 _FILE = re.compile(r"(?P<file>.+\.py)::?(?P<name>[^:/\\]+)", re.DOTALL)
 _PACKAGE = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*(\.[^\W\d]\w*)*)")

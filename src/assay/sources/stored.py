@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ReadError, TrustError
+from assay.messages import brief, kind_name
 from assay.sources.importing import current_directory
 from assay.sources.kinds import WEIGHTS_ONLY
 from assay.sources.needs import is_module, need
 from assay.sources.usercode import guarded
-from assay.sources.wording import brief, kind_name
 
 
 def read(path: Path, kind: str, *, trust: bool) -> Any:

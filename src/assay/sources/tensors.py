@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from assay import units
 from assay.errors import InputsError
+from assay.messages import brief
 from assay.sources.needs import need
-from assay.sources.wording import brief
 
 DTYPES = {
     "float32": "f32 float fp32",

@@ -13,7 +13,7 @@ from typing import Any
 
 import assay
 from assay.errors import UsageError, UserCodeError
-from assay.sources.wording import brief, said
+from assay.messages import brief, said
 
 _OURS = os.path.dirname(os.path.abspath(assay.__file__)) + os.sep
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.analyses import folding
+from assay.analysis import folding
 from assay.views.tui import index as indexing
 from assay.views.tui.rows import Rows
 

@@ -173,7 +173,7 @@ def test_what_was_written_last_is_what_feeds() -> None:
 
 def test_totals_are_those_of_torch() -> None:
     torch = pytest.importorskip("torch")
-    from assay.exploring.live import live_subject
+    from assay.api.explore.live import live_subject
 
     model = torch.nn.Transformer(d_model=32, nhead=2, num_encoder_layers=2, num_decoder_layers=2, dim_feedforward=64)
     sheet = made("tree", live_subject(model))

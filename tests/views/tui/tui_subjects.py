@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from assay.analyses.costing import with_cost
+from assay.analysis.cost.totals import with_cost
 from assay.document.document import Document, Machine, Origin, Run
 from assay.document.findings import Finding
 from assay.document.inspection import Attribute, ForwardCall, ForwardTensor, SourceCode, TensorDetail, TensorFacts

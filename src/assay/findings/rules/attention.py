@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assay import units
-from assay.analyses.attention import attention_by_hand
-from assay.analyses.flow import operand_type
+from assay.analysis.attention import attention_by_hand
+from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, Facts, part

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assay import units
-from assay.analyses.cost import categories
-from assay.analyses.flow import is_view
+from assay.analysis.cost import categories
+from assay.analysis.flow import is_view
 from assay.document.cost import Totals
 from assay.document.provenance import Figure, Modelled
 from assay.findings.catalogue import rule

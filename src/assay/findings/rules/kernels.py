@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from assay import units
-from assay.analyses.flow import operand_type
+from assay.analysis.flow import operand_type
 from assay.document.dtypes import BITS, nbytes
 from assay.document.provenance import Figure
 from assay.document.rows import OpKind

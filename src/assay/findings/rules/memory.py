@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from assay import units
-from assay.analyses.attention import attention_by_hand, fused_attention
-from assay.analyses.memory import key_value, memory_of
-from assay.analyses.memory.lifetimes import alive, forward, saved_for_backward, training_step
-from assay.analyses.parameters import BUFFER
+from assay.analysis.attention import attention_by_hand, fused_attention
+from assay.analysis.memory import key_value, memory_of
+from assay.analysis.memory.lifetimes import alive, forward, saved_for_backward, training_step
+from assay.analysis.parameters import BUFFER
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure
 from assay.document.rows import Storage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assay import units
-from assay.analyses.parameters import PARAMETER
+from assay.analysis.parameters import PARAMETER
 from assay.document import tree
 from assay.document.provenance import Counted, Figure
 from assay.findings.catalogue import rule

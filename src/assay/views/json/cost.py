@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from assay import units
-from assay.analyses.costing import module_totals
-from assay.analyses.executed import Executed, executed
-from assay.analyses.parameters import Parameters, parameters
+from assay.analysis.cost.totals import module_totals
+from assay.analysis.executed import Executed, executed
+from assay.analysis.parameters import Parameters, parameters
 from assay.document import tree
 from assay.document.cost import Cost, Totals, UnknownOp
 from assay.document.document import Document

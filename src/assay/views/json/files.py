@@ -7,8 +7,8 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from assay.analyses.uniques import unique_modules, unique_ops
-from assay.analyses.uniques.entries import Count, UniqueModule, UniqueOp
+from assay.analysis.uniques import unique_modules, unique_ops
+from assay.analysis.uniques.entries import Count, UniqueModule, UniqueOp
 from assay.document.document import Document, Failure
 from assay.version import __version__
 

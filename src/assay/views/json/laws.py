@@ -8,9 +8,9 @@ from fractions import Fraction
 import msgspec
 from msgspec import Struct
 
-from assay.analyses.laws.law import Law, Laws, Span
-from assay.analyses.laws.polynomials import Polynomial
-from assay.analyses.laws.samples import QUANTITIES
+from assay.analysis.laws.law import Law, Laws, Span
+from assay.analysis.laws.polynomials import Polynomial
+from assay.analysis.laws.samples import QUANTITIES
 
 
 class Term(Struct, frozen=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct, field
 
-from assay.analyses.memory import Fit, LargestBatch, Memory
-from assay.analyses.roofline import Roofline
+from assay.analysis.memory import Fit, LargestBatch, Memory
+from assay.analysis.roofline import Roofline
 from assay.document.document import Document
 from assay.document.provenance import Figure
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from assay.analyses.achieved import Achieved
+from assay.analysis.achieved import Achieved
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.profile import Profile

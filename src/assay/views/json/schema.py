@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from assay.analyses.roofline import Roofline
+from assay.analysis.roofline import Roofline
 from assay.document.document import Document
 from assay.document.machine import MachineReport
 from assay.document.trace import Trace

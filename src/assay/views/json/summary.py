@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from assay.analyses.outline import Line, Tie
-from assay.analyses.parameters import Parameters, parameters
+from assay.analysis.outline import Line, Tie
+from assay.analysis.parameters import Parameters, parameters
 from assay.document.cost import Cost
 from assay.document.document import Document, InputTensor
 from assay.document.rows import TensorType

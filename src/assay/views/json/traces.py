@@ -5,16 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from assay.document.trace import TraceSet
-
-
-class StackLine(Struct, frozen=True):
-    """One path of nested spans, outermost first."""
-
-    stack: list[str]
-    calls: int
-    self_ns: int
-    total_ns: int
-    gpu_ns: int | None = None
+from assay.trace.read.stacks import StackLine, Stacks, stack_lines
 
 
 class StacksFile(Struct, frozen=True):
@@ -30,3 +21,9 @@ class TracesFile(Struct, frozen=True):
     models: list[TraceSet]
     failures: dict[str, str]
     """Files that could not be read, and why."""
+
+
+def stacks_file(stacks: Stacks, path: str, sort: str | None, top: int | None) -> StacksFile:
+    """All paths as their file holds them."""
+    lines = stack_lines(stacks, sort)
+    return StacksFile(path, lines if top is None else lines[:top])

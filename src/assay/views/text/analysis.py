@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from assay import units
-from assay.analyses.achieved import Achieved
-from assay.analyses.architecture import Architecture
-from assay.analyses.memory import Memory
-from assay.analyses.parameters import parameters
+from assay.analysis.achieved import Achieved
+from assay.analysis.architecture import Architecture
+from assay.analysis.memory import Memory
+from assay.analysis.parameters import parameters
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.machine import NOT_MEASURED
 from assay.document.provenance import Figure
 from assay.findings.engine import Checked
+from assay.views.tables import Column, Table
 from assay.views.text import memory as memory_views
 from assay.views.text import profile as profile_views
 from assay.views.text.amounts import amounts
@@ -24,7 +25,6 @@ from assay.views.text.cost_tables import Shown, cost_table
 from assay.views.text.figures import shown as figure_text
 from assay.views.text.findings import finding_table, findings_report, summary_line
 from assay.views.text.report import Report
-from assay.views.text.tables import Column, Table
 from assay.views.text.totals import facts_table, totals_tables
 
 LINES = 10

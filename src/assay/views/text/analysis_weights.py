@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay import units
-from assay.analyses.parameters import elements, held, parameters
+from assay.analysis.parameters import elements, held, parameters
 from assay.document.document import Document
 from assay.document.rows import Tensor
 from assay.document.weights import WeightsReport
+from assay.views.tables import Column, Table
 from assay.views.text.amounts import amounts
 from assay.views.text.params import Shown, params_report
 from assay.views.text.params_lines import shards_lost
-from assay.views.text.tables import Column, Table
 from assay.views.text.totals import facts_table, parameters_line
 
 Parts = list[str | Table]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay import units
-from assay.analyses import costing
-from assay.analyses.executed import Executed, executed, grouped
+from assay.analysis.cost import totals as costing
+from assay.analysis.executed import Executed, executed, grouped
 from assay.document import tree
 from assay.document.cost import Cost, Totals
 from assay.document.document import Document
 from assay.document.rows import Operand
-from assay.views.text.tables import Column
+from assay.views.tables import Column
 
 _OUTSIDE = "(outside any module)"
 

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from assay import units
 from assay.document.cost import Cost, Totals
 from assay.document.document import Document
+from assay.views.tables import Column, Table
 from assay.views.text.amounts import amounts, part_of, percent
 from assay.views.text.cost_lines import DIVISIONS, Division, Line, gathered
-from assay.views.text.tables import Column, Table
 from assay.views.text.trees import TREE_KEEPS, branches
 
 

@@ -9,13 +9,13 @@ from operator import or_
 from typing import Any
 
 from assay import units
-from assay.analyses.carbon import MILLION
+from assay.analysis.carbon import MILLION
 from assay.document.document import Document
 from assay.document.machine import Recording, Series
 from assay.document.profile import EnergyProfile
 from assay.machine.sensors.nvml import THROTTLES
+from assay.views.tables import Column, Table
 from assay.views.text.figures import fact, how
-from assay.views.text.tables import Column, Table
 
 _FACTS = (Column("what"), Column("value", "right"), Column("how", shrinks=True, drops=True))
 _KINDS = (

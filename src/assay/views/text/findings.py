@@ -13,8 +13,8 @@ from assay.document.provenance import Figure, Measured, Modelled
 from assay.findings.engine import Checked
 from assay.findings.naming import folded, listed, places
 from assay.findings.rule import Rule
+from assay.views.tables import Column, Table
 from assay.views.text.report import Report
-from assay.views.text.tables import Column, Table
 
 _SHOWN = 8
 """Folded names that a block has room for."""

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay import units
-from assay.analyses.achieved import Achieved
+from assay.analysis.achieved import Achieved
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.weights import QUANTILES, TensorStatistics
 from assay.findings.engine import Checked
+from assay.views.tables import Column, Table, printable
 from assay.views.text import analysis
 from assay.views.text.analysis import Known
 from assay.views.text.analysis_weights import parameter_section
 from assay.views.text.report import Report, as_text
-from assay.views.text.tables import Column, Table, printable
 from assay.views.text.totals import facts_table
 
 _NODES = (

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay import units
-from assay.analyses.laws.law import Laws
-from assay.analyses.laws.samples import QUANTITIES
-from assay.views.text.tables import Column, Table
+from assay.analysis.laws.law import Laws
+from assay.analysis.laws.samples import QUANTITIES
+from assay.views.tables import Column, Table
 
 
 def law_table(laws: Laws, points: Sequence[Mapping[str, int]] = ()) -> Table:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay import units
-from assay.views.text.tables import Column, Table, as_text
+from assay.views.tables import Column, Table, as_text
 
 Shapes = tuple[tuple[tuple[int, ...], ...], ...]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from assay import units
 from assay.document.machine import Ceiling, MachineReport, Sensor
 from assay.document.provenance import Figure, Measured, Unknown
+from assay.views.tables import Column, Table
 from assay.views.text.amounts import percent
 from assay.views.text.machine_picture import picture
 from assay.views.text.report import Report
-from assay.views.text.tables import Column, Table
 
 _NAMED = "what"
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay import units
-from assay.analyses.memory.batches import LargestBatch
-from assay.analyses.memory.fitting import Fit
-from assay.analyses.memory.totals import Memory, Occupancy
+from assay.analysis.memory.batches import LargestBatch
+from assay.analysis.memory.fitting import Fit
+from assay.analysis.memory.totals import Memory, Occupancy
 from assay.document.provenance import Figure
-from assay.views.text import plots
+from assay.views import plots
+from assay.views.tables import Column, Table
 from assay.views.text.report import Report
-from assay.views.text.tables import Column, Table
 
 _FIGURES = (
     Column("what"),

@@ -8,15 +8,15 @@ from math import isinf
 from typing import Any
 
 from assay import units
-from assay.analyses.folding import Node, fold, run_name
+from assay.analysis.folding import Node, fold, run_name
 from assay.document.document import Document
 from assay.document.rows import Module
 from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport
-from assay.views.text import plots
+from assay.views import plots
+from assay.views.tables import Column, Table
 from assay.views.text.amounts import percent
 from assay.views.text.params_lines import FIGURES, Line, lines_of, shards_lost, shown_name, sorted_lines
 from assay.views.text.report import Report
-from assay.views.text.tables import Column, Table
 
 _MOST = 20
 """Lines of a list of curiosities, unless everything was asked for."""

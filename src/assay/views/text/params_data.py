@@ -8,9 +8,9 @@ from typing import Any
 from assay import units
 from assay.document.document import Document
 from assay.document.weights import QUANTILES, Rounding, TensorStatistics
+from assay.views.tables import Column, Table
 from assay.views.text.params import Shown, chosen_lines
 from assay.views.text.params_lines import shown_name
-from assay.views.text.tables import Column, Table
 
 _PLAIN = (
     "dtype", "count", "bytes", "alignment", "nan", "inf", "zeros", "near_zeros", "denormals", "min", "max", "mean",

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay import units
-from assay.analyses.achieved import Achieved
+from assay.analysis.achieved import Achieved
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.profile import Profile, Sweep, ThreadPoint
+from assay.views.tables import Column, Table
 from assay.views.text.energy import energy_facts, energy_table, energy_title, system_table
 from assay.views.text.figures import fact, spread
 from assay.views.text.report import Report
-from assay.views.text.tables import Column, Table
 
 TOP = 15
 """Lines of each table in the report; `--top` gives more, and data formats have all."""

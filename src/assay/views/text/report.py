@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.views.text import tables
-from assay.views.text.tables import Table
+from assay.views import tables
+from assay.views.tables import Table
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from assay import units
-from assay.analyses.roofline import COMPUTE, KindBound, Roofline
+from assay.analysis.roofline import COMPUTE, KindBound, Roofline
+from assay.views.tables import Column, Table
 from assay.views.text.report import Report
-from assay.views.text.tables import Column, Table
 
 _COLUMNS = (
     Column("op", shrinks=True),

@@ -7,17 +7,18 @@ import sys
 from typing import Any
 
 from assay import units
-from assay.analyses.costing import add_up
-from assay.analyses.memory import memory_of
-from assay.analyses.outline import Line, outline
-from assay.analyses.parameters import Parameters, parameters
+from assay.analysis.cost.totals import add_up
+from assay.analysis.memory import memory_of
+from assay.analysis.outline import Line, outline
+from assay.analysis.parameters import Parameters, parameters
 from assay.document.document import Document
 from assay.document.provenance import Figure
 from assay.document.rows import TensorType
 from assay.document.tree import shown as shown_path
+from assay.views import html_tree
+from assay.views.tables import Column, Table, printable
 from assay.views.text.amounts import Amounts, amounts, part_of, percent
 from assay.views.text.report import Report, as_text
-from assay.views.text.tables import Column, Table, printable
 from assay.views.text.totals import Fact, captured_line, coverage_line, facts_table, parameters_line
 from assay.views.text.trees import TREE_KEEPS, branches
 
@@ -51,8 +52,6 @@ class Summary:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from assay.views import notebook
-
         columns = _tree_columns(self._amounts)
         whole = self.cost.forward.flops
         rows = [
@@ -60,7 +59,7 @@ class Summary:
                           zip(columns, _tree_row(line, "", whole), strict=True)])
             for line in self.rows
         ]  # fmt: skip
-        return notebook.tree_table(
+        return html_tree.tree_table(
             title=printable(self.document.model_class or "model"),
             headings=[column.title for column in columns],
             rows=rows,

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 
 from assay import units
-from assay.analyses.costing import summed
-from assay.analyses.parameters import Parameters, parameters
+from assay.analysis.cost.totals import summed
+from assay.analysis.parameters import Parameters, parameters
 from assay.document.cost import Cost, Totals, UnknownOp
 from assay.document.document import Document
 from assay.document.tree import shown
+from assay.views.tables import Column, Table
 from assay.views.text.amounts import Amounts
-from assay.views.text.tables import Column, Table
 
 Fact = tuple[str, str]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from assay import units
 from assay.document.trace import Trace, TraceDiff, TraceSet
+from assay.views.tables import Column, Table
 from assay.views.text.amounts import percent
 from assay.views.text.report import Report
-from assay.views.text.tables import Column, Table
 from assay.views.text.traces_tables import DIVISIONS, Shown, duration
 
 _FACTS = (Column("what"), Column("value", shrinks=True))

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay import units
 from assay.document.trace import LayerTimes, Trace
-from assay.views.text.tables import Column, Table
+from assay.views.tables import Column, Table
 
 OUTSIDE = "outside any module: "
 UNATTRIBUTED = "no layer known: "

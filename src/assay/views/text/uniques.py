@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from assay import units
-from assay.analyses.parameters import known_sum
-from assay.analyses.uniques.entries import UniqueModule, UniqueOp
-from assay.views.text.tables import Column, Table
+from assay.analysis.parameters import known_sum
+from assay.analysis.uniques.entries import UniqueModule, UniqueOp
+from assay.views.tables import Column, Table
 
 _MODULE_COLUMNS = (
     Column("id"),

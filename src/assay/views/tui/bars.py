@@ -11,7 +11,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input
 
-from assay.views.text.tables import printable
+from assay.views.tables import printable
 from assay.views.tui.keys import Key, written
 from assay.views.tui.layout import cut
 from assay.views.tui.tabs import TABS

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import units
-from assay.views.text.tables import printable
+from assay.views.tables import printable
 from assay.views.tui.index import Flags, Ints
 
 

@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 
 from assay import atomic, units
 from assay.errors import WriteError
-from assay.views.text import tables
+from assay.views import tables
 from assay.views.tui.columns import Column
 from assay.views.tui.sheet import NAME
 from assay.views.tui.treetable import Tab

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.analyses.folding import run_name
+from assay.analysis.folding import run_name
 from assay.document.tree import ROOT
-from assay.views.text.tables import printable
+from assay.views.tables import printable
 from assay.views.tui.columns import Column, Words
 from assay.views.tui.index import Flags, Index, Ints
 

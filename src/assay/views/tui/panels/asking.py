@@ -9,7 +9,7 @@ from rich.style import Style
 from rich.text import Text
 
 from assay.document.rows import Module
-from assay.views.text.tables import printable
+from assay.views.tables import printable
 from assay.views.tui.subject import Subject
 
 NOTHING = Text("Select a module.", style="dim")

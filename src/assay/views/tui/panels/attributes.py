@@ -10,7 +10,7 @@ from rich.text import Text
 from assay import units
 from assay.document.inspection import Attribute, TensorDetail, TensorFacts
 from assay.errors import AssayError
-from assay.views.text.plots import area
+from assay.views.plots import area
 from assay.views.tui.panels.asking import NOTHING, Asked, line, plain
 from assay.views.tui.sheets.shapes import dims
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from assay import units
-from assay.analyses.uniques.canonical import canonical
+from assay.analysis.uniques.canonical import canonical
 from assay.document.document import Document
 from assay.document.rows import Operand, OpKind
 from assay.views.tui.columns import Column, percent

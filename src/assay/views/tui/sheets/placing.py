@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from assay.analyses.uniques.canonical import canonical
+from assay.analysis.uniques.canonical import canonical
 from assay.document.document import Document
 from assay.document.rows import Call
 from assay.document.tree import ROOT, shown

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from assay import units
-from assay.analyses.parameters import PARAMETER, elements
+from assay.analysis.parameters import PARAMETER, elements
+from assay.checkpoint.statistics.summary import folded
 from assay.document.document import Document
 from assay.document.rows import Tensor
 from assay.document.tree import ROOT
@@ -21,7 +22,6 @@ from assay.views.tui.sheets.grouping import Groups, open_down_to
 from assay.views.tui.sheets.placing import Placed, shares
 from assay.views.tui.sheets.shapes import devices, dims
 from assay.views.tui.subject import Subject
-from assay.weights.summary import folded
 
 EMPTY = "No parameters and no buffers."
 FIGURES = ("min", "max", "mean", "std")

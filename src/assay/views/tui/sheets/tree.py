@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay import units
-from assay.analyses.parameters import parameters
+from assay.analysis.parameters import parameters
 from assay.document.document import Document
 from assay.document.tree import shown
 from assay.views.tui.sheet import Sheet, first_open

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 
 from assay import units
-from assay.analyses.costing import module_totals
-from assay.analyses.parameters import PARAMETER, elements, first_holders
+from assay.analysis.cost.totals import module_totals
+from assay.analysis.parameters import PARAMETER, elements, first_holders
 from assay.document.document import Document
 from assay.document.timing import ModuleTime
 from assay.views.tui.columns import Column, Gathered, Numbers, Words, numbers, percent

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from assay import units
-from assay.analyses.parameters import known_sum
-from assay.analyses.uniques import unique_modules
-from assay.analyses.uniques.canonical import canonical
-from assay.analyses.uniques.entries import UniqueModule
+from assay.analysis.parameters import known_sum
+from assay.analysis.uniques import unique_modules
+from assay.analysis.uniques.canonical import canonical
+from assay.analysis.uniques.entries import UniqueModule
 from assay.document.tree import shown
 from assay.views.tui.columns import Column
 from assay.views.tui.sheet import Sheet

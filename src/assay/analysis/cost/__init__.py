@@ -1,0 +1,17 @@
+"""What operations cost: MACs, FLOPs and logical bytes, from shapes and attributes alone.
+
+Belongs here: the formulas, one family a file, and the rules for bytes. Does not: running anything,
+adding up a document, or writing numbers. The conventions are in docs/conventions.md.
+"""
+
+from __future__ import annotations
+
+import assay.analysis.cost.formulas  # noqa: F401  (fills the registry)
+from assay.analysis.cost.categories import CATEGORIES
+from assay.analysis.cost.counting import cost_of
+from assay.analysis.cost.own_ops import register_cost
+from assay.analysis.cost.registry import Formula, formulas, register
+from assay.analysis.cost.work import Work
+from assay.document.cost import KindCost
+
+__all__ = ["CATEGORIES", "Formula", "KindCost", "Work", "cost_of", "formulas", "register", "register_cost"]

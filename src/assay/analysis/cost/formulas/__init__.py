@@ -1,0 +1,51 @@
+"""The formulas, one family a file. Importing this enters them all in the registry."""
+
+from __future__ import annotations
+
+from assay.analysis.cost.formulas import (
+    attention,
+    contractions,
+    control,
+    convolutions,
+    data_movement,
+    distances,
+    einsum,
+    embedding,
+    fft,
+    linear_algebra,
+    losses,
+    normalization,
+    optimizers,
+    pointwise,
+    pooling,
+    quantized,
+    random,
+    recurrent,
+    reductions,
+    resampling,
+    sparse,
+)
+
+__all__ = [
+    "attention",
+    "contractions",
+    "control",
+    "convolutions",
+    "data_movement",
+    "distances",
+    "einsum",
+    "embedding",
+    "fft",
+    "linear_algebra",
+    "losses",
+    "normalization",
+    "optimizers",
+    "pointwise",
+    "pooling",
+    "quantized",
+    "random",
+    "recurrent",
+    "reductions",
+    "resampling",
+    "sparse",
+]

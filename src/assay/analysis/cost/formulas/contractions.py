@@ -1,0 +1,235 @@
+"""Matrix products. MACs = output elements times the length each sums over; sparse ones by what is stored."""
+
+from __future__ import annotations
+
+from math import prod
+
+from assay.analysis.cost.bytes import routed
+from assay.analysis.cost.categories import ELEMENT_WISE, LINEAR, MATMUL
+from assay.analysis.cost.reading import (
+    all_results_numel,
+    first,
+    is_sparse,
+    items,
+    mask,
+    number,
+    numel,
+    operand,
+    optional,
+    result,
+    result_numel,
+    stored,
+    total,
+)
+from assay.analysis.cost.registry import register
+from assay.analysis.cost.work import Uncountable, Work, contraction
+from assay.document.dtypes import packing
+from assay.document.rows import OpKind, TensorType
+
+_RIGHT = ("mat2", "batch2", "vec2", "vec", "other", "tensor", "weight", "dense")
+
+
+def product_macs(left: TensorType, right: TensorType, out: int) -> int:
+    """MACs of `left @ right` with so many output elements, along the last dimension of the left."""
+    if is_sparse(left) and is_sparse(right):
+        raise Uncountable("a product of two sparse tensors depends on where their elements lie")
+    length = left.shape[-1] * packing(left.dtype)
+    dense = out * length
+    for side in (left, right):
+        if is_sparse(side):
+            return dense * stored(side) // numel(side) if numel(side) else 0
+    return dense
+
+
+def _product(kind: OpKind, left: TensorType, right: TensorType) -> Work:
+    return contraction(product_macs(left, right, result_numel(kind)), result(kind).dtype)
+
+
+@register(
+    "aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::vdot", "aten::inner", "aten::matmul",
+    "aten::linalg_matmul", "aten::_sparse_mm", "aten::smm", "aten::hspmm", "aten::_int_mm",
+    "aten::_scaled_mm", "aten::_scaled_mm_v2", "quantized::matmul", category=MATMUL,
+)  # fmt: skip
+def product(kind: OpKind) -> Work:
+    """`a @ b` in all its forms, broadcast batches included."""
+    bias = result_numel(kind) if optional(kind, "bias") else 0
+    return _product(kind, kind.inputs[0].type, kind.inputs[1].type) + Work(pointwise=bias)
+
+
+@register("aten::linalg_vecdot", category=MATMUL)
+def vecdot(kind: OpKind) -> Work:
+    """One MAC an element of the broadcast inputs."""
+    dim = int(kind.attributes.get("dim", -1))
+    return contraction(result_numel(kind) * first(kind).shape[dim], result(kind).dtype)
+
+
+@register(
+    "aten::addmm", "aten::baddbmm", "aten::addmv", "aten::_sparse_addmm", "aten::sspaddmm",
+    "aten::_addmm_activation", category=MATMUL,
+)  # fmt: skip
+def product_added(kind: OpKind) -> Work:
+    """`beta * self + alpha * (a @ b)`."""
+    left, right = operand(kind, "mat1", "batch1", "mat"), operand(kind, *_RIGHT)
+    return _product(kind, left, right) + Work(pointwise=_added(kind))
+
+
+@register("aten::addbmm", category=MATMUL)
+def batch_product_added(kind: OpKind) -> Work:
+    """A batch of products summed into one matrix."""
+    left = operand(kind, "batch1")
+    return contraction(result_numel(kind) * left.shape[0] * left.shape[-1], left.dtype, pointwise=_added(kind))
+
+
+def _added(kind: OpKind) -> int:
+    """Scaling and adding of the `self` of an `add*mm`: nothing where beta is 0."""
+    beta, alpha = number(kind, "beta", 1), number(kind, "alpha", 1)
+    return result_numel(kind) * ((beta != 0) + (beta not in (0, 1)) + (alpha != 1))
+
+
+@register(
+    "aten::linear", "aten::mkldnn_linear", "mkldnn::_linear_pointwise", "mkl::_mkl_linear",
+    "aten::_mixed_dtypes_linear", "aten::fbgemm_linear_fp16_weight",
+    "aten::fbgemm_linear_fp16_weight_fp32_activation", "aten::fbgemm_linear_int8_weight",
+    "aten::fbgemm_linear_int8_weight_fp32_activation", category=LINEAR,
+)  # fmt: skip
+def linear(kind: OpKind) -> Work:
+    """`x @ weight.T + bias`; the bias is pointwise work."""
+    bias = result_numel(kind) if optional(kind, "bias", "B") else 0
+    right = optional(kind, "weight") or first(kind)
+    return contraction(product_macs(first(kind), right, result_numel(kind)), result(kind).dtype, pointwise=bias)
+
+
+@register("aten::linear_backward", "aten::mkldnn_linear_backward", category=LINEAR)
+def linear_backward(kind: OpKind) -> Work:
+    """One product the size of the forward for each of input and weight; a sum for the bias."""
+    wanted, grad = mask(kind), operand(kind, "grad_output")
+    macs = numel(grad) * operand(kind, "weight").shape[-1]
+    return contraction(macs * sum(wanted[:2]), grad.dtype, pointwise=numel(grad) * wanted[2])
+
+
+@register("aten::mkldnn_linear_backward_input", "aten::mkldnn_linear_backward_weights", category=LINEAR)
+def linear_backward_half(kind: OpKind) -> Work:
+    """One of the two products of a linear layer's backward."""
+    grad = operand(kind, "grad_output")
+    bias = numel(grad) if kind.attributes.get("bias_defined") else 0
+    return contraction(numel(grad) * operand(kind, "weight").shape[-1], grad.dtype, pointwise=bias)
+
+
+@register("aten::matmul_backward", category=MATMUL)
+def matmul_backward(kind: OpKind) -> Work:
+    """One product the size of the forward for each side asked for."""
+    grad, left = operand(kind, "grad"), operand(kind, "self")
+    return contraction(numel(grad) * left.shape[-1] * sum(mask(kind, "mask")), grad.dtype)
+
+
+@register(
+    "aten::_grouped_mm", "aten::_scaled_grouped_mm", "aten::_scaled_grouped_mm_v2", category=MATMUL, traffic=routed
+)
+def grouped_product(kind: OpKind) -> Work:
+    """Every routed row meets its own group's matrix once, however the rows are divided."""
+    left, right = operand(kind, "self"), operand(kind, "mat2")
+    rows, length, columns = left.shape[-2], left.shape[-1] * packing(left.dtype), right.shape[-1]
+    batches = left.shape[0] if len(left.shape) == 3 and len(right.shape) == 3 else 1
+    bias = result_numel(kind) if optional(kind, "bias") else 0
+    return contraction(batches * rows * length * columns, left.dtype, pointwise=bias)
+
+
+@register("aten::tensordot", category=MATMUL)
+def tensordot(kind: OpKind) -> Work:
+    """Free elements of both sides times the contracted length; a side of size 1 is summed out first."""
+    left, right = operand(kind, "self"), operand(kind, "other")
+    pairs = list(zip(kind.attributes["dims_self"], kind.attributes["dims_other"], strict=True))
+    length = prod(min(left.shape[a], right.shape[b]) for a, b in pairs)
+    free_left = numel(left) // max(1, prod(left.shape[a] for a, _ in pairs))
+    free_right = numel(right) // max(1, prod(right.shape[b] for _, b in pairs))
+    return contraction(length * free_left * free_right, left.dtype)
+
+
+@register("aten::bilinear", category=LINEAR)
+def bilinear(kind: OpKind) -> Work:
+    """The outer product of the inputs (pointwise), contracted with every output's matrix."""
+    weight, rows = (
+        operand(kind, "weight"),
+        numel(operand(kind, "input1")) // operand(kind, "input1").shape[-1],
+    )
+    outer = rows * prod(weight.shape[1:])
+    bias = result_numel(kind) if optional(kind, "bias") else 0
+    return contraction(rows * numel(weight), weight.dtype, pointwise=outer + bias)
+
+
+@register("aten::_trilinear", category=MATMUL)
+def trilinear(kind: OpKind) -> Work:
+    """The product of two expanded inputs (pointwise), contracted with the third."""
+    full = [1] * (len(kind.inputs[0].type.shape) + len(kind.attributes["expand1"]))
+    for number_of, one in enumerate(kind.inputs[:3], start=1):
+        expanded = _expanded(one.type.shape, kind.attributes[f"expand{number_of}"])
+        full = [max(pair) for pair in zip(full, expanded, strict=True)]
+    return contraction(prod(full), first(kind).dtype, pointwise=numel(first(kind)) * first(kind).shape[-1])
+
+
+def _expanded(shape: tuple[int, ...], dims: list[int]) -> list[int]:
+    sizes = list(shape)
+    for dim in sorted(dims):
+        sizes.insert(dim, 1)
+    return sizes
+
+
+@register("aten::chain_matmul", "aten::linalg_multi_dot", category=MATMUL)
+def chain(kind: OpKind) -> Work:
+    """The cheapest order of a chain of matrices, which is the one torch takes."""
+    matrices = items(kind, "matrices") or items(kind, "tensors")
+    shapes = [one.shape for one in matrices]
+    sizes = _chain_sizes(shapes)
+    best = [[0] * len(matrices) for _ in matrices]
+    for width in range(1, len(matrices)):
+        for low in range(len(matrices) - width):
+            high = low + width
+            best[low][high] = min(
+                best[low][cut] + best[cut + 1][high] + sizes[low] * sizes[cut + 1] * sizes[high + 1]
+                for cut in range(low, high)
+            )
+    return contraction(best[0][-1], matrices[0].dtype)
+
+
+def _chain_sizes(shapes: list[tuple[int, ...]]) -> list[int]:
+    """Rows of the first, then columns of each; a vector is a row at the start, a column at the end."""
+    first_shape, last_shape = shapes[0], shapes[-1]
+    rows = first_shape[0] if len(first_shape) == 2 else 1
+    columns = [shape[-1] for shape in shapes[:-1]]
+    return [rows, *columns, last_shape[1] if len(last_shape) == 2 else 1]
+
+
+@register("aten::_foreach_mm", category=MATMUL)
+def foreach_product(kind: OpKind) -> Work:
+    """A list of matrix products."""
+    pairs = zip(items(kind, "self"), items(kind, "mat2"), strict=True)
+    return contraction(sum(numel(left) * right.shape[-1] for left, right in pairs), first(kind).dtype)
+
+
+@register("inductor::_mm_plus_mm", category=MATMUL)
+def product_plus_product(kind: OpKind) -> Work:
+    """`a @ b + c @ d`."""
+    macs = sum(numel(operand(kind, left)) * operand(kind, right).shape[-1] for left, right in ("ab", "cd"))
+    return contraction(macs, first(kind).dtype, pointwise=result_numel(kind))
+
+
+@register("aten::outer", "aten::ger", "aten::kron", "aten::cartesian_prod", category=ELEMENT_WISE)
+def outer(kind: OpKind) -> Work:
+    """A product with nothing summed: one multiplication an output element."""
+    return Work(pointwise=all_results_numel(kind))
+
+
+@register("aten::addr", category=ELEMENT_WISE)
+def outer_added(kind: OpKind) -> Work:
+    """`beta * self + alpha * outer(a, b)`."""
+    return Work(pointwise=result_numel(kind) + _added(kind))
+
+
+@register("aten::linalg_matrix_power", "aten::matrix_power", category=MATMUL)
+def matrix_power(kind: OpKind) -> Work:
+    """Squarings and products of the binary method; an inverse first where the power is negative."""
+    power, matrix = int(kind.attributes["n"]), first(kind)
+    if power < 0:
+        raise Uncountable("a negative matrix power inverts first")
+    products = max(0, power.bit_length() - 1 + power.bit_count() - 1) if power else 0
+    return contraction(products * total([matrix]) * matrix.shape[-1], matrix.dtype)

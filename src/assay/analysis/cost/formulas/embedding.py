@@ -1,0 +1,59 @@
+"""Lookups: no arithmetic to find a row, one addition an element to pool or to accumulate."""
+
+from __future__ import annotations
+
+from assay.analysis.cost.bytes import looked_up
+from assay.analysis.cost.categories import EMBEDDING
+from assay.analysis.cost.reading import attribute, numel, operand, optional, result
+from assay.analysis.cost.registry import register
+from assay.analysis.cost.work import Work
+from assay.document.rows import OpKind
+
+MEAN = 1
+
+
+@register(
+    "aten::embedding", "quantized::embedding_byte", "quantized::embedding_4bit", category=EMBEDDING,
+    traffic=looked_up("weight", "indices"),
+)  # fmt: skip
+def embedding(kind: OpKind) -> Work:
+    """Rows copied."""
+    return Work()
+
+
+@register(
+    "aten::embedding_bag", "aten::_embedding_bag", "aten::_embedding_bag_forward_only",
+    "quantized::embedding_bag_byte", "quantized::embedding_bag_4bit",
+    "quantized::embedding_bag_byte_rowwise_offsets", "quantized::embedding_bag_4bit_rowwise_offsets",
+    "quantized::embedding_bag_2bit_rowwise_offsets", category=EMBEDDING, traffic=looked_up("weight",
+    "indices"),
+)  # fmt: skip
+def embedding_bag(kind: OpKind) -> Work:
+    """Every row added to its bag (or compared); weighed where weights come along; divided for a mean."""
+    pooled = result(kind)
+    rows = numel(operand(kind, "indices")) * pooled.shape[-1]
+    weighed = rows if optional(kind, "per_sample_weights") else 0
+    divided = numel(pooled) if attribute(kind, "mode", 0) == MEAN else 0
+    return Work(pointwise=rows + weighed + divided)
+
+
+@register("aten::embedding_dense_backward", "aten::embedding_backward", category=EMBEDDING)
+def embedding_backward(kind: OpKind) -> Work:
+    """Every gradient added to its row."""
+    return Work(pointwise=numel(operand(kind, "grad", "grad_output")))
+
+
+@register("aten::embedding_sparse_backward", category=EMBEDDING)
+def embedding_sparse_backward(kind: OpKind) -> Work:
+    """Rows handed on as they are."""
+    return Work()
+
+
+@register(
+    "aten::_embedding_bag_dense_backward", "aten::_embedding_bag_backward",
+    "aten::_embedding_bag_sparse_backward", "aten::_embedding_bag_per_sample_weights_backward",
+    category=EMBEDDING,
+)  # fmt: skip
+def embedding_bag_backward(kind: OpKind) -> Work:
+    """Each bag's gradient added to every row of the bag."""
+    return Work(pointwise=numel(operand(kind, "indices")) * operand(kind, "grad").shape[-1])

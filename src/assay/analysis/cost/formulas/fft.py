@@ -1,0 +1,106 @@
+"""Fourier transforms: 5 N log2 n FLOPs for complex data, half of it for real; n is the transform's own size.
+
+The figure stands with the matrix FLOPs; a transform has no MACs of its own.
+"""
+
+from __future__ import annotations
+
+from math import log2, prod
+from typing import Any
+
+from assay.analysis.cost.categories import FFT
+from assay.analysis.cost.reading import attribute, first, numel, operand, optional, result
+from assay.analysis.cost.registry import register
+from assay.analysis.cost.work import Work
+from assay.document.rows import OpKind, TensorType
+
+COMPLEX = 5.0
+REAL = 2.5
+
+
+def _figure(elements: int, transform: int, each: float) -> Work:
+    return Work(matrix_flops=round(each * elements * log2(transform)) if transform > 1 else 0)
+
+
+def _dims(value: Any, rank: int, default: tuple[int, ...]) -> list[int]:
+    chosen = default if value is None else value
+    dims = [int(chosen)] if isinstance(chosen, int) else [int(one) for one in chosen]
+    return [dim % rank for dim in dims]
+
+
+def _default_dims(kind: OpKind, rank: int) -> tuple[int, ...]:
+    name = kind.target.split(".")[1]
+    if name.endswith("2"):
+        return (-2, -1)
+    sizes = attribute(kind, "s")
+    if name.endswith("n"):
+        return tuple(range(rank - len(sizes), rank)) if sizes is not None else tuple(range(rank))
+    return (-1,)
+
+
+def _over(kind: OpKind, full: TensorType) -> tuple[int, int]:
+    """(elements, elements of one transform) on the side that is not halved."""
+    rank = len(full.shape)
+    dims = _dims(kind.attributes.get("dim"), rank, _default_dims(kind, rank))
+    return numel(full), prod(full.shape[dim] for dim in dims)
+
+
+@register(
+    "aten::fft_fft", "aten::fft_fft2", "aten::fft_fftn", "aten::fft_ifft", "aten::fft_ifft2",
+    "aten::fft_ifftn", "aten::_fft_c2c", "prims::fft_c2c", category=FFT,
+)  # fmt: skip
+def complex_transform(kind: OpKind) -> Work:
+    """5 N log2 n."""
+    return _figure(*_over(kind, result(kind)), COMPLEX)
+
+
+@register(
+    "aten::fft_rfft", "aten::fft_rfft2", "aten::fft_rfftn", "aten::fft_ihfft", "aten::fft_ihfft2",
+    "aten::fft_ihfftn", "aten::_fft_r2c", "prims::fft_r2c", category=FFT,
+)  # fmt: skip
+def real_to_complex(kind: OpKind) -> Work:
+    """2.5 N log2 n of the real side, padded or cut as the sizes say."""
+    return _figure(*_over(kind, _resized(kind, first(kind))), REAL)
+
+
+@register(
+    "aten::fft_irfft", "aten::fft_irfft2", "aten::fft_irfftn", "aten::fft_hfft", "aten::fft_hfft2",
+    "aten::fft_hfftn", "aten::_fft_c2r", "prims::fft_c2r", category=FFT,
+)  # fmt: skip
+def complex_to_real(kind: OpKind) -> Work:
+    """2.5 N log2 n of the real side."""
+    return _figure(*_over(kind, result(kind)), REAL)
+
+
+def _resized(kind: OpKind, given: TensorType) -> TensorType:
+    """The input as the transform sees it: `n` or `s` pad it or cut it."""
+    sizes = attribute(kind, "s", [attribute(kind, "n")])
+    if sizes == [None]:
+        return given
+    rank = len(given.shape)
+    dims = _dims(kind.attributes.get("dim"), rank, _default_dims(kind, rank))
+    shape = list(given.shape)
+    for dim, size in zip(dims, sizes, strict=False):
+        shape[dim] = size if size != -1 else shape[dim]
+    return TensorType(tuple(shape), given.dtype)
+
+
+@register("aten::stft", category=FFT)
+def stft(kind: OpKind) -> Work:
+    """A real transform a frame, and the window's product."""
+    size, made = int(kind.attributes["n_fft"]), result(kind)
+    halves = 2 if not made.dtype.startswith("complex") else 1  # the last dimension then holds real and imaginary
+    bins = made.shape[-2 - (halves == 2)]
+    frames = numel(made) // (halves * bins)
+    each = COMPLEX if operand(kind, "self").dtype.startswith("complex") else REAL
+    window = frames * size if optional(kind, "window") else 0
+    figure = _figure(frames * size, size, each)
+    return Work(pointwise=window, matrix_flops=figure.matrix_flops)
+
+
+@register("aten::istft", category=FFT)
+def istft(kind: OpKind) -> Work:
+    """A real transform a frame, the window's product, and the overlap added up."""
+    size, given = int(kind.attributes["n_fft"]), operand(kind, "self")
+    frames = numel(given) // given.shape[-2]
+    return Work(pointwise=3 * frames * size, matrix_flops=_figure(frames * size, size, REAL).matrix_flops)

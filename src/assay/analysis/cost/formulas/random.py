@@ -1,0 +1,29 @@
+"""Random numbers: drawing one is not counted as arithmetic."""
+
+from __future__ import annotations
+
+from assay.analysis.cost.bytes import overwritten, streamed, template
+from assay.analysis.cost.categories import RANDOM
+from assay.analysis.cost.formulas.data_movement import free
+from assay.analysis.cost.registry import register_all
+
+DRAWN = """
+rand randn randint randperm multinomial normal bernoulli poisson binomial _standard_gamma
+_sample_dirichlet _sobol_engine_draw _cudnn_init_dropout_state _philox_key_split _philox_key_fold_in
+"""
+LIKE = """
+rand_like randn_like randint_like uniform random exponential cauchy geometric log_normal normal_functional
+_philox_normal _philox_uniform
+"""
+"""The input lends its shape alone."""
+IN_PLACE = """
+normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ geometric_ log_normal_ _no_grad_normal_
+_no_grad_uniform_ _fill_mem_eff_dropout_mask_ _philox_normal_ _philox_uniform_ _sobol_engine_ff_
+_sobol_engine_scramble_ _sobol_engine_initialize_state_
+"""
+
+register_all(DRAWN, free, category=RANDOM, traffic=streamed)
+register_all(LIKE, free, category=RANDOM, traffic=template)
+register_all(IN_PLACE, free, category=RANDOM, traffic=overwritten)
+register_all("normal uniform", free, category=RANDOM, namespace="prims")
+register_all("philox_rand", free, category=RANDOM, namespace="rngprims")

@@ -1,0 +1,137 @@
+"""Recurrent layers. MACs = steps times elements of every weight matrix; gates and states are pointwise."""
+
+from __future__ import annotations
+
+from assay.analysis.cost.categories import RECURRENT
+from assay.analysis.cost.reading import attribute, first, items, numel, operand, result
+from assay.analysis.cost.registry import register
+from assay.analysis.cost.work import Work, contraction
+from assay.document.rows import OpKind, TensorType
+
+PER_UNIT = {4: 30, 3: 22, 1: 4}
+"""Pointwise operations a hidden unit and step, by the gates of the cell (LSTM 4, GRU 3, plain 1):
+three additions a gate, its sigmoid (4) or tanh (1), and the update of the state."""
+
+_GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+_GATES_BY_MODE = {0: 1, 1: 1, 2: 4, 3: 3}
+"""Gates by the `mode` that fused kernels take."""
+
+
+def _gates(kind: OpKind) -> int:
+    return next(gates for word, gates in _GATES.items() if word in kind.target)
+
+
+def _steps(tensor: TensorType) -> int:
+    return numel(tensor) // tensor.shape[-1]
+
+
+def _matrices(tensors: list[TensorType]) -> list[TensorType]:
+    return [one for one in tensors if len(one.shape) == 2]
+
+
+def _layer(steps: int, weights: list[TensorType], gates: int) -> Work:
+    """Every matrix once a step; gate matrices come in pairs as tall as the gates (a projection is not)."""
+    matrices = _matrices(weights)
+    tall = [one for one in matrices if one.shape[0] == matrices[0].shape[0]]
+    units = len(tall) // 2 * (matrices[0].shape[0] // gates)
+    macs = steps * sum(numel(one) for one in matrices)
+    return contraction(macs, matrices[0].dtype, pointwise=steps * units * PER_UNIT[gates])
+
+
+@register("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", "aten::_lstm_mps", category=RECURRENT)
+def layers(kind: OpKind) -> Work:
+    """All layers and directions; packed sequences by the steps they really have."""
+    return _layer(_steps(operand(kind, "input", "data")), items(kind, "params"), _gates(kind))
+
+
+@register("aten::_cudnn_rnn", "aten::miopen_rnn", category=RECURRENT)
+def fused_layers(kind: OpKind) -> Work:
+    """The same in one kernel."""
+    gates = _GATES_BY_MODE[int(kind.attributes["mode"])]
+    return _layer(_steps(operand(kind, "input")), items(kind, "weight"), gates)
+
+
+@register("aten::_cudnn_rnn_backward", "aten::miopen_rnn_backward", "aten::lstm_mps_backward", category=RECURRENT)
+def fused_layers_backward(kind: OpKind) -> Work:
+    """Gradients of input and weights: twice the forward."""
+    gates = _GATES_BY_MODE[int(attribute(kind, "mode", 2))]
+    weights = items(kind, "weight") or items(kind, "params")
+    return _twice(_layer(_steps(operand(kind, "input")), weights, gates))
+
+
+@register("aten::mkldnn_rnn_layer", category=RECURRENT)
+def one_layer(kind: OpKind) -> Work:
+    """One layer in one direction."""
+    return _layer(_steps(operand(kind, "input")), _numbered(kind), _mode(kind))
+
+
+@register("aten::mkldnn_rnn_layer_backward", category=RECURRENT)
+def one_layer_backward(kind: OpKind) -> Work:
+    """Twice the forward."""
+    return _twice(_layer(_steps(operand(kind, "input")), _numbered(kind), _mode(kind)))
+
+
+def _numbered(kind: OpKind) -> list[TensorType]:
+    return [one.type for one in kind.inputs if one.name.startswith("weight")]
+
+
+def _mode(kind: OpKind) -> int:
+    return _GATES_BY_MODE[int(attribute(kind, "mode", 2))]
+
+
+def _twice(work: Work) -> Work:
+    return work + work
+
+
+@register(
+    "aten::lstm_cell", "aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell",
+    "aten::quantized_lstm_cell", "aten::quantized_gru_cell", "aten::quantized_rnn_relu_cell",
+    "aten::quantized_rnn_tanh_cell", category=RECURRENT,
+)  # fmt: skip
+def cell(kind: OpKind) -> Work:
+    """One step."""
+    weights = [operand(kind, "w_ih"), operand(kind, "w_hh")]
+    return _layer(_steps(operand(kind, "input")), weights, _gates(kind))
+
+
+@register("aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_gru_cell", category=RECURRENT)
+def cell_gates(kind: OpKind) -> Work:
+    """The gates alone; their matrix products came before."""
+    gates = _gates(kind)
+    return Work(pointwise=numel(operand(kind, "input_gates")) // gates * PER_UNIT[gates])
+
+
+@register(
+    "aten::_thnn_fused_lstm_cell_backward", "aten::_thnn_fused_lstm_cell_backward_impl",
+    "aten::_thnn_fused_gru_cell_backward", "aten::_thnn_differentiable_lstm_cell_backward",
+    "aten::_thnn_differentiable_gru_cell_backward", category=RECURRENT,
+)  # fmt: skip
+def cell_gates_backward(kind: OpKind) -> Work:
+    """Twice the gates of the forward."""
+    gates = _gates(kind)
+    units = operand(kind, "grad_hy", "grad_cy", "cx", "hx")
+    return Work(pointwise=2 * numel(units) * PER_UNIT[gates])
+
+
+@register("aten::quantized_lstm", "aten::quantized_gru", category=RECURRENT)
+def packed_layers(kind: OpKind) -> Work:
+    """Layers whose weights are packed: their sizes follow from the input, the result and the attributes."""
+    given = operand(kind, "input", "data")
+    gates, directions = _gates(kind), 2 if kind.attributes.get("bidirectional") else 1
+    hidden = result(kind).shape[-1] // directions
+    widths = [given.shape[-1]] + [hidden * directions] * (int(kind.attributes["num_layers"]) - 1)
+    units = hidden * directions
+    macs = _steps(given) * sum(gates * units * (width + hidden) for width in widths)
+    return Work(macs, _steps(given) * units * len(widths) * PER_UNIT[gates])
+
+
+@register(
+    "quantized::quantized_lstm_cell_dynamic", "quantized::quantized_gru_cell_dynamic",
+    "quantized::quantized_rnn_relu_cell_dynamic", "quantized::quantized_rnn_tanh_cell_dynamic",
+    category=RECURRENT,
+)  # fmt: skip
+def packed_cell(kind: OpKind) -> Work:
+    """One step of a cell with packed weights."""
+    gates, hidden, steps = _gates(kind), result(kind).shape[-1], _steps(first(kind))
+    macs = steps * gates * hidden * (first(kind).shape[-1] + hidden)
+    return Work(macs, steps * hidden * PER_UNIT[gates])

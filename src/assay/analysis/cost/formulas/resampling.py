@@ -1,0 +1,109 @@
+"""Resampling: each output element weighs its taps, a product each and the sums between them."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from assay.analysis.cost.bytes import taken
+from assay.analysis.cost.categories import RESAMPLING
+from assay.analysis.cost.reading import attribute, first, numel, operand, result, result_numel
+from assay.analysis.cost.registry import WorkRule, qualified, register, register_all
+from assay.analysis.cost.work import Work
+from assay.document.rows import OpKind
+
+TAPS = {
+    "upsample_linear1d": 2,
+    "upsample_bilinear2d": 4,
+    "upsample_trilinear3d": 8,
+    "upsample_bicubic2d": 16,
+}
+ANTIALIASED = {"_upsample_bilinear2d_aa": 2, "_upsample_bicubic2d_aa": 4, "_upsample_lanczos2d_aa": 6}
+"""Taps along one dimension at equal size; shrinking widens them."""
+NEAREST = """
+upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d
+_upsample_nearest_exact2d _upsample_nearest_exact3d
+"""
+SAMPLER_TAPS_ALONG = {0: 2, 1: 0, 2: 4}
+"""Taps along one dimension by `interpolation_mode`: linear, nearest, cubic."""
+
+
+def weighed(taps: int) -> int:
+    """Operations of a weighted sum of so many taps: `weighed(4) == 7`."""
+    return max(0, 2 * taps - 1)
+
+
+def _interpolated(taps: int) -> WorkRule:
+    return lambda kind: Work(pointwise=weighed(taps) * result_numel(kind))
+
+
+def _interpolated_backward(taps: int) -> WorkRule:
+    return lambda kind: Work(pointwise=2 * taps * numel(operand(kind, "grad_output")))
+
+
+for _name, _count in TAPS.items():
+    register(f"aten::{_name}", category=RESAMPLING)(_interpolated(_count))
+    register(f"aten::{_name}_backward", category=RESAMPLING)(_interpolated_backward(_count))
+register_all(NEAREST, lambda kind: Work(), category=RESAMPLING, traffic=taken("self", "input"))
+register(*(f"{target}_backward" for target in qualified(NEAREST)), category=RESAMPLING)(
+    lambda kind: Work(pointwise=numel(first(kind)))
+)
+
+
+@register(*qualified(" ".join(ANTIALIASED)), category=RESAMPLING)
+def antialiased(kind: OpKind) -> Work:
+    """Two passes, one a dimension, each with a support that grows where it shrinks."""
+    wide, narrow = first(kind).shape, result(kind).shape
+    support = ANTIALIASED[kind.target.split(".")[1]]
+    columns, rows = (ceil(support * max(1.0, wide[dim] / narrow[dim])) for dim in (-1, -2))
+    across = result_numel(kind) // narrow[-2] * wide[-2]
+    return Work(pointwise=across * weighed(columns) + result_numel(kind) * weighed(rows))
+
+
+@register(*(f"aten::{name}_backward" for name in ANTIALIASED), category=RESAMPLING)
+def antialiased_backward(kind: OpKind) -> Work:
+    """The transpose of the two passes."""
+    grad, wide = operand(kind, "grad_output"), kind.attributes["input_size"]
+    support = ANTIALIASED[kind.target.split(".")[1].removesuffix("_backward")]
+    columns, rows = (ceil(support * max(1.0, wide[dim] / grad.shape[dim])) for dim in (-1, -2))
+    across = numel(grad) // grad.shape[-2] * wide[-2]
+    return Work(pointwise=2 * (across * columns + numel(grad) * rows))
+
+
+def _taps(kind: OpKind, rank: int) -> int:
+    return int(SAMPLER_TAPS_ALONG[int(attribute(kind, "interpolation_mode", 0))] ** rank)
+
+
+@register(
+    "aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d", "aten::cudnn_grid_sampler",
+    "aten::_grid_sampler_2d_cpu_fallback", category=RESAMPLING,
+)  # fmt: skip
+def sample(kind: OpKind) -> Work:
+    """The taps around each point of the grid, and the four operations that place the point a coordinate."""
+    grid = operand(kind, "grid")
+    taps = _taps(kind, grid.shape[-1])
+    return Work(pointwise=weighed(taps) * result_numel(kind) + 4 * numel(grid))
+
+
+@register(
+    "aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward",
+    "aten::cudnn_grid_sampler_backward", "aten::_grid_sampler_2d_cpu_fallback_backward",
+    category=RESAMPLING,
+)  # fmt: skip
+def sample_backward(kind: OpKind) -> Work:
+    """A gradient a tap, and one a coordinate."""
+    grid, grad = operand(kind, "grid"), operand(kind, "grad_output")
+    return Work(pointwise=4 * max(1, _taps(kind, grid.shape[-1])) * numel(grad) + 4 * numel(grid))
+
+
+@register("aten::affine_grid_generator", "aten::cudnn_affine_grid_generator", category=RESAMPLING)
+def affine_grid(kind: OpKind) -> Work:
+    """Each coordinate is a small product with the matrix."""
+    given, made = first(kind), result_numel(kind)
+    return Work(macs=made * given.shape[-1])
+
+
+@register("aten::affine_grid_generator_backward", "aten::cudnn_affine_grid_generator_backward", category=RESAMPLING)
+def affine_grid_backward(kind: OpKind) -> Work:
+    """The same products, summed over the grid."""
+    grad = operand(kind, "grad")
+    return Work(macs=numel(grad) * (grad.shape[-1] + 1))

@@ -1,0 +1,99 @@
+"""Sparse operations that are no plain matrix product: by stored elements.
+
+A matrix product with a sparse side is counted with the dense ones, by what that side stores.
+"""
+
+from __future__ import annotations
+
+from assay.analysis.cost.categories import SPARSE
+from assay.analysis.cost.formulas.data_movement import free
+from assay.analysis.cost.reading import first, levels, numel, operand, optional, result_numel, stored
+from assay.analysis.cost.registry import WorkRule, register, register_all
+from assay.analysis.cost.work import Uncountable, Work, contraction
+from assay.document.rows import OpKind
+
+REBUILT = """
+_sparse_coo_tensor_unsafe _sparse_coo_tensor_with_dims _sparse_coo_tensor_with_dims_and_tensors
+sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor
+_sparse_csr_tensor_unsafe _sparse_csc_tensor_unsafe _sparse_bsr_tensor_unsafe _sparse_bsc_tensor_unsafe
+_sparse_compressed_tensor_unsafe _sparse_compressed_tensor_with_dims to_sparse _to_sparse to_sparse_csr
+_to_sparse_csr to_sparse_csc _to_sparse_csc to_sparse_bsr _to_sparse_bsr to_sparse_bsc _to_sparse_bsc
+_to_sparse_semi_structured _cslt_compress _sparse_semi_structured_tile _sparse_semi_structured_apply
+_sparse_semi_structured_apply_dense sparse_mask _sparse_mask_projection _sparse_broadcast_to
+_sparse_broadcast_to_copy copy_sparse_to_sparse copy_sparse_to_sparse_ sparse_resize_
+sparse_resize_and_clear_ resize_as_sparse_ _convert_indices_from_coo_to_csr
+_convert_indices_from_csr_to_coo _coalesced _coalesced_
+"""
+"""A layout built, changed or named: elements move, none is computed."""
+
+PER_STORED = {
+    1: "_sparse_sum _sparse_sum_backward _sparse_csr_sum _sparse_csr_prod",
+    4: "_sparse_softmax_backward_data _sparse_log_softmax_backward_data",
+    5: "_sparse_softmax _sparse_log_softmax",
+}
+
+
+def _each_stored(operations: int) -> WorkRule:
+    return lambda kind: Work(pointwise=operations * stored(operand(kind, "self", "grad", "grad_output")))
+
+
+register_all(REBUILT, free, category=SPARSE)
+for _operations, _names in PER_STORED.items():
+    register_all(_names, _each_stored(_operations), category=SPARSE)
+
+
+@register("aten::coalesce", "aten::_coalesce", category=SPARSE)
+def coalesce(kind: OpKind) -> Work:
+    """Coordinates sorted, equal ones added."""
+    count = stored(first(kind))
+    return Work(pointwise=count * (levels(count) + 1))
+
+
+@register("aten::sparse_sampled_addmm", category=SPARSE)
+def sampled_product(kind: OpKind) -> Work:
+    """A dot product at each stored position of `self`."""
+    places = stored(operand(kind, "self"))
+    left = operand(kind, "mat1")
+    return contraction(places * left.shape[-1], left.dtype, pointwise=places)
+
+
+@register("aten::_sparse_mm_reduce_impl", category=SPARSE)
+def product_reduced(kind: OpKind) -> Work:
+    """A row of the dense side for each stored element."""
+    return Work(macs=stored(operand(kind, "self")) * operand(kind, "other").shape[-1])
+
+
+@register("aten::_sparse_mm_reduce_impl_backward", category=SPARSE)
+def product_reduced_backward(kind: OpKind) -> Work:
+    """The same for each gradient asked for."""
+    wanted = sum(bool(one) for one in kind.attributes["output_mask"])
+    return Work(macs=wanted * stored(operand(kind, "self")) * operand(kind, "grad_out").shape[-1])
+
+
+@register("aten::_sparse_sparse_matmul", category=SPARSE)
+def sparse_times_sparse(kind: OpKind) -> Work:
+    """Uncountable from shapes."""
+    raise Uncountable("a product of two sparse tensors depends on where their elements lie")
+
+
+@register("aten::_sparse_semi_structured_linear", category=SPARSE)
+def semi_structured_linear(kind: OpKind) -> Work:
+    """Two of four weights are stored, and those are the ones multiplied."""
+    given, weight = operand(kind, "input"), operand(kind, "weight")
+    bias = result_numel(kind) if optional(kind, "bias") else 0
+    return Work(numel(given) // given.shape[-1] * numel(weight), bias)
+
+
+@register("aten::_sparse_semi_structured_mm", "aten::_sparse_semi_structured_addmm", category=SPARSE)
+def semi_structured_product(kind: OpKind) -> Work:
+    """Stored elements of the left times the columns of the right."""
+    added = result_numel(kind) if optional(kind, "input") else 0
+    return Work(numel(operand(kind, "mat1")) * operand(kind, "mat2").shape[-1], added)
+
+
+@register("aten::_cslt_sparse_mm", category=SPARSE)
+def compressed_product(kind: OpKind) -> Work:
+    """Half of the dense product: two of four elements are stored."""
+    right = operand(kind, "dense_B")
+    bias = result_numel(kind) if optional(kind, "bias") else 0
+    return Work(result_numel(kind) * right.shape[-2] // 2, bias)

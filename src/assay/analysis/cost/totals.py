@@ -1,0 +1,222 @@
+"""Adding up a document: per kind, per call, per module (own and total), per type of operation, the model.
+
+Cost is a function of the kind, so it is computed once a kind and multiplied. Sums are kept as plain lists of
+integers while adding and become `Totals` at the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from assay.analysis.cost import cost_of
+from assay.document.cost import Cost, KindCost, ModuleCost, Totals, UnknownOp
+from assay.document.document import Document
+from assay.document.rows import Op, OpKind
+
+_ZERO = (0,) * 9
+
+NOT_SEEN = Totals(unknown_ops=1)
+"""What may well have a cost that nobody saw: its pass stopped first, or it runs inside TorchScript."""
+
+Label = TypeVar("Label", bound=Hashable)
+
+
+def with_cost(document: Document) -> Document:
+    """The document with its cost in it."""
+    return msgspec.structs.replace(document, cost=add_up(document))
+
+
+def add_up(document: Document) -> Cost:
+    """The cost of everything the document saw run."""
+    kinds = [cost_of(kind) for kind in document.kinds]
+    columns = [_columns(kind) for kind in kinds]
+    outside, calls = _by_call(document.ops, columns, len(document.calls))
+    unknown = _unknown(document.ops, document.kinds, kinds)
+    backward, backward_own = None, None
+    if document.training is not None:
+        back_kinds = [cost_of(kind) for kind in document.training.kinds]
+        back_ops = [op for op in document.training.ops if op.phase == "backward"]
+        back_outside, back_calls = _by_call(back_ops, [_columns(kind) for kind in back_kinds], len(document.calls))
+        backward = _sum([back_outside, *back_calls])
+        backward_own = _own(document, back_calls)
+        unknown.extend(_unknown(back_ops, document.training.kinds, back_kinds))
+    return Cost(
+        kinds=kinds,
+        modules=_modules(document, calls, backward_own),
+        outside=Totals(*outside),
+        forward=_sum([outside, *calls]) if document.ops or document.complete else NOT_SEEN,
+        backward=backward,
+        categories=_categories(document, kinds, columns),
+        unknown=unknown,
+    )
+
+
+def _by_call(ops: Sequence[Op], columns: list[tuple[int, ...]], count: int) -> tuple[list[int], list[list[int]]]:
+    """The sums outside any call, and those of each call's own operations."""
+    outside = list(_ZERO)
+    calls = [list(_ZERO) for _ in range(count)]
+    for (call, kind), times in Counter((op.call, op.kind) for op in ops).items():
+        _add(outside if call < 0 else calls[call], columns[kind], times)
+    return outside, calls
+
+
+def by_class(document: Document, cost: Cost) -> dict[str, Totals]:
+    """The own cost of all modules of each class, largest first."""
+    sums: dict[str, list[int]] = {}
+    for module, figures in zip(document.modules, cost.modules, strict=True):
+        _add(sums.setdefault(module.class_name, list(_ZERO)), msgspec.structs.astuple(figures.own), 1)
+    return _ordered(sums)
+
+
+def per_call(document: Document, cost: Cost) -> list[Totals]:
+    """The own cost of each call of the forward pass."""
+    columns = [_columns(kind) for kind in cost.kinds]
+    return [Totals(*figures) for figures in _by_call(document.ops, columns, len(document.calls))[1]]
+
+
+def per_call_total(document: Document, cost: Cost) -> list[Totals]:
+    """The cost of each call of the forward pass with everything that happens inside it."""
+    own = [list(msgspec.structs.astuple(figures)) for figures in per_call(document, cost)]
+    return [Totals(*figures) for figures in _inclusive(document, own)]
+
+
+def inside(document: Document, cost: Cost, labels: Sequence[Collection[Label]]) -> dict[Label, Totals]:
+    """For each label, everything inside the calls of the modules that carry it; what is nested counts once."""
+    inclusive = [msgspec.structs.astuple(figures) for figures in per_call_total(document, cost)]
+    return {label: Totals(*figures) for label, figures in _labelled(document, inclusive, labels).items()}
+
+
+def module_totals(document: Document, cost: Cost) -> list[Totals]:
+    """Everything inside each module's calls; for a container that is never called, inside those of what it holds."""
+    called = {call.module for call in document.calls}
+    holders: list[tuple[int, ...]] = []
+    for index, module in enumerate(document.modules):
+        above = () if module.parent is None else holders[module.parent]
+        holders.append(above if index in called else (*above, index))
+    held = inside(document, cost, holders)
+    return [
+        figures.total if index in called or not figures.total.known else held.get(index, Totals())
+        for index, figures in enumerate(cost.modules)
+    ]
+
+
+def backward_outside(cost: Cost) -> Totals | None:
+    """The backward pass outside any module; None where it was not watched."""
+    if cost.backward is None:
+        return None
+    inner = summed(figures.backward for figures in cost.modules if figures.backward is not None)
+    pairs = zip(msgspec.structs.astuple(cost.backward), msgspec.structs.astuple(inner), strict=True)
+    return Totals(*(whole - part for whole, part in pairs))
+
+
+def times(cost: KindCost, count: int) -> Totals:
+    """The sum over `count` executions of one kind."""
+    return Totals(*(value * count for value in _columns(cost)))
+
+
+def summed(totals: Iterable[Totals]) -> Totals:
+    """The sum of sums."""
+    return _sum([_ZERO, *map(msgspec.structs.astuple, totals)])
+
+
+def _columns(cost: KindCost) -> tuple[int, ...]:
+    """One execution as the columns of `Totals`."""
+    known = cost.flops is not None
+    return (
+        1,
+        0 if known else 1,
+        cost.macs or 0,
+        cost.matrix_flops or 0,
+        cost.pointwise_flops or 0,
+        cost.needed_flops or 0,
+        cost.read_parameters,
+        cost.read_activations,
+        cost.written,
+    )
+
+
+def _add(into: list[int], columns: Iterable[int], times: int) -> None:
+    for position, value in enumerate(columns):
+        into[position] += value * times
+
+
+def _sum(rows: Iterable[Iterable[int]]) -> Totals:
+    return Totals(*(sum(column) for column in zip(*rows, strict=True)))
+
+
+def _own(document: Document, calls: list[list[int]]) -> list[list[int]]:
+    """Each module's own cost: the sum over its calls."""
+    own = [list(_ZERO) for _ in document.modules]
+    for call, figures in zip(document.calls, calls, strict=True):
+        _add(own[call.module], figures, 1)
+    return own
+
+
+def _modules(document: Document, calls: list[list[int]], backward: list[list[int]] | None) -> list[ModuleCost]:
+    """Own and total cost of every module; a module inside its own call is counted once."""
+    total = _labelled(document, _inclusive(document, calls), [(index,) for index in range(len(document.modules))])
+    hidden = _not_seen(document)
+    return [
+        ModuleCost(
+            Totals(*own),
+            NOT_SEEN if index in hidden and not total.get(index, _ZERO)[0] else Totals(*total.get(index, _ZERO)),
+            Totals(*backward[index]) if backward else None,
+        )
+        for index, own in enumerate(_own(document, calls))
+    ]
+
+
+def _not_seen(document: Document) -> set[int]:
+    """Modules whose work would not show: all where the pass stopped, else those inside TorchScript."""
+    if not document.complete:
+        return set(range(len(document.modules)))
+    return {index for index, module in enumerate(document.modules) if module.class_path.startswith("torch.jit.")}
+
+
+def _inclusive(document: Document, calls: list[list[int]]) -> list[list[int]]:
+    """Each call's cost with that of the calls inside it, which come later."""
+    inclusive = [list(figures) for figures in calls]
+    for index in range(len(calls) - 1, -1, -1):
+        parent = document.calls[index].parent
+        if parent is not None:
+            _add(inclusive[parent], inclusive[index], 1)
+    return inclusive
+
+
+def _labelled(
+    document: Document, inclusive: Sequence[Sequence[int]], labels: Sequence[Collection[Label]]
+) -> dict[Label, list[int]]:
+    """The sums over the outermost calls that carry each label."""
+    sums: dict[Label, list[int]] = {}
+    around: list[frozenset[Label]] = []
+    for call, figures in zip(document.calls, inclusive, strict=True):
+        above: frozenset[Label] = frozenset() if call.parent is None else around[call.parent]
+        new = [label for label in labels[call.module] if label not in above]
+        around.append(above.union(new) if new else above)
+        for label in new:
+            _add(sums.setdefault(label, list(_ZERO)), figures, 1)
+    return sums
+
+
+def _categories(document: Document, kinds: list[KindCost], columns: list[tuple[int, ...]]) -> dict[str, Totals]:
+    sums: dict[str, list[int]] = {}
+    for kind, times in Counter(op.kind for op in document.ops).items():
+        _add(sums.setdefault(kinds[kind].category, list(_ZERO)), columns[kind], times)
+    return _ordered(sums)
+
+
+def _ordered(sums: dict[str, list[int]]) -> dict[str, Totals]:
+    totals = {name: Totals(*figures) for name, figures in sums.items()}
+    return dict(sorted(totals.items(), key=lambda item: (-(item[1].flops or 0), -item[1].bytes, item[0])))
+
+
+def _unknown(ops: Sequence[Op], kinds: Sequence[OpKind], costs: list[KindCost]) -> list[UnknownOp]:
+    found: Counter[tuple[str, str]] = Counter()
+    for kind, times in Counter(op.kind for op in ops).items():
+        if costs[kind].flops is None:
+            found[kinds[kind].target, costs[kind].unknown] += times
+    return [UnknownOp(target, why, times) for (target, why), times in found.most_common()]

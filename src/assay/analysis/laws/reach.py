@@ -1,0 +1,128 @@
+"""Which sizes of a variable to capture at, and how far along it a law is seen to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from assay.analysis.laws.law import Span
+from assay.errors import UsageError
+
+CHECK = 7
+"""The multiple of a step that the first check is at: outside the grid, and odd."""
+
+_DEGREE = {"batch": 1}
+_USUAL_DEGREE = 2
+_HIGHEST_DEGREE = 3
+_FAR = {"batch": 64}
+_USUAL_FAR = 16
+"""The multiple of a step that the law is compared at far away."""
+
+Verdict = Callable[[int], bool | None]
+"""Whether the law holds at a size; None where the model does not run there."""
+
+
+class Line(Struct, frozen=True):
+    """The sizes of one variable: nodes for the grid, a check outside it, and how far to look beyond."""
+
+    nodes: tuple[int, ...]
+    check: int
+    step: int
+    far: int | None = None
+    """None where nothing beyond the check is to be run."""
+    explored: bool = True
+    """Whether to look at sizes other than the nodes and the check."""
+
+    def raised(self) -> Line:
+        """The line with as many nodes as the highest degree needs."""
+        if not self.explored:
+            return self
+        first = self.nodes[0]
+        return msgspec.structs.replace(
+            self, nodes=tuple(range(first, first + self.step * (_HIGHEST_DEGREE + 1), self.step))
+        )
+
+    def finer(self, most: int) -> Line:
+        """The line with its step halved until it is at most `most`."""
+        step = self.step
+        while self.explored and step > most and step % 2 == 0:
+            step //= 2
+        nodes = tuple(step * (index + 1) for index in range(len(self.nodes)))
+        return (
+            self if step == self.step else msgspec.structs.replace(self, nodes=nodes, check=CHECK * step, step=step)
+        )
+
+
+def line(name: str, step: int, *, limit: int | None, far: bool) -> Line:
+    """The sizes for a variable in multiples of `step`, none above the limit where that allows it."""
+    # A size of 1 is often a case of its own.
+    start = 2 * step if step == 1 else step
+    count = _DEGREE.get(name, _USUAL_DEGREE) + 1
+    most = step * _FAR.get(name, _USUAL_FAR)
+    most = most if limit is None else min(most, limit - limit % step)
+    nodes = tuple(start + step * index for index in range(count))
+    return Line(nodes, CHECK * step, step, most if far else None)
+
+
+def given(name: str, sizes: Sequence[int]) -> Line:
+    """The sizes that somebody chose: all but the last for the grid, the last for the check."""
+    chosen = tuple(sizes)
+    if len(set(chosen)) != len(chosen) or len(chosen) < 2 or min(chosen) < 1:
+        raise UsageError(f"points for {name} are {chosen}: two or more different sizes from 1 are wanted")
+    return Line(chosen[:-1], chosen[-1], 1, explored=False)
+
+
+def span(verdict: Verdict, along: Line) -> Span:
+    """How far a law holds along one variable."""
+    multiple = _multiple(verdict, along)
+    least, ends_below = _first(verdict, _doubled(multiple, along.nodes[0]), along.nodes[0])
+    most, ends_above = _first(verdict, _halved(along), along.check)
+    return Span(least, most, multiple, ends_below, ends_above)
+
+
+def _multiple(verdict: Verdict, along: Line) -> int:
+    """The smallest divisor of the step whose multiples it holds for: 1, or the step less its needless factors."""
+    if along.step == 1 or verdict(along.nodes[-1] + 1):
+        return 1
+    multiple = along.step
+    for prime in _primes(along.step):
+        while multiple % prime == 0 and verdict(along.nodes[-1] + multiple // prime):
+            multiple //= prime
+    return multiple
+
+
+def _primes(number: int) -> Iterator[int]:
+    """The prime factors of a number, each once."""
+    factor = 2
+    while number > 1:
+        if number % factor == 0:
+            yield factor
+        while number % factor == 0:
+            number //= factor
+        factor += 1
+
+
+def _first(verdict: Verdict, sizes: Iterator[int], otherwise: int) -> tuple[int, bool]:
+    """The first size that the law holds at, and whether it did not at one before."""
+    refuted = False
+    for size in sizes:
+        said = verdict(size)
+        if said:
+            return size, refuted
+        refuted = refuted or said is False
+    return otherwise, refuted
+
+
+def _doubled(size: int, end: int) -> Iterator[int]:
+    while size < end:
+        yield size
+        size *= 2
+
+
+def _halved(along: Line) -> Iterator[int]:
+    size = along.far or 0
+    while size > along.check:
+        yield size
+        size = size // 2 // along.step * along.step

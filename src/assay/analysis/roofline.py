@@ -1,0 +1,192 @@
+"""The roofline: how long each operation takes at least on a device, from its arithmetic and its bytes.
+
+An execution takes no less than its needed matrix work at the matrix peak, its pointwise work at the fp32 vector
+peak, and its bytes at the memory bandwidth; these overlap at best, so the bound is the largest of the three. The
+bound of a pass is the sum over its executions, one after the other. Real kernels take longer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from assay.analysis.cost import cost_of
+from assay.analysis.cost.categories import CONVOLUTION
+from assay.analysis.cost.reading import is_ragged, numel
+from assay.analysis.devices import Device
+from assay.document.cost import KindCost
+from assay.document.document import Document
+from assay.document.dtypes import BITS
+from assay.document.provenance import Coverage, Modelled
+from assay.document.rows import Op, OpKind, TensorType
+
+COMPUTE, MEMORY, NOTHING, UNKNOWN = "compute", "memory", "nothing", "unknown"
+"""What an operation is bound by; `nothing` where it neither calculates nor moves anything."""
+
+_PRECISIONS = {
+    "float64": "fp64", "complex128": "fp64",
+    "float32": "fp32", "complex64": "fp32",
+    "bfloat16": "bf16", "float16": "fp16", "complex32": "fp16",
+    "float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8", "float8_e5m2": "fp8", "float8_e5m2fnuz": "fp8",
+    "float4_e2m1fn_x2": "fp8",
+    "int8": "int8", "uint8": "int8", "qint8": "int8", "quint8": "int8",
+}  # fmt: skip
+"""The peak that each dtype asks for; any other asks for fp32."""
+
+_FALLBACKS = {
+    "fp64": ("fp64", "fp32", "tf32", "bf16", "fp16"),
+    "fp32": ("fp32", "fp64", "tf32", "bf16", "fp16"),
+    "tf32": ("tf32", "fp32", "bf16", "fp16"),
+    "bf16": ("bf16", "fp32", "tf32", "fp16"),
+    "fp16": ("fp16", "bf16", "fp32", "tf32"),
+    "fp8": ("fp8", "bf16", "fp16", "fp32"),
+    "int8": ("int8", "fp8", "bf16", "fp16", "fp32"),
+}
+"""Where a device has no such peak: how it would be run instead, then something narrower, which is no slower."""
+
+
+class KindBound(Struct, frozen=True, omit_defaults=True):
+    """The bound of one kind of operation; times are of one execution."""
+
+    kind: int
+    name: str
+    shapes: tuple[tuple[int, ...], ...]
+    """Of its inputs."""
+    count: int
+    """Executions."""
+    by: str
+    """`compute`, `memory`, `nothing` or `unknown`."""
+    precision: str | None = None
+    """The peak its matrix work was held against, where it has any."""
+    flops: int | None = None
+    bytes: int | None = None
+    compute_s: float | None = None
+    memory_s: float | None = None
+    why: str = ""
+    """Why it is unknown."""
+
+    @property
+    def seconds(self) -> float | None:
+        """The bound of one execution."""
+        return None if self.compute_s is None or self.memory_s is None else max(self.compute_s, self.memory_s)
+
+    @property
+    def total_s(self) -> float | None:
+        """The bound of all its executions."""
+        return None if self.seconds is None else self.seconds * self.count
+
+
+class Roofline(Struct, frozen=True, omit_defaults=True):
+    """What a pass takes at least on a device."""
+
+    device: str
+    bound_s: float | None
+    """The sum over executions whose cost is known; None where none is."""
+    by: dict[str, float]
+    """The same seconds, by what bounds them."""
+    coverage: Coverage
+    """How many executions the sum holds."""
+    ridge: dict[str, float]
+    """FLOPs per byte above which matrix work is bound by arithmetic, by precision."""
+    kinds: list[KindBound]
+    how: Modelled
+
+
+def bound(document: Document, device: Device, *, tf32: bool = False, training: bool = False) -> Roofline:
+    """The bound of the document's forward pass, or of its training step, on `device`.
+
+    float32 matrix products use the fp32 peak, and convolutions tf32, as torch does by default; `tf32` is for both.
+    """
+    step = document.training if training else None
+    if step is not None:
+        kinds, ops, costs = step.kinds, step.ops, [cost_of(kind) for kind in step.kinds]
+    else:
+        kinds, ops = document.kinds, document.ops
+        costs = document.cost.kinds if document.cost is not None else [cost_of(kind) for kind in kinds]
+    rows = _rows(kinds, ops, costs, device, tf32)
+    known = [(row.by, row.total_s) for row in rows if row.total_s is not None]
+    return Roofline(
+        device=device.name,
+        bound_s=sum(seconds for _, seconds in known) if known or not rows else None,
+        by={name: sum(seconds for by, seconds in known if by == name) for name in (COMPUTE, MEMORY)},
+        coverage=_coverage(rows),
+        ridge=_ridges(device),
+        kinds=rows,
+        how=_provenance(device, tf32),
+    )
+
+
+def _rows(
+    kinds: Sequence[OpKind], ops: Sequence[Op], costs: Sequence[KindCost], device: Device, tf32: bool
+) -> list[KindBound]:
+    counts = Counter(op.kind for op in ops)
+    return [_bound(index, kinds[index], costs[index], counts[index], device, tf32) for index in sorted(counts)]
+
+
+def _bound(index: int, kind: OpKind, cost: KindCost, count: int, device: Device, tf32: bool) -> KindBound:
+    shapes = tuple(one.type.shape for one in kind.inputs)
+    known = KindBound(index, kind.name, shapes, count, UNKNOWN, bytes=cost.bytes, flops=cost.flops)
+    if cost.matrix_flops is None or cost.pointwise_flops is None:
+        return replace(known, why=cost.unknown or "its cost is unknown")
+    if device.bandwidth is None:
+        return replace(known, why=f"the bandwidth of {device.name} is unknown")
+    # Kernels may skip what no result depends on, so only needed work is sure to take time.
+    needed = cost.matrix_flops if cost.needed_flops is None else cost.needed_flops
+    precision = _available(_precision(kind, cost.category, tf32), device) if needed else None
+    peak = device.peak(precision) if precision is not None else None
+    if needed and peak is None:
+        return replace(known, why=f"no peak of {device.name} is known")
+    matrix_s = needed / peak if peak else 0.0
+    vector = device.peak("fp32")
+    # Without a vector peak pointwise arithmetic is left out, which keeps the bound a bound.
+    compute_s = max(matrix_s, cost.pointwise_flops / vector if vector else 0.0)
+    memory_s = cost.bytes / device.bandwidth
+    by = COMPUTE if compute_s > memory_s else MEMORY if memory_s else NOTHING
+    return replace(known, by=by, precision=precision, compute_s=compute_s, memory_s=memory_s)
+
+
+def _precision(kind: OpKind, category: str, tf32: bool) -> str:
+    """The peak that a kind's largest floating operand asks for; its largest operand where none is floating."""
+    operands = [one.type for one in kind.inputs if not is_ragged(one.type)]
+    floating = [one for one in operands if one.dtype.startswith(("float", "bfloat", "complex"))]
+    largest = max(floating or operands, key=_weight, default=None)
+    asked = _PRECISIONS.get(largest.dtype, "fp32") if largest is not None else "fp32"
+    return "tf32" if asked == "fp32" and (tf32 or category == CONVOLUTION) else asked
+
+
+def _weight(tensor: TensorType) -> tuple[int, int]:
+    return numel(tensor), -BITS.get(tensor.dtype, 32)
+
+
+def _available(asked: str, device: Device) -> str | None:
+    return next((name for name in _FALLBACKS[asked] if name in device.tflops), None)
+
+
+def _ridges(device: Device) -> dict[str, float]:
+    if not device.bandwidth:
+        return {}
+    return {name: tera * 1e12 / device.bandwidth for name, tera in device.tflops.items()}
+
+
+def _coverage(rows: Sequence[KindBound]) -> Coverage:
+    unknown = [row for row in rows if row.by == UNKNOWN]
+    total = sum(row.count for row in rows)
+    names = tuple(dict.fromkeys(row.name for row in unknown))
+    return Coverage(total - sum(row.count for row in unknown), total, names)
+
+
+def _provenance(device: Device, tf32: bool) -> Modelled:
+    return Modelled(
+        by=f"roofline with the peaks of {device.source}",
+        assumptions=(
+            "dense peaks and full bandwidth: a lower bound, real kernels take longer",
+            "causal attention works on visible pairs alone; convolutions are direct",
+            "operations run one after the other and nothing stays in a cache between them",
+            "float32 products and convolutions use tf32"
+            if tf32
+            else "float32 products use fp32, float32 convolutions tf32, as torch does by default",
+        ),
+    )

@@ -1,0 +1,59 @@
+"""Captured passes as the lines of a table of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from assay.errors import ReadError
+from assay.views.text.layer_table import LayerLine
+
+if TYPE_CHECKING:
+    from assay.trace.write.plan import Captured
+
+CPU = "CPU"
+ITSELF = "(model)"
+"""The model's own row, as the reader of traces calls it."""
+OUTSIDE = "(outside any layer)"
+
+
+def lines_of(passes: Sequence[Captured]) -> list[LayerLine]:
+    """A line for each layer of the passes, their own times added up; they sum to the time of the passes."""
+    lines: dict[str, LayerLine] = {}
+    for captured in passes:
+        for layer in captured.layers:
+            name = layer.path or ITSELF
+            lines[name] = LayerLine(name, layer.calls, layer.own_ns, layer.shapes).plus(lines.get(name))
+        if captured.facts.covers == "block":
+            outside_ns = captured.took_ns - sum(layer.own_ns for layer in captured.layers)
+            lines[OUTSIDE] = LayerLine(OUTSIDE, None, max(0, outside_ns), ()).plus(lines.get(OUTSIDE))
+    return list(lines.values())
+
+
+def accelerator_lines(captured: Captured) -> list[LayerLine]:
+    """A line for each layer with its own time on the accelerator, as the trace tells; none where it has none.
+
+    What the trace cannot give to a layer is a line too: the lines add up to all the time on the device.
+    """
+    from assay.trace.read.reading import read_trace
+
+    if captured.facts.device == "cpu" or captured.path is None:
+        return []
+    try:
+        trace = read_trace(captured.path)
+    except ReadError:
+        return []
+    if trace.gpu_ns is None:
+        return []
+    shapes = {layer.path or ITSELF: layer.shapes for layer in captured.layers}
+
+    def lines() -> Iterator[LayerLine]:
+        for row in trace.layers:
+            yield LayerLine(row.name, row.calls, row.gpu_self_ns or 0, shapes.get(row.name, ()))
+        for outside in trace.outside:
+            if outside.gpu_ns:
+                yield LayerLine(f"({outside.what})", None, outside.gpu_ns, ())
+        for left in trace.unattributed:
+            yield LayerLine(f"({left.why})", None, left.gpu_ns, ())
+
+    return list(lines())

@@ -1,0 +1,101 @@
+"""The tensors of a module in this process as a checkpoint whose bytes lie in memory; nothing is copied."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from assay.api.weights.source import Source
+from assay.checkpoint.dtypes import item_bytes, unreadable
+from assay.checkpoint.entries import Checkpoint, Entry, ModuleRow, Span, alignment
+
+if TYPE_CHECKING:
+    from assay.checkpoint.statistics.chunks import Chunk
+
+FORMAT = "live"
+
+
+def open_live(module: Any) -> Source:
+    """The parameters and buffers of `module`; tied ones are one entry with several names."""
+    memory = _Memory()
+    grouped: dict[Any, tuple[Any, list[str]]] = {}
+    for name, tensor in _named(module):
+        grouped.setdefault(_identity(tensor), (tensor, []))[1].append(name)
+    entries = [memory.entry(tuple(names), tensor) for tensor, names in grouped.values()]
+    modules = [ModuleRow(path, f"{type(each).__module__}.{type(each).__qualname__}") for path, each in _tree(module)]
+    return Source(FORMAT, Checkpoint(FORMAT, type(module).__name__, entries, modules=modules), memory)
+
+
+class _Memory:
+    """The storages of tensors as bytes, by a name of our own."""
+
+    def __init__(self) -> None:
+        self._storages: dict[str, Any] = {}
+
+    def __call__(self, chunk: Chunk) -> Any:
+        # On the CPU both steps give the same memory again; from a device only the chunk is fetched.
+        piece = self._storages[chunk.file][chunk.offset : chunk.offset + chunk.bytes].cpu()
+        return memoryview(piece.numpy())
+
+    def entry(self, names: tuple[str, ...], tensor: Any) -> Entry:
+        """The tensor's place in its storage."""
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        problem = _problem(tensor) or unreadable(dtype)
+        if problem:
+            return Entry(names, dtype, _shape(tensor), None, None, 0, 0, problem=problem)
+        width = item_bytes(dtype) or 1
+        storage = tensor.untyped_storage()
+        file, size = f"storage {storage.data_ptr():x} of {tensor.device}", tensor.numel() * width
+        if file not in self._storages:
+            self._storages[file] = _as_bytes(storage)
+        first = tensor.storage_offset() * width
+        shape, place = _shape(tensor), alignment(storage.data_ptr() + first)
+        if tensor.is_contiguous():
+            return Entry(names, dtype, shape, None, Span(file, first, size), size, place)
+        span = Span(file, 0, storage.nbytes())
+        distinct = min(size, storage.nbytes())
+        return Entry(names, dtype, shape, tuple(tensor.stride()), span, distinct, place, tensor.storage_offset())
+
+
+def _named(module: Any) -> Iterator[tuple[str, Any]]:
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
+
+
+def _tree(module: Any) -> Iterator[tuple[str, Any]]:
+    yield from module.named_modules()
+
+
+def _identity(tensor: Any) -> Any:
+    """Equal for tensors over the very same elements."""
+    if _problem(tensor) or not tensor.numel():
+        return id(tensor)
+    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), str(tensor.device)
+
+
+def _shape(tensor: Any) -> tuple[int, ...]:
+    return () if _uninitialized(tensor) else tuple(tensor.shape)
+
+
+def _uninitialized(tensor: Any) -> bool:
+    return bool(sys.modules["torch"].nn.parameter.is_lazy(tensor))
+
+
+def _problem(tensor: Any) -> str:
+    """Why its elements are no plain memory."""
+    torch = sys.modules["torch"]
+    if _uninitialized(tensor):
+        return "it has not been initialized yet"
+    if tensor.device.type == "meta":
+        return "on the meta device: there are no numbers"
+    if tensor.layout != torch.strided:
+        return f"a layout of {str(tensor.layout).removeprefix('torch.')}: its elements are no plain memory"
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return f"a {type(tensor).__name__}: its elements are no plain memory"
+    return ""
+
+
+def _as_bytes(storage: Any) -> Any:
+    torch = sys.modules["torch"]
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)

@@ -1,0 +1,1 @@
+"""One reader per checkpoint format; `recognise` is the only place that identifies a file."""

@@ -1,0 +1,169 @@
+"""torch.distributed checkpoints: a pickled .metadata and .distcp files, each item a small file of torch.save.
+
+A tensor that was saved in several pieces is listed as one entry a piece, named by the slice it is
+(`weight[0:512, 0:64]`): the pieces lie in different files and each has exact figures of its own. Its whole
+shape is in the metadata under `sharded`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from assay.checkpoint.entries import Checkpoint
+from assay.checkpoint.files import Region, inside, open_region
+from assay.checkpoint.formats.archive import Archive
+from assay.checkpoint.formats.torch_zip import describe, prefix_of
+from assay.checkpoint.listing import contiguous_strides, list_tensors
+from assay.checkpoint.pickle.machine import Machine
+from assay.checkpoint.pickle.values import Stub, TensorValue
+from assay.checkpoint.remote import is_url
+from assay.checkpoint.stream import Stream
+from assay.errors import ReadError
+from assay.messages import brief
+
+METADATA = ".metadata"
+OWN = "torch.distributed.checkpoint."
+MOST_ITEMS = 200_000
+
+
+class _Item(NamedTuple):
+    """One saved piece of a tensor."""
+
+    name: str
+    offsets: tuple[int, ...] | None
+    file: str
+    start: int
+    length: int
+    transformed: bool
+
+
+class _Whole(NamedTuple):
+    """A tensor as the model has it."""
+
+    dtype: Any
+    shape: tuple[int, ...]
+    chunks: dict[tuple[int, ...], tuple[int, ...]]
+    """Sizes of each piece by its offsets."""
+
+
+def read(path: str) -> Checkpoint:
+    """The tensors of a distributed checkpoint; a missing file is a failure, and the rest is kept."""
+    with open_region(inside(path, METADATA)) as region:
+        machine = Machine(Stream(region), lambda pid: pid)
+        state = _fields(machine.load())
+    wholes = _wholes(path, state.get("state_dict_metadata"))
+    items = _items(path, state.get("storage_data"), wholes)
+    named, failures = _read_items(path, items, wholes)
+    parts = {name: len(whole.chunks) for name, whole in wholes.items() if len(whole.chunks) > 1}
+    sharded = {name: {"shape": list(wholes[name].shape), "parts": count} for name, count in parts.items()}
+    notes = (f"{len(parts)} tensors were saved in pieces; each piece is listed as name[slice]",) if parts else ()
+    others = [name for name, value in _pairs(state.get("state_dict_metadata")) if name not in wholes]
+    return Checkpoint(
+        "dcp",
+        path,
+        list_tensors(path, named),
+        {"sharded": sharded, "other": others[:256]} if others or sharded else {},
+        globals=tuple(name for name in machine.foreign if not name.startswith((OWN, "pathlib."))),
+        notes=notes,
+        failures=tuple(failures),
+    )
+
+
+def _read_items(
+    path: str, items: list[_Item], wholes: dict[str, _Whole]
+) -> tuple[list[tuple[str, TensorValue]], list[str]]:
+    named: list[tuple[str, TensorValue]] = []
+    failures: list[str] = []
+    by_file: dict[str, list[_Item]] = {}
+    for item in items:
+        by_file.setdefault(item.file, []).append(item)
+    for file, held in by_file.items():
+        place = inside(path, file)
+        if not is_url(place) and not os.path.exists(place):
+            failures.append(f"shard {brief(file)} is missing: {len(held)} tensors not read")
+            continue
+        try:
+            with open_region(place) as region:
+                named += [pair for item in held for pair in _read_item(region, item, wholes[item.name])]
+        except ReadError as error:
+            failures.append(str(error))
+    if failures and not named:
+        raise ReadError(f"{brief(path)}: none of its tensors can be read; {failures[0]}")
+    return named, failures
+
+
+def _read_item(region: Region, item: _Item, whole: _Whole) -> list[tuple[str, TensorValue]]:
+    """The tensor in one item, under the name of the piece that it is."""
+    name, shape = _piece(item, whole)
+    if item.transformed:
+        problem = "its bytes were transformed (compressed or encrypted) on saving"
+        return [(name, TensorValue(None, 0, shape, contiguous_strides(shape), whole.dtype, problem))]
+    part = region.part(item.start, item.length)
+    archive = Archive(part)
+    found = describe(archive, prefix_of(archive, "data.pkl"), "data.pkl", "data/").found.tensors
+    if len(found) == 1 and not found[0][0] and tuple(found[0][1].shape) != shape:
+        problem = f"the piece has shape {tuple(found[0][1].shape)}, and {shape} was announced"
+        raise ReadError(f"{brief(region.path)} is refused: tensor {brief(name)}: {brief(problem)}")
+    return [(f"{name}.{inner}" if inner else name, tensor) for inner, tensor in found]
+
+
+def _piece(item: _Item, whole: _Whole) -> tuple[str, tuple[int, ...]]:
+    """The name and shape of a piece; the whole tensor where it is in one."""
+    offsets = item.offsets if item.offsets is not None else (0,) * len(whole.shape)
+    shape = whole.chunks.get(offsets, whole.shape)
+    if len(whole.chunks) <= 1 or len(offsets) != len(shape):
+        return item.name, shape
+    slices = ", ".join(f"{first}:{first + size}" for first, size in zip(offsets, shape, strict=True))
+    return f"{item.name}[{slices}]", shape
+
+
+def _wholes(path: str, table: Any) -> dict[str, _Whole]:
+    wholes: dict[str, _Whole] = {}
+    for name, value in _pairs(table):
+        fields = _fields(value)
+        if "size" not in fields:
+            continue
+        shape = _numbers(path, name, fields["size"])
+        chunks: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for chunk in fields.get("chunks") or ():
+            piece = _fields(chunk)
+            offsets = _numbers(path, name, piece.get("offsets"))
+            sizes = _numbers(path, name, piece.get("sizes"))
+            if not len(offsets) == len(sizes) == len(shape):
+                raise ReadError(f"{brief(path)} is damaged: the pieces of {brief(name)} are no slices of it")
+            chunks[offsets] = sizes
+        properties = fields.get("properties")
+        first = properties.state if isinstance(properties, Stub) else None
+        wholes[name] = _Whole(first[0] if isinstance(first, tuple) and first else None, shape, chunks)
+    return wholes
+
+
+def _items(path: str, table: Any, wholes: dict[str, _Whole]) -> list[_Item]:
+    items: list[_Item] = []
+    for key, value in table.items() if isinstance(table, dict) else ():
+        index, info = _fields(key), _fields(value)
+        name, file = index.get("fqn"), info.get("relative_path")
+        if name not in wholes:
+            continue
+        start, length, offsets = info.get("offset"), info.get("length"), index.get("offset")
+        if type(file) is not str or type(start) is not int or type(length) is not int or len(items) > MOST_ITEMS:
+            raise ReadError(f"{brief(path)} is damaged: its .metadata does not say where {brief(name)} lies")
+        where = None if offsets is None else _numbers(path, name, offsets)
+        items.append(_Item(name, where, file, start, length, bool(info.get("transform_descriptors"))))
+    return items
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The attributes of a represented object."""
+    return value.state if isinstance(value, Stub) and isinstance(value.state, dict) else {}
+
+
+def _pairs(table: Any) -> list[tuple[str, Any]]:
+    return [(key, value) for key, value in table.items() if isinstance(key, str)] if isinstance(table, dict) else []
+
+
+def _numbers(path: str, name: str, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, (tuple, list)) or not all(type(item) is int and item >= 0 for item in value):
+        raise ReadError(f"{brief(path)} is damaged: its .metadata has no sizes for {brief(name)}")
+    return tuple(value)

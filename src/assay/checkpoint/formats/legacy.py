@@ -1,0 +1,138 @@
+"""Bare pickles: what torch.save wrote before 1.6 (storages after the pickles), and what pickle.dump writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.checkpoint.dtypes import item_bytes
+from assay.checkpoint.entries import Checkpoint
+from assay.checkpoint.files import Region
+from assay.checkpoint.formats.torch_zip import not_run
+from assay.checkpoint.listing import list_tensors
+from assay.checkpoint.pickle.machine import Machine
+from assay.checkpoint.pickle.represented import dtype_name
+from assay.checkpoint.pickle.texts import plain_region
+from assay.checkpoint.pickle.values import Blob, Builder, Global, Storage
+from assay.checkpoint.pickle.walking import INSIDE, find
+from assay.checkpoint.stream import Stream
+from assay.errors import ReadError
+from assay.messages import brief
+
+MAGIC = 0x1950A86A20F9469CFC6C
+PROTOCOL = 1001
+FROM_BYTES = ("torch.storage", "_load_from_bytes")
+
+
+def read(region: Region) -> Checkpoint:
+    """The checkpoint in a bare pickle."""
+    pickles = _Pickles(region)
+    value, format = pickles.read()
+    found = find(region.path, value, region)
+    return Checkpoint(
+        format,
+        region.path,
+        list_tensors(region.path, found.tensors),
+        found.facts,
+        found.modules,
+        globals=tuple(pickles.machine.foreign),
+        notes=(*found.notes, *not_run(pickles.machine)),
+    )
+
+
+class _Pickles:
+    """The pickles of one region, and the storages that they name."""
+
+    def __init__(self, region: Region, depth: int = 0) -> None:
+        self._region = region
+        self._path = brief(region.path)
+        self._stream = Stream(region)
+        self._storages: dict[str, Storage] = {}
+        self._views: dict[tuple[str, int, int], Storage] = {}
+        self.machine = Machine(self._stream, self._persistent)
+        if not depth:
+            # pickle.dump writes each storage as the bytes of a whole torch.save of it.
+            self.machine.known[FROM_BYTES] = Global(*FROM_BYTES, self._nested())
+
+    def read(self) -> tuple[Any, str]:
+        """The value and the name of the format."""
+        first = self.machine.load()
+        if first != MAGIC:
+            return first, "pickle"
+        if self.machine.load() != PROTOCOL:
+            raise ReadError(f"{self._path} is refused: an unknown version of torch.save's old format")
+        system = self.machine.load()
+        value = self.machine.load()
+        keys = self.machine.load()
+        self._place(keys, swapped=isinstance(system, dict) and system.get("little_endian") is False)
+        return value, "torch-legacy"
+
+    def _persistent(self, pid: Any) -> Any:
+        if not isinstance(pid, tuple) or len(pid) < 2:
+            raise ReadError(f"{self._path} is damaged: it refers to something that is no storage")
+        if pid[0] == "module":
+            return pid[1]
+        if pid[0] != "storage" or len(pid) != 6 or type(pid[2]) is not str or type(pid[4]) is not int:
+            raise ReadError(f"{self._path} is damaged: it refers to something that is no storage")
+        _, kind, key, _, numel, view = pid
+        storage = self._storages.setdefault(key, Storage(key, dtype_name(kind) or "unknown", numel))
+        if storage.numel != numel and view is None:
+            raise ReadError(f"{self._path} is refused: storage {brief(key)} has two sizes")
+        return storage if view is None else self._view(storage, view)
+
+    def _view(self, storage: Storage, view: Any) -> Storage:
+        """Part of a storage, as the oldest files have it: (key, first element, elements)."""
+        _, offset, numel = view
+        if type(offset) is not int or type(numel) is not int or min(offset, numel) < 0:
+            raise ReadError(f"{self._path} is damaged: a view of storage {brief(storage.key)} has no range")
+        return self._views.setdefault((storage.key, offset, numel), Storage(storage.key, storage.dtype, numel))
+
+    def _place(self, keys: Any, *, swapped: bool) -> None:
+        """Find the storages, which follow the pickles in the order of `keys`, each after its size."""
+        if not isinstance(keys, list) or set(map(str, keys)) != set(self._storages):
+            raise ReadError(f"{self._path} is damaged: its list of storages is not that of its tensors")
+        offset = self._stream.offset
+        for key in keys:
+            storage = self._storages[str(key)]
+            offset = place(self._region, storage, offset)
+            if swapped:
+                storage.swap()
+        for (key, first, numel), part in self._views.items():
+            whole = self._storages[key]
+            width = item_bytes(whole.dtype) or 1
+            if (first + numel) * width > whole.length:
+                raise ReadError(f"{self._path} is refused: a view of storage {brief(key)} reaches beyond it")
+            part.place(whole.file, whole.offset + first * width, numel * width, whole.coded).problem = whole.problem
+
+    def _nested(self) -> Builder:
+        def build(args: Any) -> Any:
+            if not isinstance(args[0], (bytes, Blob)):
+                raise TypeError(args[0])
+            inner = plain_region(self._region, args[0])
+            if inner is None:
+                return Storage("inside the pickle", "unknown", 0, problem=INSIDE)
+            value, _ = _Pickles(inner, depth=1).read()
+            if not isinstance(value, Storage):
+                raise TypeError(value)
+            return value
+
+        return build
+
+
+def place(region: Region, storage: Storage, offset: int) -> int:
+    """Find a storage whose size stands in the eight bytes at `offset`; where the next one is."""
+    path = brief(region.path)
+    if offset + 8 > region.size:
+        raise ReadError(f"{path} is cut short: storage {brief(storage.key)} is missing")
+    numel = int.from_bytes(region.read(offset, 8), "little", signed=True)
+    width = item_bytes(storage.dtype)
+    if width is None:
+        raise ReadError(
+            f"{path} is refused: storage {brief(storage.key)} has an unknown dtype, so its end is unknown"
+        )
+    if numel != storage.numel or numel < 0:
+        raise ReadError(f"{path} is refused: storage {brief(storage.key)} should hold {storage.numel}, not {numel}")
+    start, length = offset + 8, numel * width
+    if start + length > region.size:
+        raise ReadError(f"{path} is cut short: storage {brief(storage.key)} takes {length} bytes at {start}")
+    storage.place(region.path, region.base + start, length, region.file.coded)
+    return start + length

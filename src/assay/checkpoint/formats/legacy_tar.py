@@ -1,0 +1,137 @@
+"""The oldest checkpoints of torch: a tar archive with the storages, the tensors and a pickle."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from assay.checkpoint.dtypes import item_bytes
+from assay.checkpoint.entries import Checkpoint
+from assay.checkpoint.files import Region
+from assay.checkpoint.formats.legacy import place
+from assay.checkpoint.formats.torch_zip import not_run
+from assay.checkpoint.listing import MOST_DIMENSIONS, list_tensors
+from assay.checkpoint.pickle.machine import DAMAGE, MOST_UNITS, Machine
+from assay.checkpoint.pickle.represented import dtype_name
+from assay.checkpoint.pickle.values import Storage, TensorValue
+from assay.checkpoint.pickle.walking import find
+from assay.checkpoint.stream import Stream
+from assay.errors import ReadError
+from assay.messages import brief
+
+BLOCK = 512
+MOST_MEMBERS = 1000
+MOST_ROWS = MOST_UNITS // 10
+
+
+def read(region: Region) -> Checkpoint:
+    """The checkpoint in a tar archive of torch.save."""
+    path = brief(region.path)
+    members = _members(region)
+    if not {"storages", "tensors", "pickle"} <= members.keys():
+        raise ReadError(f"{path} is a tar archive without storages, tensors and pickle: not a checkpoint")
+    try:
+        storages = _storages(members["storages"])
+        tensors = _tensors(members["tensors"], storages)
+    except DAMAGE as error:
+        raise ReadError(f"{path} is damaged: its storages and tensors do not fit each other") from error
+
+    def persistent(pid: Any) -> Any:
+        if isinstance(pid, tuple) and pid:
+            return pid[0]
+        return tensors.get(_key(pid)) or storages[_key(pid)]
+
+    machine = Machine(Stream(members["pickle"]), persistent)
+    found = find(region.path, machine.load(), members["pickle"])
+    return Checkpoint(
+        "torch-legacy",
+        region.path,
+        list_tensors(region.path, found.tensors),
+        found.facts,
+        found.modules,
+        globals=tuple(machine.foreign),
+        notes=(*found.notes, *not_run(machine)),
+    )
+
+
+def _members(region: Region) -> dict[str, Region]:
+    """The files of the archive by name."""
+    members: dict[str, Region] = {}
+    offset = 0
+    while offset + BLOCK <= region.size and len(members) <= MOST_MEMBERS:
+        header = region.read(offset, BLOCK)
+        if not header[0]:
+            break
+        name = header[:100].rstrip(b"\0").decode("utf-8", "backslashreplace").removeprefix("./")
+        size = _octal(header[124:136], region)
+        if name in members:
+            raise ReadError(f"{brief(region.path)} is refused: it holds {brief(name)} twice")
+        members[name] = region.part(offset + BLOCK, size)
+        offset += BLOCK + -(-size // BLOCK) * BLOCK
+    return members
+
+
+def _octal(field: bytes, region: Region) -> int:
+    if field[0] & 0x80:
+        return int.from_bytes(field[1:], "big")
+    try:
+        return int(field.strip(b"\0 ") or b"0", 8)
+    except ValueError as error:
+        raise ReadError(f"{brief(region.path)} is damaged: a tar header without a size") from error
+
+
+def _storages(region: Region) -> dict[int, Storage]:
+    """The storages by number: each a pickled (key, device, class), its size and its bytes."""
+    stream = Stream(region)
+    machine = Machine(stream, lambda pid: pid)
+    storages: dict[int, Storage] = {}
+    for _ in range(_count(machine, region)):
+        key, _, kind = _triple(machine.load(), region)
+        start = stream.offset
+        numel = stream.number(8, signed=True)
+        storage = Storage(str(key), dtype_name(kind) or "unknown", numel)
+        stream.jump(place(region, storage, start))
+        storages[_key(key)] = storage
+    for view in machine.load():
+        target, root, offset, numel = view
+        whole = storages[_key(root)]
+        width = item_bytes(whole.dtype) or 1
+        if min(offset, numel) < 0 or (offset + numel) * width > whole.length:
+            raise ReadError(f"{brief(region.path)} is refused: a view of storage {root} reaches beyond it")
+        part = Storage(str(target), whole.dtype, numel)
+        storages[_key(target)] = part.place(whole.file, whole.offset + offset * width, numel * width)
+    return storages
+
+
+def _tensors(region: Region, storages: dict[int, Storage]) -> dict[int, TensorValue]:
+    """The tensors by number: each a pickled (key, storage, class), then its shape, strides and offset."""
+    stream = Stream(region)
+    machine = Machine(stream, lambda pid: pid)
+    tensors: dict[int, TensorValue] = {}
+    for _ in range(_count(machine, region)):
+        key, storage, _ = _triple(machine.load(), region)
+        dimensions = stream.number(4)
+        stream.take(4)
+        if dimensions > MOST_DIMENSIONS:
+            raise ReadError(f"{brief(region.path)} is refused: a tensor of {dimensions} dimensions")
+        numbers = struct.unpack(f"<{2 * dimensions + 1}q", stream.take(8 * (2 * dimensions + 1)))
+        shape, strides = numbers[:dimensions], numbers[dimensions:-1]
+        tensors[_key(key)] = TensorValue(storages[_key(storage)], numbers[-1], shape, strides)
+    return tensors
+
+
+def _count(machine: Machine, region: Region) -> int:
+    count = machine.load()
+    if type(count) is not int or not 0 <= count <= MOST_ROWS:
+        raise ReadError(f"{brief(region.path)} is damaged: {brief(count)} is no number of tensors")
+    return count
+
+
+def _triple(value: Any, region: Region) -> tuple[Any, Any, Any]:
+    if not isinstance(value, tuple) or len(value) != 3:
+        raise ReadError(f"{brief(region.path)} is damaged: a tensor's description is no triple")
+    return value
+
+
+def _key(value: Any) -> int:
+    return int(value)

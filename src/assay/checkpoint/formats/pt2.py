@@ -1,0 +1,104 @@
+"""The weights of a .pt2 archive: a table in JSON and the raw bytes; its graph is read elsewhere."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from assay.checkpoint.dtypes import item_bytes
+from assay.checkpoint.entries import Checkpoint
+from assay.checkpoint.formats.archive import STORED, Archive
+from assay.checkpoint.formats.pt2_schema import Payload, PayloadConfig, TensorMeta
+from assay.checkpoint.formats.pt2_values import DTYPES, Sizes
+from assay.checkpoint.formats.torch_zip import describe, prefix_of, put
+from assay.checkpoint.listing import list_tensors
+from assay.checkpoint.pickle.values import Storage, TensorValue
+from assay.errors import ReadError
+from assay.messages import brief
+
+_CONFIG = re.compile(r"((?:^|.*/)data/(weights|constants)/)([^/]+)_\2_config\.json$")
+_OLD = ("serialized_state_dict.pt", "serialized_constants.pt", "serialized_state_dict.json")
+"""How exported programs kept their tensors before torch 2.8: whole files of torch.save in the archive."""
+
+Named = list[tuple[str, TensorValue]]
+
+
+def read(archive: Archive) -> Checkpoint:
+    """The parameters, buffers and constants of every program in the archive."""
+    path = archive.region.path
+    configs = [match for match in map(_CONFIG.match, archive.members) if match]
+    several = len({match[3] for match in configs}) > 1
+    named: Named = []
+    notes: list[str] = []
+    storages: dict[str, Storage] = {}
+    for match in configs:
+        payloads = _config(archive, match[0]).config
+        for name, payload in payloads.items():
+            shown = f"{match[3]}.{name}" if several else name
+            named += _payload(archive, shown, match[1] + payload.path_name, payload, storages, notes)
+    if not configs:
+        named, notes = _old(archive)
+    return Checkpoint("pt2", path, list_tensors(path, named), notes=tuple(notes))
+
+
+def _config(archive: Archive, member: str) -> PayloadConfig:
+    try:
+        return msgspec.json.decode(archive.read(member), type=PayloadConfig)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ReadError(f"{brief(archive.region.path)} is damaged: {brief(member)} ({brief(error)})") from error
+
+
+def _payload(
+    archive: Archive, name: str, member: str, payload: Payload, storages: dict[str, Storage], notes: list[str]
+) -> Named:
+    if member not in archive.members:
+        raise ReadError(
+            f"{brief(archive.region.path)} is damaged: {brief(member)} of tensor {brief(name)} is missing"
+        )
+    if payload.tensor_meta is None:
+        notes.append(f"{brief(name, 60)} is a pickled object and no tensor: not read")
+        return []
+    if _is_archive(archive, member):
+        return [(_under(name, inner), tensor) for inner, tensor in _inner(archive, member)]
+    return [(name, _tensor(archive, name, member, payload.tensor_meta, storages))]
+
+
+def _is_archive(archive: Archive, member: str) -> bool:
+    """Whether a member is itself a file of torch.save, as tensors of subclasses are."""
+    found = archive.members[member]
+    return found.method == STORED and found.size > 4 and archive.part(member).read(0, 4) == b"PK\3\4"
+
+
+def _inner(archive: Archive, member: str) -> Named:
+    inside = Archive(archive.part(member))
+    return describe(inside, prefix_of(inside, "data.pkl"), "data.pkl", "data/").found.tensors
+
+
+def _tensor(archive: Archive, name: str, member: str, meta: TensorMeta, storages: dict[str, Storage]) -> TensorValue:
+    dtype = DTYPES.get(meta.dtype, "unknown")
+    storage = storages.get(member)
+    if storage is None:
+        found = archive.members[member]
+        storage = storages[member] = Storage(member, dtype, found.size // (item_bytes(dtype) or 1))
+        put(archive, storage, found, archive.starts([found])[0])
+    try:
+        sizes = Sizes()
+        shape = tuple(map(sizes.number, meta.sizes))
+        strides = tuple(map(sizes.number, meta.strides))
+        offset = sizes.number(meta.storage_offset) if meta.storage_offset else 0
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ReadError(f"{brief(archive.region.path)} is damaged: tensor {brief(name)} has no sizes") from error
+    return TensorValue(storage, offset, shape, strides)
+
+
+def _old(archive: Archive) -> tuple[Named, list[str]]:
+    named: Named = []
+    for member in archive.members:
+        if member.rpartition("/")[2] in _OLD and _is_archive(archive, member):
+            named += _inner(archive, member)
+    return named, [] if named else ["the archive holds no table of weights: nothing to list"]
+
+
+def _under(name: str, inner: str) -> str:
+    return f"{name}.{inner}" if inner else name

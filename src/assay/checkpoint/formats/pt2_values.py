@@ -1,0 +1,124 @@
+"""Numbers and enumerations of an exported program as the document writes them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from assay.checkpoint.formats.pt2_schema import TensorMeta, Union
+from assay.document.rows import TensorType
+
+DTYPES = {
+    1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64",
+    9: "complex32", 10: "complex64", 11: "complex128", 12: "bool", 13: "bfloat16", 28: "uint16",
+    29: "float8_e4m3fn", 30: "float8_e5m2", 31: "float8_e4m3fnuz", 32: "float8_e5m2fnuz",
+    33: "float8_e8m0fnu", 34: "uint32", 35: "uint64",
+}  # fmt: skip
+LAYOUTS = {
+    1: "sparse_coo", 2: "sparse_csr", 3: "sparse_csc", 4: "sparse_bsr", 5: "sparse_bsc", 6: "_mkldnn", 7: "strided",
+}  # fmt: skip
+MEMORY_FORMATS = {1: "contiguous_format", 2: "channels_last", 3: "channels_last_3d", 4: "preserve_format"}
+UNKNOWN_SIZE = 1
+"""Stands for a dynamic size that the file has no example of; said in the assumptions."""
+
+_SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)|(\w+)")
+"""One symbol alone, as newer and as older files write it."""
+
+
+class Sizes:
+    """Turns sizes into numbers and remembers which of them were dynamic."""
+
+    def __init__(self) -> None:
+        self._examples: dict[str, int] = {}
+        self._unknown: set[str] = set()
+
+    def number(self, size: Union) -> int:
+        """A plain size, or the example value of a dynamic one."""
+        if "as_int" in size:
+            return int(size["as_int"])
+        expression = size["as_expr"]
+        text, hint = str(expression["expr_str"]), expression.get("hint") or {}
+        alone = _SYMBOL.fullmatch(text)
+        name = (alone.group(1) or alone.group(2)) if alone else text
+        if "as_int" not in hint:
+            self._unknown.add(name)
+            return UNKNOWN_SIZE
+        if alone:
+            self._examples[name] = int(hint["as_int"])
+        return int(hint["as_int"])
+
+    def tensor_type(self, meta: TensorMeta) -> TensorType:
+        """How a tensor looks from outside."""
+        shape = tuple(self.number(size) for size in meta.sizes)
+        strides = tuple(self.number(stride) for stride in meta.strides)
+        layout = LAYOUTS.get(meta.layout, "strided")
+        odd = layout == "strided" and not _contiguous(shape, strides)
+        return TensorType(shape, DTYPES.get(meta.dtype, "unknown"), strides if odd else None, layout)
+
+    def notes(self) -> tuple[str, ...]:
+        """What had to be assumed about dynamic sizes, in words."""
+        examples = ", ".join(f"{name} = {value}" for name, value in sorted(self._examples.items()))
+        known = (f"dynamic sizes are taken at the file's example values: {examples}",) if examples else ()
+        missing = ", ".join(sorted(self._unknown))
+        return (
+            (*known, f"dynamic sizes without an example are taken as {UNKNOWN_SIZE}: {missing}") if missing else known
+        )
+
+
+def plain(argument: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
+    """An argument that holds no tensor as plain JSON; `symbols` are the values of named symbolic numbers."""
+    ((kind, value),) = argument.items()
+    if kind in _TABLES:
+        return _TABLES[kind].get(value, value)
+    if kind in _SYMBOLIC:
+        return _symbolic(value, symbols)
+    if kind in _SYMBOLIC_LISTS:
+        return [_symbolic(item, symbols) for item in value]
+    if kind in _SPECIAL:
+        return _SPECIAL[kind](value)
+    if kind == "as_string_to_argument":
+        return {name: plain(item, symbols) for name, item in value.items()}
+    return value
+
+
+_TABLES = {"as_scalar_type": DTYPES, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}
+_SYMBOLIC = ("as_sym_int", "as_sym_float", "as_sym_bool")
+_SYMBOLIC_LISTS = ("as_sym_ints", "as_sym_floats", "as_sym_bools")
+_NOT_FINITE = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+
+
+_SPECIAL: dict[str, Callable[[Any], Any]] = {
+    "as_none": lambda value: None,
+    "as_float": _finite,
+    "as_floats": lambda values: [_finite(value) for value in values],
+    "as_device": lambda value: value["type"] if value.get("index") is None else f"{value['type']}:{value['index']}",
+    "as_complex": lambda value: str(complex(value["real"], value["imag"])),
+    "as_graph": lambda value: value["name"],
+    "as_custom_obj": lambda value: value["class_fqn"],
+    "as_optional_tensor": lambda value: None,
+}
+
+
+def _symbolic(value: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
+    if "as_name" in value:
+        return symbols.get(value["as_name"], value["as_name"])
+    return next(iter(value.values()))
+
+
+def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    if not strides or 0 in shape:
+        return True
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True

@@ -1,0 +1,149 @@
+"""The functions in TorchScript's source text and what they call, read as a syntax tree and never run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from assay.checkpoint.entries import ScriptCall, ScriptFunction
+
+DEEPEST = 150
+"""How deep an expression may nest: far more than the writer of TorchScript does, far less than the stack allows."""
+_TOKEN = re.compile(
+    r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|([(\[{])|([)\]}])|([,\n])|(elif\b)|([^\w\s])|(not |lambda)"""
+)
+
+
+class Unreadable(Exception):
+    """Source text that is no TorchScript."""
+
+
+def functions_in(text: str, module: str) -> list[ScriptFunction]:
+    """Every function and method that `text` defines, in order."""
+    _check_depth(text)
+    try:
+        tree = ast.parse(text)
+        return [_function(node, prefix, method=prefix != module) for prefix, node in _definitions(tree, module)]
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise Unreadable(module) from error
+
+
+def _check_depth(text: str) -> None:
+    """Refuse what would nest too deep for a parser that recurses: counts steps along every open bracket."""
+    levels = [0]
+    for match in _TOKEN.finditer(text):
+        kind = match.lastindex
+        if kind == 2:
+            levels[-1] += 1
+            levels.append(0)
+        elif kind == 3 and len(levels) > 1:
+            levels.pop()
+        elif kind == 4:
+            levels[-1] = 0 if match[4] == "," or len(levels) == 1 else levels[-1]
+        elif kind != 1:
+            levels[-1] += 1
+        if len(levels) > DEEPEST or levels[-1] > DEEPEST or sum(levels) > 2 * DEEPEST:
+            raise Unreadable
+    if text.count("elif") > DEEPEST:
+        raise Unreadable
+
+
+def _definitions(tree: ast.Module, module: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield module, node
+        elif isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef):
+                    yield f"{module}.{node.name}", inner
+
+
+def _function(node: ast.FunctionDef, prefix: str, *, method: bool) -> ScriptFunction:
+    arguments = tuple(argument.arg for argument in node.args.args)
+    reader = _Reader(arguments[0] if arguments and method else "")
+    reader.block(node.body)
+    return ScriptFunction(f"{prefix}.{node.name}", arguments, tuple(reader.calls))
+
+
+class _Reader:
+    """Collects the calls of one function in order of evaluation."""
+
+    def __init__(self, own: str) -> None:
+        self.calls: list[ScriptCall] = []
+        self._paths = {own: "self"} if own else {}
+        """Local names of the module itself and of what hangs on it: `_0` is `self.layers.0`."""
+
+    def block(self, statements: list[ast.stmt]) -> None:
+        """Read statements one after the other; branches and loops as they stand."""
+        for statement in statements:
+            if isinstance(statement, ast.Assign):
+                self._assign(statement)
+                continue
+            for field in ("test", "iter", "value", "items"):
+                inner = getattr(statement, field, None)
+                for expression in inner if isinstance(inner, list) else [inner]:
+                    if isinstance(expression, ast.withitem):
+                        self._operand(expression.context_expr)
+                    elif isinstance(expression, ast.expr):
+                        self._operand(expression)
+            self.block(getattr(statement, "body", []))
+            self.block(getattr(statement, "orelse", []))
+
+    def _assign(self, statement: ast.Assign) -> None:
+        value = statement.value
+        names = tuple(_names(statement.targets))
+        path = self._path(value)
+        if path is not None:
+            self._paths.update(dict.fromkeys(names, path))
+        elif isinstance(value, ast.Call):
+            self._call(value, names)
+        else:
+            self._operand(value)
+
+    def _path(self, node: ast.expr) -> str | None:
+        """Where on the module an expression points: `self.fc` for `fc = s.fc`, also through getattr."""
+        if isinstance(node, ast.Name):
+            return self._paths.get(node.id)
+        owner: ast.expr
+        if isinstance(node, ast.Attribute):
+            owner, name = node.value, node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+            if len(node.args) != 2 or not isinstance(node.args[1], ast.Constant):
+                return None
+            owner, name = node.args[0], str(node.args[1].value)
+        else:
+            return None
+        path = self._path(owner)
+        return None if path is None else f"{path}.{name}"
+
+    def _call(self, node: ast.Call, outputs: tuple[str, ...] = ()) -> str:
+        target = self._operand(node.func)
+        arguments = [self._operand(argument) for argument in node.args]
+        arguments += [f"{item.arg}={self._operand(item.value)}" for item in node.keywords]
+        self.calls.append(ScriptCall(target, tuple(arguments), outputs))
+        return f"%{len(self.calls) - 1}"
+
+    def _operand(self, node: ast.expr) -> str:
+        """An expression in short, the calls inside it noted first and named by their numbers."""
+        path = self._path(node)
+        if path is not None:
+            return path
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Name):
+            return node.id
+        if isinstance(node, ast.Constant):
+            return repr(node.value)[:80]
+        if isinstance(node, ast.Attribute):
+            return f"{self._operand(node.value)}.{node.attr}"
+        inner = [self._operand(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+        text = ", ".join(inner)
+        return f"[{text[:400]}]" if isinstance(node, (ast.List, ast.Tuple)) else f"({text[:400]})"
+
+
+def _names(targets: list[ast.expr]) -> Iterator[str]:
+    for target in targets:
+        for node in ast.walk(target):
+            if isinstance(node, ast.Name):
+                yield node.id

@@ -1,0 +1,316 @@
+"""The opcodes of a pickle outside the hot loop, one small function each, in one table."""
+
+from __future__ import annotations
+
+import codecs
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Global, Stub
+
+if TYPE_CHECKING:
+    from assay.checkpoint.pickle.machine import Machine
+
+LONGEST_LINE = 1 << 16
+LONGEST_STRING = 1 << 12
+LONGEST_NUMBER = 512
+"""Bytes or digits of an integer; parsing longer ones takes more than linear time."""
+LARGEST_KEY = 1 << 60
+"""Integers beyond it can be chosen so that they all collide in a dictionary."""
+
+Handler = Callable[["Machine"], None]
+
+
+class Stop(Exception):
+    """The pickle has ended."""
+
+
+def _pushing(value: Any) -> Handler:
+    return lambda machine: machine.stack.append(value)
+
+
+def _empty(kind: type) -> Handler:
+    def push(machine: Machine) -> None:
+        machine.made += 1
+        machine.stack.append(kind())
+
+    return push
+
+
+def _number(length: int, *, signed: bool) -> Handler:
+    def push(machine: Machine) -> None:
+        machine.made += 1
+        machine.stack.append(machine.stream.number(length, signed=signed))
+
+    return push
+
+
+def _sized(width: int, push: Callable[[Machine, int], None]) -> Handler:
+    return lambda machine: push(machine, machine.stream.number(width))
+
+
+def _text(machine: Machine, length: int) -> None:
+    machine.text(length)
+
+
+def _string(machine: Machine, length: int) -> None:
+    """A text of Python 2, which may as well be bytes."""
+    start = machine.stream.offset
+    data = machine.stream.take(length) if length <= LONGEST_STRING else b"\xff"
+    try:
+        machine.stack.append(data.decode("utf-8"))
+        machine.made += 1 + (length >> 5)
+    except UnicodeError:
+        machine.stream.jump(start)
+        machine.blob(length)
+
+
+def _blob(machine: Machine, length: int) -> None:
+    machine.blob(length)
+
+
+def _long(machine: Machine, length: int) -> None:
+    if length > LONGEST_NUMBER:
+        raise ValueError(length)
+    machine.made += 1 + length // 64
+    machine.stack.append(int.from_bytes(machine.stream.take(length), "little", signed=True))
+
+
+def _raw_line(machine: Machine) -> bytes:
+    line = machine.stream.line(LONGEST_LINE)
+    machine.made += 1 + (len(line) >> 5)
+    return line
+
+
+def _line(machine: Machine) -> str:
+    return _raw_line(machine).decode("utf-8", "backslashreplace")
+
+
+def _line_int(machine: Machine) -> None:
+    line = _line(machine)
+    if len(line) > LONGEST_NUMBER:
+        raise ValueError(line)
+    machine.stack.append(line == "01" if line in ("00", "01") else int(line.rstrip("L")))
+
+
+def _line_float(machine: Machine) -> None:
+    machine.stack.append(float(_line(machine)))
+
+
+def _line_string(machine: Machine) -> None:
+    line = _raw_line(machine)
+    if len(line) < 2 or line[0] != line[-1] or line[:1] not in (b"'", b'"'):
+        raise ValueError(line)
+    raw = codecs.escape_decode(line[1:-1])[0]
+    machine.stack.append(raw.decode("utf-8", "backslashreplace"))
+
+
+def _line_unicode(machine: Machine) -> None:
+    text = codecs.raw_unicode_escape_decode(_raw_line(machine))[0]
+    machine.stack.append(text.encode("utf-8", "backslashreplace").decode())
+
+
+def _float(machine: Machine) -> None:
+    machine.made += 1
+    machine.stack.append(struct.unpack(">d", machine.stream.take(8))[0])
+
+
+def _pop(machine: Machine) -> None:
+    if machine.stack:
+        machine.stack.pop()
+    else:
+        machine.pop_mark()
+
+
+def _pop_mark(machine: Machine) -> None:
+    machine.pop_mark()
+
+
+def _dup(machine: Machine) -> None:
+    machine.stack.append(machine.stack[-1])
+
+
+def _put_line(machine: Machine) -> None:
+    machine.made += 2
+    machine.put(int(_line(machine)))
+
+
+def _get_line(machine: Machine) -> None:
+    machine.stack.append(machine.get(int(_line(machine))))
+
+
+def _tuple_of(count: int) -> Handler:
+    def push(machine: Machine) -> None:
+        machine.made += 1
+        items = tuple(machine.stack[-count:])
+        if len(items) != count:
+            raise IndexError(count)
+        machine.stack[-count:] = [items]
+
+    return push
+
+
+def _list(machine: Machine) -> None:
+    items = machine.pop_mark()
+    machine.made += 1 + (len(items) >> 1)
+    machine.stack.append(items)
+
+
+def _dict(machine: Machine) -> None:
+    items = machine.pop_mark()
+    machine.stack.append({})
+    _set_pairs(machine, items)
+
+
+def _set_items(machine: Machine) -> None:
+    _set_pairs(machine, machine.pop_mark())
+
+
+def _set_item(machine: Machine) -> None:
+    value, key = machine.stack.pop(), machine.stack.pop()
+    _set_pairs(machine, [key, value])
+
+
+def _set_pairs(machine: Machine, items: list[Any]) -> None:
+    target = machine.stack[-1]
+    if len(items) % 2:
+        raise ValueError(len(items))
+    machine.made += 3 + len(items)
+    pairs = zip(items[::2], items[1::2], strict=True)
+    if type(target) is dict:
+        for key, value in pairs:
+            target[key if type(key) is str else _key(key)] = value
+    elif isinstance(target, Stub):
+        for pair in pairs:
+            target.add(pair)
+    else:
+        raise TypeError(target)
+
+
+def _key(value: Any) -> Any:
+    """A dictionary's key that is safe to hash: numbers that cannot be made to collide, tuples as text."""
+    if isinstance(value, tuple):
+        shown = [str(item) for item in value[:8] if isinstance(item, (str, int, float))]
+        return f"({', '.join(shown)})"
+    if isinstance(value, int) and abs(value) > LARGEST_KEY:
+        return hex(value)
+    if isinstance(value, Blob):
+        return f"bytes at {value.start}"
+    return value
+
+
+def _append(machine: Machine) -> None:
+    _extend(machine, [machine.stack.pop()])
+
+
+def _appends(machine: Machine) -> None:
+    _extend(machine, machine.pop_mark())
+
+
+def _extend(machine: Machine, items: list[Any]) -> None:
+    target = machine.stack[-1]
+    machine.made += 1 + (len(items) >> 1)
+    if type(target) is list:
+        target += items
+    elif isinstance(target, Stub):
+        for item in items:
+            target.add(item)
+    else:
+        raise TypeError(target)
+
+
+def _global_lines(machine: Machine) -> None:
+    module, name = _line(machine), _line(machine)
+    machine.stack.append(machine.name(module, name))
+
+
+def _global_stack(machine: Machine) -> None:
+    name, module = machine.stack.pop(), machine.stack.pop()
+    if type(name) is not str or type(module) is not str:
+        raise TypeError(name)
+    machine.stack.append(machine.name(module, name))
+
+
+def _extension(machine: Machine, code: int) -> None:
+    machine.stack.append(machine.name("copyreg", f"extension {code}"))
+
+
+def _new_object_with_names(machine: Machine) -> None:
+    names, args = machine.stack.pop(), machine.stack.pop()
+    made = machine.make(machine.stack[-1], args)
+    if isinstance(made, Stub) and isinstance(names, dict) and names:
+        made.state = names
+    machine.stack[-1] = made
+
+
+def _instance(machine: Machine) -> None:
+    module, name = _line(machine), _line(machine)
+    args = tuple(machine.pop_mark())
+    machine.stack.append(machine.make(machine.name(module, name), args))
+
+
+def _object(machine: Machine) -> None:
+    function, *args = machine.pop_mark()
+    machine.stack.append(machine.make(function, tuple(args)))
+
+
+def _build(machine: Machine) -> None:
+    state = machine.stack.pop()
+    target = machine.stack[-1]
+    if isinstance(target, Stub):
+        target.state = state
+    elif isinstance(target, Array):
+        target.set_state(state)
+    elif isinstance(target, ArrayType) and isinstance(state, tuple):
+        target.order = str(state[1])
+
+
+def _persistent_line(machine: Machine) -> None:
+    machine.stack.append(machine.persistent(_line(machine)))
+
+
+def _outside_buffer(machine: Machine) -> None:
+    machine.stack.append(Stub(Global("pickle", "PickleBuffer", None), ()))
+
+
+def _passing(length: int) -> Handler:
+    def passing(machine: Machine) -> None:
+        machine.stream.take(length)
+
+    return passing
+
+
+def _nothing(machine: Machine) -> None:
+    """A read-only mark on a buffer changes nothing here."""
+
+
+def _stop(machine: Machine) -> None:
+    if not machine.stack:
+        raise IndexError
+    raise Stop
+
+
+HANDLERS: dict[int, Handler] = {
+    # numbers and constants
+    0x4E: _pushing(None), 0x88: _pushing(True),
+    0x4A: _number(4, signed=True), 0x47: _float, 0x46: _line_float, 0x49: _line_int, 0x4C: _line_int,
+    0x8A: _sized(1, _long), 0x8B: _sized(4, _long),
+    # texts and bytes; bytes are passed over
+    0x8D: _sized(8, _text), 0x54: _sized(4, _string), 0x55: _sized(1, _string),
+    0x53: _line_string, 0x56: _line_unicode,
+    0x42: _sized(4, _blob), 0x43: _sized(1, _blob), 0x8E: _sized(8, _blob), 0x96: _sized(8, _blob),
+    # containers
+    0x5D: _empty(list), 0x7D: _empty(dict), 0x8F: _empty(list), 0x85: _tuple_of(1), 0x87: _tuple_of(3),
+    0x6C: _list, 0x64: _dict, 0x91: _list, 0x61: _append, 0x65: _appends, 0x90: _appends,
+    0x73: _set_item, 0x75: _set_items,
+    # the stack and the memo
+    0x30: _pop, 0x31: _pop_mark, 0x32: _dup, 0x67: _get_line, 0x70: _put_line,
+    # objects
+    0x63: _global_lines, 0x93: _global_stack, 0x92: _new_object_with_names,
+    0x69: _instance, 0x6F: _object, 0x62: _build, 0x50: _persistent_line,
+    0x82: _sized(1, _extension), 0x83: _sized(2, _extension), 0x84: _sized(4, _extension),
+    0x97: _outside_buffer, 0x98: _nothing,
+    # the frame of the pickle itself
+    0x80: _passing(1), 0x95: _passing(8), 0x2E: _stop,
+}  # fmt: skip

@@ -1,0 +1,201 @@
+"""The globals whose calls are represented without running anything; every other one is a stub.
+
+A builder gets the tuple of arguments and returns plain data. Arguments come from the file: a builder may
+raise IndexError, TypeError or ValueError on nonsense, and the machine calls that a damaged pickle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.checkpoint.dtypes import ALIASES, STORAGES
+from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Builder, Global, Parts, Stub, TensorValue
+from assay.document.dtypes import BITS
+
+NO_DATA = "it has no data: a meta tensor"
+
+
+def builder_of(module: str, name: str) -> tuple[bool, Builder | None]:
+    """Whether the global is a known and harmless one, and how a call of it is represented."""
+    if (module, name) in _NAMES:
+        return True, None
+    build = _BUILDERS.get((module, name))
+    return build is not None, build
+
+
+def dtype_name(value: Any) -> str:
+    """`float32` for `torch.float32` or `torch.FloatStorage`; the empty string for anything else."""
+    return value.dtype if type(value) is Global else ""
+
+
+def _tensor_v2(args: Any) -> TensorValue:
+    storage, offset, shape, strides = args[:4]
+    return TensorValue(storage, offset, shape, strides, None, _flipped(args[6]) if len(args) > 6 else "")
+
+
+def _tensor_v3(args: Any) -> TensorValue:
+    storage, offset, shape, strides, _, _, dtype = args[:7]
+    return TensorValue(storage, offset, shape, strides, dtype, _flipped(args[7]) if len(args) > 7 else "")
+
+
+def _flipped(metadata: Any) -> str:
+    flipped = isinstance(metadata, dict) and any(metadata.get(bit) is True for bit in ("conj", "neg"))
+    return "its numbers are to be conjugated or negated on reading" if flipped else ""
+
+
+def _quantized(args: Any) -> Any:
+    storage, offset, shape, strides, parameters = args[:5]
+    tensor = TensorValue(storage, offset, shape, strides)
+    extra = [item for item in parameters if isinstance(item, TensorValue)]
+    return Parts({"": tensor, **dict(zip(("scales", "zero_points"), extra, strict=False))}) if extra else tensor
+
+
+def _sparse(args: Any) -> Parts:
+    layout = args[0].args[0] if isinstance(args[0], Stub) else ""
+    names = ("indices", "values") if "coo" in str(layout) else ("compressed_indices", "plain_indices", "values")
+    return Parts(dict(zip(names, args[1], strict=False)))
+
+
+def _nested(args: Any) -> Parts:
+    return Parts(dict(zip(("buffer", "sizes", "strides", "storage_offsets"), args, strict=True)))
+
+
+def _meta(args: Any) -> TensorValue:
+    dtype, shape, strides = args[:3]
+    return TensorValue(None, 0, shape, strides, dtype, NO_DATA)
+
+
+def _wrapper(args: Any) -> TensorValue:
+    _, dtype, shape, strides = args[:4]
+    return TensorValue(None, 0, shape, strides, dtype, "it has no data of its own: a wrapper around other tensors")
+
+
+def _from_type(args: Any) -> Any:
+    """A subclass: the tensor it is made from, and the tensors among its attributes where it has no data itself."""
+    function, _, arguments, state = args[:4]
+    made = function.build(arguments) if isinstance(function, Global) and function.build else Stub(function, arguments)
+    if isinstance(made, TensorValue) and made.storage is not None:
+        return made
+    attributes = state[0] if isinstance(state, tuple) and state else state
+    inner = {str(key): item for key, item in attributes.items()} if isinstance(attributes, dict) else {}
+    return Parts({"": made, **inner}) if inner else made
+
+
+def _from_numpy(args: Any) -> Any:
+    return args[0]
+
+
+def _first(args: Any) -> Any:
+    return args[0]
+
+
+def _dictionary(args: Any) -> dict[Any, Any]:
+    if not args or not isinstance(args[-1], (dict, list)):
+        return {}
+    pairs = args[-1].items() if isinstance(args[-1], dict) else args[-1]
+    return {key: value for key, value in pairs if isinstance(key, (str, int))}
+
+
+def _sequence(args: Any) -> list[Any]:
+    return list(args[0]) if args and isinstance(args[0], (list, tuple)) else []
+
+
+def _tuple(args: Any) -> tuple[Any, ...]:
+    return tuple(_sequence(args))
+
+
+def _reconstructed(args: Any) -> Any:
+    return Stub(args[0], ())
+
+
+def _encoded(args: Any) -> Any:
+    """Bytes that an old protocol wrote as text: `codecs.encode(text, "latin1")`."""
+    text, encoding = args
+    if encoding not in ("latin1", "latin-1", "iso-8859-1"):
+        return Stub(None, args)
+    return text.encode("latin-1") if isinstance(text, str) else Blob(text.start, text.length, latin=True)
+
+
+def _array(args: Any) -> Array:
+    return Array()
+
+
+def _array_from_buffer(args: Any) -> Array:
+    data, dtype, shape, order = args[:4]
+    return Array(dtype, shape, data, order == "F")
+
+
+def _array_type(args: Any) -> ArrayType:
+    return ArrayType(str(args[0]))
+
+
+_TORCH_BUILDERS: dict[str, Builder] = {
+    "_rebuild_tensor": _tensor_v2,
+    "_rebuild_tensor_v2": _tensor_v2,
+    "_rebuild_tensor_v3": _tensor_v3,
+    "_rebuild_parameter": _first,
+    "_rebuild_parameter_with_state": _first,
+    "_rebuild_qtensor": _quantized,
+    "_rebuild_sparse_tensor": _sparse,
+    "_rebuild_sparse_csr_tensor": _sparse,
+    "_rebuild_nested_tensor": _nested,
+    "_rebuild_meta_tensor_no_storage": _meta,
+    "_rebuild_wrapper_subclass": _wrapper,
+    "_rebuild_device_tensor_from_numpy": _from_numpy,
+    "_rebuild_xla_tensor": _from_numpy,
+    "_rebuild_device_tensor_from_cpu_tensor": _first,
+}
+
+_BUILDERS: dict[tuple[str, str], Builder] = {
+    **{("torch._utils", name): build for name, build in _TORCH_BUILDERS.items()},
+    ("torch._tensor", "_rebuild_from_type_v2"): _from_type,
+    ("torch.nn.parameter", "Parameter"): _first,
+    ("torch", "Size"): _tuple,
+    ("torch.serialization", "_get_layout"): lambda args: Stub(None, args),
+    ("torch", "device"): lambda args: Stub(None, args),
+    **{("torch.jit._pickle", f"build_{kind}list"): _first for kind in ("int", "tensor", "double", "bool")},
+    ("torch.jit._pickle", "restore_type_tag"): _first,
+    ("collections", "OrderedDict"): _dictionary,
+    ("collections", "defaultdict"): _dictionary,
+    ("collections", "Counter"): _dictionary,
+    ("collections", "deque"): _sequence,
+    ("copy_reg", "_reconstructor"): _reconstructed,
+    ("copyreg", "_reconstructor"): _reconstructed,
+    ("_codecs", "encode"): _encoded,
+    **{
+        (module, name): build
+        for module in ("builtins", "__builtin__")
+        for name, build in (
+            ("dict", _dictionary),
+            ("list", _sequence),
+            ("set", _sequence),
+            ("frozenset", _sequence),
+            ("tuple", _tuple),
+            ("bytearray", lambda args: args[0] if args else b""),
+            ("bytes", lambda args: args[0] if args else b""),
+            ("complex", lambda args: Stub(None, args)),
+            ("slice", lambda args: Stub(None, args)),
+            ("range", lambda args: Stub(None, args)),
+        )
+    },
+    **{
+        (f"numpy.{core}.{module}", name): build
+        for core in ("core", "_core")
+        for module, name, build in (
+            ("multiarray", "_reconstruct", _array),
+            ("multiarray", "scalar", lambda args: Stub(None, args)),
+            ("numeric", "_frombuffer", _array_from_buffer),
+        )
+    },
+    ("numpy", "dtype"): _array_type,
+}
+
+_NAMES: frozenset[tuple[str, str]] = frozenset(
+    [("torch", name) for name in (*STORAGES, *BITS, *ALIASES)]
+    + [("torch.storage", name) for name in ("UntypedStorage", "TypedStorage")]
+    + [("torch", name) for name in ("per_tensor_affine", "per_channel_affine", "Tensor", "strided")]
+    + [("torch", name) for name in ("per_channel_affine_float_qparams", "per_tensor_symmetric")]
+    + [("torch._tensor", "Tensor"), ("numpy", "ndarray")]
+    + [(module, "object") for module in ("builtins", "__builtin__")]
+)
+"""Globals that are harmless and only ever named, not called."""

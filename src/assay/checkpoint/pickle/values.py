@@ -1,0 +1,146 @@
+"""What stands for the objects of a pickle: inert values that were described, never made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from assay.checkpoint.dtypes import ALIASES, STORAGES, item_bytes
+from assay.checkpoint.entries import Coded, Span
+from assay.document.dtypes import BITS
+
+Builder = Callable[[Any], Any]
+
+SWAPPED = "big-endian numbers that are packed as well"
+
+
+class Global:
+    """A class or function that the pickle names. It is not imported; `build` represents calls of harmless ones."""
+
+    __slots__ = ("build", "dtype", "module", "name")
+
+    def __init__(self, module: str, name: str, build: Builder | None) -> None:
+        self.module = module
+        self.name = name
+        self.build = build
+        self.dtype = STORAGES.get(name) or ALIASES.get(name) or (name if name in BITS else "")
+        """The element type that it stands for: `float32` for `torch.float32` and `torch.FloatStorage`."""
+
+    @property
+    def path(self) -> str:
+        """`torch.nn.modules.linear.Linear`."""
+        return f"{self.module}.{self.name}"
+
+
+class Stub:
+    """An object that loading would have made by running code: what it would have been made from."""
+
+    __slots__ = ("args", "cls", "items", "state")
+
+    def __init__(self, cls: Any, args: Any) -> None:
+        self.cls = cls
+        self.args = args
+        self.state: Any = None
+        self.items: list[Any] | None = None
+        """What was put into it as into a list (values) or as into a dictionary (pairs)."""
+
+    @property
+    def class_path(self) -> str:
+        """The dotted name of what it is an object of."""
+        return self.cls.path if isinstance(self.cls, Global) else "an unknown class"
+
+    def add(self, item: Any) -> None:
+        """Note something put into it."""
+        if self.items is None:
+            self.items = []
+        self.items.append(item)
+
+
+class Blob(Struct, eq=False, gc=False):
+    """Bytes that were passed over: where they start in the region, and how many there are."""
+
+    start: int
+    length: int
+    latin: bool = False
+    """Whether they are the UTF-8 of a text whose characters are the bytes that were meant."""
+
+
+class Storage(Struct, eq=False, gc=False):
+    """Memory that tensors look into: what the pickle says of it, and then where it was found."""
+
+    key: str
+    dtype: str
+    numel: Any
+    """Elements of `dtype`, as declared."""
+    file: str = ""
+    """Empty where its bytes do not lie in any file as they are."""
+    offset: int = 0
+    length: int = 0
+    """Bytes found."""
+    problem: str = ""
+    coded: Coded | None = None
+    """Where `offset` counts plain bytes that are had from stored ones."""
+
+    def place(self, file: str, offset: int, length: int, coded: Coded | None = None) -> Storage:
+        """This storage, found at `offset` of `file`, or of the plain bytes of `coded`."""
+        self.file, self.offset, self.length, self.coded = file, offset, length, coded
+        return self
+
+    def swap(self) -> None:
+        """Say that its numbers have their bytes the other way round."""
+        parts = 2 if self.dtype.startswith("complex") else 1
+        width = (item_bytes(self.dtype) or 1) // parts
+        if width > 1 and self.coded is not None:
+            self.problem = self.problem or SWAPPED
+        elif width > 1 and self.file:
+            span = Span(self.file, self.offset, self.length)
+            self.place(self.file, 0, self.length, Coded(span, f"swapped:{width}", self.length))
+
+
+class TensorValue(Struct, eq=False, gc=False):
+    """A view of a storage as it was described: nothing of it has been checked yet."""
+
+    storage: Any
+    offset: Any
+    shape: Any
+    strides: Any
+    dtype: Any = None
+    problem: str = ""
+
+
+class Parts:
+    """A tensor made of others (sparse, nested, a wrapper), by the names of its parts."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: dict[str, Any]) -> None:
+        self.parts = parts
+
+
+class Array:
+    """A numpy array; its state arrives after it was named."""
+
+    __slots__ = ("data", "dtype", "fortran", "shape")
+
+    def __init__(self, dtype: Any = None, shape: Any = (), data: Any = None, fortran: Any = False) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.data = data
+        self.fortran = fortran
+
+    def set_state(self, state: Any) -> None:
+        """Take what numpy's own `__setstate__` would: (version, shape, dtype, fortran, bytes)."""
+        if isinstance(state, tuple) and len(state) >= 4:
+            self.shape, self.dtype, self.fortran, self.data = state[-4:]
+
+
+class ArrayType:
+    """A numpy dtype: its code such as `f4`, and its byte order once that is known."""
+
+    __slots__ = ("code", "order")
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.order = "<"

@@ -1,0 +1,213 @@
+"""Finding the tensors, modules and plain facts in what a pickle describes, whatever holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from assay.checkpoint.dtypes import NUMPY
+from assay.checkpoint.entries import ModuleRow
+from assay.checkpoint.files import Region
+from assay.checkpoint.pickle.texts import plain_region
+from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Global, Parts, Storage, Stub, TensorValue
+from assay.errors import ReadError
+from assay.messages import brief
+
+MOST_REPEATED = 300_000
+"""Values that are reached by a second way or more; lists of lists of the same list would go on for ever."""
+MOST_NAMES = 400_000
+DEEPEST = 500
+MOST_FACTS = 256
+LONGEST_FACT = 500
+DEEPEST_FACT = 2
+
+_SCALARS = frozenset((bool, int, float, str, type(None)))
+_OWN = ("_parameters", "_buffers", "_modules")
+"""What a module keeps its tensors and submodules in; their names are not part of a tensor's name."""
+SCRIPTED = "__torch__"
+INSIDE = "it stands inside the pickle in a form that is not read"
+
+
+class Found(NamedTuple):
+    """What was found, in the order of the file."""
+
+    tensors: list[tuple[str, TensorValue]]
+    modules: list[ModuleRow]
+    facts: dict[str, Any]
+    """Numbers and short texts near the top: an epoch, a step, a learning rate."""
+    notes: tuple[str, ...]
+
+
+def find(path: str, value: Any, region: Region) -> Found:
+    """Everything in `value`, which was described in `region`: passed-over bytes are found there again."""
+    return _Walk(path, region).run(value)
+
+
+class _Frame(NamedTuple):
+    """A value that is being searched."""
+
+    owner: int
+    items: Iterator[tuple[str, Any]]
+    again: bool
+    """Whether it, or something around it, has been searched before."""
+
+
+class _Walk:
+    def __init__(self, path: str, region: Region) -> None:
+        self._path = path
+        self._region = region
+        self._found = Found([], [], {}, ())
+        self._arrays: dict[int, TensorValue] = {}
+        self._deep = False
+
+    def run(self, root: Any) -> Found:
+        """Walk without recursion; a value inside itself is entered once."""
+        frames: list[_Frame] = [_Frame(0, iter([("", root)]), False)]
+        above: set[int] = set()
+        seen: set[int] = set()
+        repeated = 0
+        while frames:
+            owner, items, again = frames[-1]
+            step = next(items, None)
+            if step is None:
+                frames.pop()
+                above.discard(owner)
+                continue
+            repeated += again
+            if repeated > MOST_REPEATED or len(self._found.tensors) > MOST_NAMES:
+                raise ReadError(f"{brief(self._path)} is refused: its values refer to each other without end")
+            name, value = step
+            inner = self._visit(name, value, len(frames))
+            if inner is None or id(value) in above:
+                continue
+            if len(frames) >= DEEPEST:
+                self._deep = True
+                continue
+            above.add(id(value))
+            frames.append(_Frame(id(value), inner, again or id(value) in seen))
+            seen.add(id(value))
+        notes = (f"values nested deeper than {DEEPEST} were not searched",) if self._deep else ()
+        return self._found._replace(notes=notes)
+
+    def _visit(self, name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]] | None:
+        """Note `value`, and what is inside it under the names it has there."""
+        kind = type(value)
+        if kind is TensorValue:
+            self._found.tensors.append((name, value))
+            return None
+        short = depth <= DEEPEST_FACT and kind in (dict, list, tuple) and len(value) <= MOST_FACTS
+        if kind is dict:
+            return ((_join(name, key), item) for key, item in value.items() if short or type(item) not in _SCALARS)
+        if kind is list or kind is tuple:
+            return ((_join(name, i), item) for i, item in enumerate(value) if short or type(item) not in _SCALARS)
+        if kind is Stub:
+            return self._inside(name, value)
+        if kind is Parts:
+            return ((_join(name, key), item) for key, item in value.parts.items())
+        if kind is Storage:
+            self._found.tensors.append((name, TensorValue(value, 0, (value.numel,), (1,))))
+        elif kind is Array:
+            self._found.tensors.append((name, self._array(value)))
+        elif depth <= DEEPEST_FACT + 1:
+            self._note(name, value)
+        return None
+
+    def _inside(self, name: str, stub: Stub) -> Iterator[tuple[str, Any]]:
+        """The attributes and contents of an object; those of a module as torch would name them."""
+        state = _attributes(stub.state)
+        if _is_module(stub, state):
+            self._found.modules.append(ModuleRow(name, stub.class_path))
+            return _of_module(name, state)
+        return _of_object(name, stub, state)
+
+    def _note(self, name: str, value: Any) -> None:
+        plain = isinstance(value, (bool, int, float, str))
+        short = not isinstance(value, str) or len(value) <= LONGEST_FACT
+        small = not isinstance(value, int) or abs(value) < 1 << 63
+        if name and plain and short and small and len(self._found.facts) < MOST_FACTS:
+            self._found.facts[name] = value
+
+    def _array(self, array: Array) -> TensorValue:
+        """A numpy array as a tensor: readable where its bytes stand in the pickle as they are."""
+        if id(array) in self._arrays:
+            return self._arrays[id(array)]
+        shape = array.shape if isinstance(array.shape, tuple) else (array.shape,)
+        dtype, swapped = _array_dtype(array.dtype)
+        data = array.data.encode() if isinstance(array.data, str) else array.data
+        strides = _fortran_strides(shape) if array.fortran else None
+        storage = Storage("inside the pickle", dtype, 0)
+        plain = plain_region(self._region, data) if isinstance(data, (bytes, Blob)) else None
+        if plain is not None:
+            storage.place(plain.path, plain.base, plain.size, plain.file.coded)
+        else:
+            storage.problem = INSIDE
+        if swapped:
+            storage.swap()
+        tensor = TensorValue(storage, 0, shape, strides or _c_strides(shape))
+        self._arrays[id(array)] = tensor
+        return tensor
+
+
+def _join(name: str, key: Any) -> str:
+    text = key if type(key) is str else key.path if isinstance(key, Global) else str(key)
+    if len(text) > LONGEST_FACT:
+        text = brief(text, LONGEST_FACT)
+    return f"{name}.{text}" if name and text else name or text
+
+
+def _attributes(state: Any) -> dict[Any, Any]:
+    """The attributes in an object's state: a dictionary, or a pair of it and of its slots."""
+    if isinstance(state, dict):
+        return state
+    if isinstance(state, tuple) and len(state) == 2 and all(isinstance(part, (dict, type(None))) for part in state):
+        return {key: value for part in state if part for key, value in part.items()}
+    return {} if state is None else {"state": state}
+
+
+def _is_module(stub: Stub, state: dict[Any, Any]) -> bool:
+    scripted = isinstance(stub.cls, Global) and stub.cls.module.startswith(SCRIPTED)
+    return scripted or all(isinstance(state.get(part), dict) for part in _OWN)
+
+
+def _of_module(name: str, state: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+    for key, item in state.items():
+        if key in _OWN and isinstance(item, dict):
+            for inner, value in item.items():
+                yield _join(name, inner), value
+        elif item is not None and not isinstance(item, (bool, int, float, str)):
+            yield _join(name, key), item
+
+
+def _of_object(name: str, stub: Stub, state: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+    for key, item in state.items():
+        yield _join(name, key), item
+    if isinstance(stub.args, tuple):
+        for index, item in enumerate(stub.args):
+            yield _join(name, index), item
+    for index, item in enumerate(stub.items or ()):
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], (str, int)):
+            yield _join(name, item[0]), item[1]
+        else:
+            yield _join(name, index), item
+
+
+def _array_dtype(value: Any) -> tuple[str, bool]:
+    """The dtype of a numpy array, and whether its bytes are the other way round."""
+    if not isinstance(value, ArrayType):
+        return "unknown", False
+    code = value.code.lstrip("<>=|")
+    swapped = value.order == ">" or value.code.startswith(">")
+    return NUMPY.get(code, "unknown"), swapped
+
+
+def _c_strides(shape: Any) -> tuple[int, ...]:
+    return _fortran_strides(shape[::-1])[::-1]
+
+
+def _fortran_strides(shape: Any) -> tuple[int, ...]:
+    strides = []
+    step = 1
+    for size in shape:
+        strides.append(step)
+        step *= size if type(size) is int else 1
+    return tuple(strides)

@@ -1,0 +1,140 @@
+"""The journal of a pass that may be interrupted: one line for each finished tensor, kept until all are done.
+
+A line names its tensor by a digest of the file it lies in (size, time of change, first bytes), of its description
+and of the settings, so that after a change of any of these it is simply not found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from assay.checkpoint.entries import Entry
+from assay.checkpoint.files import open_region
+from assay.checkpoint.remote import is_url
+from assay.document.weights import TensorStatistics
+from assay.errors import ReadError, UsageError, WriteError
+from assay.version import __version__
+
+SUFFIX = ".journal.jsonl"
+_BEGINS = b'{"key":"'
+"""How a journal begins; any other file is somebody's own."""
+_HEADER = 1 << 16
+"""Bytes at a file's start that belong to what it is known by."""
+
+
+class _Line(Struct, frozen=True):
+    key: str
+    tensor: TensorStatistics
+
+
+class Journal:
+    """Finished tensors in a file: read at the start, added to line by line, each in one write."""
+
+    def __init__(self, path: str | os.PathLike[str], *, read: bool = True, at_once: bool = True) -> None:
+        self.path = Path(path)
+        self.resumes = read
+        """Whether lines from before count; where not, the file begins anew."""
+        self.at_once = at_once
+        """Whether lines are written as tensors finish; else when the pass is interrupted."""
+        self._keys: list[str] = []
+        self._waiting: list[tuple[int, TensorStatistics]] = []
+        self._handle: int | None = None
+
+    def begin(self, entries: Sequence[Entry], settings: Sequence[object]) -> dict[int, TensorStatistics]:
+        """The places of the entries that are known from before, with what is known."""
+        files = {entry.span.file for entry in entries if entry.span is not None}
+        stamps = {file: _stamp(file) for file in files}
+        self._keys = [_key(entry, stamps, settings) for entry in entries]
+        lines = self._lines() if self.resumes else {}
+        return {index: lines[key] for index, key in enumerate(self._keys) if key in lines}
+
+    def add(self, index: int, tensor: TensorStatistics) -> None:
+        """Note that the entry at `index` is finished."""
+        if self.at_once:
+            self._write(index, tensor)
+        else:
+            self._waiting.append((index, tensor))
+
+    def leave(self) -> None:
+        """Write what waits, and close the file: the pass was interrupted."""
+        for index, tensor in self._waiting:
+            self._write(index, tensor)
+        self.close()
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def remove(self) -> None:
+        """Delete the file, if there is one: everything it was for is done."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+    def _lines(self) -> dict[str, TensorStatistics]:
+        try:
+            with self.path.open("rb") as file:
+                begins = file.read(len(_BEGINS))
+                if not _BEGINS.startswith(begins):
+                    raise UsageError(f"{self.path} is no journal of assay params: choose another name for --resume")
+                lines = (begins + file.read()).split(b"\n")
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ReadError(f"cannot read {self.path}: {error.strerror or error}") from error
+        decoder = msgspec.json.Decoder(_Line)
+        found: dict[str, TensorStatistics] = {}
+        for line in filter(None, lines):
+            # A killed process may leave a line cut short: its tensor is read again.
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                read = decoder.decode(line)
+                found[read.key] = read.tensor
+        return found
+
+    def _write(self, index: int, tensor: TensorStatistics) -> None:
+        line = msgspec.json.encode(_Line(self._keys[index], tensor)) + b"\n"
+        try:
+            if self._handle is None:
+                self._handle = self._opened()
+            os.write(self._handle, line)
+        except OSError as error:
+            raise WriteError(f"cannot write {self.path}: {error.strerror or error}") from error
+
+    def _opened(self) -> int:
+        begin_anew = 0 if self.resumes else os.O_TRUNC
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | begin_anew, 0o666)
+        size = os.fstat(handle).st_size
+        if size and os.pread(handle, 1, size - 1) != b"\n":
+            os.write(handle, b"\n")
+        return handle
+
+
+def _key(entry: Entry, stamps: dict[str, str], settings: Sequence[object]) -> str:
+    span = entry.span
+    place = (os.path.basename(span.file), stamps[span.file], span.offset, span.length) if span is not None else ()
+    what = (entry.names, entry.dtype, entry.shape, entry.strides, entry.storage_offset)
+    return _digest(msgspec.json.encode((__version__, place, what, settings)))
+
+
+def _stamp(file: str) -> str:
+    """What changes when the file does."""
+    with open_region(file) as region:
+        head = _digest(region.read(0, min(_HEADER, region.size)))
+        size = region.size
+    if is_url(file):
+        system, key = importlib.import_module("fsspec.core").url_to_fs(file)
+        return f"{size} {system.ukey(key)} {head}"
+    return f"{size} {os.stat(file).st_mtime_ns} {head}"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

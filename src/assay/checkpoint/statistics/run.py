@@ -1,0 +1,161 @@
+"""Running an engine over the tensors of a checkpoint, with a journal, progress and spectra beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from assay.checkpoint.entries import Entry
+from assay.checkpoint.statistics import kernel
+from assay.checkpoint.statistics.chunks import CHUNK_BYTES, Weight
+from assay.checkpoint.statistics.engine import After, Options, run
+from assay.checkpoint.statistics.finalize import TARGET_DB
+from assay.checkpoint.statistics.journal import Journal
+from assay.checkpoint.statistics.settings import Progress, Settings
+from assay.document.weights import TensorStatistics
+from assay.errors import UsageError
+
+Read = Callable[[Any], Any]
+Results = Iterator[tuple[int, TensorStatistics]]
+
+MOST_WORKERS = 16
+"""More do not read faster, and each holds chunks in memory."""
+BUFFERS = 32 << 20
+"""Bytes of chunks under way at once, however many workers there are."""
+LEAST_CHUNK = 1 << 20
+
+
+def statistics(
+    entries: Sequence[Entry], read: Read, settings: Settings, journal: Journal | None, progress: Progress | None
+) -> list[TensorStatistics]:
+    """What is known of every entry, in their order; finished ones are in the journal, should this be interrupted."""
+    if settings.engine not in _ENGINES:
+        raise UsageError(f"engine {settings.engine!r} was given: one of {', '.join(_ENGINES)} is wanted")
+    found = {} if journal is None else journal.begin(entries, _settled(settings))
+    left = [index for index in range(len(entries)) if index not in found]
+    weights = [_weight(entries[index]) for index in left]
+    tally = _Tally(progress, sum(weight.length for weight in weights if not weight.problem))
+    try:
+        for place, row in _ENGINES[settings.engine](weights, read, settings, tally):
+            index = left[place]
+            found[index] = _completed(entries[index], row, read)
+            if journal is not None and not row.problem:
+                journal.add(index, found[index])
+    except KeyboardInterrupt:
+        if journal is not None:
+            journal.leave()
+        raise
+    if journal is not None:
+        journal.close()
+    return [found[index] for index in range(len(entries))]
+
+
+def kernel_name() -> str:
+    """What computes the figures: `avx512`, `avx2`, `baseline` or `numpy`."""
+    return kernel.name()
+
+
+class _Tally:
+    """Adds up what is done and tells it."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def add(self, size: int) -> None:
+        """So many bytes more are done."""
+        self._done += size
+        if self._progress is not None:
+            self._progress(min(self._done, self._total), self._total)
+
+
+def _threads(weights: Sequence[Weight], read: Read, settings: Settings, tally: _Tally) -> Results:
+    options = _options(settings)
+    return run(weights, read, options, on_bytes=tally.add, after=_after(settings, options.workers))
+
+
+def _ray(weights: Sequence[Weight], read: Read, settings: Settings, tally: _Tally) -> Results:
+    from assay.checkpoint.statistics.ray_engine import run_on_ray
+
+    if any(weight.file.startswith("storage ") for weight in weights):
+        raise UsageError("a live module was given with engine 'ray': its tensors are in this process, use threads")
+    # Each task works chunk by chunk, so its chunks may be of the usual size.
+    options = Options(target_db=_target(settings))
+    after = _after(settings, 1)
+    for index, row in run_on_ray(weights, read, options, settings.address, settings.workers, after):
+        tally.add(weights[index].length)
+        yield index, row
+
+
+_ENGINES: dict[str, Callable[[Sequence[Weight], Read, Settings, _Tally], Results]] = {
+    "threads": _threads,
+    "ray": _ray,
+}
+
+
+def _options(settings: Settings) -> Options:
+    workers = settings.workers or min(MOST_WORKERS, _processors())
+    options = Options(workers=workers, target_db=_target(settings))
+    # The numpy reference makes temporaries of many times a chunk's size.
+    chunk = max(LEAST_CHUNK, min(CHUNK_BYTES, BUFFERS // options.width)) if kernel.is_native() else LEAST_CHUNK
+    return replace(options, chunk_bytes=chunk)
+
+
+def _after(settings: Settings, at_once: int) -> After | None:
+    """What is done with a tensor once its statistics are known."""
+    if not settings.spectral:
+        return None
+    from assay.checkpoint.statistics.spectra import with_spectrum
+
+    return partial(with_spectrum, at_once=at_once)
+
+
+def _processors() -> int:
+    """Those this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _target(settings: Settings) -> float:
+    return TARGET_DB if settings.sqnr_db is None else settings.sqnr_db
+
+
+def _settled(settings: Settings) -> tuple[object, ...]:
+    """What the figures depend on besides the bytes."""
+    return kernel_name(), settings.spectral, _target(settings)
+
+
+def _weight(entry: Entry) -> Weight:
+    span = entry.span
+    return Weight(
+        names=entry.names,
+        dtype=entry.coded.dtype or entry.dtype if entry.coded else entry.dtype,
+        shape=entry.shape,
+        file=span.file if span else "",
+        offset=span.offset if span else 0,
+        length=span.length if span else 0,
+        strides=entry.strides if span else None,
+        storage_offset=entry.storage_offset,
+        alignment=entry.alignment,
+        problem=entry.problem,
+        coded=entry.coded,
+    )
+
+
+def _completed(entry: Entry, row: TensorStatistics, read: Read) -> TensorStatistics:
+    """The row with what the engine does not know: the bytes as stored, of a view those of its own elements."""
+    # Integers' bounds become floats here as they would in a journal: a resumed pass must tell the same.
+    row = replace(row, bytes=entry.bytes, dtype=entry.dtype, min=_as_float(row.min), max=_as_float(row.max))
+    if entry.coded is not None and entry.coded.dtype and row.count and not row.problem:
+        from assay.checkpoint.statistics.dequantised import with_stored_bytes
+
+        row = with_stored_bytes(entry.coded, row, read)
+    return row
+
+
+def _as_float(value: float | None) -> float | None:
+    return None if value is None else float(value)

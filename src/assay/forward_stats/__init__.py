@@ -1,0 +1,19 @@
+"""Forward statistics: what went into and came out of every call of every module, and how long it took."""
+
+from assay.forward_stats.call_list import CallList, clear_forward_stats
+from assay.forward_stats.recorder import Recording, record_forward_stats
+from assay.forward_stats.results import ForwardStats, TensorStats
+from assay.forward_stats.timing import timing_of
+
+record_torch_module_forward_stats = record_forward_stats
+
+__all__ = [
+    "CallList",
+    "ForwardStats",
+    "Recording",
+    "TensorStats",
+    "clear_forward_stats",
+    "record_forward_stats",
+    "record_torch_module_forward_stats",
+    "timing_of",
+]

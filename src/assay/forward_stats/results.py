@@ -1,0 +1,248 @@
+"""What is kept of a call: its tensors, its times and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from assay.forward_stats.device_clock import CallClock
+from assay.forward_stats.on_device import Pending
+from assay.forward_stats.values import Number, Values
+from assay.recorder.inventory import sizes
+
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
+
+
+class TensorStats:
+    """One tensor of a call as it was then; None is what nobody knows, and `why` says why."""
+
+    __slots__ = ("_values", "device", "dtype", "has_grad", "memory_bytes", "path", "requires_grad", "shape")
+
+    def __init__(self, path: str, tensor: torch.Tensor, values: Values | Pending) -> None:
+        self.path = path
+        """How it is reached: `args[0]`, `kwargs.mask`, `out.logits`."""
+        plain = tensor.__class__ in _PLAIN and tensor.layout is torch.strided and not tensor.is_nested
+        self.shape: tuple[int, ...] = tensor.shape if plain else _shape(tensor)
+        """A ragged dimension is -1."""
+        self.dtype: torch.dtype = tensor.dtype
+        self.device: torch.device = tensor.device
+        self.requires_grad: bool = tensor.requires_grad
+        self.has_grad: bool = (tensor.is_leaf or tensor.retains_grad) and tensor.grad is not None
+        self.memory_bytes: int | None = tensor.nbytes if plain else _bytes(tensor)
+        self._values = values
+
+    @property
+    def values(self) -> Values:
+        """All figures at once; waits for the device where they are still there."""
+        if isinstance(self._values, Pending):
+            self._values = self._values.get()
+        return self._values
+
+    @property
+    def pending(self) -> bool:
+        """Whether the figures are still on a device."""
+        return isinstance(self._values, Pending)
+
+    @property
+    def min(self) -> Number | None:
+        """The least value."""
+        return self.values.min
+
+    @property
+    def max(self) -> Number | None:
+        """The largest value."""
+        return self.values.max
+
+    @property
+    def mean(self) -> Number | None:
+        """The mean; complex for complex tensors."""
+        return self.values.mean
+
+    @property
+    def std(self) -> float | None:
+        """The standard deviation, as `tensor.std()`."""
+        return self.values.std
+
+    @property
+    def nan(self) -> bool | None:
+        """Whether there is a NaN."""
+        return self.values.nan
+
+    @property
+    def inf(self) -> bool | None:
+        """Whether there is an infinity."""
+        return self.values.inf
+
+    @property
+    def why(self) -> str:
+        """Why figures are missing."""
+        return self.values.why
+
+    def __repr__(self) -> str:
+        return f"<{self.path} {tuple(self.shape)} {str(self.dtype).removeprefix('torch.')} {self.device}>"
+
+
+class _First:
+    """An attribute of the first tensor on one side of a call; None where there is no tensor."""
+
+    def __init__(self, side: str, name: str) -> None:
+        self._side, self._name = side, name
+
+    def __get__(self, call: ForwardStats | None, owner: type | None = None) -> Any:
+        if call is None:
+            return self
+        tensors = getattr(call, self._side)
+        return getattr(tensors[0], self._name) if tensors else None
+
+
+class ForwardStats:
+    """One call of a module: every tensor that went in and came out, and how long it took."""
+
+    __slots__ = (
+        "calls_inside",
+        "device_clock",
+        "error",
+        "index",
+        "inputs",
+        "module_path",
+        "outermost",
+        "outputs",
+        "pass_index",
+        "recursive",
+        "self_time_ns",
+        "time_ns",
+    )
+
+    def __init__(self, module_path: str, inputs: tuple[TensorStats, ...]) -> None:
+        self.module_path = module_path
+        self.inputs = inputs
+        self.outputs: tuple[TensorStats, ...] = ()
+        self.time_ns = 0
+        """By the clock of the host, without anything that recording took."""
+        self.self_time_ns = 0
+        """Without the calls inside it."""
+        self.error = ""
+        """What kind of error ended it."""
+        self.index = -1
+        """Calls count in the order they ended."""
+        self.pass_index = -1
+        """Equal for the calls of one pass."""
+        self.outermost = False
+        self.recursive = False
+        """Whether it happened inside another call of the same module."""
+        self.calls_inside = 0
+        self.device_clock: CallClock | None = None
+
+    in_shape = _First("inputs", "shape")
+    in_dtype = _First("inputs", "dtype")
+    in_device = _First("inputs", "device")
+    in_min = _First("inputs", "min")
+    in_max = _First("inputs", "max")
+    in_mean = _First("inputs", "mean")
+    in_std = _First("inputs", "std")
+    in_requires_grad = _First("inputs", "requires_grad")
+    in_has_grad = _First("inputs", "has_grad")
+    in_memory_bytes = _First("inputs", "memory_bytes")
+    out_shape = _First("outputs", "shape")
+    out_dtype = _First("outputs", "dtype")
+    out_device = _First("outputs", "device")
+    out_min = _First("outputs", "min")
+    out_max = _First("outputs", "max")
+    out_mean = _First("outputs", "mean")
+    out_std = _First("outputs", "std")
+    out_requires_grad = _First("outputs", "requires_grad")
+    out_has_grad = _First("outputs", "has_grad")
+    out_memory_bytes = _First("outputs", "memory_bytes")
+
+    @property
+    def time_s(self) -> float:
+        """How long the call took on the host's clock."""
+        return self.time_ns * 1e-9
+
+    @property
+    def self_time_s(self) -> float:
+        """The same without the calls inside it."""
+        return self.self_time_ns * 1e-9
+
+    @property
+    def device_time_s(self) -> float | None:
+        """How long it took on the accelerator's clock; None without one."""
+        return None if self.device_clock is None else self.device_clock.read()[0]
+
+    @property
+    def device_self_time_s(self) -> float | None:
+        """The same without the calls inside it."""
+        return None if self.device_clock is None else self.device_clock.read()[1]
+
+    @property
+    def nan(self) -> bool | None:
+        """Whether a NaN came out."""
+        return _any(self.outputs, "nan")
+
+    @property
+    def inf(self) -> bool | None:
+        """Whether an infinity came out."""
+        return _any(self.outputs, "inf")
+
+    @property
+    def produced_nan(self) -> bool | None:
+        """Whether a NaN came out and none went in."""
+        return _and_not(self.nan, _any(self.inputs, "nan"))
+
+    @property
+    def produced_inf(self) -> bool | None:
+        """Whether an infinity came out and neither infinity nor NaN went in."""
+        return _and_not(_and_not(self.inf, _any(self.inputs, "inf")), _any(self.inputs, "nan"))
+
+    def __repr__(self) -> str:
+        name = self.module_path or "(root)"
+        return f"<ForwardStats of {name}: {self.in_shape} -> {self.out_shape}, {self.time_s:.3g} s>"
+
+
+def _any(tensors: tuple[TensorStats, ...], flag: str) -> bool | None:
+    """Whether one has the flag; None where one that does not say could."""
+    flags = [getattr(tensor, flag) for tensor in tensors]
+    return True if True in flags else None if None in flags else False
+
+
+def _and_not(this: bool | None, other: bool | None) -> bool | None:
+    if this is False or other is True:
+        return False
+    return None if this is None or other is None else True
+
+
+def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The shape of a tensor of any kind."""
+    if tensor.layout is not torch.strided or not tensor.is_nested:
+        return sizes(tensor)
+    return tuple(_size(tensor, dim) for dim in range(tensor.dim()))
+
+
+def _size(tensor: torch.Tensor, dim: int) -> int:
+    try:
+        return int(tensor.size(dim))
+    except RuntimeError:
+        return -1
+
+
+def _bytes(tensor: torch.Tensor) -> int | None:
+    """The bytes of its elements, or of what a sparse tensor stores."""
+    if tensor.layout not in _PARTS:
+        return int(tensor.numel() * tensor.element_size())
+    parts = _PARTS[tensor.layout]
+    stored = tensor.detach()
+    return None if tensor.is_meta else sum(part(stored).numel() * part(stored).element_size() for part in parts)
+
+
+_ROWS = (torch.Tensor.crow_indices, torch.Tensor.col_indices, torch.Tensor.values)
+_COLUMNS = (torch.Tensor.ccol_indices, torch.Tensor.row_indices, torch.Tensor.values)
+_PARTS: dict[torch.layout, tuple[Callable[[torch.Tensor], torch.Tensor], ...]] = {
+    torch.sparse_coo: (torch.Tensor._indices, torch.Tensor._values),
+    torch.sparse_csr: _ROWS,
+    torch.sparse_bsr: _ROWS,
+    torch.sparse_csc: _COLUMNS,
+    torch.sparse_bsc: _COLUMNS,
+}
+"""What a sparse tensor consists of."""

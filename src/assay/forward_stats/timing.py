@@ -1,0 +1,111 @@
+"""Recorded calls as a document's timing."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from assay.document.provenance import Figure, Measured, Unknown
+from assay.document.rows import Module
+from assay.document.timing import ModuleTime, Timing
+from assay.forward_stats.call_list import recorded
+from assay.forward_stats.reaching import module_at, named_modules
+from assay.forward_stats.results import ForwardStats
+
+BY = "perf_counter, without what recording took"
+
+
+class _Pass(NamedTuple):
+    """The calls of one pass, by row."""
+
+    calls: dict[int, list[ForwardStats]]
+
+    @property
+    def everything(self) -> Iterable[ForwardStats]:
+        return (call for calls in self.calls.values() for call in calls)
+
+    @property
+    def outermost(self) -> list[ForwardStats]:
+        return [call for call in self.everything if call.outermost]
+
+    @property
+    def whole_ns(self) -> int:
+        return sum(call.time_ns for call in self.outermost)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no call of it was dropped, and none failed."""
+        outermost = self.outermost
+        inside = sum(1 + call.calls_inside for call in outermost)
+        return inside == sum(1 for _ in self.everything) and not any(call.error for call in outermost)
+
+
+def timing_of(model: object, modules: Sequence[Module]) -> Timing | None:
+    """The times of `modules`, rows of a document of `model`; None where no call was recorded.
+
+    All of them are from one pass, the one with the median time, so that they add up to it.
+    """
+    passes = _passes(model, modules)
+    candidates = [each for each in passes if each.complete] or [each for each in passes if each.outermost] or passes
+    if not candidates:
+        return None
+    candidates.sort(key=lambda each: each.whole_ns)
+    chosen = candidates[(len(candidates) - 1) // 2]
+    times = [_time(row, chosen, candidates) for row in range(len(modules))]
+    inside_ns = sum(call.self_time_ns for row, calls in chosen.calls.items() if row >= 0 for call in calls)
+    measured = Measured(BY, len(candidates), _spread([each.whole_ns for each in candidates]))
+    whole = chosen.whole_ns
+    if not chosen.outermost:
+        return Timing(times)
+    if not chosen.complete:
+        return Timing(times, Figure(whole * 1e-9, measured), Figure(None, Unknown("calls were dropped or failed")))
+    return Timing(times, Figure(whole * 1e-9, measured), Figure((whole - inside_ns) * 1e-9, measured))
+
+
+def _passes(model: object, modules: Sequence[Module]) -> list[_Pass]:
+    """Every pass that was recorded; calls of modules that have no row stand under -1."""
+    live = list(named_modules(model))
+    by_path = dict(live)
+    rows: dict[int, int] = {}
+    for index, row in enumerate(modules):
+        found = by_path.get(row.path) or module_at(model, row.path)
+        if found is not None:
+            rows[id(found)] = index
+    passes: dict[int, _Pass] = {}
+    for _, module in live:
+        for call in recorded(module):
+            passes.setdefault(call.pass_index, _Pass({})).calls.setdefault(rows.get(id(module), -1), []).append(call)
+    return list(passes.values())
+
+
+def _time(row: int, chosen: _Pass, passes: list[_Pass]) -> ModuleTime | None:
+    calls = chosen.calls.get(row)
+    if not calls:
+        return None
+    return ModuleTime(
+        calls=len(calls),
+        total_s=_total_ns(calls) * 1e-9,
+        self_s=sum(call.self_time_ns for call in calls) * 1e-9,
+        spread_s=_spread([_total_ns(each.calls.get(row, [])) for each in passes]),
+        device_total_s=_sum(call.device_time_s for call in calls if not call.recursive),
+        device_self_s=_sum(call.device_self_time_s for call in calls),
+    )
+
+
+def _total_ns(calls: list[ForwardStats]) -> int:
+    """A call inside a call of the same module counts once."""
+    return sum(call.time_ns for call in calls if not call.recursive)
+
+
+def _sum(times: Iterable[float | None]) -> float | None:
+    known = list(times)
+    return sum(time for time in known if time is not None) if None not in known else None
+
+
+def _spread(times_ns: list[int]) -> float | None:
+    """Half the interquartile range, in seconds; None for one pass."""
+    if len(times_ns) < 2:
+        return None
+    low, _, high = statistics.quantiles(times_ns, n=4, method="inclusive")
+    return (high - low) / 2 * 1e-9

@@ -1,0 +1,68 @@
+"""Recorded calls as rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.document.inspection import ForwardCall, ForwardTensor, TensorFacts
+from assay.forward_stats.call_list import recorded
+from assay.forward_stats.reaching import named_modules
+from assay.forward_stats.results import ForwardStats, TensorStats
+from assay.recorder.inventory import dtype_name
+
+
+class Origins:
+    """Which module produced the first NaN or infinity of each pass; looked up when first asked for."""
+
+    def __init__(self, model: object) -> None:
+        self._model = model
+        self._paths: dict[int, str] = {}
+        self._newest = -1
+
+    def of(self, call: ForwardStats) -> str | None:
+        """The path for the pass that `call` belongs to; None where everything in it was finite."""
+        if call.index > self._newest:
+            self._look()
+        return self._paths.get(call.pass_index)
+
+    def _look(self) -> None:
+        calls = [call for _, module in named_modules(self._model) for call in recorded(module)]
+        calls.sort(key=lambda call: call.index)
+        self._newest = calls[-1].index if calls else -1
+        self._paths.clear()
+        for call in calls:
+            if call.pass_index not in self._paths and (call.produced_nan or call.produced_inf):
+                self._paths[call.pass_index] = call.module_path
+
+
+def as_row(call: ForwardStats, origin: str | None) -> ForwardCall:
+    """The call as plain data."""
+    return ForwardCall(
+        time_s=call.time_s,
+        self_s=call.self_time_s,
+        inputs=tuple(map(_tensor, call.inputs)),
+        outputs=tuple(map(_tensor, call.outputs)),
+        nan=call.nan,
+        inf=call.inf,
+        first_bad=origin,
+        outermost=not call.recursive,
+    )
+
+
+def _tensor(tensor: TensorStats) -> ForwardTensor:
+    outside = TensorFacts(
+        tensor.shape,
+        dtype_name(tensor.dtype),
+        str(tensor.device),
+        tensor.memory_bytes,
+        tensor.requires_grad,
+        tensor.has_grad,
+    )
+    values = tensor.values
+    low, high, mean = (_real(number) for number in (values.min, values.max, values.mean))
+    return ForwardTensor(tensor.path, outside, low, high, mean, values.std, values.nan, values.inf)
+
+
+def _real(number: Any) -> float | None:
+    """A complex mean has no place among the figures."""
+    return None if number is None or isinstance(number, complex) else float(number)

@@ -1,0 +1,238 @@
+"""The dispatch mode that sees every operation of a pass, below autograd, where composite ops are whole.
+
+The hot path is one function: sign the arguments, run, find the kind by its signature, note the storages.
+What is new goes through `kinds.build` once; the rest is a dictionary look-up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from assay.document.rows import Op, OpKind
+from assay.recorder import higher_order, kinds
+from assay.recorder.calls import CallLog
+from assay.recorder.storages import Life, StorageLog
+
+Executor = Callable[[Any, tuple[Any, ...], dict[str, Any], tuple[Any, ...], list[torch.Tensor], list[Life]], Any]
+"""Runs an operation: (func, args, kwargs, signature, tensors, their lives) → result."""
+
+_TENSOR, _PLAIN, _TAGGED, _LIST, _DICT, _OBJECT = range(6)
+
+_CODES: dict[type, int] = {
+    torch.Tensor: _TENSOR,
+    torch.nn.Parameter: _TENSOR,
+    int: _PLAIN,
+    str: _PLAIN,
+    type(None): _PLAIN,
+    torch.dtype: _PLAIN,
+    torch.device: _PLAIN,
+    torch.layout: _PLAIN,
+    torch.memory_format: _PLAIN,
+    float: _TAGGED,
+    bool: _TAGGED,
+    complex: _TAGGED,
+    list: _LIST,
+    tuple: _LIST,
+    torch.Size: _LIST,
+    dict: _DICT,
+}
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[misc]
+    """Records operations while it is entered; `executor` decides how each is run."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch asks; yes would import the compiler (seconds) and wrap every operation."""
+        return False
+
+    def __init__(self, calls: CallLog, storages: StorageLog, executor: Executor, nominal_device: str | None) -> None:
+        super().__init__()
+        self.kinds: list[OpKind] = []
+        self.failed_op: tuple[BaseException, str] | None = None
+        self._calls = calls
+        self._storages = storages
+        self._execute = executor
+        self._nominal_device = nominal_device
+        self._ops: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
+        self._found: dict[tuple[Any, ...], tuple[int, tuple[Any, ...]]] = {}
+        self._variants: dict[tuple[Any, ...], int] = {}
+        self._objects: dict[int, Any] = {}
+        self._forward_ops: int | None = None
+        self._locate: Callable[[], int] | None = None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        call = self._calls.current if self._locate is None else self._locate()
+        tensors: list[torch.Tensor] = []
+        lives: list[Life] = []
+        signature = [func]
+        self._sign(args, signature, tensors, lives)
+        if kwargs:
+            for name, value in kwargs.items():
+                signature.append(name)
+                self._sign((value,), signature, tensors, lives)
+        reads = tuple([life.number for life in lives])
+        if len(reads) > 1 and len(set(reads)) < len(reads):
+            signature.append(_pattern(reads))
+        key = tuple(signature)
+        try:
+            if func.__class__ is not torch._ops.OpOverload and func.name() in higher_order.WITH_BODY:
+                result = higher_order.run(self, func, args, kwargs)
+            else:
+                result = self._execute(func, args, kwargs, key, tensors, lives)
+        except Exception as error:
+            if self.failed_op is None or self.failed_op[0] is not error:
+                self.failed_op = (error, kinds.target_of(func))
+            raise
+        self._note(func, args, kwargs, call, key, reads, lives, result)
+        return result
+
+    def begin_backward(self, locate: Callable[[], int]) -> None:
+        """From now on operations belong to the backward pass; `locate` tells whose call each serves."""
+        self._forward_ops = len(self._ops)
+        self._locate = locate
+
+    def rows(self) -> list[Op]:
+        """The operations in the order they ended."""
+        written = [kinds.written_inputs(kind) for kind in self.kinds]
+        fresh = [tuple(i for i, out in enumerate(kind.outputs) if out.alias is None) for kind in self.kinds]
+        boundary = len(self._ops) if self._forward_ops is None else self._forward_ops
+        return [
+            Op(
+                kind,
+                call,
+                reads,
+                tuple([made[i] for i in fresh[kind]] + [reads[i] for i in written[kind]]),
+                "forward" if index < boundary else "backward",
+            )
+            for index, (kind, call, reads, made) in enumerate(self._ops)
+        ]
+
+    def _note(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        call: int,
+        key: tuple[Any, ...],
+        reads: tuple[int, ...],
+        lives: list[Life],
+        result: Any,
+    ) -> None:
+        storages = self._storages
+        made: tuple[int, ...] = ()
+        if _CODES.get(result.__class__) == _TENSOR:
+            life = storages.find(result, "activation")
+            made = (life.number,)
+            try:
+                looks: tuple[Any, ...] = (result.shape, result.stride(), result.dtype, life.number in reads)
+            except RuntimeError:
+                looks = (result.shape, result.dtype, life.number in reads)
+        elif result is None:
+            looks = ()
+        else:
+            outputs = list(kinds.tensors_in(result))
+            made = tuple([storages.find(output, "activation").number for output in outputs])
+            looks = tuple([(output.shape, output.dtype, n in reads) for output, n in zip(outputs, made, strict=True)])
+        storages.clock += 1
+        try:
+            found = self._found.get(key)
+            if found is not None and found[1] == looks:
+                self._ops.append((found[0], call, reads, made))
+                return
+            kind = self._variants.get((key, looks))
+        except TypeError:  # a ragged dimension has no hash: a kind of its own
+            kind = None
+            key = (id(looks), len(self._ops))
+            looks = ()
+        if kind is None:
+            kind = self._new_kind(func, args, kwargs, reads, lives, result, made)
+            self._found.setdefault(key, (kind, looks))
+            self._variants[key, looks] = kind
+        self._ops.append((kind, call, reads, made))
+
+    def _new_kind(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        reads: tuple[int, ...],
+        lives: list[Life],
+        result: Any,
+        made: tuple[int, ...],
+    ) -> int:
+        aliases = [reads.index(number) if reads.index(number) < i else None for i, number in enumerate(reads)]
+        result_aliases = [reads.index(number) if number in reads else None for number in made]
+        roles = [life.role for life in lives]
+        kind = kinds.build(func, args, kwargs, roles, aliases, result, result_aliases, self._nominal_device)
+        self.kinds.append(kind)
+        return len(self.kinds) - 1
+
+    def _sign(self, values: Any, signature: list[Any], tensors: list[torch.Tensor], lives: list[Life]) -> None:
+        """Append what tells these arguments apart, and collect the tensors among them."""
+        live = self._storages.live
+        for value in values:
+            code = _CODES.get(value.__class__)
+            if code == _TENSOR:
+                try:
+                    life = live.get(value.untyped_storage()._cdata) or self._storages.find(value, "constant")
+                    signature += (value.shape, value.stride(), value.dtype, life.role, life.known)
+                except (RuntimeError, NotImplementedError):
+                    life = self._storages.find(value, "constant")
+                    signature += (value.shape, value.dtype, value.layout, life.role, life.known)
+                tensors.append(value)
+                lives.append(life)
+            elif code == _PLAIN:
+                signature.append(value)
+            elif code == _TAGGED:
+                signature += (value.__class__, value if value == value else "nan")
+            elif code == _LIST:
+                signature += ("(", len(value))
+                self._sign(value, signature, tensors, lives)
+            elif code == _DICT:
+                signature += ("{", *map(str, value))
+                self._sign(value.values(), signature, tensors, lives)
+            else:
+                self._sign_object(value, signature, tensors, lives)
+
+    def _sign_object(self, value: Any, signature: list[Any], tensors: list[torch.Tensor], lives: list[Life]) -> None:
+        """Classes not met before: learn how to treat them, or tell objects apart by identity."""
+        cls = value.__class__
+        if cls not in _CODES:
+            if isinstance(value, torch.Tensor):
+                _CODES[cls] = _TENSOR
+            elif isinstance(value, (list, tuple)):
+                _CODES[cls] = _LIST
+            elif isinstance(value, dict):
+                _CODES[cls] = _DICT
+            else:
+                _CODES[cls] = _OBJECT
+        if _CODES[cls] == _OBJECT:
+            self._objects[id(value)] = value
+            signature.append(id(value))
+        else:
+            self._sign((value,), signature, tensors, lives)
+
+
+@contextlib.contextmanager
+def below_autograd() -> Iterator[None]:
+    """No autograd, so that composite operations reach the mode whole and nothing is saved for backward."""
+    with torch.no_grad():
+        guard = torch._C._AutoDispatchBelowAutograd()
+        try:
+            yield
+        finally:
+            del guard
+
+
+def _pattern(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Which inputs share a storage: `_pattern((7, 9, 7)) == (0, 1, 0)`."""
+    return tuple([numbers.index(number) for number in numbers])

@@ -1,0 +1,187 @@
+"""Leaving the model as it was: attributes, tensors, modes, gradients and random states, whatever happens.
+
+Values are saved just before the first operation that would write into them (`Originals`), so that an
+untouched 100 GB model costs nothing; everything that is not tensor data is small and saved up front.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from assay.recorder.storages import Life
+
+_HIDDEN_WRITERS = ("batch_norm", "instance_norm", "_batch_norm_with_update", "_fused_moving_avg", "_sync_")
+"""Parts of the names of operations that write into buffers without saying so in their schema."""
+
+
+_WRITE_IN_TRAINING = {torch.ops.aten.batch_norm.default: 5, torch.ops.aten.instance_norm.default: 5}
+"""Operations that write only where this argument is true."""
+
+
+class Originals:
+    """The bytes of storages that existed before the pass, saved before they are first written."""
+
+    def __init__(self) -> None:
+        self._saved: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
+        self._writes: dict[Any, bool] = {}
+
+    def protect(self, func: Any, args: tuple[Any, ...], tensors: list[torch.Tensor], lives: list[Life]) -> None:
+        """Save what `func` may overwrite of the model, its inputs and its constants."""
+        writes = self._writes.get(func)
+        if writes is None:
+            writes = self._writes[func] = _may_write(func)
+        if not writes or (func in _WRITE_IN_TRAINING and not args[_WRITE_IN_TRAINING[func]]):
+            return
+        for tensor, life in zip(tensors, lives, strict=True):
+            if life.role != "activation" and life.number not in self._saved:
+                with contextlib.suppress(RuntimeError, NotImplementedError):  # no storage, nothing to overwrite
+                    storage = tensor.untyped_storage()
+                    if storage.device.type != "meta":
+                        self._saved[life.number] = (storage, storage.clone())
+
+    def restore(self) -> None:
+        """Put every saved byte back."""
+        for storage, copy in self._saved.values():
+            if storage.nbytes() != copy.nbytes():
+                storage.resize_(copy.nbytes())
+            storage.copy_(copy)
+        self._saved.clear()
+
+
+def _may_write(func: Any) -> bool:
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return True
+    if schema.is_mutable or func.namespace != "aten":
+        return True
+    return any(part in schema.name for part in _HIDDEN_WRITERS)
+
+
+_CONTAINERS = (dict, list, set, deque)
+
+
+class _TensorState(NamedTuple):
+    tensor: torch.Tensor
+    data: torch.Tensor
+    """An alias of its data, to notice and undo `parameter.data = …`."""
+    address: int
+    requires_grad: bool
+    grad: torch.Tensor | None
+
+
+class _ModuleState(NamedTuple):
+    module: nn.Module
+    attributes: dict[str, Any]
+    identities: list[int]
+    """Of the attributes, in their order: a whole module is compared at once."""
+    contents: list[tuple[Any, Any]]
+    """Containers among the attributes, each with a shallow copy."""
+
+
+@contextlib.contextmanager
+def unchanged(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator[None]:
+    """Whatever happens inside, the modules and tensors are afterwards as they were."""
+    states = [_module_state(module) for module in modules if not isinstance(module, torch.jit.ScriptModule)]
+    scripted = [(module, module.training) for module in modules if isinstance(module, torch.jit.ScriptModule)]
+    values = [_tensor_state(tensor) for tensor in tensors]
+    with random_state():
+        try:
+            yield
+        finally:
+            for state in states:
+                _restore_module(state)
+            for module, training in scripted:
+                if module.training != training:
+                    module.train(training)
+            for value in values:
+                _restore_tensor(value)
+
+
+def _module_state(module: nn.Module) -> _ModuleState:
+    attributes = dict(module.__dict__)
+    contents = [
+        (value, value.copy() if value else ()) for value in attributes.values() if isinstance(value, _CONTAINERS)
+    ]
+    return _ModuleState(module, attributes, list(map(id, attributes.values())), contents)
+
+
+def _restore_module(state: _ModuleState) -> None:
+    for container, copy in state.contents:
+        if (container or copy) and _differs(container, copy):
+            _refill(container, copy)
+    current = state.module.__dict__
+    if list(map(id, current.values())) != state.identities or current.keys() != state.attributes.keys():
+        current.clear()
+        current.update(state.attributes)
+
+
+def _differs(container: Any, copy: Any) -> bool:
+    """Whether the container holds other objects than before; compared by identity, for tensors have no truth."""
+    if len(container) != len(copy):
+        return True
+    if isinstance(container, dict):
+        pairs: Iterable[tuple[Any, Any]] = zip(container.items(), copy.items(), strict=True)
+        return any((a[0] is not b[0] and a[0] != b[0]) or a[1] is not b[1] for a, b in pairs)
+    if isinstance(container, set):
+        return bool(container != copy)
+    return any(a is not b for a, b in zip(container, copy, strict=True))
+
+
+def _refill(container: Any, copy: Any) -> None:
+    container.clear()
+    if isinstance(container, (dict, set)):
+        container.update(copy)
+    else:
+        container.extend(copy)
+
+
+def _tensor_state(tensor: torch.Tensor) -> _TensorState:
+    alias = tensor.detach() if tensor.layout is torch.strided else tensor
+    return _TensorState(
+        tensor, alias, _address(tensor), tensor.requires_grad, tensor.grad if tensor.is_leaf else None
+    )
+
+
+def _restore_tensor(state: _TensorState) -> None:
+    tensor, data = state.tensor, state.data
+    strided = tensor.layout is torch.strided and type(tensor) in (torch.Tensor, nn.Parameter)
+    if strided and (
+        _address(tensor) != state.address or tensor.shape != data.shape or tensor.stride() != data.stride()
+    ):
+        tensor.data = data
+    if tensor.is_leaf:
+        if tensor.requires_grad != state.requires_grad:
+            tensor.requires_grad_(state.requires_grad)
+        if tensor.grad is not state.grad:
+            tensor.grad = state.grad
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else 0
+
+
+@contextlib.contextmanager
+def random_state() -> Iterator[None]:
+    """The random generators of torch, Python and numpy go on afterwards as if nothing had happened."""
+    cpu = torch.get_rng_state()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    python = random.getstate()
+    numpy_random = sys.modules.get("numpy.random")
+    numpy_state = numpy_random.get_state() if numpy_random is not None else None
+    try:
+        yield
+    finally:
+        torch.set_rng_state(cpu)
+        if devices:
+            torch.cuda.set_rng_state_all(devices)
+        random.setstate(python)
+        if numpy_random is not None:
+            numpy_random.set_state(numpy_state)

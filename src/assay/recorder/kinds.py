@@ -1,0 +1,183 @@
+"""From one dispatched operation to its `OpKind`: attributes by schema name, operands, aliases.
+
+This is the slow path: it runs once for every distinct operation, not once for every execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+
+from assay.document.op_names import public_name
+from assay.document.rows import Operand, OpKind
+from assay.recorder import config, quantized
+from assay.recorder.inventory import tensor_type
+
+
+def target_of(func: Any) -> str:
+    """The dispatcher's name: `aten.conv2d.default`; higher-order operators are `higher_order.cond`."""
+    if isinstance(func, torch._ops.OpOverload):
+        return str(func)
+    return f"higher_order.{func.name()}"
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors of an argument or result, in order, through lists and tuples."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
+
+
+def build(
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    roles: Sequence[str],
+    aliases: Sequence[int | None],
+    result: Any,
+    result_aliases: Sequence[int | None],
+    nominal_device: str | None = None,
+) -> OpKind:
+    """The kind of this execution. `roles` and `aliases` belong to the input tensors in order of appearance."""
+    target = target_of(func)
+    named = list(_named(func, args, kwargs))
+    inputs: list[Operand] = []
+    attributes: dict[str, Any] = {}
+    for name, value, written, takes_tensor in named:
+        found = list(_operands(name, value))
+        for label, tensor in found:
+            position = len(inputs)
+            inputs.append(Operand(label, tensor_type(tensor), roles[position], aliases[position], written))
+        if not found and not (takes_tensor and value is None):
+            attributes[name] = _attribute(value, nominal_device)
+    outputs = tuple(
+        Operand(
+            f"output[{index}]" if index else "output",
+            tensor_type(tensor),
+            "activation",
+            result_aliases[index],
+        )
+        for index, tensor in enumerate(tensors_in(result))
+    )
+    namespace, base = target.split(".")[:2]
+    return OpKind(
+        name=public_name(namespace, base),
+        target=target,
+        attributes=attributes,
+        inputs=tuple(inputs),
+        outputs=outputs,
+        facts=_facts(base, args),
+    )
+
+
+def written_inputs(kind: OpKind) -> tuple[int, ...]:
+    """The positions of the inputs that the operation writes into."""
+    return tuple(position for position, operand in enumerate(kind.inputs) if operand.written)
+
+
+def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any, bool, bool]]:
+    """Name, value, whether it is written and whether a tensor belongs there, for every argument."""
+    if not isinstance(func, torch._ops.OpOverload):
+        yield from _named_higher_order(func, args, kwargs)
+        return
+    for position, argument in enumerate(_arguments(func)):
+        if position < len(args):
+            value = args[position]
+        elif argument.name in kwargs:
+            value = kwargs[argument.name]
+        elif argument.has_default:
+            value = argument.default
+        else:
+            continue
+        yield argument.name, value, argument.written, argument.takes_tensor
+
+
+class _Argument(NamedTuple):
+    name: str
+    has_default: bool
+    default: Any
+    written: bool
+    takes_tensor: bool
+
+
+@cache
+def _arguments(func: Any) -> list[_Argument]:
+    """The arguments of an operation's schema; every look into the schema itself crosses into C++."""
+    return [
+        _Argument(
+            name=argument.name,
+            has_default=argument.has_default_value(),
+            default=argument.default_value,
+            written=argument.alias_info is not None and argument.alias_info.is_write,
+            takes_tensor="Tensor" in str(argument.type),
+        )
+        for argument in func._schema.arguments
+    ]
+
+
+_HIGHER_ORDER_NAMES = {
+    "flex_attention": ("query", "key", "value", "score_mod", "block_mask", "scale", "kernel_options"),
+    "flex_attention_backward": ("query", "key", "value", "out", "logsumexp", "grad_out", "grad_logsumexp"),
+    "cond": ("pred", "true_fn", "false_fn", "operands"),
+    "while_loop": ("cond_fn", "body_fn", "carried_inputs", "additional_inputs"),
+    "scan": ("combine_fn", "init", "xs", "additional_inputs"),
+    "associative_scan": ("combine_fn", "xs", "additional_inputs"),
+    "map_impl": ("f", "xs", "pos_args"),
+}
+
+
+def _named_higher_order(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[tuple[str, Any, bool, bool]]:
+    names = _HIGHER_ORDER_NAMES.get(func.name(), ())
+    for position, value in enumerate(args):
+        yield names[position] if position < len(names) else f"arg{position}", value, False, False
+    for name, value in kwargs.items():
+        yield name, value, False, False
+
+
+def _operands(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _operands(f"{name}[{index}]", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _operands(f"{name}.{key}", item)
+
+
+def _attribute(value: Any, nominal_device: str | None) -> Any:
+    if nominal_device and isinstance(value, torch.device) and value.type == "meta":
+        return nominal_device
+    return config.plain_value(value)
+
+
+def _facts(base: str, args: tuple[Any, ...]) -> dict[str, int]:
+    """What a packed quantized weight tells about the work; empty for everything else."""
+    packed = [value for value in args if isinstance(value, torch.ScriptObject)]
+    stem = base
+    for ending in ("_relu", "_dynamic", "_relu", "_add"):
+        stem = stem.removesuffix(ending)
+    if not packed or stem not in quantized.UNPACK:
+        return {}
+    weight = quantized.unpack(stem, packed[0])[0]
+    shape = [int(size) for size in weight.shape]
+    kernel = 1
+    for size in shape[2:]:
+        kernel *= size
+    return {
+        "weight_numel": weight.numel(),
+        "weight_bytes": weight.numel() * weight.element_size(),
+        "out_channels": shape[0],
+        "in_channels_per_group": shape[1],
+        "kernel_numel": kernel,
+    }

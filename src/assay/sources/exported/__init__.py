@@ -1,0 +1,1 @@
+"""Exported programs (`.pt2`): read as data; run only when trusted."""

@@ -1,0 +1,169 @@
+"""The module tree and the module calls of an exported program, from the paths and stacks in its file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from assay.checkpoint.formats.pt2_schema import GraphModule
+from assay.document.rows import Call, Module, TensorType
+from assay.sources.exported.graph import Program, Step
+
+UNKNOWN_CLASS = "(unknown)"
+"""The class of a module that no operation happened in: the file names classes only beside operations."""
+
+_REPEAT = re.compile(r"@\d+$")
+_SLICE = re.compile(r"\.slice\((?:None|0), [^)]*\)")
+_LIVE_ROOT = re.compile(r"^L\['self'\]\.?")
+
+
+class Frame(NamedTuple):
+    """One module on the stack of an operation: which call of which module of which class."""
+
+    path: str
+    repeat: str
+    """Tells the calls of one module apart, where the file does."""
+    class_path: str
+
+
+class Tree(NamedTuple):
+    """The modules, their calls, and for each step the call it happened in."""
+
+    modules: list[Module]
+    calls: list[Call]
+    call_of: list[int]
+    notes: tuple[str, ...]
+
+
+def grow(module: GraphModule, program: Program, tensors: Mapping[str, int]) -> Tree:
+    """The tree over all modules the file names."""
+    stacks = [frames(step.stack) for step in program.steps]
+    classes = {frame.path: frame.class_path for stack in stacks for frame in stack}
+    listed = [_REPEAT.sub("", call.fqn) for call in module.module_call_graph]
+    paths = _with_parents([*listed, *classes, *(name.rpartition(".")[0] for name in tensors)])
+    index = {path: position for position, path in enumerate(paths)}
+    own: dict[str, dict[str, int]] = {path: {} for path in paths}
+    for name, row in tensors.items():
+        path, _, local = name.rpartition(".")
+        own[path][local] = row
+    modules = [_module(path, index, classes.get(path), own[path]) for path in paths]
+    calls, call_of = _calls(stacks, index)
+    unknown = sum(row.class_name == UNKNOWN_CLASS for row in modules)
+    notes = (f"{unknown} modules ran no operation: the file does not tell their class",) if unknown else ()
+    return Tree(modules, _with_types(calls, call_of, program), call_of, notes)
+
+
+@lru_cache(maxsize=4096)
+def frames(stack: str) -> tuple[Frame, ...]:
+    """The modules around an operation, outermost first: `key,path,class;key,path,class`."""
+    parts = [_split(part) for part in stack.split(";") if part]
+    result = [_frame(part) for part in parts if len(part) == 3]
+    return tuple(result) if result and result[0].path == "" else (Frame("", "", ""), *result)
+
+
+def _frame(part: list[str]) -> Frame:
+    key, path, class_path = part
+    path = _SLICE.sub("", _REPEAT.sub("", _LIVE_ROOT.sub("", path)))
+    match = _REPEAT.search(key)
+    return Frame(path, match.group() if match else "", class_path)
+
+
+def _split(part: str) -> list[str]:
+    """The three fields of a stack entry; commas inside brackets belong to a field."""
+    fields, depth = [""], 0
+    for character in part:
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth == 0:
+            fields.append("")
+        else:
+            fields[-1] += character
+    return fields
+
+
+def _with_parents(paths: Iterable[str]) -> list[str]:
+    """Each path once, after its parents; the root comes first."""
+    found: dict[str, None] = {"": None}
+    for path in paths:
+        parts = path.split(".")
+        for end in range(1, len(parts) + 1):
+            found.setdefault(".".join(parts[:end]))
+    return list(found)
+
+
+def _module(path: str, index: Mapping[str, int], class_path: str | None, own: dict[str, int]) -> Module:
+    return Module(
+        path=path,
+        class_name=class_path.rpartition(".")[2] if class_path else UNKNOWN_CLASS,
+        class_path=class_path or "",
+        parent=index[path.rpartition(".")[0]] if path else None,
+        tensors=own,
+    )
+
+
+def _calls(stacks: list[tuple[Frame, ...]], index: Mapping[str, int]) -> tuple[list[Call], list[int]]:
+    """The calls in order of their first operation, and each step's innermost call.
+
+    A file that numbers repeated calls is taken at its word; in one that does not, a module that
+    appears again after something else ran is called again.
+    """
+    numbered = any(frame.repeat for stack in stacks for frame in stack)
+    calls = [Call(0, None)]
+    known: dict[tuple[int, str, str], int] = {}
+    call_of: list[int] = []
+    before: list[int] = []
+    for stack in stacks:
+        here = [0]
+        for depth, frame in enumerate(stack[1:], 1):
+            key = (here[-1], frame.path, frame.repeat)
+            still_open = depth < len(before) and known.get(key) == before[depth]
+            if key not in known or not (numbered or still_open):
+                known[key] = len(calls)
+                calls.append(Call(index[frame.path], here[-1]))
+            here.append(known[key])
+        call_of.append(here[-1])
+        before = here
+    return calls, call_of
+
+
+def _with_types(calls: list[Call], call_of: list[int], program: Program) -> list[Call]:
+    """The calls with the tensors that went in from outside and those that came out and were used there."""
+    inputs: list[dict[int, None]] = [{} for _ in calls]
+    outputs: list[dict[int, None]] = [{} for _ in calls]
+    made_in: dict[int, int] = {}
+    for step, call in zip(program.steps, call_of, strict=True):
+        around = _around(calls, call)
+        for value in _activations(step, program):
+            inside = set(_around(calls, made_in[value])) if value in made_in else set()
+            for outer in around:
+                if outer not in inside:
+                    inputs[outer].setdefault(value)
+            for other in inside.difference(around):
+                outputs[other].setdefault(value)
+        made_in.update(dict.fromkeys(step.outputs, call))
+    for value in program.outputs:
+        for other in _around(calls, made_in[value]) if value in made_in else ():
+            outputs[other].setdefault(value)
+    inputs[0] = dict.fromkeys(value for _, value in program.inputs)
+    outputs[0] = dict.fromkeys(program.outputs)
+    return [
+        Call(row.module, row.parent, _types(inputs[number], program), _types(outputs[number], program))
+        for number, row in enumerate(calls)
+    ]
+
+
+def _activations(step: Step, program: Program) -> list[int]:
+    return [value for _, value in step.tensors if program.values[value].role in ("activation", "input")]
+
+
+def _around(calls: list[Call], call: int) -> list[int]:
+    """The call and all calls around it."""
+    result = [call]
+    while (parent := calls[result[-1]].parent) is not None:
+        result.append(parent)
+    return result
+
+
+def _types(values: Iterable[int], program: Program) -> tuple[TensorType, ...]:
+    return tuple(program.values[value].type for value in values)

@@ -1,0 +1,271 @@
+"""Timed passes: bare ones and clocked ones in turn, after warm-up, on a model that is left as it was.
+
+Times come from passes in which nothing is recorded; what the module clock adds is known, because bare passes run
+between the clocked ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_flatten, tree_map_only
+
+from assay.errors import UsageError
+from assay.recorder import inventory
+from assay.recorder.watch import Pass, Setting, ready, watch
+from assay.timing.device import device_of, now, synchronizer
+from assay.timing.module_clock import ModuleClock, Spans
+from assay.timing.op_clock import OpClock
+from assay.timing.op_kernels import OpKernels
+
+_BURST_NS = 50_000_000
+"""Passes that are waited for together take about this long."""
+
+
+class Budget(NamedTuple):
+    """How long to measure: at least `least` passes, then until the time or the passes are used up."""
+
+    warmup: int = 2
+    least: int = 3
+    most: int = 50
+    seconds: float = 2.0
+
+
+class Clocked(NamedTuple):
+    """Bare and clocked passes of one model, in nanoseconds."""
+
+    bare: list[int]
+    clocked: list[int]
+    spans: list[Spans]
+    """Of each clocked pass, by the processor's clock."""
+    device: str
+
+
+class OpTimes(NamedTuple):
+    """A recorded pass and the time of each of its operations in every repetition."""
+
+    shown: Pass
+    times: list[list[int | None]]
+    """One list a pass, in the order of `shown.ops`."""
+    whole: list[int]
+    on_device: bool = False
+    """Whether the times are those of kernels."""
+
+
+class _Passes(NamedTuple):
+    """One whole pass, its forward part, and what must be cleared after it and is not timed."""
+
+    whole: Callable[[], None]
+    forward: Callable[[], object]
+    tidy: Callable[[], None]
+
+
+class Bench:
+    """A model made ready to run again and again, until the context ends."""
+
+    def __init__(self, passes: _Passes, device: torch.device) -> None:
+        self.device = device
+        self.run = passes.whole
+        self._passes = passes
+        self._wait = synchronizer(device)
+
+    def time_ns(self) -> int:
+        """One pass, waited for."""
+        return self._timed(self._passes.whole)
+
+    def warm(self, passes: int) -> None:
+        """Run without reading a clock."""
+        for _ in range(passes):
+            self.time_ns()
+
+    def repeat(self, budget: Budget) -> list[int]:
+        """Bare passes, warm-up left out."""
+        self.warm(budget.warmup)
+        return list(_within(budget, self.time_ns))
+
+    def repeat_bursts(self, budget: Budget) -> list[int]:
+        """Passes back to back, waited for together: on an accelerator launching one overlaps with running another."""
+        count = max(1, round(_BURST_NS / max(min(self.time_ns() for _ in range(3)), 1)))
+
+        def burst() -> None:
+            for _ in range(count):
+                self._passes.whole()
+                self._passes.tidy()
+
+        return [took // count for took in _within(budget, lambda: self._timed(burst))]
+
+    def repeat_forward(self, budget: Budget) -> list[int]:
+        """The forward part of a pass alone, with autograd as in the pass."""
+        return list(_within(budget, lambda: self._timed(self._passes.forward)))
+
+    def _timed(self, run: Callable[[], object]) -> int:
+        self._wait()
+        begin = now()
+        run()
+        self._wait()
+        took = now() - begin
+        self._passes.tidy()
+        return took
+
+
+@contextlib.contextmanager
+def bench(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    setting: Setting,
+    *,
+    keep_parameters: bool = False,
+) -> Iterator[Bench]:
+    """`model` ready to run under `setting`; inputs, buffers and, where a pass writes them, parameters are kept."""
+    members = inventory.members(model)
+    with ready(model, members, args, kwargs, setting) as given:
+        placed = inventory.members(model).tensors
+        called = tree_map_only(torch.Tensor, _own, (given.args, given.kwargs))
+        kept = [tensor for tensor in placed if keep_parameters or not isinstance(tensor, nn.Parameter)]
+        with _values_kept(kept), _uncollected():
+            yield Bench(_passes(model, called, placed, setting), device_of([*placed, *_tensors(called)]))
+
+
+def clock_modules(stand: Bench, index: dict[int, int], budget: Budget) -> Clocked:
+    """Bare and clocked passes in turn, so that a busy machine slows both alike."""
+    stand.warm(budget.warmup)
+    clock = ModuleClock()
+    bare: list[int] = []
+    clocked: list[int] = []
+    spans: list[Spans] = []
+
+    def both() -> int:
+        bare.append(stand.time_ns())
+        with clock:
+            clocked.append(stand.time_ns())
+        spans.append(clock.spans(index))
+        return bare[-1] + clocked[-1]
+
+    for _ in _within(budget, both):
+        pass
+    return Clocked(bare, clocked, spans, str(stand.device))
+
+
+def clock_ops(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting, budget: Budget
+) -> OpTimes:
+    """The operations of a pass with their times over several passes; passes that took another way are left out.
+
+    On an accelerator the times are those of the kernels they launched.
+    """
+    members = inventory.members(model)
+    device = device_of([*members.tensors, *_tensors((args, kwargs))])
+    if setting.device is not None:
+        device = torch.device(setting.device)
+    wait = synchronizer(device)
+    first: Pass | None = None
+    times: list[list[int | None]] = []
+    whole: list[int] = []
+
+    def once() -> int:
+        nonlocal first
+        with OpClock() if device.type == "cpu" else OpKernels() as clock:
+            begin = now()
+            shown = watch(model, members, args, kwargs, setting, clock)
+            wait()
+            took = now() - begin
+        if shown.error is not None:
+            raise shown.error
+        if first is None:
+            first = shown
+        if [op.kind for op in shown.ops] == [op.kind for op in first.ops]:
+            times.append(clock.times_ns(shown.kinds, shown.ops))
+            whole.append(took)
+        return took
+
+    for _ in range(min(budget.warmup, 1)):
+        once()
+    times.clear()
+    whole.clear()
+    for _ in _within(budget, once):
+        pass
+    assert first is not None
+    return OpTimes(first, times, whole, device.type != "cpu")
+
+
+def _within(budget: Budget, measure: Callable[[], int]) -> Iterator[int]:
+    spent = 0
+    for done in range(budget.most):
+        if done >= budget.least and spent >= budget.seconds * 1e9:
+            return
+        took = measure()
+        spent += took
+        yield took
+
+
+def _passes(
+    model: nn.Module,
+    called: tuple[tuple[Any, ...], dict[str, Any]],
+    placed: Sequence[torch.Tensor],
+    setting: Setting,
+) -> _Passes:
+    args, kwargs = called
+
+    def inference() -> None:
+        with torch.no_grad():
+            model(*args, **kwargs)
+
+    def forward() -> Any:
+        with torch.enable_grad():
+            return model(*args, **kwargs)
+
+    def step() -> None:
+        outputs = [leaf for leaf in _tensors(forward()) if leaf.requires_grad]
+        if not outputs:
+            raise UsageError("the model returned nothing that can be differentiated: there is no backward pass")
+        torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])
+
+    def clear() -> None:
+        for tensor in placed:
+            tensor.grad = None
+
+    return _Passes(step, forward, clear) if setting.backward else _Passes(inference, inference, _nothing)
+
+
+@contextlib.contextmanager
+def _values_kept(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+    """The values of `tensors` as they were, whatever passes write into them."""
+    saved = [(tensor, tensor.detach().clone()) for tensor in tensors if not tensor.is_meta]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, values in saved:
+                tensor.copy_(values)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection inside a timed pass: it would fall on whichever module happens to run."""
+    before = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+def _nothing() -> None:
+    return None
+
+
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy that passes may write into; what the user gave stays."""
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]

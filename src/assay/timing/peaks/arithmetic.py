@@ -1,0 +1,145 @@
+"""Peak FLOPs a second by precision: the best of many matrix products over several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from assay.document.machine import Ceiling
+from assay.timing.peaks.bursts import Place, Run, bursts, none, rate
+from assay.timing.peaks.settings import matmul_precision, threads
+
+Maker = Callable[[Place, int], Run]
+
+SIZES = {"cpu": (256, 512, 1024, 1536), "cuda": (2048, 4096, 8192, 16384)}
+BUDGET_S = {"cpu": 0.5, "cuda": 0.5}
+_TRIAL = 0.12
+"""The part of the budget each size gets before the best is chosen."""
+_SMALL = 2
+"""So many sizes are small enough that one thread does a product within a scheduler's slice."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How a product in it is made, where it can be."""
+
+    make: Maker
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    capability: tuple[int, int] = (0, 0)
+    """What a board must be capable of to have it."""
+
+
+def peaks(where: Place) -> Iterator[Ceiling]:
+    """One ceiling a precision that this kind of device may have."""
+    for name, precision in PRECISIONS.items():
+        if where.device.type in precision.devices:
+            yield _peak(where, name, precision)
+
+
+def peak(where: Place, name: str, budget_s: float) -> Ceiling:
+    """The ceiling of one precision within a budget of its own."""
+    return _peak(where, name, PRECISIONS[name], budget_s)
+
+
+def product(where: Place, name: str, size: int) -> Run:
+    """Something that multiplies two square matrices in the precision `name`."""
+    return PRECISIONS[name].make(where, size)
+
+
+def _peak(where: Place, name: str, precision: Precision, budget_s: float | None = None) -> Ceiling:
+    if where.cuda and torch.cuda.get_device_capability(where.device) < precision.capability:
+        needed = ".".join(map(str, precision.capability))
+        return none(name, f"needs compute capability {needed}")
+    try:
+        return _searched(where, name, precision.make, budget_s or BUDGET_S[where.device.type])
+    except (RuntimeError, AttributeError, TypeError) as error:
+        return none(name, f"torch has no product of it here: {str(error).splitlines()[0][:120]}")
+
+
+def _searched(where: Place, name: str, make: Maker, budget_s: float) -> Ceiling:
+    """Every size for a moment, then the best size for what is left."""
+    trials: dict[int, float] = {}
+    for size in SIZES[where.device.type]:
+        # A product that is far slower than others would spend everything on its first size.
+        if trials and min(trials.values()) * size**3 > budget_s / 4:
+            break
+        try:
+            trials[size] = min(bursts(where, make(where, size), budget_s * _TRIAL)) / size**3
+        except torch.OutOfMemoryError:
+            break
+    best = min(trials, key=lambda size: trials[size])
+    rest = max(budget_s * (1 - _TRIAL * len(trials)), budget_s / 4)
+    together = rate(name, bursts(where, make(where, best), rest), 2 * best**3, f"matmul {best}", where.clock)
+    if where.cuda:
+        return together
+    rates = [together, *_alone(where, name, make, budget_s)]
+    return max(rates, key=lambda one: one.value or 0)
+
+
+def _alone(where: Place, name: str, make: Maker, budget_s: float) -> Iterator[Ceiling]:
+    """What one thread reaches: more than several do on a busy machine, where they wait for one another."""
+    with threads(1):
+        for size in SIZES["cpu"][:_SMALL]:
+            times = bursts(where.alone(), make(where, size), budget_s * _TRIAL)
+            yield rate(name, times, 2 * size**3, f"matmul {size}, 1 thread", where.alone().clock)
+
+
+def _plain(dtype: torch.dtype) -> Maker:
+    def make(where: Place, size: int) -> Run:
+        left, right = where.normal(size, size, dtype=dtype), where.normal(size, size, dtype=dtype)
+        into = torch.empty_like(left)
+        return lambda: torch.mm(left, right, out=into)
+
+    return make
+
+
+def _single(where: Place, size: int) -> Run:
+    run = _plain(torch.float32)(where, size)
+
+    def exact() -> None:
+        with matmul_precision("highest"):
+            run()
+
+    return exact
+
+
+def _tf32(where: Place, size: int) -> Run:
+    run = _plain(torch.float32)(where, size)
+
+    def rounded() -> None:
+        with matmul_precision("high"):
+            run()
+
+    return rounded
+
+
+def _int8(where: Place, size: int) -> Run:
+    drawn = [
+        torch.randint(-128, 127, (size, size), generator=where.generator(), device=where.device, dtype=torch.int8)
+        for _ in range(2)
+    ]
+    left, right = drawn[0], drawn[1].t()
+    return lambda: torch._int_mm(left, right)
+
+
+def _fp8(where: Place, size: int) -> Run:
+    left = where.normal(size, size).to(torch.float8_e4m3fn)
+    right = where.normal(size, size).to(torch.float8_e4m3fn).t()
+    scale = torch.ones((), device=where.device)
+    return lambda: torch._scaled_mm(
+        left, right, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16, use_fast_accum=True
+    )
+
+
+PRECISIONS = {
+    "fp64": Precision(_plain(torch.float64)),
+    "fp32": Precision(_single),
+    "tf32": Precision(_tf32, ("cuda",), (8, 0)),
+    "bf16": Precision(_plain(torch.bfloat16)),
+    "fp16": Precision(_plain(torch.float16)),
+    "fp8": Precision(_fp8, ("cuda",), (8, 9)),
+    "int8": Precision(_int8, capability=(7, 5)),
+}
+"""In the order they are shown."""

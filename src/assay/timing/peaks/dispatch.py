@@ -1,0 +1,51 @@
+"""What an operation costs that has next to nothing to do: the floor under every small one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import torch
+
+from assay.document.machine import Ceiling, measured
+from assay.machine.samples import middle, spread
+from assay.timing.peaks.bursts import Place, Run, bursts
+
+BUDGET_S = 0.15
+_LAUNCHES = 200
+
+
+def overheads(where: Place) -> Iterator[Ceiling]:
+    """Seconds of an add, a linear layer and a convolution on a few numbers; on a board also of a launch alone."""
+    for name, run in _tiny(where).items():
+        times = bursts(where, run, BUDGET_S)
+        yield _least(name, times, "a few numbers", where.clock)
+    if where.cuda:
+        add = _tiny(where)["add"]
+        yield _least("launch", [_launch_s(where, add) for _ in range(10)], "host time of one add", "clock")
+
+
+def _tiny(where: Place) -> dict[str, Run]:
+    vector, into = where.normal(8), where.normal(8)
+    row, weight = where.normal(1, 8), where.normal(8, 8)
+    image, kernel = where.normal(1, 4, 4, 4), where.normal(4, 4, 3, 3)
+    return {
+        "add": lambda: torch.add(vector, vector, out=into),
+        "linear": lambda: torch.nn.functional.linear(row, weight),
+        "conv2d": lambda: torch.nn.functional.conv2d(image, kernel, padding=1),
+    }
+
+
+def _launch_s(where: Place, run: Run) -> float:
+    where.synchronize()
+    start = time.perf_counter()
+    for _ in range(_LAUNCHES):
+        run()
+    took = time.perf_counter() - start
+    where.synchronize()
+    return took / _LAUNCHES
+
+
+def _least(name: str, times: list[float], at: str, by: str) -> Ceiling:
+    best = measured(min(times), f"{by}, best burst", repeats=len(times), spread=spread(times))
+    return Ceiling(name, best, middle(times, by), at)

@@ -1,0 +1,87 @@
+"""How fast memory is read and written: far outside the caches, and inside each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+from assay.document.machine import Cache, CacheLevel, Ceiling, Working, measured, unknown
+from assay.timing.peaks.bursts import Place, Run, bursts, none, rate
+from assay.timing.peaks.settings import threads
+
+_MIB = 1 << 20
+_FLOAT = 4
+LEAST_BYTES = {"cpu": 64 * _MIB, "cuda": 1 << 30}
+BUDGET_S = {"cpu": 0.35, "cuda": 0.25}
+_POINT_S = 0.035
+_SMALLEST = {"cpu": 16 << 10, "cuda": 2 * _MIB}
+_INSIDE = 0.75
+"""A working set up to this part of a cache is surely inside it."""
+_VISIBLE = 3.0
+"""Below so many times the cost of an operation that does nothing, that cost hides the cache."""
+
+Kernel = Callable[[list[torch.Tensor]], Run]
+
+KERNELS: dict[str, tuple[int, Kernel]] = {
+    "read": (1, lambda arrays: lambda: arrays[0].sum()),
+    "copy": (2, lambda arrays: lambda: arrays[1].copy_(arrays[0])),
+    "triad": (3, lambda arrays: lambda: torch.add(arrays[0], arrays[1], alpha=1.5, out=arrays[2])),
+}
+"""How many arrays each moves, and how. Bytes a processor reads only because it is about to write do not count."""
+
+
+def array_bytes(where: Place, caches: Sequence[Cache], memory_bytes: int | None) -> int:
+    """One array: four times the largest cache, and never much of the memory."""
+    wanted = max(LEAST_BYTES[where.device.type], 4 * max((cache.size for cache in caches), default=0))
+    return min(wanted, (memory_bytes or 16 << 30) // 32)
+
+
+def bandwidths(where: Place, size: int) -> Iterator[Ceiling]:
+    """One ceiling a kernel, on arrays of `size` bytes."""
+    try:
+        arrays = [where.normal(size // _FLOAT) for _ in range(3)]
+    except torch.OutOfMemoryError:
+        yield from (none(name, f"no memory for three arrays of {size // _MIB} MiB") for name in KERNELS)
+        return
+    for name, (moved, make) in KERNELS.items():
+        run, at, budget_s = make(arrays), f"arrays of {size // _MIB} MiB", BUDGET_S[where.device.type]
+        found = [rate(name, bursts(where, run, budget_s), moved * size, at, where.clock)]
+        if not where.cuda:
+            with threads(1):
+                times = bursts(where.alone(), run, budget_s / 2)
+            found.append(rate(name, times, moved * size, f"{at}, 1 thread", where.alone().clock))
+        yield max(found, key=lambda one: one.value or 0)
+
+
+def sweep(where: Place, largest: int) -> list[Working]:
+    """Copies inside ever larger working sets."""
+    points = []
+    total = _SMALLEST[where.device.type]
+    while total <= largest:
+        arrays = [where.normal(total // 2 // _FLOAT) for _ in range(2)]
+        times = bursts(where, KERNELS["copy"][1](arrays), _POINT_S)
+        points.append(Working(total, total / min(times)))
+        total *= 2
+    return points
+
+
+def levels(points: Sequence[Working], caches: Sequence[Cache], overhead_s: float) -> list[CacheLevel]:
+    """The best of the sweep inside each cache, and beyond the last."""
+    found, above = [], 0
+    for cache in caches:
+        inside = [point for point in points if above < point.bytes <= _INSIDE * cache.size]
+        found.append(_level(f"L{cache.level}", cache.size, inside, overhead_s))
+        above = cache.size
+    beyond = [point for point in points if point.bytes >= 2 * above]
+    found.append(_level("memory", None, beyond, overhead_s))
+    return found
+
+
+def _level(name: str, size: int | None, points: Sequence[Working], overhead_s: float) -> CacheLevel:
+    seen = [point for point in points if point.bytes / point.bandwidth >= _VISIBLE * overhead_s]
+    if not seen:
+        why = "hidden by the cost of an operation" if points else "no working set falls into it"
+        return CacheLevel(name, unknown(why), size)
+    best = max(point.bandwidth for point in seen)
+    return CacheLevel(name, measured(best, "copy, best burst", repeats=len(seen)), size)

@@ -1,0 +1,146 @@
+"""Operations of every kind a model is made of, with what each does: to be replayed for their energy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch.nn import functional as F
+
+from assay.timing.peaks.arithmetic import product
+from assay.timing.peaks.bursts import Place, Run
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing to run, its FLOPs by precision (`pointwise` ones apart), and the bytes it reads and writes."""
+
+    name: str
+    run: Run
+    bytes: float
+    flops: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """How large operations are on a kind of device: large enough that starting them costs nothing."""
+
+    matrix: int
+    image: tuple[int, int, int]
+    """Batch, channels, side."""
+    attention: tuple[int, int, int, int]
+    """Batch, heads, length, width of a head."""
+    elements: int
+    rows: int
+    """Of a layer's input, as wide as what is normalised: a size that fits a cache and does not fill the device."""
+    dtypes: dict[str, torch.dtype]
+
+
+_SIZES = {
+    "cpu": _Sizes(1024, (4, 64, 56), (2, 8, 512, 64), 1 << 24, 128, {"fp32": torch.float32, "bf16": torch.bfloat16}),
+    "cuda": _Sizes(4096, (64, 256, 56), (16, 16, 2048, 64), 1 << 28, 4096, {"bf16": torch.bfloat16}),
+}
+_PRODUCTS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16", "fp16")}
+_WIDTH = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
+_ROW = 1024
+"""The width of what is normalised."""
+_WIDER = 4
+"""How much wider the middle of a feed-forward block is."""
+_TAPS = 9
+_SCORE = 6
+"""Pointwise FLOPs of one score of attention: its scale and softmax."""
+
+
+def operations(where: Place) -> Iterator[Operation]:
+    """Matrix products in each precision at two sizes, convolution, attention, what moves bytes, layers of a model."""
+    sizes = _SIZES[where.device.type]
+    for name in _PRODUCTS[where.device.type]:
+        for size in (sizes.matrix, sizes.matrix // 2):
+            yield _product(where, name, size)
+    for name, dtype in sizes.dtypes.items():
+        yield _convolution(where, sizes, name, dtype)
+        yield _attention(where, sizes, name, dtype)
+        yield from _moving(where, sizes, name, dtype)
+        yield from _layers(where, sizes, name, dtype)
+    if where.cuda:
+        # float32 convolutions are made in tf32 unless someone forbids it.
+        yield _convolution(where, sizes, "tf32", torch.float32)
+
+
+def _product(where: Place, name: str, size: int) -> Operation:
+    moved = 3 * size * size * _WIDTH[name]
+    return Operation(f"mm {size} {name}", product(where, name, size), moved, {name: 2.0 * size**3})
+
+
+def _convolution(where: Place, sizes: _Sizes, name: str, dtype: torch.dtype) -> Operation:
+    batch, channels, side = sizes.image
+    image = where.normal(batch, channels, side, side, dtype=dtype)
+    kernel = where.normal(channels, channels, 3, 3, dtype=dtype)
+    flops = 2.0 * image.numel() * channels * _TAPS
+    moved = (2 * image.numel() + kernel.numel()) * image.element_size()
+    return Operation(f"conv3x3 {name}", lambda: F.conv2d(image, kernel, padding=1), moved, {name: flops})
+
+
+def _attention(where: Place, sizes: _Sizes, name: str, dtype: torch.dtype) -> Operation:
+    batch, heads, length, width = sizes.attention
+    query, key, value = (where.normal(batch, heads, length, width, dtype=dtype) for _ in range(3))
+    pairs = length * (length + 1) / 2
+    return Operation(
+        f"attention {name}",
+        lambda: F.scaled_dot_product_attention(query, key, value, is_causal=True),
+        4 * query.numel() * query.element_size(),
+        {name: 4.0 * batch * heads * pairs * width, **_pointwise(_SCORE * batch * heads * length * length)},
+    )
+
+
+def _moving(where: Place, sizes: _Sizes, name: str, dtype: torch.dtype) -> Iterator[Operation]:
+    rows = where.normal(sizes.elements // _ROW, _ROW, dtype=dtype)
+    into = torch.empty_like(rows)
+    weight = where.normal(_ROW, dtype=dtype)
+    table = where.normal(1 << 15, _ROW, dtype=dtype)
+    picked = torch.randint(0, 1 << 15, (rows.shape[0],), generator=where.generator(), device=where.device)
+    once = rows.numel() * rows.element_size()
+    kinds: dict[str, tuple[Callable[[], object], int]] = {
+        "layer_norm": (lambda: F.layer_norm(rows, (_ROW,), weight, weight), 8),
+        "softmax": (lambda: torch.softmax(rows, -1), 5),
+        "gelu": (lambda: F.gelu(rows), 5),
+        "add": (lambda: torch.add(rows, rows, out=into), 1),
+        "copy": (lambda: into.copy_(rows), 0),
+        "embedding": (lambda: F.embedding(picked, table), 0),
+    }
+    for kind, (run, each) in kinds.items():
+        yield Operation(f"{kind} {name}", run, 2 * once, _pointwise(each * rows.numel()))
+
+
+def _layers(where: Place, sizes: _Sizes, name: str, dtype: torch.dtype) -> Iterator[Operation]:
+    """What a model runs most: products and pointwise work too small to reach a device's ceilings."""
+    x = where.normal(sizes.rows, _ROW, dtype=dtype)
+    wide = where.normal(sizes.rows, _WIDER * _ROW, dtype=dtype)
+    weight = where.normal(_ROW, dtype=dtype)
+    for features in (_ROW, _WIDER * _ROW):
+        matrix = where.normal(features, _ROW, dtype=dtype)
+        flops = 2.0 * sizes.rows * features * _ROW
+        moved = (x.numel() + matrix.numel() + sizes.rows * features) * x.element_size()
+        yield Operation(
+            f"linear {sizes.rows}x{_ROW}x{features} {name}",
+            lambda matrix=matrix: F.linear(x, matrix),  # type: ignore[misc]
+            moved,
+            {name: flops},
+        )
+    yield Operation(
+        f"small layer_norm {name}",
+        lambda: F.layer_norm(x, (_ROW,), weight, weight),
+        2 * x.numel() * x.element_size(),
+        _pointwise(8 * x.numel()),
+    )
+    yield Operation(
+        f"small gelu {name}",
+        lambda: F.gelu(wide),
+        2 * wide.numel() * wide.element_size(),
+        _pointwise(5 * wide.numel()),
+    )
+
+
+def _pointwise(flops: float) -> dict[str, float]:
+    return {"pointwise": float(flops)} if flops else {}

@@ -1,0 +1,104 @@
+"""How each accelerator was used: busy and idle time, why it idled, what overlapped, how long its queue was."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assay.document.trace import DeviceTimes
+from assay.trace.read import intervals
+from assay.trace.read.activity import KINDS, Activity
+from assay.trace.read.categories import Role, is_synchronize
+from assay.trace.read.columns import Columns, Flags, Ints
+from assay.trace.read.nesting import Forest, looked_up
+
+LATE = "the CPU launched late"
+SYNCHRONIZED = "the CPU waited for the accelerator first"
+QUEUED = "launched in time, waited for other work"
+SHORT = "short gaps between kernels"
+UNRECORDED = "not known: no launch record"
+_SHORT_NS = 2_000
+"""What the accelerator itself takes from one queued kernel to the next."""
+
+
+def device_times(columns: Columns, forest: Forest, activity: Activity) -> list[DeviceTimes]:
+    """A row for each accelerator."""
+    waits = _waits(columns, forest)
+    return [
+        _device(name, activity, np.flatnonzero(activity.device == index), forest, waits)
+        for index, name in enumerate(activity.devices)
+    ]
+
+
+def _device(name: str, activity: Activity, chosen: Ints, forest: Forest, waits: tuple[Ints, Ints]) -> DeviceTimes:
+    start, end, kind = activity.start[chosen], activity.end[chosen], activity.kind[chosen]
+    sets = {what: (start[kind == place], end[kind == place]) for place, what in enumerate(KINDS)}
+    span, busy = int(end.max() - start.min()), intervals.length(start, end)
+    longest, mean = _queue(activity, chosen, forest)
+    return DeviceTimes(
+        name=name,
+        span_ns=span,
+        busy_ns=busy,
+        idle_ns=span - busy,
+        idle_causes=_idle_causes(activity, chosen, forest, waits),
+        compute_ns=intervals.length(*sets["compute"]),
+        communication_ns=intervals.length(*sets["communication"]),
+        copy_ns=intervals.length(*sets["copy"]),
+        communication_hidden_ns=intervals.common(sets["communication"], sets["compute"]),
+        copy_hidden_ns=intervals.common(sets["copy"], sets["compute"]),
+        streams=len(np.unique(activity.stream[chosen])),
+        queue_max=longest,
+        queue_mean=mean,
+    )
+
+
+def _waits(columns: Columns, forest: Forest) -> tuple[Ints, Ints]:
+    """When threads waited for an accelerator."""
+    names = [
+        role == Role.RUNTIME and is_synchronize(name)
+        for role, name in zip(columns.roles.tolist(), columns.names, strict=True)
+    ]
+    waiting = forest.flagged(np.array(names, dtype=bool))
+    return intervals.union(forest.start[waiting], forest.end[waiting])
+
+
+def _idle_causes(activity: Activity, chosen: Ints, forest: Forest, waits: tuple[Ints, Ints]) -> dict[str, int]:
+    """Idle time by what the kernel that ended it had waited for."""
+    order = chosen[np.argsort(activity.start[chosen], kind="stable")]
+    until = np.maximum.accumulate(activity.end[order])
+    gap_end = activity.start[order][1:]
+    after = np.flatnonzero(gap_end > until[:-1])
+    begin, end = until[after], gap_end[after]
+    launch = activity.launch[order[after + 1]]
+    launched = looked_up(forest.start, launch, 0)
+    late = launched >= begin
+    cause = np.select(
+        [launch < 0, late & _waited(waits, begin), late, end - begin <= _SHORT_NS],
+        [UNRECORDED, SYNCHRONIZED, LATE, SHORT],
+        QUEUED,
+    )
+    gaps = end - begin
+    return {str(name): int(gaps[cause == name].sum()) for name in np.unique(cause).tolist()}
+
+
+def _waited(waits: tuple[Ints, Ints], begin: Ints) -> Flags:
+    """Whether a thread waited for the accelerator when the gap began."""
+    if not len(waits[0]):
+        return np.zeros(len(begin), dtype=bool)
+    place = np.searchsorted(waits[0], begin, side="right") - 1
+    return (place >= 0) & (waits[1][place] >= begin)
+
+
+def _queue(activity: Activity, chosen: Ints, forest: Forest) -> tuple[int | None, float | None]:
+    """The most launched and not begun at once, and their mean over time; None without launch records."""
+    known = chosen[activity.launch[chosen] >= 0]
+    if not len(known):
+        return None, None
+    begin = activity.start[known]
+    launched = np.minimum(forest.start[activity.launch[known]], begin)
+    times = np.r_[launched, begin]
+    change = np.r_[np.ones(len(known), dtype=np.int64), -np.ones(len(known), dtype=np.int64)]
+    order = np.lexsort((change, times))
+    waiting = np.cumsum(change[order])
+    span = int(times.max() - times.min())
+    mean = float((begin - launched).sum()) / span if span else None
+    return int(waiting.max()), mean

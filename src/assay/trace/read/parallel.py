@@ -1,0 +1,107 @@
+"""Many trace files at once: found in directories, read in parallel processes or over a Ray cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay.cluster import joined
+from assay.document.trace import Trace
+from assay.errors import AssayError, ReadError
+from assay.trace.read.opening import Progress
+from assay.trace.read.reading import read_trace
+
+SUFFIXES = (".json", ".json.gz")
+_WORTH_BYTES = 32 << 20
+"""Below this, starting processes takes longer than reading."""
+_RETRIES = 2
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A file that could not be read."""
+
+    path: str
+    why: str
+
+
+def trace_files(paths: Sequence[str | Path]) -> list[Path]:
+    """The trace files that `paths` name; those of a directory sorted by name. A missing one among several is kept."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(each for each in path.iterdir() if each.name.endswith(SUFFIXES) and each.is_file())
+            if not inside:
+                raise ReadError(f"{path} holds no trace files: *.json or *.json.gz are wanted")
+            found += inside
+        elif path.exists() or len(paths) > 1:
+            found.append(path)
+        else:
+            raise ReadError(f"cannot read {path}: no such file or directory")
+    return list(dict.fromkeys(found))
+
+
+def read_traces(
+    files: Sequence[Path],
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
+) -> list[Trace | Failure]:
+    """Each file's trace or why there is none, in the order of `files`."""
+    count = min(workers or os.cpu_count() or 1, len(files))
+    if executor is None and (count < 2 or _size(files) < _WORTH_BYTES):
+        return [_read(file, progress if len(files) == 1 else None) for file in files]
+    if executor is not None:
+        return list(_told(executor.map(_read, files), files, progress))
+    # Forking a process with threads may lock up, and the reader needs nothing from this one.
+    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as own:
+        return list(_told(own.map(_read, files), files, progress))
+
+
+def read_traces_on_ray(
+    files: Sequence[Path], *, address: str | None = None, workers: int | None = None, progress: Progress | None = None
+) -> list[Trace | Failure]:
+    """The same as tasks on a Ray cluster, or on one started here; every node must see the files."""
+    with joined(address, workers) as ray:
+        task = ray.remote(max_retries=_RETRIES)(_read)
+        waiting = [task.remote(file.absolute()) for file in files]
+        return list(
+            _told((_got(ray, file, each) for file, each in zip(files, waiting, strict=True)), files, progress)
+        )
+
+
+def _got(ray: Any, file: Path, task: Any) -> Trace | Failure:
+    try:
+        found: Trace | Failure = ray.get(task)
+    except ray.exceptions.RayError as error:
+        return Failure(str(file), f"its task was lost: {next(iter(str(error).splitlines()), type(error).__name__)}")
+    return found
+
+
+def _read(file: Path, progress: Progress | None = None) -> Trace | Failure:
+    try:
+        return read_trace(file, progress=progress)
+    except AssayError as error:
+        return Failure(str(file), str(error))
+
+
+def _size(files: Sequence[Path]) -> int:
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def _told(
+    results: Iterator[Trace | Failure], files: Sequence[Path], progress: Progress | None
+) -> Iterator[Trace | Failure]:
+    """The results as they come, with progress by the size of their files."""
+    total, done = _size(files), 0
+    for file, result in zip(files, results, strict=True):
+        done += _size([file])
+        if progress is not None:
+            progress(done, total)
+        yield result

@@ -1,0 +1,133 @@
+"""A trace file read into rows: the verbs of this package."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from assay.document.trace import Trace
+from assay.errors import ReadError
+from assay.trace.read.activity import activity_of
+from assay.trace.read.backward import backward_of
+from assay.trace.read.columns import Columns, scan
+from assay.trace.read.devices import device_times
+from assay.trace.read.layers import Parts, layer_rows, outside_rows, unattributed_rows
+from assay.trace.read.memory import memory_layers, timelines
+from assay.trace.read.modules import facts_of, modules_of
+from assay.trace.read.nesting import forest_of
+from assay.trace.read.opening import Progress
+from assay.trace.read.steps import step_rows
+from assay.trace.read.tables import kernel_rows, op_rows, thread_rows
+
+_RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
+_FALLBACKS = {
+    "nn.Module": "the trace has no module paths: layers are torch's class names with a number",
+    "annotations": "the trace has no modules: layers are the user's annotations",
+    "": "the trace names no modules: --by op and --by kernel tell more",
+}
+
+
+def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
+    """Everything the trace at `path` tells, in layers, operations, kernels, steps and memory."""
+    return summarized(opened(path, progress=progress))
+
+
+def opened(path: str | os.PathLike[str], *, progress: Progress | None = None, engine: Any = None) -> Parts:
+    """The spans of the trace at `path`, nested and given to modules."""
+    columns = scan(path, progress, engine)
+    if not columns.rows and not columns.events:
+        problem = columns.notes[0] if columns.skipped or len(columns.notes) > 1 else "it is empty"
+        raise ReadError(f"{path} holds no trace events ({problem}): give a Chrome or Kineto trace")
+    forest = forest_of(columns, engine)
+    activity = activity_of(columns, forest)
+    steps = step_rows(columns, forest, activity)
+    columns.forget("start", "duration", "name", "track", "external", "link", "mark")
+    modules = modules_of(columns, forest)
+    backward = backward_of(columns, forest, modules)
+    columns.forget("sequence", "flow")
+    return Parts(
+        columns=columns,
+        forest=forest,
+        modules=modules,
+        backward=backward,
+        activity=activity,
+        memory_layers=memory_layers(columns, forest, modules),
+        steps=steps,
+        facts=facts_of(columns),
+    )
+
+
+def summarized(parts: Parts) -> Trace:
+    """The rows of a trace that was opened."""
+    columns, forest, activity, facts = parts.columns, parts.forest, parts.activity, parts.facts
+    begin, end = _bounds(parts)
+    threads = thread_rows(parts)
+    rank, world = _rank(columns, facts.rank if facts else None)
+    return Trace(
+        path=columns.path,
+        wall_ns=end - begin,
+        cpu_ns=sum(thread.cpu_ns for thread in threads),
+        gpu_ns=int(activity.duration.sum()) if activity is not None else None,
+        layers_from=parts.modules.origin,
+        layers=layer_rows(parts),
+        outside=outside_rows(parts),
+        unattributed=unattributed_rows(parts),
+        ops=op_rows(parts),
+        kernels=kernel_rows(parts),
+        steps=parts.steps,
+        threads=threads,
+        devices=device_times(columns, forest, activity) if activity is not None else [],
+        memory=timelines(columns, parts.memory_layers, parts.modules.names, begin),
+        model_name=facts.model_name if facts else "",
+        rank=rank,
+        world_size=world,
+        events=columns.events,
+        skipped=dict(sorted(columns.skipped.items())),
+        complete=columns.complete,
+        notes=_notes(parts),
+    )
+
+
+def _bounds(parts: Parts) -> tuple[int, int]:
+    """The first and last moment of any span on a thread or accelerator."""
+    starts, ends = [parts.forest.start], [parts.forest.end]
+    if parts.activity is not None:
+        starts.append(parts.activity.start)
+        ends.append(parts.activity.end)
+    start, end = np.concatenate(starts), np.concatenate(ends)
+    return (int(start.min()), int(end.max())) if len(start) else (0, 0)
+
+
+def _rank(columns: Columns, known: int | None) -> tuple[int | None, int | None]:
+    """The rank and how many there are: as the trace says, else as its file is called."""
+    try:
+        said = msgspec.json.decode(columns.root.get("distributedInfo", "{}"))
+    except msgspec.DecodeError:
+        said = {}
+    found = said if isinstance(said, dict) else {}
+    world = found.get("world_size")
+    rank = known if known is not None else found.get("rank")
+    if not isinstance(rank, int):
+        named = _RANK.search(Path(columns.path).name)
+        rank = int(named[1]) if named else None
+    return rank, world if isinstance(world, int) else None
+
+
+def _notes(parts: Parts) -> tuple[str, ...]:
+    notes = [*parts.columns.notes, *(parts.facts.notes if parts.facts else ())]
+    if parts.facts is not None and parts.facts.error is not None:
+        notes.append(f"the pass ended with {parts.facts.error}: times are those of what ran before")
+    if parts.modules.origin in _FALLBACKS:
+        notes.append(_FALLBACKS[parts.modules.origin])
+    if parts.forest.overlapping:
+        notes.append(
+            f"{parts.forest.overlapping:,} spans overlapped without nesting and were cut at the other's edge"
+        )
+    if any("\ufffd" in name for name in parts.columns.names):
+        notes.append("some names held bytes that are no UTF-8; they are shown replaced")
+    return tuple(notes)

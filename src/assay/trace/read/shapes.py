@@ -1,0 +1,75 @@
+"""Shapes of inputs as people write them, from the lists that traces hold."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from assay.document.trace_labels import TraceFacts
+from assay.trace.read.categories import Role
+from assay.trace.read.columns import Columns, Small
+from assay.trace.read.modules import MODEL, Modules
+from assay.trace.read.nesting import Forest
+
+_MOST = 8
+"""Distinct shapes that are kept for a layer."""
+
+
+def layer_shapes(
+    columns: Columns, forest: Forest, modules: Modules, facts: TraceFacts | None
+) -> list[tuple[str, ...]]:
+    """For each layer the distinct inputs of its calls, in the order of their first appearance."""
+    given = columns["shape"][forest.rows[modules.places]]
+    layers, found = modules.layer, [dict[str, None]() for _ in modules.names]
+    if not (given >= 0).any() and modules.origin != "labels":
+        layers, given = _first_operations(columns, forest, modules)
+    pairs = np.unique(np.stack([layers[given >= 0], given[given >= 0]], axis=1), axis=0)
+    for layer, shape in pairs.tolist():
+        text = shape_text(columns.shapes[shape])
+        if text:
+            found[layer][text] = None
+    _add_facts(found, modules.names, facts)
+    return [tuple(texts)[:_MOST] for texts in found]
+
+
+def _first_operations(columns: Columns, forest: Forest, modules: Modules) -> tuple[Small, Small]:
+    """The shapes of the first operation that each call runs itself, where calls carry none."""
+    shape = columns["shape"][forest.rows]
+    operations = np.flatnonzero((shape >= 0) & (modules.owner >= 0) & (columns.roles == Role.OP)[forest.name])
+    calls, first = np.unique(modules.owner[operations], return_index=True)
+    return modules.layer[calls], shape[operations[first]]
+
+
+def _add_facts(found: list[dict[str, None]], names: list[str], facts: TraceFacts | None) -> None:
+    if facts is None:
+        return
+    texts = [_text(shapes) for shapes in facts.shapes]
+    rows = dict(zip(names, found, strict=True))
+    for module in facts.modules:
+        row = rows.get(module.path or MODEL)
+        for index in dict.fromkeys(module.shapes):
+            if row is not None and 0 <= index < len(texts) and texts[index]:
+                row[texts[index]] = None
+
+
+@lru_cache(maxsize=4096)
+def shape_text(raw: bytes) -> str:
+    """`[[8, 16], [], [4]]` as `(8, 16), (4,)`; nothing where it is no list of shapes."""
+    try:
+        return _text(msgspec.json.decode(raw))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def _text(shapes: Any) -> str:
+    """Shapes of tensors; scalars, which have none, are left out."""
+    if not isinstance(shapes, list | tuple):
+        return ""
+    return ", ".join(str(_tuple(shape)) for shape in shapes if isinstance(shape, list | tuple) and len(shape))
+
+
+def _tuple(shape: Any) -> tuple[Any, ...]:
+    return tuple(_tuple(each) if isinstance(each, list | tuple) else each for each in shape)

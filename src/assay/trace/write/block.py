@@ -1,0 +1,60 @@
+"""A capture of everything inside a `with` block: forward, backward and the optimizer's step in one trace."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from torch import nn
+
+from assay.trace.write import capturing, patch, profiler
+from assay.trace.write.instances import Instances
+from assay.trace.write.plan import Captured, Plan, Teller
+
+_instances = Instances()
+_BUSY = "another capture is running just now: this block runs without one"
+
+
+class Block:
+    """One capture of a block; made anew for every block."""
+
+    def __init__(self, model: nn.Module, plan: Plan, teller: Teller) -> None:
+        self._model, self._plan, self._teller = model, plan, teller
+        self._capture: capturing.Capturing | None = None
+        self.captured: Captured | None = None
+        """What was captured, after the block; None where nothing could be."""
+        self.problem: str | None = None
+        """Why there is no trace."""
+
+    def __enter__(self) -> Block:
+        instance = _instances.of(self._model, self._plan.model_name or type(self._model).__name__)
+        instance.passes += 1
+        if not profiler.turn.acquire(blocking=False):
+            self.problem = _BUSY
+            self._teller.debug(_BUSY)
+            return self
+        profiler.watch.install()
+        if self._plan.options.get("with_stack"):
+            profiler.prime(stacks=True)
+        patch.install()
+        self._capture = capturing.begin(self._model, self._plan, instance, self._teller, covers="block")
+        if self._capture is None:
+            self.problem = "torch's profiler did not start"
+            self._put_back()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self._capture is None:
+            return
+        try:
+            self.captured = self._capture.finish(error)
+            self.problem = self.captured.problem
+        finally:
+            self._capture = None
+            self._put_back()
+        self._teller.passed(self.captured)
+
+    def _put_back(self) -> None:
+        patch.uninstall()
+        profiler.watch.uninstall()

@@ -1,0 +1,134 @@
+"""One capture from beginning to end: labels, a recording where there may be one, and the file."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import time
+from pathlib import Path
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+
+import torch
+from torch import nn
+
+from assay.document.trace_labels import TraceFacts, encode_facts
+from assay.errors import AssayError
+from assay.trace.write import files, names, patch, profiler
+from assay.trace.write.instances import Instance
+from assay.trace.write.labelling import Labelling
+from assay.trace.write.plan import Captured, Plan, Teller
+from assay.version import __version__
+
+_LATER = (GeneratorType, AsyncGeneratorType, CoroutineType)
+_OWN_PROFILER = "a profiler of your own is running: its trace gets the labels, and there is none of ours"
+
+
+def begin(model: nn.Module, plan: Plan, instance: Instance, teller: Teller, *, covers: str) -> Capturing | None:
+    """A capture that has begun, by a caller who holds `profiler.turn`; None where torch's profiler will not start."""
+    try:
+        capture = Capturing(model, plan, instance, teller, covers=covers)
+    except Exception as error:  # noqa: BLE001  whatever torch's profiler says, the user's model runs
+        profiler.release_turn()
+        teller.warn(f"torch's profiler does not start: {error}; the model runs without it")
+        return None
+    instance.captured += 1
+    return capture
+
+
+class Capturing:
+    """A capture that has begun; `finish` ends it, whatever happened meanwhile, and never raises."""
+
+    def __init__(self, model: nn.Module, plan: Plan, instance: Instance, teller: Teller, *, covers: str) -> None:
+        self._model, self._plan, self._instance, self._teller, self._covers = model, plan, instance, teller, covers
+        self._number = instance.passes
+        self._started_ns = time.time_ns()
+        self._recording: profiler.Recording | None = None
+        self.labelling = Labelling(model, shapes=plan.record_shapes)
+        if profiler.watch.busy():
+            teller.debug(f"{instance.name}, pass {self._number}: {_OWN_PROFILER}")
+        else:
+            self._recording = profiler.Recording(plan, all_threads=self.labelling.replicas)
+        patch.running.labelling = self.labelling
+        self._began = time.perf_counter_ns()
+
+    def finish(self, error: BaseException | None = None, result: object = None) -> Captured:
+        """End the capture, write the trace and give the turn back."""
+        took_ns = time.perf_counter_ns() - self._began
+        patch.running.labelling = None
+        path, problem = None, None
+        facts = TraceFacts(self._instance.name, self._number, covers=self._covers)
+        try:
+            facts = self._facts(error, result)
+            path = self._written(facts)
+        except AssayError as failed:
+            problem = str(failed)
+        except Exception as failed:  # noqa: BLE001  the user's pass has gone well: nothing of ours may end it
+            problem = f"a trace of {self._instance.name} is lost: {type(failed).__name__}: {failed}"
+        finally:
+            if self._recording is not None:
+                self._recording.abandon()
+            profiler.release_turn()
+        if problem is not None:
+            self._teller.warn(problem)
+        elif path is None:
+            problem = self._recording.lost if self._recording is not None else _OWN_PROFILER
+        return Captured(facts, self.labelling.layers(), took_ns, path, problem)
+
+    def _written(self, facts: TraceFacts) -> Path | None:
+        recording = self._recording
+        if recording is None:
+            return None
+        recording.stop(encode_facts(facts), profiler.settings_of(self._plan))
+        if recording.lost is not None:
+            self._teller.debug(f"{self._instance.name}, pass {self._number}: {recording.lost}")
+            return None
+        return self._placed(recording)
+
+    def _placed(self, recording: profiler.Recording) -> Path:
+        plan, instance = self._plan, self._instance
+        path = files.place(
+            recording.export,
+            plan.directory,
+            lambda: names.trace_name(instance.stem(plan.directory), self._number, gzip=plan.gzip),
+            instance.lose_stem,
+        )
+        if plan.manifest is not None:
+            with contextlib.suppress(OSError):  # the trace is there all the same
+                files.note(plan.manifest, path.name)
+        return path
+
+    def _limits(self, result: object) -> tuple[str, ...]:
+        """What the trace cannot show."""
+        notes = []
+        if isinstance(result, _LATER):
+            notes.append("forward returned a generator or coroutine: what it runs later is not in here")
+        if _compiled(self._model):
+            notes.append("the model is compiled: layers inside a compiled region have no labels")
+        for note in notes:
+            self._teller.debug(f"{self._instance.name}, pass {self._number}: {note}")
+        return tuple(notes)
+
+    def _facts(self, error: BaseException | None, result: object) -> TraceFacts:
+        device = self._recording.device if self._recording is not None else None
+        return TraceFacts(
+            model_name=self._instance.name,
+            pass_number=self._number,
+            model_class=type(self._model).__qualname__,
+            covers=self._covers,
+            error=type(error).__name__ if error is not None else None,
+            rank=names.rank(),
+            device=device or "cpu",
+            started_ns=self._started_ns,
+            settings=dict(profiler.settings_of(self._plan)),
+            versions={"assay": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
+            modules=self.labelling.modules(),
+            shapes=self.labelling.shapes(),
+            notes=self._limits(result),
+        )
+
+
+def _compiled(model: nn.Module) -> bool:
+    """Whether calls of `model` run code of torch.compile."""
+    return (
+        getattr(model, "_compiled_call_impl", None) is not None or patch.inner_attribute(type(model)) == "_orig_mod"
+    )

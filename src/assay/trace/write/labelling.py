@@ -1,0 +1,82 @@
+"""A capture while it runs: which threads it labels, and what their calls add up to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from torch import nn
+
+from assay.document.trace_labels import TracedModule
+from assay.trace.write.lanes import Lane, Slot
+from assay.trace.write.plan import Layer
+from assay.trace.write.shapes import Shapes
+
+REPLICATED = "module"
+"""What `nn.DataParallel` calls the model whose replicas run on threads of their own."""
+
+
+class Labelling:
+    """The labels of one capture."""
+
+    def __init__(self, root: nn.Module, *, shapes: bool) -> None:
+        self.replicas = isinstance(root, nn.DataParallel)
+        """Whether other threads take part: those that run a replica."""
+        self._shapes = Shapes() if shapes else None
+        self._lanes = {threading.get_ident(): Lane(root, "", self._shapes)}
+
+    def call(
+        self,
+        module: nn.Module,
+        original: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        elsewhere: Callable[..., Any] | None = None,
+    ) -> Any:
+        """What `original` returns, labelled where this thread takes part; `elsewhere` decides for other threads."""
+        thread = threading.get_ident()
+        lane = self._lanes.get(thread)
+        if lane is None:
+            if not (self.replicas and module.__dict__.get("_is_replica")):
+                return elsewhere(module, original, args, kwargs) if elsewhere else original(module, *args, **kwargs)
+            lane = self._lanes[thread] = Lane(module, REPLICATED, self._shapes)
+        return lane.call(module, original, args, kwargs)
+
+    def modules(self) -> tuple[TracedModule, ...]:
+        """The modules that were called, for the trace."""
+        return tuple(
+            TracedModule(slots[0].path, slots[0].class_name, tuple(slots[0].aliases), tuple(_joined(slots)))
+            for slots in self._by_path()
+        )
+
+    def shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The combinations of input shapes that `modules` point into."""
+        return self._shapes.table() if self._shapes is not None else ()
+
+    def layers(self) -> tuple[Layer, ...]:
+        """The modules that were called, with their times, in the order of their first calls."""
+        table = self.shapes()
+        return tuple(
+            Layer(
+                path=slots[0].path,
+                class_name=slots[0].class_name,
+                calls=sum(slot.calls for slot in slots),
+                own_ns=sum(slot.own_ns for slot in slots),
+                total_ns=sum(slot.total_ns for slot in slots),
+                shapes=tuple(table[number] for number in dict.fromkeys(_joined(slots)) if number >= 0),
+            )
+            for slots in self._by_path()
+        )
+
+    def _by_path(self) -> Iterable[list[Slot]]:
+        """The slots of each module; a replicated one has a slot a thread."""
+        found: dict[str, list[Slot]] = {}
+        for lane in list(self._lanes.values()):
+            for slot in lane.called:
+                found.setdefault(slot.path, []).append(slot)
+        return found.values()
+
+
+def _joined(slots: list[Slot]) -> list[int]:
+    return [number for slot in slots for number in slot.shapes]

@@ -1,0 +1,104 @@
+"""The module calls of one thread while a capture runs: a label and a clock around each."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from torch import nn
+from torch._C._profiler import _RecordFunctionFast
+
+from assay.document.trace_labels import encode_path
+from assay.trace.write.shapes import Shapes
+
+_MOST_ALIASES = 100
+_label = functools.lru_cache(maxsize=1 << 16)(encode_path)
+
+
+class Slot:
+    """One module of a captured model, and what its calls add up to."""
+
+    __slots__ = ("aliases", "calls", "class_name", "label", "own_ns", "path", "running", "shapes", "total_ns")
+
+    def __init__(self, path: str, class_name: str) -> None:
+        self.path = path
+        self.class_name = class_name
+        self.label = _label(path)
+        self.aliases: list[str] = []
+        self.calls = 0
+        self.running = 0
+        self.own_ns = 0
+        self.total_ns = 0
+        self.shapes: list[int] = []
+
+
+class Lane:
+    """The calls of one thread, by module."""
+
+    def __init__(self, root: nn.Module, prefix: str, shapes: Shapes | None) -> None:
+        # Time in calls that have ended, of those that began in the call now innermost.
+        self._finished_ns = 0
+        self.called: list[Slot] = []
+        """The modules that were called, in the order of their first calls."""
+        self._shapes = shapes
+        self._slots = _slots_of(root, prefix)
+        self._inside: Slot | None = None
+        self._created: Counter[str] = Counter()
+        self._kept: list[nn.Module] = [root]
+
+    def call(
+        self, module: nn.Module, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """What `original` returns, with this module's label and clock around it."""
+        slot = self._slots.get(id(module)) or self._adopt(module)
+        if not slot.calls:
+            self.called.append(slot)
+        slot.calls += 1
+        slot.running += 1
+        if self._shapes is not None:
+            slot.shapes.append(self._shapes.number_of(args, kwargs))
+        above, self._inside = self._inside, slot
+        before, self._finished_ns = self._finished_ns, 0
+        began = perf_counter_ns()
+        try:
+            with _RecordFunctionFast(slot.label):
+                return original(module, *args, **kwargs)
+        finally:
+            took = perf_counter_ns() - began
+            slot.own_ns += took - self._finished_ns
+            slot.running -= 1
+            if not slot.running:  # a module inside itself is already counted by its outer call
+                slot.total_ns += took
+            self._finished_ns = before + took
+            self._inside = above
+
+    def _adopt(self, module: nn.Module) -> Slot:
+        """A slot for a module that is no part of the model; it is kept alive so that its id stays its own."""
+        self._kept.append(module)
+        name = type(module).__name__
+        stem = f"{self._inside.path}.({name})".lstrip(".") if self._inside is not None else f"({name})"
+        taken = self._created[stem]
+        self._created[stem] += 1
+        slot = self._slots[id(module)] = Slot(f"{stem}#{taken}" if taken else stem, name)
+        return slot
+
+
+def _slots_of(root: nn.Module, prefix: str) -> dict[int, Slot]:
+    """A slot for every module below `root`, the first of its names its path."""
+    slots: dict[int, Slot] = {}
+    pending = [(prefix, root)]
+    while pending:
+        path, module = pending.pop()
+        known = slots.get(id(module))
+        if known is not None:
+            if len(known.aliases) < _MOST_ALIASES:
+                known.aliases.append(path)
+            continue
+        slots[id(module)] = Slot(path, type(module).__name__)
+        inside = f"{path}." if path else ""
+        children = [(f"{inside}{name}", child) for name, child in module._modules.items() if child is not None]
+        pending.extend(reversed(children))
+    return slots

@@ -1,5 +1,0 @@
-"""Looking at a live model: its source, its attributes, its tensors and its recorded calls."""
-
-from assay.watching.inspecting.evidence import LiveEvidence
-
-__all__ = ["LiveEvidence"]

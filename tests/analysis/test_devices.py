@@ -1,0 +1,72 @@
+"""The table of devices and the ways to name one."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay.analysis.devices import GIB, devices, find, listed, sized
+from assay.errors import UsageError
+
+PRECISIONS = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8"}
+
+
+@pytest.mark.parametrize("device", devices(), ids=lambda device: device.name)
+def test_figures_are_whole_and_plausible(device):
+    assert device.source
+    assert "://" not in device.source
+    assert 4 <= device.memory_gib <= 1024
+    assert device.bandwidth_gb_s is None or 100 <= device.bandwidth_gb_s <= 20_000
+    assert set(device.tflops) <= PRECISIONS
+    assert all(0 < tera < 20_000 for tera in device.tflops.values())
+    assert device.tdp_w is None or 10 <= device.tdp_w <= 3000
+
+
+@pytest.mark.parametrize("device", devices(), ids=lambda device: device.name)
+def test_narrower_is_never_slower(device):
+    ladder = [device.tflops[name] for name in ("fp64", "fp32", "tf32", "bf16", "fp8") if name in device.tflops]
+    assert ladder == sorted(ladder)
+
+
+def test_no_name_stands_for_two_devices():
+    names = [name.replace(" ", "").lower() for device in devices() for name in (device.name, *device.aliases)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("h100", "H100 SXM"), ("RTX4090", "RTX 4090"), ("rtx-4090", "RTX 4090"), ("tpu_v5e", "TPU v5e")],
+)
+def test_names_are_found_however_they_are_written(name, found):
+    assert find(name).name == found
+
+
+def test_known_figures():
+    h100 = find("H100 SXM")
+    assert (h100.memory_bytes, h100.bandwidth, h100.peak("bf16")) == (80 * GIB, 3.35e12, 989.4e12)
+    assert find("V100").peak("bf16") is None
+
+
+def test_an_unknown_name_lists_near_ones():
+    with pytest.raises(UsageError, match=r"no device is called 'RTX 4091': near it are RTX 4090"):
+        find("RTX 4091")
+    with pytest.raises(UsageError, match="known are B200"):
+        find("zzz")
+
+
+def test_this_machine_is_not_measured_yet():
+    with pytest.raises(UsageError, match="assay machine"):
+        find("this")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("24GiB", 24 * GIB), ("24 gb", 24 * 10**9), ("512MiB", 512 << 20), ("1.5TiB", 3 << 39)]
+)
+def test_a_size_is_a_device_too(text, size):
+    assert sized(text).memory_bytes == size
+
+
+def test_lists():
+    assert [device.name for device in listed("H100, 24GiB")] == ["H100 SXM", "24GiB"]
+    assert listed("all") == devices()
+    with pytest.raises(UsageError, match="no device was named"):
+        listed(" , ")

@@ -1,0 +1,248 @@
+"""The energy model and its calibration, carbon dioxide and money."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.analysis.carbon import carbon_g, find_grid, grids, price
+from assay.analysis.ceilings import as_device, overhead_s
+from assay.analysis.devices import Device, find
+from assay.analysis.energy import (
+    Work,
+    energy_model,
+    estimate,
+    flops_per_joule,
+    from_cores,
+    from_rated_power,
+    model_of,
+    published,
+    work_of,
+)
+from assay.analysis.energy_fit import Sample, _nonnegative, calibrate
+from assay.document.machine import Ceiling, EnergyModel, Hardware, MachineReport, measured, unknown
+from assay.document.provenance import Figure, Measured, Modelled
+from assay.errors import UsageError
+
+MODEL = EnergyModel("board", {"bf16": 1e-12, "fp32": 1e-11}, 1e-10, 100.0, error=0.2, source="a test")
+
+
+def test_energy_is_the_sum_of_its_parts():
+    found = estimate(Work({"bf16": 3e12, "fp32": 1e11}, 2e10), 0.5, MODEL)
+    assert found.value == pytest.approx(3.0 + 1.0 + 2.0 + 50.0)
+    assert isinstance(found.how, Modelled)
+    assert found.how.error == 0.2
+    assert "a test" in found.how.by
+
+
+@given(st.floats(0, 1e15), st.floats(0, 1e12), st.floats(0, 10), st.floats(1, 5))
+def test_energy_is_linear(flops, moved, seconds, times):
+    once = estimate(Work({"bf16": flops}, moved), seconds, MODEL).value
+    more = estimate(Work({"bf16": times * flops}, times * moved), times * seconds, MODEL).value
+    assert more == pytest.approx(times * once)
+
+
+def test_what_is_not_known_makes_the_whole_unknown():
+    assert estimate(Work({"fp32": 1.0}), None, MODEL).value is None
+    odd = estimate(Work({"odd": 1.0}), 1.0, MODEL)
+    assert odd.value is None
+    assert "odd on board" in odd.how.why
+
+
+def test_a_stand_in_is_an_assumption():
+    found = estimate(Work({"fp16": 1e12, "tf32": 1e12}), 0.0, MODEL)
+    assert found.value == pytest.approx(1.0 + 2.0)
+    assert "tf32 takes 2 times as much a FLOP as bf16" in found.how.assumptions
+
+
+def samples(noise: float, seed: int = 0) -> list[Sample]:
+    """Operations of many kinds on a board whose coefficients are known."""
+    draw = np.random.default_rng(seed)
+    found = []
+    for index in range(14):
+        precision = ("bf16", "fp32", "")[index % 3]
+        flops = {precision: float(10 ** draw.uniform(10, 12))} if precision else {}
+        moved, seconds = float(10 ** draw.uniform(7, 10)), float(10 ** draw.uniform(-4, -2))
+        joules = sum(flops.values()) * (1e-12 if precision == "bf16" else 1e-11) + moved * 1e-10 + seconds * 100
+        found.append(Sample(str(index), Work(flops, moved), seconds, joules * (1 + noise * draw.uniform(-1, 1))))
+    return found
+
+
+def test_calibration_finds_known_coefficients():
+    model = calibrate(samples(0.0), "board", "here")
+    assert model.j_per_flop == {"bf16": pytest.approx(1e-12), "fp32": pytest.approx(1e-11)}
+    assert model.j_per_byte == pytest.approx(1e-10)
+    assert model.static_w == pytest.approx(100.0)
+    assert model.error < 1e-6
+
+
+def test_the_error_of_a_calibration_grows_with_noise():
+    quiet, loud = (calibrate(samples(noise), "board", "here").error for noise in (0.02, 0.3))
+    assert quiet < 0.05 < loud
+
+
+def test_too_few_samples_are_no_calibration():
+    assert calibrate(samples(0.0)[:4], "board", "here") is None
+
+
+@given(st.integers(0, 10_000))
+def test_no_coefficient_is_negative_and_none_better_exists(seed):
+    draw = np.random.default_rng(seed)
+    rows, wanted = draw.normal(size=(8, 3)), draw.normal(size=8)
+    found = _nonnegative(rows, wanted)
+    off = rows @ found - wanted
+    assert (found >= 0).all()
+    # What every optimum satisfies: no step into the allowed region leads down.
+    slope = rows.T @ off
+    assert (slope >= -1e-8).all()
+    assert np.abs(slope * found).max() < 1e-8
+
+
+def test_published_coefficients_say_where_they_come_from():
+    h200 = energy_model("NVIDIA H200")
+    assert h200 is published()["H200"]
+    assert h200.error == 0.08
+    assert all(model.source and "://" not in model.source for model in published().values())
+    assert energy_model("a toaster") is None
+
+
+def test_a_device_that_waits_draws_its_idle_power():
+    model = EnergyModel("board", {"bf16": 1e-12}, 1e-10, 300.0, idle_w=100.0)
+    assert estimate(Work({"bf16": 1e12}, 1e9), 1.0, model).value == pytest.approx(1.0 + 0.1 + 300.0)
+    assert estimate(Work({"bf16": 1e12}, 1e9), 1.0, model, busy_s=0.25).value == pytest.approx(1.1 + 75.0 + 75.0)
+    assert estimate(Work({}, 0.0), 1.0, model, busy_s=2.0).value == pytest.approx(300.0)
+
+
+def test_pointwise_work_is_paid_for_by_its_bytes_where_it_has_no_coefficient():
+    plain, priced = (
+        EnergyModel("a", {"bf16": 1e-12}, 1e-10),
+        EnergyModel("b", {"bf16": 1e-12, "pointwise": 1e-11}, 1e-10),
+    )
+    work = Work({"bf16": 1e12, "pointwise": 1e9}, 1e9)
+    assert estimate(work, None, plain).value == pytest.approx(1.0 + 0.1)
+    assert estimate(work, None, priced).value == pytest.approx(1.0 + 0.1 + 0.01)
+
+
+def test_a_device_with_a_rated_power_draws_it_at_each_of_its_ceilings():
+    device = find("A100")
+    model = from_rated_power(device)
+    peak = estimate(Work({"bf16": device.peak("bf16")}), 1.0, model)
+    moving = estimate(Work({}, device.bandwidth), 1.0, model)
+    assert peak.value == pytest.approx(device.tdp_w)
+    assert moving.value == pytest.approx(device.tdp_w)
+    assert peak.how.error == 1.0
+    assert from_rated_power(Device("24GiB", 24)) is None
+
+
+def test_the_rule_agrees_with_the_calibration_within_its_error():
+    rule, known = from_rated_power(find("H200")), published()["H200"]
+    for work, seconds in (
+        (Work({"bf16": 1.4e11}, 1e8), 2e-4),
+        (Work({}, 1e9), 3e-4),
+        (Work({"fp32": 1e11}, 1e8), 2e-3),
+    ):
+        ratio = estimate(work, seconds, rule).value / estimate(work, seconds, known).value
+        assert 0.5 < ratio < 2.0
+
+
+def test_cores_alone_are_a_wide_guess():
+    found = estimate(Work({"fp32": 1e9}, 1e6), 2.0, from_cores("a processor", 4))
+    assert found.value == pytest.approx(48.0)
+    assert found.how.error == 1.0
+
+
+def test_the_best_model_there_is_for_a_machine():
+    plain = MachineReport(Hardware("cpu", "a processor", cores=8, threads=4))
+    assert model_of(plain).static_w == 24.0
+    assert model_of(MachineReport(plain.hardware, energy=MODEL)) is MODEL
+    assert model_of(MachineReport(Hardware("cuda", "NVIDIA H200"))) is published()["H200"]
+    assert model_of(MachineReport(Hardware("cuda", "an unheard-of board"))) is None
+
+
+def test_flops_per_joule_is_as_sure_as_the_energy():
+    sensor = flops_per_joule(1e12, Figure(2.0, Measured("a counter", 3, 0.1)))
+    assert sensor.value == 5e11
+    assert isinstance(sensor.how, Measured)
+    assert sensor.how.spread == pytest.approx(5e11 * 0.05)
+    assert isinstance(flops_per_joule(1e12, Figure(2.0, Modelled("a model"))).how, Modelled)
+    assert flops_per_joule(1e12, unknown("no sensor")).how.why == "no sensor"
+    assert flops_per_joule(None, Figure(2.0, Measured("a counter"))).value is None
+
+
+@pytest.mark.parametrize("grid", grids(), ids=lambda grid: grid.code)
+def test_every_grid_has_a_source_and_a_year(grid):
+    assert 0 < grid.g_per_kwh < 1500
+    assert 2020 <= grid.year <= 2026
+    assert grid.source
+    assert "://" not in grid.source
+
+
+def test_no_name_stands_for_two_grids():
+    codes = [grid.code.lower() for grid in grids()]
+    assert len(codes) == len(set(codes))
+
+
+@pytest.mark.parametrize(("text", "grams"), [("FR", 44.18), ("us-ca", 225.64), ("france", 44.18), ("400g", 400.0)])
+def test_grids_by_name_or_as_given(text, grams):
+    assert find_grid(text).g_per_kwh == pytest.approx(grams)
+
+
+def test_an_unknown_grid_lists_near_ones():
+    with pytest.raises(UsageError, match=r"no grid is called 'US-CB': say .*US-CA, "):
+        find_grid("US-CB")
+    with pytest.raises(UsageError, match="as 400g"):
+        find_grid("atlantis")
+
+
+def test_carbon_is_modelled_however_the_energy_was_obtained():
+    energy = Figure(3.6e6, Measured("a counter", 3, 3.6e4))
+    found = carbon_g(energy, find_grid("400g"), pue=1.5)
+    assert found.value == pytest.approx(600.0)
+    assert isinstance(found.how, Modelled)
+    assert found.how.error == pytest.approx(0.01)
+    assert carbon_g(energy, find_grid("FR")).how.assumptions[0].endswith("2024)")
+    assert carbon_g(unknown("no sensor"), find_grid("FR")).value is None
+    with pytest.raises(UsageError, match="PUE is 1 or more"):
+        carbon_g(energy, find_grid("FR"), pue=0.9)
+
+
+def test_a_million_runs_at_a_price():
+    energy = Figure(7.2, Modelled("a model", (), 0.3))
+    found = price(energy, 0.25)
+    assert found.value == pytest.approx(7.2e6 / 3.6e6 * 0.25)
+    assert found.how.error == 0.3
+    assert price(energy, 0.25, pue=2.0, runs=1).value == pytest.approx(1e-6)
+    assert price(unknown("no sensor"), 0.25).value is None
+    with pytest.raises(UsageError, match="not negative"):
+        price(energy, float("nan"))
+
+
+REPORT = MachineReport(
+    Hardware("cpu", "a processor", memory_bytes=8 << 30),
+    "2026-11-15",
+    arithmetic=(Ceiling("fp32", measured(2e12, "clock")), Ceiling("fp8", unknown("none here"))),
+    bandwidth=(Ceiling("copy", measured(1e11, "clock")), Ceiling("read", measured(2e11, "clock"))),
+    overhead=(Ceiling("add", measured(1e-6, "clock")), Ceiling("conv2d", measured(5e-6, "clock"))),
+)
+
+
+def test_a_measured_machine_is_a_device():
+    device = as_device(REPORT)
+    assert (device.peak("fp32"), device.bandwidth, device.memory_gib) == (2e12, 2e11, 8.0)
+    assert device.peak("fp8") is None
+    assert overhead_s(REPORT) == 1e-6
+    assert overhead_s(MachineReport(REPORT.hardware)) is None
+    assert find("This", lambda: device) is device
+
+
+def test_the_work_of_a_document():
+    torch = pytest.importorskip("torch")
+    import assay
+
+    document = assay.observe(torch.nn.Linear(64, 32, bias=False), torch.ones(8, 64))
+    work, missing = work_of(document, as_device(REPORT))
+    assert work.flops == {"fp32": 2.0 * 8 * 64 * 32}
+    assert work.bytes == 4 * (8 * 64 + 64 * 32 + 8 * 32)
+    assert missing == ()

@@ -1,0 +1,105 @@
+"""Folding loses nothing: unfolded, the rows are the tree again, and equal neighbours never stand apart."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.analysis.folding import Node, Row, children, fold, run_name
+
+
+@st.composite
+def trees(draw) -> list[Node]:
+    """A tree in reading order, with few names and keys so that equal subtrees abound."""
+    nodes = [Node("root", None, "k")]
+    pending = [0]
+    while pending and len(nodes) < 60:
+        parent = pending.pop()
+        first = draw(st.integers(0, 2))
+        for offset in range(draw(st.integers(0, 4))):
+            stem = draw(st.sampled_from(["", "", "", "conv"]))
+            pending.append(len(nodes))
+            nodes.append(Node(f"{stem}{first + offset}", parent, draw(st.sampled_from("kkkl"))))
+    return nodes
+
+
+def preorder(nodes: list[Node]) -> list[int]:
+    below = children(nodes)
+
+    def walk(index: int) -> list[int]:
+        return [index, *(inner for child in below[index] for inner in walk(child))]
+
+    return walk(0)
+
+
+def unfolded(rows: list[Row]) -> list[int]:
+    """The nodes in the order one reads them when every run is written out."""
+
+    def walk(at: int, copy: int) -> list[int]:
+        result = [rows[at].members[copy]]
+        for inner, row in enumerate(rows):
+            if row.parent == at:
+                for number in range(row.run):
+                    result += walk(inner, copy * row.run + number)
+        return result
+
+    return walk(0, 0)
+
+
+def subtree(nodes: list[Node], index: int) -> tuple:
+    """A node without its own name, compared the slow way."""
+    below = children(nodes)[index]
+    return nodes[index].key, [(nodes[child].name, subtree(nodes, child)) for child in below]
+
+
+@given(trees(), st.booleans())
+def test_unfolding_gives_the_tree_back(nodes, runs):
+    assert unfolded(fold(nodes, runs=runs)) == preorder(nodes)
+
+
+@given(trees(), st.lists(st.integers(0, 100), min_size=64, max_size=64))
+def test_sums_are_kept(nodes, weights):
+    rows = fold(nodes)
+    assert sum(weights[member] for row in rows for member in row.members) == sum(weights[: len(nodes)])
+    for index, row in enumerate(rows):
+        inner = [member for other in rows if other.parent == index for member in other.members]
+        assert sorted(inner) == sorted(child for member in row.members for child in children(nodes)[member])
+
+
+@given(trees())
+def test_what_is_folded_is_equal_and_what_is_equal_is_folded(nodes):
+    rows = fold(nodes)
+    for row in rows:
+        assert len({repr(subtree(nodes, member)) for member in row.members}) == 1
+    for before, after in pairwise(rows):
+        if before.parent == after.parent and before.run == after.run == 1:
+            one, two = nodes[before.members[0]], nodes[after.members[0]]
+            follows = one.name[:-1] == two.name[:-1] and int(one.name[-1]) + 1 == int(two.name[-1])
+            same = subtree(nodes, before.members[0]) == subtree(nodes, after.members[0])
+            assert not (follows and same)
+
+
+def test_without_runs_every_node_has_its_row():
+    nodes = [Node("root", None, 0), *(Node(str(number), 0, 0) for number in range(5))]
+    assert [row.members for row in fold(nodes, runs=False)] == [(index,) for index in range(6)]
+    assert [(row.members, row.run, row.depth) for row in fold(nodes)] == [((0,), 1, 0), ((1, 2, 3, 4, 5), 5, 1)]
+
+
+def test_names_without_numbers_stay_apart():
+    nodes = [Node("root", None, 0), *(Node(name, 0, 0) for name in ("q", "k", "v", "conv1", "conv2", "3", "5"))]
+    assert [row.run for row in fold(nodes)] == [1, 1, 1, 1, 2, 1, 1]
+
+
+def test_a_deep_chain_does_not_exhaust_the_stack():
+    nodes = [Node("0", index - 1 if index else None, 0) for index in range(20_000)]
+    assert fold(nodes)[-1].depth == 19_999
+
+
+@pytest.mark.parametrize(
+    ("first", "run", "name"), [("0", 32, "0–31"), ("conv1", 3, "conv1–3"), ("norm", 1, "norm"), ("9", 2, "9–10")]
+)
+def test_names_of_runs(first, run, name):
+    assert run_name(first, run) == name

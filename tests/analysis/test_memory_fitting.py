@@ -1,0 +1,76 @@
+"""Will it fit, the cache as a line, and the search for the largest batch."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.analysis.devices import GIB, find, sized
+from assay.analysis.memory import fits, key_value, key_value_of_two, largest_batch
+from assay.document.document import Cache, Document, Run
+
+
+def test_a_device_keeps_a_gibibyte_and_a_percent_back():
+    (fit,) = fits(10 * GIB, [sized("24GiB")])
+    assert fit.reserve == GIB + round(0.24 * GIB)
+    assert (fit.fits, fit.headroom) == (True, 24 * GIB - fit.reserve - 10 * GIB)
+
+
+@pytest.mark.parametrize(("over", "verdict"), [(0, True), (1, False)])
+def test_the_verdict_turns_at_the_last_byte(over, verdict):
+    device = find("T4")
+    (exactly,) = fits(0, [device])
+    (fit,) = fits(exactly.headroom + over, [device])
+    assert (fit.fits, fit.headroom) == (verdict, -over)
+    assert "datasheet" in fit.how.by
+
+
+@given(st.integers(0, 5000), st.integers(1, 50), st.integers(0, 100_000))
+def test_the_largest_batch_is_that_of_trying_every_one(fixed, each, budget):
+    found = largest_batch(lambda batch: fixed + each * batch, budget)
+    best = max(0, (budget - fixed) // each) if budget >= fixed else 0
+    assert found.batch == best
+    assert (found.monotone, found.bounded) == (True, True)
+    assert found.peak_bytes == (fixed + each * best if best else None)
+
+
+def test_each_batch_is_captured_once_and_few_are():
+    tried = []
+
+    def peak_at(batch: int) -> int:
+        tried.append(batch)
+        return batch
+
+    found = largest_batch(peak_at, 1000)
+    assert found.batch == 1000
+    assert found.captures == len(tried) == len(set(tried)) <= 21
+
+
+def test_a_peak_that_falls_is_said():
+    assert not largest_batch(lambda batch: 10 if batch == 1 else 5 + batch // 4, 12).monotone
+
+
+def test_a_peak_that_never_grows_ends_the_search():
+    found = largest_batch(lambda batch: 1, 10, limit=64)
+    assert (found.batch, found.bounded, found.captures) == (64, False, 7)
+
+
+def cached(size: int, batch: int, length: int) -> Document:
+    return Document(run=Run("meta", cache=Cache(size, batch, length, 2)))
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 9), st.integers(1, 50), st.integers(1, 50))
+def test_a_line_through_two_captures_gives_every_length(fixed, each, batch, length, more):
+    first = cached(batch * (fixed + each * length), batch, length)
+    second = cached(2 * (fixed + each * (length + more)), 2, length + more)
+    cache = key_value_of_two(first, second)
+    assert (cache.fixed, cache.per_token) == (fixed, each)
+    assert cache.at(5, 999).value == 5 * (fixed + each * 999)
+
+
+def test_one_capture_says_that_it_takes_the_cache_for_linear():
+    cache = key_value(cached(960, 3, 10))
+    assert cache.at(1, 1).value == 32
+    assert "linearly" in cache.at(1, 1).how.assumptions[0]
+    assert type(cache.at(3, 10).how).__name__ == "Counted"

@@ -1,0 +1,83 @@
+"""The report about memory and the plots in it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.analysis.devices import find, sized
+from assay.analysis.memory import LargestBatch, fits, memory_of
+from assay.document.document import Cache, Document, Run
+from assay.document.rows import Op, OpKind, Storage, Tensor, TensorType
+from assay.views import plots
+from assay.views.text.memory import batch_table, figures, fit_table, report
+from assay.views.text.report import as_text
+
+VALUES = st.lists(st.integers(0, 1000), min_size=1, max_size=200)
+
+
+def watched() -> Document:
+    weight = Tensor(("w",), "parameter", TensorType((256,), "float32"), 1024, True)
+    storages = [Storage(1024, 0, None, "parameter"), Storage(2048, 0, 2), Storage(512, 1, None)]
+    kinds = [OpKind("torch.relu", "aten.relu.default", {}, (), ())]
+    run = Run("meta", cache=Cache(960, 3, 10, 2))
+    return Document(run=run, tensors=[weight], kinds=kinds, ops=[Op(0, -1)] * 3, storages=storages)
+
+
+@given(VALUES, st.integers(1, 80))
+def test_stretches_keep_the_largest_value_and_the_order(values, width):
+    shown = plots.columns(values, width)
+    assert len(shown) == min(len(values), width)
+    assert max(shown) == max(values)
+    assert shown == values or len(values) > width
+
+
+@given(VALUES, st.booleans())
+def test_an_area_is_as_high_as_its_values(values, utf8):
+    lines = plots.area(values, width=80, height=5, utf8=utf8)
+    assert len(lines) == 5
+    heights = [sum(line[at] != " " for line in lines) for at in range(len(lines[0]))]
+    shown = plots.columns(values, 80)
+    for left, right in zip(range(len(shown)), range(1, len(shown)), strict=False):
+        assert (shown[left] <= shown[right]) <= (heights[left] <= heights[right])
+    if max(values):
+        assert heights[shown.index(max(shown))] == 5
+        assert lines[0][shown.index(max(shown))] == ("█" if utf8 else "#")
+    assert all((height > 0) == (value > 0) for height, value in zip(heights, shown, strict=True))
+
+
+def test_without_utf8_the_plot_is_ascii():
+    assert "".join(plots.area([1, 5, 3], utf8=False)).isascii()
+
+
+def test_rows_hold_plain_bytes_and_how_each_was_obtained():
+    rows = {row[0]: row for row in figures(memory_of(watched())).rows}
+    assert rows["parameters"][1:3] == [1024, "counted"]
+    assert rows["optimizer state"][1] == 2 * 1024 + 4
+    assert rows["gradients"][1:3] == [1024, "modelled"]
+    assert rows["inference: peak"][1] == 1024 + 2048 + 512
+    assert rows["training: peak"][1:3] == [None, "unknown"]
+    assert rows["cache: batch 3, length 10"][1] == 960
+
+
+def test_a_person_is_told_the_peak_what_is_unknown_and_what_is_left_out():
+    text = as_text(report(memory_of(watched())))
+    assert "Inference: peak 3.5 KiB at op 1 of 3, torch.relu (forward)" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("training: peak")]
+    assert line.split(maxsplit=2)[2] == "–  unknown   no training step was watched"
+    assert "Training step" not in text
+    assert "not in any figure: what an allocator rounds up and fragments" in text
+
+
+def test_devices_and_batches_have_a_row_each():
+    devices = [find("H100"), sized("24GiB")]
+    assert [row[0] for row in fit_table(fits(1 << 36, devices)).rows] == ["H100 SXM", "24GiB"]
+    assert [row[-1] for row in fit_table(fits(1 << 36, devices)).rows] == [True, False]
+    doubtful = LargestBatch(8, 100, 5, 200, monotone=False)
+    ended = LargestBatch(64, 100, 7, 200, bounded=False)
+    notes = [row[-1] for row in batch_table({"a": doubtful, "b": ended, "c": LargestBatch(1, 1, 1, 1)}).rows]
+    assert [note.split(":")[0] for note in notes] == [
+        "the peak fell as the batch grew",
+        "the search ended here",
+        "",
+    ]

@@ -1,0 +1,99 @@
+"""The outline of a model: parameters as torch counts them, ties and shared modules said, folding without loss."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from assay import observe
+from assay.analysis.outline import Tie, outline
+from assay.analysis.parameters import parameters
+
+
+class Sharing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.Linear(8, 8)
+        self.first = nn.Sequential(layer, nn.ReLU())
+        self.again = nn.Sequential(*[layer] * 3)
+        self.head = nn.Linear(8, 8, bias=False)
+        self.head.weight = layer.weight
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.head(self.again(self.first(x)))
+
+
+def blocks(count: int = 4) -> nn.Module:
+    inner = [nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.ReLU()) for _ in range(count)]
+    return nn.Sequential(*inner, nn.Linear(8, 2))
+
+
+def lines_of(model: nn.Module, inputs: torch.Tensor, **options):
+    document = observe(model, inputs)
+    return document, {line.path: line for line in outline(document, document.cost, **options)}
+
+
+def test_parameters_are_those_of_torch_each_once():
+    model = Sharing()
+    model.unused.weight.requires_grad_(False)
+    document, lines = lines_of(model, torch.randn(2, 8))
+    held = parameters(document)
+    assert held.count == lines[""].parameters == sum(p.numel() for p in model.parameters())
+    assert held.trainable == lines[""].trainable == sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert held.bytes == held.by_dtype["float32"].bytes == 4 * held.count
+    assert sum(line.own_parameters for line in lines.values()) == held.count
+    assert held.tied == [("first.0.weight", "head.weight")]
+
+
+def test_what_is_tied_or_shared_is_said_and_counted_where_it_stands_first():
+    _, lines = lines_of(Sharing(), torch.randn(2, 8))
+    assert lines["head"].ties == (Tie("weight", "first.0.weight"),)
+    assert lines["head"].parameters == 0
+    assert lines["first.0"].ties == ()
+    assert (lines["first.0"].calls, lines["first.0"].parameters) == (4, 72)
+    assert (lines["again.0"].same_as, lines["again.0"].name, lines["again.0"].run) == ("first.0", "0–2", 3)
+
+
+def test_an_uncalled_module_has_no_shape_and_no_work():
+    _, lines = lines_of(Sharing(), torch.randn(2, 8))
+    assert (lines["unused"].calls, lines["unused"].output_shapes, lines["unused"].totals.ops) == (0, [], 0)
+    assert lines["unused"].parameters == 6
+
+
+def test_a_run_has_the_sums_of_its_members():
+    model = blocks()
+    _, folded = lines_of(model, torch.randn(5, 8))
+    _, full = lines_of(model, torch.randn(5, 8), runs=False)
+    assert [line.name for line in folded.values()] == ["(root)", "0–3", "0", "1–2", "4"]
+    run = folded["0"]
+    assert (run.run, run.modules, run.output_shapes) == (4, 4, ["5x8"])
+    for path in ("0", "0.0"):
+        equal = [full[str(number) + path[1:]] for number in range(4)]
+        assert folded[path].parameters == sum(line.parameters for line in equal)
+        assert folded[path].totals.flops == sum(line.totals.flops for line in equal)
+    assert (folded["0.1"].run, folded["0.1"].modules) == (2, 8)
+    assert sum(line.modules for line in folded.values()) == len(full) == len(list(model.modules()))
+    assert sum(line.own_parameters for line in folded.values()) == sum(p.numel() for p in model.parameters())
+
+
+def test_what_differs_is_not_folded():
+    model = blocks(4)
+    model[1][0].weight.requires_grad_(False)
+    _, lines = lines_of(model, torch.randn(5, 8))
+    assert [line.name for line in lines.values() if line.depth == 1] == ["0", "1", "2–3", "4"]
+
+
+def test_outputs_of_several_shapes_are_said_to_vary():
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = nn.ReLU()
+
+        def forward(self, x):
+            return self.act(x), self.act(x[:1])
+
+    _, lines = lines_of(Twice(), torch.randn(3, 4))
+    assert (lines["act"].varies, lines["act"].output_shapes, lines["act"].calls) == (True, ["3x4"], 2)
+    assert lines[""].output_shapes == ["3x4", "1x4"]
+    assert not lines[""].varies

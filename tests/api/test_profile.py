@@ -1,0 +1,322 @@
+"""`assay.profile`: the figures add up, the model is left alone, and what cannot be measured is said."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+import torch
+from torch import nn
+
+import assay
+from assay.analysis.achieved import achieved
+from assay.analysis.devices import Device
+from assay.api.profile.sweep import parse
+from assay.document.provenance import Measured
+from assay.errors import UsageError
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.norm = nn.BatchNorm2d(8)
+        self.unused = nn.Linear(2, 2)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = torch.relu_(self.norm(self.conv(x)))
+        return self.head(nn.functional.dropout(x, 0.5, self.training).mean((2, 3)))
+
+
+@pytest.fixture(scope="module")
+def profiled():
+    model = Net()
+    return model, assay.profile(
+        model, torch.randn(2, 3, 16, 16), passes=4, warmup=1, backward=True, thread_counts=(1,),
+        sweeps=[("batch", [1, 2, 3])],
+    )  # fmt: skip
+
+
+def test_self_times_and_outside_are_the_pass(profiled):
+    _, document = profiled
+    timing = document.timing
+    inside = sum(row.self_s for row in timing.modules if row is not None)
+    assert inside + timing.outside.value == pytest.approx(timing.whole.value)
+    assert timing.whole == document.profile.whole
+    assert isinstance(timing.whole.how, Measured)
+    assert timing.whole.how.repeats == document.profile.passes == 4
+
+
+def test_a_module_that_was_not_called_has_no_time(profiled):
+    _, document = profiled
+    times = dict(zip((module.path for module in document.modules), document.timing.modules, strict=True))
+    assert times["unused"] is None
+    assert times["conv"].calls == 1
+    assert times[""].total_s >= max(times["conv"].total_s, times["head"].total_s)
+    assert all(row.total_s >= row.self_s >= 0 for row in times.values() if row is not None)
+
+
+def test_every_executed_kind_has_its_executions_and_their_time(profiled):
+    _, document = profiled
+    executed = Counter(op.kind for op in document.ops)
+    times = document.profile.kinds
+    assert {index: row.count for index, row in enumerate(times) if row is not None} == executed
+    assert all(row.total_s > 0 for row in times if row is not None)
+    total = sum(row.total_s for row in times if row is not None)
+    assert document.profile.closure.value * document.profile.whole.value == pytest.approx(total, rel=0.5)
+
+
+def test_a_training_step_has_backward_time_for_what_was_trained(profiled):
+    _, document = profiled
+    step = document.profile.step
+    assert step.whole.value > 0
+    assert step.optimizer.value > 0
+    times = dict(zip((module.path for module in document.modules), step.modules, strict=True))
+    assert times["conv"] > 0
+    assert times["head"] > 0
+    assert times["unused"] is None
+
+
+def test_sweeps_and_threads(profiled):
+    _, document = profiled
+    (sweep,) = document.profile.sweeps
+    assert [point.sizes["batch"] for point in sweep.points] == [1, 2, 3]
+    for point in sweep.points:
+        assert point.throughput == pytest.approx(point.sizes["batch"] / point.time.value)
+    memory = [point.memory.value for point in sweep.points]
+    assert memory[1] - memory[0] == memory[2] - memory[1] > 0
+    assert sweep.knee in (1, 2, 3)
+    assert sweep.largest > 1000
+    (alone,) = document.profile.thread_points
+    assert (alone.threads, alone.efficiency) == (1, pytest.approx(1.0))
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_the_model_is_left_as_it_was(train):
+    model = Net()
+    model.conv.weight.grad = torch.ones_like(model.conv.weight)
+    model.head.requires_grad_(False)
+    x = torch.randn(2, 3, 16, 16)
+    values = {name: value.clone() for name, value in model.state_dict().items()}
+    given, random, threads = x.clone(), torch.get_rng_state(), torch.get_num_threads()
+    assay.profile(model, x, passes=2, warmup=1, train=train, backward=True, threads=2, thread_counts=(1, 2))
+    assert all(torch.equal(value, values[name]) for name, value in model.state_dict().items())
+    assert torch.equal(x, given)
+    assert torch.equal(model.conv.weight.grad, torch.ones_like(model.conv.weight))
+    assert model.head.weight.grad is None
+    assert [p.requires_grad for p in model.head.parameters()] == [False, False]
+    assert model.training
+    assert torch.equal(torch.get_rng_state(), random)
+    assert torch.get_num_threads() == threads
+
+
+def test_inputs_that_forward_writes_into_come_back():
+    class Writer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            with torch.no_grad():
+                self.scale.mul_(2)
+            return x.add_(1) * self.scale
+
+    model, x = Writer(), torch.zeros(3)
+    assay.profile(model, x, passes=2)
+    assert torch.equal(x, torch.zeros(3))
+    assert torch.equal(model.scale, torch.ones(3))
+
+
+def test_a_pass_that_stops_gives_what_is_known():
+    class Stops(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(3, 3)
+
+        def forward(self, x):
+            self.first(x)
+            raise RuntimeError("no further")
+
+    document = assay.profile(Stops(), torch.zeros(1, 3), passes=2)
+    assert document.timing is None
+    assert "no further" in document.run.failure.error
+    assert any("no further" in note for note in document.profile.notes)
+
+
+def test_a_model_that_fails_later_is_put_back():
+    class Third(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.count = 0
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x):
+            self.count += 1
+            if self.count > 3:
+                raise RuntimeError("tired")
+            return self.layer(x)
+
+    original = nn.Module.__dict__["__call__"]
+    model = Third()
+    document = assay.profile(model, torch.zeros(1, 3), passes=9)
+    assert document.timing is None
+    assert any("tired" in note for note in document.profile.notes)
+    assert model.count == 0
+    assert nn.Module.__dict__["__call__"] is original
+
+
+def test_a_memory_limit_is_kept_by_not_running():
+    ran = []
+
+    class Big(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(64, 64)
+
+        def forward(self, x):
+            if not x.is_meta:
+                ran.append(1)
+            return self.layer(x)
+
+    document = assay.profile(Big(), torch.zeros(8, 64), memory_limit=1000)
+    assert not ran
+    assert document.timing is None
+    assert "the limit is 1,000" in document.profile.notes[0]
+    assert document.cost.forward.flops
+
+
+def test_times_are_those_of_the_clock():
+    class Sleeper(nn.Module):
+        def __init__(self, seconds):
+            super().__init__()
+            self.seconds = seconds
+
+        def forward(self, x):
+            time.sleep(self.seconds)
+            return x + 1
+
+    model = nn.Sequential(Sleeper(0.004), Sleeper(0.012))
+    document = assay.profile(model, torch.zeros(1), passes=5, warmup=0)
+    short, long = (row.total_s for row in document.timing.modules[1:])
+    # Module times are brought to the bare pass, which may be a little faster than the clocked ones were.
+    assert short >= 0.8 * 0.004
+    assert long >= 0.8 * 0.012
+    assert document.timing.whole.value >= 0.016
+
+
+def test_bounds_from_ceilings():
+    model = nn.Linear(256, 256)
+    document = assay.profile(model, torch.randn(64, 256), passes=3)
+    (unknown,) = achieved(document)
+    assert unknown.bound == "unknown"
+    assert unknown.flops_per_s == pytest.approx(unknown.flops / unknown.time_s)
+    exact = unknown.time_s
+    tera = unknown.flops / exact / 1e12
+
+    def named(bandwidth, compute, overhead=None):
+        device = Device("test", 1.0, bandwidth_gb_s=bandwidth, tflops={"fp32": compute})
+        return achieved(document, device, overhead_s=overhead)[0].bound
+
+    slow = unknown.bytes / exact / 1e9
+    assert named(slow * 1000, tera) == "compute"
+    assert named(slow, tera * 1000) == "memory"
+    assert named(slow * 1000, tera * 1000) == "neither"
+    assert named(slow, tera * 1000, overhead=exact) == "overhead"
+
+
+@pytest.mark.parametrize("text", ["batch", "batch=", "batch=0", "batch=a", "=1", "batch=-1"])
+def test_a_sweep_that_cannot_be_read_is_refused(text):
+    with pytest.raises(UsageError, match="batch=1,2,4"):
+        parse(text)
+
+
+def test_a_saved_document_cannot_be_timed(tmp_path):
+    path = tmp_path / "net.assay.json"
+    assay.save(assay.observe(nn.Linear(2, 2), torch.zeros(1, 2)), path)
+    with pytest.raises(UsageError, match="read, not run"):
+        assay.profile(str(path))
+
+
+def test_a_size_the_model_does_not_take_is_a_row_of_its_own():
+    class Positions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(10, 4)
+            self.places = nn.Embedding(4, 4)
+
+        def forward(self, ids):
+            if ids.shape[1] > 4:
+                raise IndexError("there are 4 places")
+            return self.words(ids) + self.places(torch.arange(ids.shape[1]))
+
+    ids = torch.zeros(1, 2, dtype=torch.long)
+    document = assay.profile(Positions(), ids, passes=2, warmup=0, sweeps=[("seq", [2, 8])])
+    fits, beyond = document.profile.sweeps[0].points
+    assert fits.time.value > 0
+    assert beyond.time.value is None
+    assert "there are 4 places" in beyond.problem
+    assert document.timing is not None
+
+
+def test_what_was_measured_before_a_step_fails_is_kept(monkeypatch):
+    def fails(*_):
+        raise ValueError("no more")
+
+    monkeypatch.setattr("assay.api.profile.sweep.threads", fails)
+    document = assay.profile(nn.Linear(2, 2), torch.zeros(1, 2), passes=2, thread_counts=(1,))
+    assert document.timing.whole.value > 0
+    assert document.profile.notes[-1] == "measuring stopped: ValueError: no more"
+
+
+def test_a_given_limit_is_no_measurement():
+    model, x = nn.Linear(64, 64), torch.zeros(1, 64)
+    weights = 4 * (64 * 64 + 64)
+    limit = weights + 10 * 4 * (64 + 64)
+    document = assay.profile(model, x, passes=2, memory_limit=limit, sweeps=[("batch", [1, 50])])
+    (sweep,) = document.profile.sweeps
+    assert sweep.limit.value == limit
+    assert not isinstance(sweep.limit.how, Measured)
+    assert sweep.largest == 10
+    assert sweep.points[1].problem
+    assert sweep.points[1].time.value is None
+
+
+def test_a_training_step_that_cannot_be_is_said():
+    class Chooses(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).argmax(1)
+
+    document = assay.profile(Chooses(2, 2), torch.zeros(1, 2), passes=2, backward=True)
+    assert document.timing is not None
+    assert document.profile.step is None
+    assert any(note.startswith("no training step: ") for note in document.profile.notes)
+
+
+def test_what_threads_bring_is_unknown_on_a_busy_machine(monkeypatch):
+    monkeypatch.setattr("assay.machine.load.OtherWork.share", lambda self: 0.5)
+    document = assay.profile(nn.Linear(2, 2), torch.zeros(1, 2), passes=2, thread_counts=(1, 2))
+    alone, both = document.profile.thread_points
+    assert alone.efficiency == pytest.approx(1.0)
+    assert both.time.value > 0
+    assert both.efficiency is None
+    assert any("what threads bring is unknown" in note for note in document.profile.notes)
+
+
+def test_on_a_device_modules_are_ranked_by_its_time():
+    from msgspec.structs import replace
+
+    from assay.views.text.profile import module_table
+
+    document = assay.profile(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.zeros(1, 8), passes=2)
+    times = document.timing.modules
+    placed = [replace(time, device_total_s=device, device_self_s=own)
+              for time, device, own in zip(times, (3e-3, 1e-3, 2e-3), (0.0, 1e-3, 2e-3), strict=True)]  # fmt: skip
+    table = module_table(replace(document, timing=replace(document.timing, modules=placed)))
+    titles = [column.title for column in table.columns]
+    rows = [dict(zip(titles, row, strict=True)) for row in table.rows]
+    assert [row["module"] for row in rows] == ["1", "0", "(root)"]
+    assert [row["self share"] for row in rows] == pytest.approx([2 / 3, 1 / 3, 0.0])
+    assert rows[0]["FLOP/s"] == pytest.approx(rows[0]["FLOPs"] / 2e-3)
+    assert "device self s" not in [column.title for column in module_table(document).columns]

@@ -1,0 +1,201 @@
+"""Energy of a profile: modelled without a sensor, measured with one, and what happens when one goes away."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+import torch
+from torch import nn
+
+import assay
+from assay.api.profile import energy as profiled_energy
+from assay.api.profile import run as running
+from assay.api.profile.energy import Asked
+from assay.document.machine import Ceiling, EnergyModel, Hardware, MachineReport, Recording, Series, measured
+from assay.document.provenance import Measured, Modelled, Unknown
+from assay.errors import UsageError
+from assay.machine.energy import Gauged
+from assay.machine.sensors.probe import ENERGY, Probe, SensorError
+from assay.views.text.energy import energy_table, energy_title
+from assay.views.text.profile import profile_report
+from assay.views.text.report import as_text
+
+WATTS, PERIOD, STATIC_W, PER_FLOP, PER_BYTE = 80.0, 0.005, 10.0, 3e-9, 2e-9
+MODEL = EnergyModel("made up", {"fp32": PER_FLOP}, PER_BYTE, STATIC_W, error=0.25, source="a test")
+ROWS, WIDE, NARROW = 8, 64, 32
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(WIDE, NARROW, bias=False)
+
+    def forward(self, x):
+        return torch.relu(self.layer(x))
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch, tmp_path):
+    """A machine made by hand, so that none is measured."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    report = MachineReport(
+        Hardware("cpu", "a test", cores=2, threads=1, key="test"),
+        arithmetic=(Ceiling("fp32", measured(1e11, "hand")),),
+        bandwidth=(Ceiling("copy", measured(1e10, "hand")),),
+        energy=MODEL,
+    )
+    monkeypatch.setattr(running, "measure_machine", lambda device, told: report)
+    return report
+
+
+def sensed(monkeypatch, read):
+    """The processor has this one counter."""
+    probe = Probe("fake:energy", ENERGY, "package", read, adds=True)
+    sensors = Gauged((probe,), PERIOD, measured(20.0, "hand"))
+    monkeypatch.setattr(profiled_energy, "of_device", lambda *_: sensors)
+
+
+def ticking():
+    """A counter of a machine that always draws the same power."""
+    return math.floor(time.perf_counter() / PERIOD) * PERIOD * WATTS
+
+
+def profiled(model=None, tell=lambda _: None, **asked):
+    x = torch.randn(ROWS, WIDE)
+    wanted = Asked(**{"window_s": 0.1, "repeats": 2, **asked})
+    return assay.profile(model or Net(), x, passes=3, warmup=1, energy=wanted, tell=tell)
+
+
+def test_without_a_sensor_it_is_work_times_coefficients(monkeypatch):
+    monkeypatch.setattr(profiled_energy, "of_device", lambda *_: "nothing here can tell")
+    document = profiled(grid="400g", price_kwh=0.5, pue=1.5)
+    found = document.profile.energy
+    seconds = document.profile.whole.value
+    flops = 2 * ROWS * WIDE * NARROW
+    moved = 4 * (ROWS * WIDE + WIDE * NARROW + ROWS * NARROW) + 4 * 2 * ROWS * NARROW
+    joules = PER_FLOP * flops + PER_BYTE * moved + STATIC_W * seconds
+    assert isinstance(found.whole.how, Modelled)
+    assert found.whole.value == pytest.approx(joules)
+    assert found.whole.how.error == 0.25
+    assert found.average_w.value == pytest.approx(joules / seconds)
+    assert found.carbon_g.value == pytest.approx(joules / 3.6e6 * 1.5 * 400)
+    assert found.price.value == pytest.approx(joules / 3.6e6 * 1.5 * 0.5 * 1e6)
+    assert (found.sensor, found.why) == ("", "nothing here can tell")
+    for figure in (found.above_idle, found.idle_w, found.peak_w):
+        assert figure.value is None
+        assert isinstance(figure.how, Unknown)
+    text = as_text(profile_report(document, []))
+    assert "modelled, for no sensor was read: nothing here can tell" in text
+    assert "0 J" not in text
+
+
+def test_what_was_not_asked_for_is_unknown_and_not_nothing(monkeypatch):
+    monkeypatch.setattr(profiled_energy, "of_device", lambda *_: "none")
+    found = profiled().profile.energy
+    assert found.carbon_g.value is None
+    assert found.price.value is None
+
+
+def test_with_a_sensor_it_is_what_the_counter_says(monkeypatch):
+    sensed(monkeypatch, ticking)
+    document = profiled(grid="400g")
+    found = document.profile.energy
+    assert isinstance(found.whole.how, Measured)
+    assert found.sensor == "fake:energy"
+    assert found.average_w.value == pytest.approx(WATTS, rel=0.1)
+    assert found.above_idle.value / found.whole.value == pytest.approx(60 / 80, rel=0.1)
+    assert found.carbon_g.value == pytest.approx(found.whole.value / 3.6e6 * 400)
+    assert isinstance(found.carbon_g.how, Modelled)
+    assert isinstance(found.modelled.how, Modelled)
+    rows = {document.kinds[index].name: row for index, row in enumerate(found.kinds) if row is not None}
+    assert "torch.nn.functional.linear" in rows
+    assert all(isinstance(row.each.how, Measured) and row.each.value > 0 for row in rows.values())
+    joules = sum(row.each.value * row.count for row in rows.values())
+    assert found.closure.value == pytest.approx(joules / found.whole.value)
+    assert 0.9 < found.covered <= 1.0
+    assert energy_title(found) == "measured by fake:energy"
+
+
+def test_operations_are_replayed_on_the_inputs_they_had(monkeypatch):
+    sensed(monkeypatch, ticking)
+    results = []
+    real = profiled_energy.replay
+
+    def kept(run, sensors, **options):
+        results.append(run())
+        return real(run, sensors, **options)
+
+    monkeypatch.setattr(profiled_energy, "replay", kept)
+    monkeypatch.setattr(profiled_energy, "COVER", 1.1)
+    model, x = Net(), torch.randn(ROWS, WIDE)
+    assay.profile(model, x, passes=2, warmup=0, energy=Asked(window_s=0.05))
+    with torch.no_grad():
+        hidden = x @ model.layer.weight.T
+    replayed = [result for result in results if isinstance(result, torch.Tensor)]
+    assert any(torch.allclose(each, hidden, atol=1e-5) for each in replayed)
+    assert any(torch.allclose(each, hidden.relu(), atol=1e-5) for each in replayed)
+
+
+def test_a_sensor_that_goes_away_leaves_the_model_and_one_line(monkeypatch):
+    left = iter(range(3))
+
+    def read():
+        if next(left, None) is None:
+            raise SensorError("it is gone")
+        return ticking()
+
+    sensed(monkeypatch, read)
+    document = profiled()
+    found = document.profile.energy
+    assert isinstance(found.whole.how, Modelled)
+    assert found.whole.value > 0
+    assert "gone" in found.why
+    assert found.sensor == ""
+    assert document.timing is not None
+    text = as_text(profile_report(document, []))
+    assert text.count("it is gone") == 1
+
+
+def test_a_sensor_that_goes_away_after_the_pass_keeps_the_pass(monkeypatch):
+    lost = []
+
+    def read():
+        if lost:
+            raise SensorError("it is gone")
+        return ticking()
+
+    def tell(line):
+        if line.startswith("energy of torch."):
+            lost.append(line)
+
+    sensed(monkeypatch, read)
+    document = profiled(tell=tell)
+    found = document.profile.energy
+    assert lost
+    assert isinstance(found.whole.how, Measured)
+    assert [row.each.value for row in found.kinds if row is not None] == [None] * len(lost)
+    assert found.closure.value is None
+    assert not energy_table(document, found).rows
+
+
+def test_the_power_of_a_board_is_not_that_of_a_processor(monkeypatch):
+    monkeypatch.setattr(profiled_energy, "of_device", lambda *_: "none")
+    series = [Series("gpu.0.power", "W", "board", [300.0, 310.0])]
+    monkeypatch.setattr(running._Profiling, "_recorded", lambda *_: Recording([0.0, 1.0], series))
+    document = assay.profile(Net(), torch.randn(1, WIDE), passes=2, system=True, energy=Asked())
+    assert document.profile.system.series == series
+    assert document.profile.energy.peak_w.value is None
+
+
+@pytest.mark.parametrize(
+    "asked", [Asked(grid="nowhere"), Asked(pue=0.5), Asked(pue=math.nan), Asked(price_kwh=-1.0)], ids=str
+)
+def test_what_cannot_be_is_refused_before_anything_runs(asked):
+    ran = []
+    model = Net()
+    model.register_forward_hook(lambda *_: ran.append(1))
+    with pytest.raises(UsageError):
+        assay.profile(model, torch.randn(1, WIDE), energy=asked)
+    assert not ran

@@ -1,0 +1,257 @@
+"""Every statistic of every dtype against float64 numpy, on data of many kinds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from weight_tensors import decoded, encoded, measured
+
+from assay.checkpoint.statistics.chunks import Weight
+from assay.checkpoint.statistics.dtypes import DTYPES
+from assay.checkpoint.statistics.engine import Options, run
+from assay.checkpoint.statistics.layout import PRUNE_SHARES
+from assay.document.weights import QUANTILES
+
+SHAPE = (37, 301)
+GENERATOR = np.random.default_rng(7)
+NORMAL = GENERATOR.standard_normal(SHAPE)
+
+KINDS = {
+    "normal": 0.02 * NORMAL,
+    "heavy": 0.02 * GENERATOR.standard_t(2, SHAPE),
+    "constant": np.full(SHAPE, 0.375),
+    "zero": np.zeros(SHAPE),
+    "offset": 1 + 0.02 * NORMAL,
+    "huge offset": 1e4 + 3 * NORMAL,
+    "mixed": np.where(NORMAL > 1.5, np.nan, np.where(NORMAL < -1.5, -np.inf, NORMAL)),
+    "all nan": np.full(SHAPE, np.nan),
+    "tiny": 1e-41 * NORMAL,
+    "wide": np.exp2(GENERATOR.uniform(-120, 120, SHAPE)) * np.sign(NORMAL),
+    "sparse": np.where(np.abs(NORMAL) < 1, -0.0, NORMAL),
+}
+FLOATS = [name for name, dtype in DTYPES.items() if dtype.real and dtype.parts == 1]
+INTEGERS = [name for name, dtype in DTYPES.items() if not dtype.real]
+
+
+def check_values(found, x):
+    """Everything that depends on the values alone."""
+    n, energy = x.size, math.fsum(x * x)
+    assert found.min == x.min()
+    assert found.max == x.max()
+    center = math.fsum(x) / n
+    scale = max(abs(found.min), abs(found.max))
+    assert found.mean == pytest.approx(center, rel=1e-12, abs=1e-14 * scale)
+    d = x - center
+    assert found.std == pytest.approx(math.sqrt(math.fsum(d * d) / n), rel=1e-11, abs=1e-14 * scale)
+    assert found.l1 == pytest.approx(math.fsum(np.abs(x)), rel=1e-13)
+    assert found.l2 == pytest.approx(math.sqrt(energy), rel=1e-12)
+    assert found.zeros == (x == 0).sum()
+    np.testing.assert_allclose(found.quantiles, np.quantile(x, QUANTILES), rtol=1e-13, atol=1e-15 * scale)
+    assert sum(found.histogram.counts) == n
+    if x.min() < x.max():
+        edges = np.linspace(x.min(), x.max(), 65)
+        assert found.histogram.counts == tuple(np.histogram(x, edges)[0])
+        m2 = math.fsum(d * d) / n
+        if m2 > (1e-10 * scale) ** 2 and m2 > 1e-100:
+            assert found.skewness == pytest.approx(math.fsum(d**3) / n / m2**1.5, rel=1e-7, abs=1e-7)
+            assert found.kurtosis == pytest.approx(math.fsum(d**4) / n / m2**2 - 3, rel=1e-7, abs=1e-7)
+
+
+def check_pruning(found, x):
+    energy = math.fsum(x * x)
+    if not energy or not math.isfinite(energy):
+        return
+    ordered = np.sort(np.abs(x))
+    for point, share in zip(found.pruning, PRUNE_SHARES, strict=True):
+        kept = math.fsum(ordered[int(share * x.size) :] ** 2) / energy
+        assert point.share == share
+        assert point.energy == pytest.approx(kept, rel=1e-6, abs=1e-9)
+    assert found.near_zeros == (np.abs(x) <= found.near_zero_below).sum()
+    assert found.near_zero_below == pytest.approx(1e-3 * math.sqrt(energy / x.size), rel=1e-6)
+
+
+def ratio_db(x, rounded):
+    error = float(((x - rounded) ** 2).sum())
+    energy = float((x * x).sum())
+    return None if error <= 1e-12 * energy else 10 * math.log10(energy / error)
+
+
+def integer_rounded(x, peaks, levels):
+    unit = peaks / levels
+    safe = np.where(unit > 0, unit, 1.0)
+    return np.rint(x / safe) * unit
+
+
+def check_matrix(found, matrix):
+    """Row-wise figures against plain numpy, what is not finite taken as zero."""
+    x = np.where(np.isfinite(matrix), matrix, 0.0)
+    norms = np.sqrt((x * x).sum(axis=1))
+    columns = np.sqrt((x * x).sum(axis=0))
+    for given, true in ((found.rows, norms), (found.columns, columns)):
+        assert given.count == true.size
+        assert given.dead == (true == 0).sum()
+        assert (given.min, given.max, given.mean) == pytest.approx((true.min(), true.max(), true.mean()), rel=2e-5)
+        assert given.std == pytest.approx(true.std(), rel=1e-3, abs=2e-5 * true.max())
+    padded = np.pad(x, ((0, 0), (0, -x.shape[1] % 128)))
+    energy = float((x * x).sum())
+    if energy:
+        for name, keep, of in (("1:4", 1, 4), ("2:4", 2, 4), ("4:8", 4, 8)):
+            groups = np.sort((padded * padded).reshape(-1, of), axis=1)
+            assert found.n_of_m[name] == pytest.approx(groups[:, of - keep :].sum() / energy, rel=2e-5)
+    blocks = padded.reshape(x.shape[0], -1, 128)
+    scopes = {
+        "tensor": np.abs(x).max(),
+        "channel": np.abs(blocks).max(axis=(1, 2), keepdims=True),
+        "group128": np.abs(blocks).max(axis=2, keepdims=True),
+    }
+    given = {(row.format, row.scope): row for row in found.roundings}
+    for scope, peaks in scopes.items():
+        for name, levels in (("int8", 127), ("int4", 7)):
+            wanted = ratio_db(blocks, integer_rounded(blocks, peaks, levels))
+            assert given[name, scope].exact == (wanted is None), (name, scope)
+            if wanted is not None:
+                assert given[name, scope].sqnr_db == pytest.approx(wanted, abs=1e-3), (name, scope)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_floats(dtype, kind):
+    raw = encoded(KINDS[kind], dtype)
+    matrix = decoded(raw, dtype).reshape(SHAPE)
+    found = measured(raw, dtype, SHAPE)
+    assert found.problem == ""
+    assert found.nan == np.isnan(matrix).sum()
+    assert found.inf == np.isinf(matrix).sum()
+    x = matrix[np.isfinite(matrix)].ravel()
+    if not x.size:
+        assert found.min is None
+        assert found.quantiles == ()
+        return
+    check_values(found, x)
+    check_pruning(found, x)
+    if x.any() and np.abs(x).max() < 1e100:
+        check_matrix(found, matrix)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers(dtype):
+    numbers = np.abs(40 * NORMAL).astype(np.int64) % 2 if dtype == "bool" else np.abs(np.rint(60 * NORMAL)) % 250
+    if DTYPES[dtype].numpy[1] == "i":
+        numbers = numbers - 100
+    raw = encoded(np.clip(numbers, -128, 127) if dtype == "int8" else numbers, dtype)
+    x = decoded(raw, dtype)
+    found = measured(raw, dtype, SHAPE)
+    check_values(found, x)
+    assert found.distinct == np.unique(x).size
+    assert found.roundings == ()
+    assert found.denormals is None
+
+
+def test_64_bit_integers_keep_every_bit():
+    numbers = np.array([-(2**63), -1, 0, 2**62 + 1, 2**63 - 1], dtype="<i8")
+    found = measured(numbers.tobytes(), "int64", (5,))
+    assert (found.min, found.max) == (-(2**63), 2**63 - 1)
+    assert isinstance(found.min, int)
+
+
+@pytest.mark.parametrize(("dtype", "tiny"), [("float16", 2.0**-14), ("bfloat16", 2.0**-126), ("float32", 2.0**-126)])
+def test_denormals(dtype, tiny):
+    numbers = np.array([0.0, -0.0, tiny, tiny / 2, -tiny / 4, 1.0])
+    found = measured(encoded(numbers, dtype), dtype, (6,))
+    assert (found.denormals, found.zeros) == (2, 2)
+    found = measured(np.array([0.0, 5e-324, 2.0**-1022, 1.0]).tobytes(), "float64", (4,))
+    assert (found.denormals, found.zeros) == (1, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_float_rounding_against_torch(dtype):
+    torch = pytest.importorskip("torch")
+    x = torch.from_numpy(0.02 * NORMAL).to(getattr(torch, dtype))
+    found = measured(x.numpy().tobytes(), dtype, SHAPE)
+    given = {row.format: row for row in found.roundings if row.scope in ("none", "tensor")}
+    wide = x.double()
+    for name, largest in (("float8_e4m3fn", 448.0), ("float8_e5m2", 57344.0), ("bfloat16", None)):
+        scale = wide.abs().max().item() / largest if largest else 1.0
+        cast = (wide / scale).float().to(getattr(torch, name)).double() * scale
+        wanted = 10 * torch.log10((wide**2).sum() / ((wide - cast) ** 2).sum()).item()
+        assert given[name].sqnr_db == pytest.approx(wanted, abs=2e-3)
+
+
+def test_bits_needed_is_the_fewest_that_keep_the_ratio():
+    raw = encoded(0.02 * NORMAL, "float32")
+    x = decoded(raw, "float32")
+    ratios = {bits: ratio_db(x, integer_rounded(x, np.abs(x).max(), 2 ** (bits - 1) - 1)) for bits in range(2, 9)}
+    for target in (3.0, 12.0, 25.0, 33.0):
+        wanted = min(bits for bits, ratio in ratios.items() if ratio >= target)
+        for dtype in ("float32", "float64"):
+            again = encoded(x, dtype)
+            assert measured(again, dtype, SHAPE, target_db=target).bits_needed == wanted
+    assert measured(raw, "float32", SHAPE, target_db=90.0).bits_needed is None
+
+
+def test_entropy_of_patterns_and_of_upcast_values():
+    numbers = np.repeat(np.array([1.0, 2.0, 3.0, 4.0]), 64)
+    for dtype in ("bfloat16", "float16", "float32", "float64", "uint8", "int64"):
+        found = measured(encoded(numbers, dtype), dtype, (256,))
+        assert found.distinct == 4
+        if dtype != "int64":
+            assert found.entropy_bits == pytest.approx(2.0, abs=1e-12)
+            assert found.entropy_bytes == 64
+
+
+def test_complex_numbers_are_pairs():
+    numbers = NORMAL + 1j * NORMAL[::-1]
+    found = measured(numbers.astype("<c8").tobytes(), "complex64", SHAPE)
+    parts = numbers.astype("<c8").view("<f4").astype(np.float64)
+    check_values(found, parts.ravel())
+    assert found.count == numbers.size
+    assert found.columns.count == 2 * SHAPE[1]
+
+
+def test_l1_of_a_large_float32_tensor():
+    block = (0.02 * np.random.default_rng(1).standard_normal(1 << 20)).astype("<f4")
+    raw = block.tobytes()
+
+    def read(chunk):
+        assert chunk.offset % len(raw) == chunk.bytes % len(raw) == 0
+        return raw * (chunk.bytes // len(raw))
+
+    weight = Weight(("w",), "float32", (8192, 8192), "file", 0, 1 << 28)
+    found = next(iter(run([weight], read, Options(1))))[1]
+    truth = 64 * math.fsum(np.abs(block.astype(np.float64)))
+    assert found.l1 == pytest.approx(truth, rel=1e-12)
+    assert found.l2 == pytest.approx(math.sqrt(64 * math.fsum(block.astype(np.float64) ** 2)), rel=1e-12)
+
+
+@pytest.mark.parametrize("levels", [4096, 4097])
+def test_few_values_and_one_more_give_the_same_kind_of_figures(levels):
+    """Up to the limit every value is counted, beyond it the refining passes answer: numpy sees no difference."""
+    generator = np.random.default_rng(5)
+    x = np.concatenate((np.arange(levels), generator.integers(0, levels, 20_000))).astype("<f4") / 512 - 3
+    found = measured(x.tobytes(), "float32", (x.size,))
+    check_values(found, x.astype(np.float64))
+    counts = np.unique(x, return_counts=True)[1] / x.size
+    whole = float(-(counts * np.log2(counts)).sum())
+    if levels == 4096:
+        assert (found.distinct, found.entropy_bits) == (4096, pytest.approx(whole, rel=1e-12))
+    else:
+        assert found.distinct is None
+        assert found.entropy_bits >= whole
+
+
+def test_sparse_and_constant_wide_tensors():
+    x = np.random.default_rng(6).standard_normal(60_000).astype("<f4")
+    x[np.random.default_rng(7).random(x.size) < 0.9] = 0
+    check_values(measured(x.tobytes(), "float32", (200, 300), chunk_bytes=30_000), x.astype(np.float64))
+    same = np.full(50_000, 1.5, dtype="<f4")
+    found = measured(same.tobytes(), "float32", (50, 1000))
+    assert (found.min, found.max, found.mean, found.std, found.distinct, found.entropy_bits) == (
+        1.5,
+        1.5,
+        1.5,
+        0,
+        1,
+        0,
+    )

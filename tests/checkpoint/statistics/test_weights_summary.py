@@ -1,0 +1,61 @@
+"""Totals, families, outliers and duplicates of a made-up model."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from assay.checkpoint.statistics.summary import folded, summarize
+from assay.document.weights import TensorStatistics, Totals, WeightsReport
+
+
+def tensor(name, **figures):
+    given = {"dtype": "bfloat16", "shape": (4, 4), "bytes": 32, "count": 16} | figures
+    return TensorStatistics(names=(name,), **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("layers.3.mlp.up_proj.weight", "layers.#.mlp.up_proj.weight"),
+        ("h.12.attn.3.w", "h.#.attn.#.w"),
+        ("fc1.weight", "fc1.weight"),
+        ("conv_2.7", "conv_2.#"),
+        ("", ""),
+    ],
+)
+def test_names_fold(name, wanted):
+    assert folded(name) == wanted
+
+
+@pytest.fixture
+def report():
+    layers = [tensor(f"layers.{place}.w", std=0.02 + 1e-4 * (place % 3), content=str(place)) for place in range(8)]
+    layers[5] = tensor("layers.5.w", std=0.9, content="2")
+    other = tensor("head", dtype="float32", bytes=64, content="2")
+    return summarize([*layers, other, tensor("lost", problem="missing shard")], failures=["shard 3 is missing"])
+
+
+def test_totals_and_families(report):
+    assert report.by_dtype == {"bfloat16": Totals(9, 144, 288), "float32": Totals(1, 16, 64)}
+    assert [(family.name, len(family.tensors)) for family in report.families] == [
+        ("layers.#.w", 8),
+        ("head", 1),
+        ("lost", 1),
+    ]
+
+
+def test_the_odd_sibling_is_found(report):
+    assert [(outlier.tensor, outlier.figure, outlier.value) for outlier in report.outliers] == [(5, "std", 0.9)]
+
+
+def test_duplicates_have_the_same_bytes_dtype_and_shape(report):
+    assert report.duplicates == [(2, 5)]
+
+
+def test_problems_are_failures(report):
+    assert report.failures == ("shard 3 is missing", "lost: missing shard")
+
+
+def test_a_report_survives_json(report):
+    assert msgspec.json.decode(msgspec.json.encode(report), type=WeightsReport) == report

@@ -1,0 +1,49 @@
+"""Tensors of every dtype as bytes, and their statistics through the engine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assay.checkpoint.statistics.chunks import Weight
+from assay.checkpoint.statistics.dtypes import DTYPES, values
+from assay.checkpoint.statistics.engine import Options, run
+
+
+def encoded(numbers, dtype):
+    """The bytes of float64 numbers in a dtype: numpy's where it has it, the nearest pattern otherwise."""
+    kind = DTYPES[dtype]
+    if kind.numpy:
+        with np.errstate(all="ignore"):
+            return np.asarray(numbers).astype(kind.numpy).tobytes()
+    if dtype in ("float16", "complex32"):
+        with np.errstate(all="ignore"):
+            return np.asarray(numbers).astype("<f2").tobytes()
+    table = values(dtype)
+    order = np.argsort(table[np.isfinite(table)], kind="stable")
+    patterns = np.flatnonzero(np.isfinite(table))[order]
+    levels = table[patterns]
+    flat = np.asarray(numbers, dtype=np.float64).ravel()
+    place = np.clip(np.searchsorted(levels, np.nan_to_num(flat)), 1, levels.size - 1)
+    near = np.where(np.abs(levels[place] - flat) < np.abs(levels[place - 1] - flat), place, place - 1)
+    found = patterns[near]
+    if np.isnan(table).any():
+        found[np.isnan(flat)] = np.flatnonzero(np.isnan(table))[0]
+    for sign in (np.inf, -np.inf):
+        if (table == sign).any():
+            found[flat == sign] = np.flatnonzero(table == sign)[0]
+    return found.astype(f"<u{kind.bytes}").tobytes()
+
+
+def decoded(raw, dtype):
+    """The float64 numbers that the bytes mean."""
+    kind = DTYPES[dtype]
+    if kind.family == "counted":
+        return values(dtype)[np.frombuffer(raw, f"<u{kind.bytes}")]
+    return np.frombuffer(raw, kind.numpy).astype(np.float64)
+
+
+def measured(raw, dtype, shape, **options):
+    """The statistics of bytes as one tensor."""
+    weight = Weight(("w",), dtype, tuple(shape), "file", 0, len(raw))
+    found = list(run([weight], lambda chunk: raw[chunk.offset : chunk.offset + chunk.bytes], Options(1, **options)))
+    return found[0][1]

@@ -1,0 +1,460 @@
+"""Files that are damaged, hostile or not checkpoints: each has one right answer, in one line.
+
+Every case is built here. None may end in anything but a result or a ReadError, and the traps are opened in
+a child whose peak of memory is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+
+import pytest
+import torch
+from checkpoint_files import (
+    dict_pickle,
+    gguf_file,
+    gguf_text,
+    info,
+    number,
+    numbers,
+    peak_of_child,
+    safetensors_file,
+    storage_pickle,
+    tensor_of,
+    tensor_pickle,
+    text,
+    torch_file,
+)
+
+from assay.checkpoint.open import open_checkpoint
+from assay.errors import ReadError
+
+MOST_MEMORY = 256 << 20
+DATA = bytes(8)
+
+
+def refused(path):
+    """The one line that refuses `path`."""
+    with pytest.raises(ReadError) as caught:
+        open_checkpoint(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.isprintable()
+    assert path.name in message
+    return message
+
+
+def only(path, **options):
+    (entry,) = open_checkpoint(path, **options).entries
+    return entry
+
+
+HEADERS = {
+    "1 a header of 2**62 bytes": ({"header": b"{}", "length": 1 << 62}, "header of 4611686018427387904 bytes"),
+    "2 a header longer than the file": ({"header": {}, "length": 100}, "header of 100 bytes in a file of"),
+    "3 overlapping ranges": (
+        {"header": {"a": info(), "b": info(begin=4, end=12)}, "data": bytes(12)},
+        "tensor b: its bytes overlap",
+    ),
+    "4 a hole": (
+        {"header": {"a": info(), "b": info(begin=12, end=20)}, "data": bytes(20)},
+        "tensor b: 4 bytes before it",
+    ),
+    "4 a hole at the front": (
+        {"header": {"a": info(begin=8, end=16)}, "data": bytes(16)},
+        "tensor a: 8 bytes before it",
+    ),
+    "5 bytes left over": ({"header": {"a": info()}, "data": bytes(10)}, "2 bytes after the last tensor"),
+    "6 data cut short": ({"header": {"a": info()}, "data": bytes(5)}, "cut short: tensor a"),
+    "7 a name twice": (
+        {"header": b'{"a":%b,"a":%b}' % ((json.dumps(info()).encode(),) * 2), "data": DATA},
+        "holds a twice",
+    ),
+    "7 a field twice": (
+        {"header": b'{"a":{"dtype":"F32","dtype":"I32","shape":[2],"data_offsets":[0,8]}}', "data": DATA},
+        "holds dtype twice",
+    ),
+    "7 a field twice, spelt in another way": (
+        {"header": b'{"a":{"dtype":"F32","d\\u0074ype":"I32","shape":[2],"data_offsets":[0,8]}}', "data": DATA},
+        "holds dtype twice",
+    ),
+    "7 a name twice, spelt in another way": (
+        {"header": b'{"a":%b,"\\u0061":%b}' % ((json.dumps(info()).encode(),) * 2), "data": DATA},
+        "holds a twice",
+    ),
+    "8 a shape that overflows": (
+        {"header": {"a": info(shape=[1 << 40, 1 << 40])}, "data": DATA},
+        "larger than any tensor",
+    ),
+    "8 a shape that overflows to nothing": (
+        {"header": {"a": info(shape=[1 << 40, 1 << 40], end=0)}},
+        "larger than any tensor",
+    ),
+    "9 a shape that does not fit": ({"header": {"a": info(shape=[3])}, "data": DATA}, "does not take the 8 bytes"),
+    "10 a negative size": ({"header": {"a": info(shape=[-2])}, "data": DATA}, "is no list of sizes"),
+    "12 nested without end": ({"header": b'{"a":' + b"[" * 200_000}, "nested without end"),
+    "13 a name that is not UTF-8": ({"header": b'{"\xff\xfe":{}}'}, "not UTF-8"),
+    "13 half a surrogate": ({"header": b'{"\\ud800":%b}' % json.dumps(info()).encode(), "data": DATA}, "not UTF-8"),
+    "20 offsets that are no integers": (
+        {"header": b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0.0,8.0]}}', "data": DATA},
+        "no range of bytes",
+    ),
+    "20 a size that is a float": (
+        {"header": b'{"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}}', "data": DATA},
+        "is no list of sizes",
+    ),
+    "20 a size that is true": (
+        {"header": b'{"a":{"dtype":"F32","shape":[2,true],"data_offsets":[0,8]}}', "data": DATA},
+        "is no list of sizes",
+    ),
+    "offsets the wrong way round": ({"header": {"a": info(begin=8, end=0)}, "data": DATA}, "no range of bytes"),
+    "no JSON": ({"header": b"{abc}"}, "is no JSON"),
+    "a tensor without a shape": (
+        {"header": {"a": {"dtype": "F32"}}, "data": DATA},
+        "tensor a: its description lacks",
+    ),
+    "metadata that is no text": ({"header": {"__metadata__": {"a": 1}}}, "no table of texts"),
+    "a number of a million digits": ({"header": b'{"a":%b}' % (b"9" * 1_000_000)}, "is no JSON"),
+    "a terminal's escapes in a name": (
+        {"header": {"\x1b[31m\u202e": info(shape=[3])}, "data": DATA},
+        r"\x1b[31m\u202e",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_a_bad_safetensors_header_is_refused(tmp_path, case):
+    arguments, message = HEADERS[case]
+    assert message in refused(safetensors_file(tmp_path / "bad.safetensors", **arguments))
+
+
+def test_5_bytes_left_over_are_ignored_on_request(tmp_path):
+    path = safetensors_file(tmp_path / "left.safetensors", {"a": info()}, bytes(10))
+    assert only(path, lenient=True).bytes == 8
+    assert "2 bytes" in open_checkpoint(path, lenient=True).notes[0]
+
+
+def test_11_an_unknown_dtype_is_listed_with_its_problem(tmp_path):
+    entry = only(safetensors_file(tmp_path / "new.safetensors", {"a": info("F9_E1M7")}, DATA))
+    assert (entry.dtype, entry.shape, entry.bytes) == ("F9_E1M7", (2,), 8)
+    assert "unknown dtype F9_E1M7" in entry.problem
+    packed = only(safetensors_file(tmp_path / "f4.safetensors", {"a": info("F4", [16])}, DATA))
+    assert (packed.bytes, "packed" in packed.problem) == (8, True)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "\x1b[31mred", "\u202ereversed", "a\nb", "名前", ""])
+def test_14_and_15_names_are_data(tmp_path, name):
+    assert only(safetensors_file(tmp_path / "n.safetensors", {name: info()}, DATA)).names == (name,)
+
+
+def test_16_an_empty_tensor_is_listed(tmp_path):
+    path = safetensors_file(tmp_path / "e.safetensors", {"a": info(shape=[0, 5], end=0), "b": info()}, DATA)
+    empty, _ = open_checkpoint(path).entries
+    assert (empty.shape, empty.bytes, empty.span, empty.problem) == ((0, 5), 0, None, "")
+
+
+LFS = b"version https" + b"://git-lfs.github." + b"com/spec/v1\noid sha256:00\nsize 5\n"
+NOT_CHECKPOINTS = {
+    "17 an empty file": (b"", "is empty"),
+    "18 an HTML page": (b"\n<!DOCTYPE html><html><body>404</body></html>", "is an HTML page"),
+    "19 a git-LFS pointer": (LFS, "git-LFS pointer"),
+    "an HDF5 file": (b"\x89HDF\r\n\x1a\n" + bytes(100), "HDF5"),
+    "a gzip file": (b"\x1f\x8b" + bytes(50), "compressed"),
+    "a numpy array": (b"\x93NUMPY" + bytes(50), "numpy array"),
+    "noise": (bytes(range(255, 100, -1)), "none of the files that are read"),
+    "text": (b"hello, world", "none of the files that are read"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_CHECKPOINTS)
+def test_what_is_no_checkpoint_is_told_what_it_is(tmp_path, case):
+    data, message = NOT_CHECKPOINTS[case]
+    (tmp_path / "model.safetensors").write_bytes(data)
+    assert message in refused(tmp_path / "model.safetensors")
+
+
+GOOD = {"0": bytes(range(16))}
+TENSORS = {
+    "21 a record shorter than declared": (
+        tensor_pickle(),
+        {"0": bytes(12)},
+        "storage 0 should hold 16 bytes and holds 12",
+    ),
+    "22 a missing record": (tensor_pickle(key="5"), GOOD, "storage 5 is missing"),
+    "25 a view outside its storage": (tensor_pickle(shape=(5,)), GOOD, "tensor w: it reaches element 4"),
+    "25 a strided view outside": (
+        tensor_pickle(shape=(2, 2), strides=(3, 1)),
+        GOOD,
+        "tensor w: it reaches element 4",
+    ),
+    "25 an offset outside": (tensor_pickle(offset=1), GOOD, "tensor w: it reaches element 4"),
+    "26 a negative offset": (tensor_pickle(shape=(1,), offset=-1), GOOD, "tensor w: negative offset -1"),
+    "28 a negative stride": (tensor_pickle(strides=(-1,), offset=3), GOOD, "tensor w: negative stride"),
+    "28 a negative size": (tensor_pickle(shape=(-1,)), GOOD, "tensor w: negative size"),
+    "29 a record longer than declared": (
+        tensor_pickle(shape=(3,), numel=3),
+        GOOD,
+        "should hold 12 bytes and holds 16",
+    ),
+    "29 a negative number of elements": (tensor_pickle(numel=-4), GOOD, "storage 0 has no size"),
+    "8 a shape that overflows": (tensor_pickle((1 << 40, 1 << 40), (0, 0)), GOOD, "larger than any tensor"),
+    "a shape of 65 dimensions": (tensor_pickle((1,) * 65, (1,) * 65), GOOD, "at most 64"),
+    "shape and strides of different lengths": (tensor_pickle((2, 2), (1,)), GOOD, "tensor w: its shape and strides"),
+    "two sizes for one storage": (
+        tensor_pickle() + text("v") + tensor_pickle(numel=3),
+        GOOD,
+        "storage 0 has two sizes",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TENSORS)
+def test_a_bad_tensor_in_a_torch_file_is_refused_by_name(tmp_path, case):
+    pickle, records, message = TENSORS[case]
+    assert message in refused(torch_file(tmp_path / "bad.pt", dict_pickle(w=pickle), records))
+
+
+def test_23_a_compressed_record_is_listed_and_never_unpacked(tmp_path):
+    pickle = dict_pickle(w=tensor_pickle(shape=(1 << 26,), numel=1 << 26))
+    path = torch_file(tmp_path / "bomb.pt", pickle, {"0": bytes(1 << 28)}, zipfile.ZIP_DEFLATED)
+    entry = only(path)
+    assert (entry.shape, entry.bytes, entry.span) == ((1 << 26,), 1 << 28, None)
+    assert "compressed" in entry.problem
+    said, peak = peak_of_child(path)
+    assert said == "1 entries"
+    assert peak < MOST_MEMORY
+
+
+@pytest.mark.parametrize("size", [1 << 20, 1 << 30])
+def test_23_a_pickle_that_unpacks_to_a_thousandfold_is_refused(tmp_path, size):
+    path = tmp_path / "bomb.pt"
+    packed = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+    with packed as archive, archive.open("a/data.pkl", "w") as member:
+        for _ in range(size >> 20):
+            member.write(bytes(1 << 20))
+    said, peak = peak_of_child(path)
+    assert "is refused" in said
+    assert peak < MOST_MEMORY
+
+
+def test_a_compressed_pickle_of_sensible_size_is_read(tmp_path):
+    path = tmp_path / "rezipped.pt"
+    torch.save({"w": torch.arange(4.0)}, tmp_path / "w.pt")
+    with zipfile.ZipFile(tmp_path / "w.pt") as source, zipfile.ZipFile(path, "w") as target:
+        for item in source.infolist():
+            deflated = item.filename.endswith("data.pkl")
+            target.writestr(
+                item.filename, source.read(item), zipfile.ZIP_DEFLATED if deflated else zipfile.ZIP_STORED
+            )
+    assert torch.equal(tensor_of(only(path)), torch.arange(4.0))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["archive/data/0", "archive/data.pkl"])
+def test_24_a_member_twice_is_refused(tmp_path, name):
+    path = torch_file(tmp_path / "twice.pt", dict_pickle(w=tensor_pickle()), extra=[(name, bytes(16))])
+    assert f"it holds {name} twice" in refused(path)
+
+
+def test_27_an_expanded_view_is_its_storage_once(tmp_path):
+    entry = only(torch_file(tmp_path / "x.pt", dict_pickle(w=tensor_pickle((10**6, 10**6, 4), (0, 0, 1)))))
+    assert entry.shape == (10**6, 10**6, 4)
+    assert entry.strides == (0, 0, 1)
+    assert (entry.bytes, entry.span.length) == (16, 16)
+    half = only(torch_file(tmp_path / "y.pt", dict_pickle(w=tensor_pickle((1000, 2), (0, 1)))))
+    assert (half.bytes, half.span.length) == (8, 16)
+
+
+def hostile(module, name, argument):
+    return b"c" + module.encode() + b"\n" + name.encode() + b"\n(" + text(argument) + b"tR"
+
+
+@pytest.mark.parametrize(("module", "name"), [("os", "system"), ("builtins", "exec"), ("__builtin__", "eval"),
+                                              ("subprocess", "Popen"), ("nt", "system"), ("pip", "main"),
+                                              ("torch.hub", "load"), ("_interpreters", "run_string"),
+                                              ("torch.storage", "_load_from_bytes")])  # fmt: skip
+def test_30_what_a_pickle_would_call_is_listed_and_not_run(tmp_path, module, name):
+    mark = tmp_path / "ran"
+    pickle = dict_pickle(w=tensor_pickle(), x=hostile(module, name, f"touch {mark}"))
+    checkpoint = open_checkpoint(torch_file(tmp_path / "evil.pt", pickle))
+    assert [entry.names for entry in checkpoint.entries] == [("w",)]
+    assert checkpoint.globals == (f"{module}.{name}",)
+    assert f"call {module}.{name}" in checkpoint.notes[0]
+    assert not mark.exists()
+
+
+def peak_stays_low(path, message):
+    said, peak = peak_of_child(path)
+    assert message in said
+    assert peak < MOST_MEMORY
+    return peak
+
+
+def many(*pieces, times):
+    return b"\x80\x04" + b"".join(piece * times for piece in pieces) + b"."
+
+
+TRAPS = {
+    "31 a memo index of 2**32": (b"\x80\x02}r\xff\xff\xff\xff.", "0 entries"),
+    "31 a memo index of 2**27": (b"\x80\x02}r\0\0\0\x08.", "0 entries"),
+    "a text of 4 GB": (b"\x80\x02X\xff\xff\xff\xffab.", "cut short"),
+    "bytes of 2**63": (b"\x80\x04\x8e" + b"\xff" * 7 + b"\x7f" + b".", "cut short"),
+    "a number of 2 GB": (b"\x80\x02\x8b\xff\xff\xff\x7f1.", "damaged"),
+    "a frame of 2**63": (b"\x80\x04\x95" + b"\xff" * 8 + b"}.", "0 entries"),
+    "8 million nothings": (many(b"N", times=8_000_000), "more values than a checkpoint has"),
+    "3 million lists": (many(b"]", times=3_000_000), "more values than a checkpoint has"),
+    "3 million dictionaries": (many(b"}", times=3_000_000), "more values than a checkpoint has"),
+    "3 million marks": (many(b"(", times=3_000_000), "more values than a checkpoint has"),
+    "3 million small dictionaries": (many(b"}K\1K\2s", times=3_000_000), "more values than a checkpoint has"),
+    "3 million numbers": (many(b"Jabcd", times=3_000_000), "more values than a checkpoint has"),
+    "3 million texts": (many(b"\x8c\2ab", times=3_000_000), "more values than a checkpoint has"),
+    "2 million memo entries": (
+        b"\x80\x02N" + b"".join(b"r" + struct.pack("<I", i * 7 + 3) for i in range(2_000_000)) + b".",
+        "more values than a checkpoint has"),
+    "a tensor by 50,000 names": (
+        b"\x80\x02}(" + text("w") + tensor_pickle() + b"r\xff\0\0\0"
+        + b"".join(text(f"w{i}") + b"h\xff" for i in range(50_000)) + b"u.", "1 entries"),
+    "a tuple a million deep": (b"\x80\x02)" + b"\x85" * 1_000_000 + b".", "0 entries"),
+    "a key a million deep": (b"\x80\x02})" + b"\x85" * 1_000_000 + b"K\1s.", "0 entries"),
+    "keys that all collide": (
+        b"\x80\x02}(" + b"".join(number(i * ((1 << 61) - 1)) + b"N" for i in range(1, 60_000)) + b"u.", "0 entries"),
+    "lists of lists of lists": (b"\x80\x02]" + b"".join(b"](" + b"h%c" % (i - 1) * 10 + b"eq%c" % i if i else b"q\0"
+                                                          for i in range(12)) + b".", "without end"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TRAPS)
+def test_a_pickle_that_is_a_trap_takes_little_memory(tmp_path, case):
+    pickle, message = TRAPS[case]
+    peak_stays_low(torch_file(tmp_path / "trap.pt", pickle), message)
+
+
+def test_a_header_that_is_a_trap_takes_little_memory(tmp_path):
+    many_keys = b"{" + b",".join(b'"%d":1' % i for i in range(3_000_000)) + b"}"
+    for number_of, header in enumerate([b'{"a":' + b"[]," * 7_000_000, b"{}".ljust(90 << 20), many_keys,
+                                        b'{"a":"' + "\U0001f600".encode() * 5_000_000 + b'"}',
+                                        b'{"a":[' + b"1," * 5_000_000 + b"1]}"]):  # fmt: skip
+        path = safetensors_file(tmp_path / f"{number_of}.safetensors", header)
+        peak_stays_low(path, "0 entries" if number_of == 1 else "")
+
+
+def test_32_a_zip_cut_short(tmp_path):
+    path = torch_file(tmp_path / "cut.pt", dict_pickle(w=tensor_pickle()))
+    whole = path.read_bytes()
+    for length in (10, 60, len(whole) // 2, len(whole) - 30, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        assert "cut short" in refused(path)
+
+
+def test_33_a_zip_without_a_pickle(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    assert "holds no data.pkl" in refused(tmp_path / "a.pt")
+    with zipfile.ZipFile(tmp_path / "a.pt", "w"):
+        pass
+    assert "holds no data.pkl" in refused(tmp_path / "a.pt")
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+        archive.writestr("w.npy", b"")
+    assert "numpy archive" in refused(tmp_path / "a.pt")
+
+
+def test_members_that_overlap_are_refused(tmp_path):
+    path = torch_file(tmp_path / "o.pt", dict_pickle(w=tensor_pickle()), {"0": bytes(16), "1": bytes(16)})
+    data = bytearray(path.read_bytes())
+    first, second = data.index(b"archive/data/0", 300), data.index(b"archive/data/1", 300)
+    data[second - 4 : second] = data[first - 4 : first]
+    path.write_bytes(data)
+    assert "overlaps another member" in refused(path)
+
+
+def test_a_member_that_does_not_lie_where_the_directory_says(tmp_path):
+    path = torch_file(tmp_path / "o.pt", dict_pickle(w=tensor_pickle()))
+    data = bytearray(path.read_bytes())
+    data[0:4] = b"PK\5\6"
+    path.write_bytes(data)
+    assert "does not lie where the directory says" in refused(path)
+
+
+GGUF = {
+    "36 five dimensions": ({"tensors": [("w", (1,) * 5, 0, 0)], "data": bytes(32)}, "tensor w has 5 dimensions"),
+    "36 an alignment of 3": (
+        {"values": [("general.alignment", 4, struct.pack("<I", 3))]},
+        "alignment 3 is no power",
+    ),
+    "36 an alignment of 0": (
+        {"values": [("general.alignment", 4, struct.pack("<I", 0))]},
+        "alignment 0 is no power",
+    ),
+    "36 2**60 tensors": ({"counts": (1 << 60, 0)}, "it says to hold 1152921504606846976 tensors"),
+    "36 a list of 2**50 texts": ({"values": [("k", 9, struct.pack("<IQ", 8, 1 << 50))]}, "a list of"),
+    "36 a list of 2**50 numbers": ({"values": [("k", 9, struct.pack("<IQ", 0, 1 << 50))]}, "a list of"),
+    "36 lists in lists in lists": (
+        {"values": [("k", 9, struct.pack("<IQ", 9, 1) * 6 + struct.pack("<IQ", 0, 0))]},
+        "nested too deep",
+    ),
+    "36 a tensor cut short": ({"tensors": [("w", (16,), 0, 0)], "data": bytes(32)}, "cut short: tensor w"),
+    "36 a shape that overflows": (
+        {"tensors": [("w", (1 << 40, 1 << 40), 0, 0)], "data": bytes(32)},
+        "larger than any",
+    ),
+    "36 an offset that is not aligned": ({"tensors": [("w", (1,), 0, 5)], "data": bytes(32)}, "starts at offset 5"),
+    "36 tensors that overlap": (
+        {"tensors": [("w", (16,), 0, 0), ("v", (8,), 0, 32)], "data": bytes(64)},
+        "tensor w overlaps",
+    ),
+    "36 rows that are no blocks": ({"tensors": [("w", (33,), 2, 0)], "data": bytes(64)}, "no whole blocks"),
+    "36 a value of an unknown type": ({"values": [("k", 77, b"")]}, "a value of type 77"),
+    "36 a key twice": ({"values": [("k", 0, b"\1"), ("k", 0, b"\1")]}, "the key k stands twice"),
+    "36 version 9": ({"version": 9}, "GGUF version 9"),
+    "36 a name twice": ({"tensors": [("w", (1,), 0, 0), ("w", (1,), 0, 32)], "data": bytes(64)}, "the same name"),
+}
+
+
+@pytest.mark.parametrize("case", GGUF)
+def test_a_bad_gguf_file_is_refused(tmp_path, case):
+    arguments, message = GGUF[case]
+    assert message in refused(gguf_file(tmp_path / "bad.gguf", **arguments))
+
+
+def test_36_a_gguf_text_longer_than_the_file(tmp_path):
+    path = gguf_file(tmp_path / "bad.gguf", values=[("k", 8, struct.pack("<Q", 1 << 40))])
+    assert "cut short" in refused(path)
+    path = tmp_path / "name.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQQ", 3, 1, 0, 1 << 40) + bytes(100))
+    assert "a name of 1099511627776 bytes" in refused(path)
+    assert gguf_text("ab") == b"\2\0\0\0\0\0\0\0ab"
+
+
+def test_legacy_files_cut_short_or_lying_are_refused(tmp_path):
+    path = tmp_path / "old.pt"
+    torch.save({"w": torch.arange(4.0)}, path, _use_new_zipfile_serialization=False)
+    whole = path.read_bytes()
+    for length in (20, len(whole) // 2, len(whole) - 17, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        assert "cut short" in refused(path)
+    path.write_bytes(whole[:-24] + struct.pack("<q", 5) + whole[-16:])
+    assert "should hold 4, not 5" in refused(path)
+
+
+def test_a_code_of_torchscript_that_nests_without_end_is_a_note(tmp_path):
+    code = {"deep": "def f(x):\n  return " + "(" * 50_000 + "x" + ")" * 50_000, "chain": "y = x" + ".a" * 50_000,
+            "calls": "y = x" + "(1)" * 50_000, "signs": "y = " + "-" * 50_000 + "1",
+            "long": "y = x" + ".a" * 400,
+            "branches": "if a:\n  b\n" + "elif a:\n  b\n" * 5_000, "broken": "def f(:\n"}  # fmt: skip
+    members = [("archive/constants.pkl", b"\x80\x02).")]
+    members += [(f"archive/code/{name}.py", source) for name, source in code.items()]
+    members.append(("archive/code/fine.py", "def f(x: Tensor) -> Tensor:\n  return torch.relu(x)\n"))
+    checkpoint = open_checkpoint(torch_file(tmp_path / "s.pt", dict_pickle(w=tensor_pickle()), extra=members))
+    assert [note.split()[3] for note in checkpoint.notes] == list(code)
+    assert [(function.name, function.calls[0].target) for function in checkpoint.functions] == [
+        ("fine.f", "torch.relu")
+    ]
+
+
+def test_numbers_that_are_no_storage_are_refused(tmp_path):
+    strange = b"ctorch._utils\n_rebuild_tensor_v2\n(K\1K\0" + numbers((1,)) + numbers((1,)) + b"\x89}tR"
+    assert "tensor w: it has no storage" in refused(torch_file(tmp_path / "a.pt", dict_pickle(w=strange)))
+    lying = storage_pickle().replace(text("storage"), text("module_"))
+    assert "no storage" in refused(torch_file(tmp_path / "b.pt", dict_pickle(w=lying)))

@@ -1,0 +1,160 @@
+"""The module clock against modules that move a clock of their own by known amounts."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from assay.recorder import inventory
+from assay.timing.module_clock import ModuleClock
+
+
+class Time:
+    """A clock that stands still unless it is moved."""
+
+    def __init__(self):
+        self.ns = 0
+
+    def __call__(self):
+        return self.ns
+
+
+class Worker(nn.Module):
+    """Takes `before` and `after`, calling its children (each `repeats` times) in between."""
+
+    def __init__(self, time, before, after, children=(), repeats=1):
+        super().__init__()
+        self.time, self.before, self.after, self.repeats = time, before, after, repeats
+        self.parts = nn.ModuleList(children)
+
+    def forward(self, x):
+        self.time.ns += self.before
+        for _ in range(self.repeats):
+            for part in self.parts:
+                x = part(x)
+        self.time.ns += self.after
+        return x
+
+
+def spans_of(model, time, calls=1):
+    clock = ModuleClock(time)
+    with clock:
+        for _ in range(calls):
+            model(torch.zeros(1))
+    return clock.spans(inventory.take(model).module_index)
+
+
+def expected(model):
+    """Self and total times by walking the tree the way forward does."""
+    found = {}
+
+    def run(module):
+        calls, own, total = found.get(id(module), (0, 0, 0))
+        mine = module.before + module.after
+        inside = mine + sum(run(part) for _ in range(module.repeats) for part in module.parts)
+        calls, own, total = found.get(id(module), (0, 0, 0))
+        found[id(module)] = (calls + 1, own + mine, total + inside)
+        return inside
+
+    run(model)
+    return found
+
+
+TREES = st.recursive(
+    st.tuples(st.integers(0, 50), st.integers(0, 50), st.just(()), st.integers(1, 2)),
+    lambda inner: st.tuples(
+        st.integers(0, 50), st.integers(0, 50), st.lists(inner, max_size=3).map(tuple), st.integers(0, 2)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TREES)
+def test_self_and_total_times_of_any_tree(tree):
+    time = Time()
+
+    def made(spec):
+        before, after, children, repeats = spec
+        return Worker(time, before, after, [made(child) for child in children], repeats)
+
+    model = made(tree)
+    wanted = expected(model)
+    spans = spans_of(model, time)
+    index = inventory.take(model).module_index
+    places = {index[key]: value for key, value in wanted.items()}
+    assert {place: tuple(spent) for place, spent in spans.modules.items()} == {
+        place: (calls, total, own) for place, (calls, own, total) in places.items()
+    }
+    assert spans.inside_ns == time.ns
+    assert sum(spent.own_ns for spent in spans.modules.values()) == time.ns
+
+
+def test_a_module_that_calls_itself_counts_its_time_once():
+    time = Time()
+
+    class Again(nn.Module):
+        def forward(self, depth):
+            time.ns += 10
+            return self(depth - 1) if depth else depth
+
+    spans = spans_of_call(Again(), time, 3)
+    assert tuple(spans.modules[0]) == (4, 40, 40)
+
+
+def spans_of_call(model, time, value):
+    clock = ModuleClock(time)
+    with clock:
+        model(value)
+    return clock.spans(inventory.take(model).module_index)
+
+
+def test_a_module_made_in_forward_stays_in_the_time_of_its_owner():
+    time = Time()
+
+    class Maker(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Worker(time, 3, 0)
+
+        def forward(self, x):
+            made = Worker(time, 5, 0)
+            made.parts.append(self.inner)
+            time.ns += 2
+            return made(x)
+
+    spans = spans_of_call(Maker(), time, torch.zeros(1))
+    assert {place: spent.own_ns for place, spent in spans.modules.items()} == {0: 7, 1: 3}
+    assert spans.inside_ns == 10
+
+
+def test_the_class_is_put_back_after_an_error_and_nothing_stays_on_the_model():
+    original = nn.Module.__dict__["__call__"]
+
+    class Broken(nn.Module):
+        def forward(self, x):
+            raise ValueError("broken")
+
+    model = nn.Sequential(Broken())
+    before = dict(vars(model))
+    clock = ModuleClock(Time())
+    with pytest.raises(ValueError, match="broken"), clock:
+        model(torch.zeros(1))
+    assert nn.Module.__dict__["__call__"] is original
+    assert vars(model) == before
+    assert clock.spans(inventory.take(model).module_index).calls == 2
+
+
+def test_calls_of_other_threads_are_not_seen():
+    model = nn.Linear(2, 2)
+    clock = ModuleClock(Time())
+    with clock:
+        thread = threading.Thread(target=lambda: model(torch.zeros(1, 2)))
+        thread.start()
+        thread.join()
+    assert clock.spans(inventory.take(model).module_index).calls == 0
