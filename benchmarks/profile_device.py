@@ -18,7 +18,6 @@ from torch.utils.benchmark import Timer
 
 import assay
 from assay import units
-from assay.api.profile.energy import Asked
 
 ROUNDS = 3
 
@@ -44,9 +43,7 @@ def lines(name: str, model: Any, args: tuple[Any, ...], device: str, save: Path 
     """What is found of one model."""
     timed(model, args)  # warms up the device
     ratios = [alternated(model, args, device) for _ in range(ROUNDS)]
-    document = assay.profile(
-        model, (args, {}), device=device, seconds=2.0, energy=Asked(window_s=2.0, repeats=2), system=True
-    )
+    document = assay.profile(model, (args, {}), device=device, seconds=2.0, energy=True, energy_ops=True, system=True)
     if save is not None:
         assay.save(document, save / f"{name.split()[0].lower()}.assay.json.gz")
     profile, timing = document.profile, document.timing

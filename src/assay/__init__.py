@@ -1,55 +1,95 @@
 """Assay: what a PyTorch model is, what it costs, how it behaves and what to do about it.
 
-Names are resolved on first use, so that importing assay imports nothing heavy.
+Names are resolved on first use, so that importing assay imports nothing heavy; type checkers see the real signatures.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from assay.version import __version__
 
-_WHERE = {
-    "observe": "assay.api.observe",
-    "open": "assay.api.open",
-    "cost": "assay.api.cost",
-    "measure_machine": "assay.api.machine",
-    "memory": "assay.api.memory",
-    "summary": "assay.api.summary",
-    "vary": "assay.api.vary",
-    "profile": "assay.api.profile.run",
-    "analyze": "assay.api.analyze.run",
-    "analyze_weights": "assay.api.weights",
-    "capture": "assay.api.capture",
-    "capture_model": "assay.api.capture",
-    "read_trace": "assay.trace.read.reading",
-    "parse_model_trace": "assay.trace.read.contract",
-    "register_cost": "assay.analysis.cost",
-    "load": "assay.document.files",
-    "save": "assay.document.files",
-    "extract_unique_modules": "assay.api.extract",
-    "extract_pytorch_ops": "assay.api.extract",
-    "record_forward_stats": "assay.forward_stats",
-    "record_torch_module_forward_stats": "assay.forward_stats",
-    "clear_forward_stats": "assay.forward_stats",
-    "explore": "assay.api.explore",
-    "explore_with_stats": "assay.api.explore",
-    "explore_torch_module": "assay.api.explore",
-    "explore_torch_module_with_stats": "assay.api.explore",
-    "Document": "assay.document.document",
-    "AssayError": "assay.errors",
-}
+if TYPE_CHECKING:
+    from assay.analysis.cost import register_cost
+    from assay.api.analyze.run import Analysis, analyze
+    from assay.api.capture import capture, capture_model
+    from assay.api.check import CheckResult, check
+    from assay.api.cost import cost
+    from assay.api.explore import (
+        explore,
+        explore_torch_module,
+        explore_torch_module_with_stats,
+        explore_with_stats,
+    )
+    from assay.api.extract import extract_pytorch_ops, extract_unique_modules
+    from assay.api.machine import measure_machine
+    from assay.api.memory import memory
+    from assay.api.observe import observe
+    from assay.api.open import open
+    from assay.api.profile.run import profile
+    from assay.api.summary import summary
+    from assay.api.trace import compare_traces, read_trace, read_traces
+    from assay.api.vary import vary
+    from assay.api.weights import analyze_weights
+    from assay.document.document import Document
+    from assay.document.files import load, save
+    from assay.errors import AssayError
+    from assay.forward_stats import (
+        clear_forward_stats,
+        record_forward_stats,
+        record_torch_module_forward_stats,
+    )
+    from assay.sources.opened import Opened
+    from assay.trace.read.contract import parse_model_trace
 
-__all__ = ["__version__", *sorted(_WHERE)]
+_MODULES = {
+    "analysis.cost": ("register_cost",),
+    "api.analyze.run": ("Analysis", "analyze"),
+    "api.capture": ("capture", "capture_model"),
+    "api.check": ("CheckResult", "check"),
+    "api.cost": ("cost",),
+    "api.explore": (
+        "explore", "explore_torch_module", "explore_torch_module_with_stats", "explore_with_stats",
+    ),
+    "api.extract": ("extract_pytorch_ops", "extract_unique_modules"),
+    "api.machine": ("measure_machine",),
+    "api.memory": ("memory",),
+    "api.observe": ("observe",),
+    "api.open": ("open",),
+    "api.profile.run": ("profile",),
+    "api.summary": ("summary",),
+    "api.trace": ("compare_traces", "read_trace", "read_traces"),
+    "api.vary": ("vary",),
+    "api.weights": ("analyze_weights",),
+    "document.document": ("Document",),
+    "document.files": ("load", "save"),
+    "errors": ("AssayError",),
+    "forward_stats": ("clear_forward_stats", "record_forward_stats", "record_torch_module_forward_stats"),
+    "sources.opened": ("Opened",),
+    "trace.read.contract": ("parse_model_trace",),
+}  # fmt: skip
+"""The public names by the module that defines them: the imports above, for run time."""
 
+_WHERE = {name: f"assay.{module}" for module, names in _MODULES.items() for name in names}
 
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'assay' has no attribute {name!r}")
-    value = getattr(import_module(_WHERE[name]), name)
-    globals()[name] = value
-    return value
+__all__ = [
+    "Analysis", "AssayError", "CheckResult", "Document", "Opened", "__version__", "analyze", "analyze_weights",
+    "capture", "capture_model", "check", "clear_forward_stats", "compare_traces", "cost", "explore",
+    "explore_torch_module", "explore_torch_module_with_stats", "explore_with_stats", "extract_pytorch_ops",
+    "extract_unique_modules", "load", "measure_machine", "memory", "observe", "open", "parse_model_trace", "profile",
+    "read_trace", "read_traces", "record_forward_stats", "record_torch_module_forward_stats", "register_cost", "save",
+    "summary", "vary",
+]  # fmt: skip
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _WHERE:
+            raise AttributeError(f"module 'assay' has no attribute {name!r}")
+        value = getattr(import_module(_WHERE[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

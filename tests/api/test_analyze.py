@@ -127,7 +127,7 @@ def test_with_time_the_pass_is_recorded_once_and_untimed_figures_stay_unknown():
     model = Net()
     model.register_forward_hook(lambda *_: calls.append(1))
     told = []
-    found = assay.analyze(model, X, depth="inference", passes=2, warmup=0, tell=told.append)
+    found = assay.analyze(model, X, depth="inference", passes=2, warmup=0, on_step=told.append)
     assert told.count("recording a pass") == 1
     assert found.document.timing is not None
     assert found.document.profile.energy is None
@@ -210,7 +210,7 @@ def test_an_exported_program_is_timed_when_trusted(saved):
     found = assay.analyze(saved / "program.pt2", depth="inference", trust=True, passes=2, warmup=0)
     assert found.missing == {}
     assert [module.class_name for module in found.document.modules] == ["Net", "Conv2d", "BatchNorm2d", "Linear"]
-    assert found.document.run.inputs_from == "the file's example inputs"
+    assert found.document.run.inputs_from == "the program's example inputs"
     assert found.document.timing.whole.value > 0
     assert {document_row.calls for document_row in found.document.timing.modules} == {1}
     assert found.memory.inference is not None

@@ -10,14 +10,18 @@ import torch
 from torch import nn
 
 import assay
+from assay.api.options import RunOptions
 from assay.api.profile import energy as profiled_energy
 from assay.api.profile import run as running
-from assay.api.profile.energy import Asked
+from assay.api.profile.options import EnergyOptions, ProfileOptions
+from assay.api.profile.profiled import prepared
+from assay.api.profile.run import measure
 from assay.document.machine import Ceiling, EnergyModel, Hardware, MachineReport, Recording, Series, measured
 from assay.document.provenance import Measured, Modelled, Unknown
 from assay.errors import UsageError
 from assay.machine.energy import Gauged
 from assay.machine.sensors.probe import ENERGY, Probe, SensorError
+from assay.sources.open import open_source
 from assay.views.text.energy import energy_table, energy_title
 from assay.views.text.profile import profile_report
 from assay.views.text.report import as_text
@@ -62,10 +66,10 @@ def ticking():
     return math.floor(time.perf_counter() / PERIOD) * PERIOD * WATTS
 
 
-def profiled(model=None, tell=lambda _: None, **asked):
-    x = torch.randn(ROWS, WIDE)
-    wanted = Asked(**{"window_s": 0.1, "repeats": 2, **asked})
-    return assay.profile(model or Net(), x, passes=3, warmup=1, energy=wanted, tell=tell)
+def profiled(model=None, x=None, on_step=None, passes=3, warmup=1, **energy):
+    options = EnergyOptions(**{"window_s": 0.1, "repeats": 2, **energy})
+    ready = prepared(open_source(model or Net()), torch.randn(ROWS, WIDE) if x is None else x, RunOptions("real"))
+    return measure(ready, ProfileOptions(passes=passes, warmup=warmup, energy=options), on_step)
 
 
 def test_without_a_sensor_it_is_work_times_coefficients(monkeypatch):
@@ -130,7 +134,7 @@ def test_operations_are_replayed_on_the_inputs_they_had(monkeypatch):
     monkeypatch.setattr(profiled_energy, "replay", kept)
     monkeypatch.setattr(profiled_energy, "COVER", 1.1)
     model, x = Net(), torch.randn(ROWS, WIDE)
-    assay.profile(model, x, passes=2, warmup=0, energy=Asked(window_s=0.05))
+    profiled(model, x, passes=2, warmup=0, window_s=0.05)
     with torch.no_grad():
         hidden = x @ model.layer.weight.T
     replayed = [result for result in results if isinstance(result, torch.Tensor)]
@@ -171,7 +175,7 @@ def test_a_sensor_that_goes_away_after_the_pass_keeps_the_pass(monkeypatch):
             lost.append(line)
 
     sensed(monkeypatch, read)
-    document = profiled(tell=tell)
+    document = profiled(on_step=tell)
     found = document.profile.energy
     assert lost
     assert isinstance(found.whole.how, Measured)
@@ -184,18 +188,16 @@ def test_the_power_of_a_board_is_not_that_of_a_processor(monkeypatch):
     monkeypatch.setattr(profiled_energy, "of_device", lambda *_: "none")
     series = [Series("gpu.0.power", "W", "board", [300.0, 310.0])]
     monkeypatch.setattr(running._Profiling, "_recorded", lambda *_: Recording([0.0, 1.0], series))
-    document = assay.profile(Net(), torch.randn(1, WIDE), passes=2, system=True, energy=Asked())
+    document = assay.profile(Net(), torch.randn(1, WIDE), passes=2, system=True, energy=True)
     assert document.profile.system.series == series
     assert document.profile.energy.peak_w.value is None
 
 
-@pytest.mark.parametrize(
-    "asked", [Asked(grid="nowhere"), Asked(pue=0.5), Asked(pue=math.nan), Asked(price_kwh=-1.0)], ids=str
-)
+@pytest.mark.parametrize("asked", [{"grid": "nowhere"}, {"pue": 0.5}, {"pue": math.nan}, {"price": -1.0}], ids=str)
 def test_what_cannot_be_is_refused_before_anything_runs(asked):
     ran = []
     model = Net()
     model.register_forward_hook(lambda *_: ran.append(1))
     with pytest.raises(UsageError):
-        assay.profile(model, torch.randn(1, WIDE), energy=asked)
+        assay.profile(model, torch.randn(1, WIDE), energy=True, **asked)
     assert not ran

@@ -10,10 +10,11 @@ from torch import nn
 
 import assay
 from assay.analysis.memory import memory_of
+from assay.api.options import RunOptions
 from assay.api.vary import vary
 from assay.cli.cost_vary import cost_vary
 from assay.cli.narration import Narrator
-from assay.cli.options import Output, Watch
+from assay.cli.options import Output
 from assay.errors import UsageError
 from assay.sources.inputs import find_inputs
 from assay.sources.resizing import axes, resized
@@ -361,11 +362,11 @@ def command(tmp_path, capsys):
     """Runs the command on a small model's file."""
     path = tmp_path / "net.py"
     path.write_text(MODEL)
-    watch = Watch(f"{path}::get_inputs", None, None, None, None, False, False)
+    inputs = f"{path}::get_inputs"
 
     def call(format, at=(), vary="batch,seq", **options):
         output = Output(format, options.get("output"), False, options.get("save"), "never")
-        code = cost_vary(Narrator(), f"{path}::load_model", watch, output, vary=vary, at=at)
+        code = cost_vary(Narrator(), f"{path}::load_model", inputs, RunOptions(), output, vary=vary, at=at)
         return code, *capsys.readouterr()
 
     return call

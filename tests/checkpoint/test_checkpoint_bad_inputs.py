@@ -163,8 +163,8 @@ NOT_CHECKPOINTS = {
     "an HDF5 file": (b"\x89HDF\r\n\x1a\n" + bytes(100), "HDF5"),
     "a gzip file": (b"\x1f\x8b" + bytes(50), "compressed"),
     "a numpy array": (b"\x93NUMPY" + bytes(50), "numpy array"),
-    "noise": (bytes(range(255, 100, -1)), "none of the files that are read"),
-    "text": (b"hello, world", "none of the files that are read"),
+    "noise": (bytes(range(255, 100, -1)), "not a file that Assay reads"),
+    "text": (b"hello, world", "not a file that Assay reads"),
 }
 
 

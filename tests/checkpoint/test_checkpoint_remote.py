@@ -154,7 +154,7 @@ def test_a_server_that_sends_no_parts_is_one_line(tmp_path, server, capsys):
     assert server.sent < 12_000_000
 
 
-@pytest.mark.parametrize(("path", "message"), [("none.pt", "cannot read"), ("", "without a checkpoint")])
+@pytest.mark.parametrize(("path", "message"), [("none.pt", "cannot read"), ("", "without a model")])
 def test_what_is_not_there_is_one_line(server, path, message, capsys):
     assert run(["params", f"{server.url}/{path}"]) == 3
     (said,) = capsys.readouterr().err.splitlines()

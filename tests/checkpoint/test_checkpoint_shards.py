@@ -100,9 +100,9 @@ def test_a_link_out_of_the_folder_is_refused_and_a_download_caches_is_not(tmp_pa
 
 def test_a_folder_without_a_checkpoint_says_so(tmp_path):
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ReadError, match="folder without a checkpoint"):
+    with pytest.raises(ReadError, match="folder without a model"):
         open_checkpoint(tmp_path)
-    with pytest.raises(ReadError, match="without a weight_map"):
+    with pytest.raises(ReadError, match="index of shards with a weight_map"):
         open_checkpoint(tmp_path / "config.json")
     with pytest.raises(ReadError, match="No such file"):
         open_checkpoint(tmp_path / "absent.pt")

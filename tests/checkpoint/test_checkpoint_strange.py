@@ -186,7 +186,7 @@ def test_a_link_that_leads_nowhere_or_to_itself_is_a_missing_shard(tmp_path):
 
 def test_a_pipe_among_the_shards_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.safetensors")
-    with pytest.raises(ReadError, match="without a checkpoint"):
+    with pytest.raises(ReadError, match="without a model"):
         open_checkpoint(tmp_path)
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": "a.safetensors"}}))
     with pytest.raises(ReadError, match="no regular file"):

@@ -6,15 +6,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import assay
+import assay.api.check
+from assay.api.options import RunOptions
 from assay.cli.main import run
-from assay.document.document import Document
+from assay.document.document import Document, Origin
+from assay.sources.opened import Model, Opened
 
 SOURCE = str(Path(assay.__file__).parents[1])
 
@@ -33,16 +37,22 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     def call(*arguments: str, document: Document | BaseException | None = None, noise: str = "") -> SimpleNamespace:
         got: dict[str, Any] = {}
 
-        def observe(model: object, **options: object) -> object:
-            got.update(options, model=model)
+        def opened(model: object, **_: object) -> Opened:
+            got["model"] = model
+            return Opened(Origin("file", str(model), str(model)), lambda: Model(None))
+
+        def observed(opened: Opened, inputs: object, options: RunOptions) -> object:
+            got.update(asdict(options), inputs=inputs)
             sys.stdout.write(noise)
             if isinstance(document, BaseException):
                 raise document
             return document
 
-        fake = ModuleType("assay.api.observe")
-        fake.observe = observe  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "assay.api.observe", fake)
+        if document is not None:
+            for where in ("assay.sources.open", "assay.cli.observed"):
+                monkeypatch.setattr(f"{where}.open_source", opened)
+            for where in ("assay.cli.observed", "assay.api.check"):
+                monkeypatch.setattr(f"{where}.observed", observed)
         code = run(arguments)
         told = capsys.readouterr()
         return SimpleNamespace(code=code, out=told.out, err=told.err, got=got)

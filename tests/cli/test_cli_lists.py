@@ -59,7 +59,7 @@ def test_what_a_model_prints_is_narration(cli):
 
 
 def test_inferred_inputs_are_told_in_one_line(cli):
-    inferred = conv_stack(inputs_from="inferred: 1x3 from the first layer")
+    inferred = conv_stack(inputs_from="inferred: 1x3 from the first layer", inputs_kind="inferred")
     first = cli("ops", "m", document=inferred).err.splitlines()[0]
     assert first == "assay: inputs inferred: 1x3 from the first layer (--inputs gives your own)"
     assert "inputs" not in cli("ops", "m", document=conv_stack()).err

@@ -113,7 +113,7 @@ BAD = {
     "empty": (b"", "is empty"),
     "page": (b"<!doctype html><html></html>", "HTML page"),
     "pointer": (b"version a://git-lfs\noid sha256:0\nsize 1\n", "git-LFS pointer"),
-    "noise": (bytes(range(7, 250)), "none of the files"),
+    "noise": (bytes(range(7, 250)), "not a file that Assay reads"),
     "long-header": (struct.pack("<Q", 1 << 62) + b"{}", "refused"),
     "cut": (struct.pack("<Q", 80) + b'{"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'.ljust(80), "w"),
     "zip": (b"PK\3\4" + b"\0" * 60, ""),
@@ -136,13 +136,13 @@ def test_a_bad_file_is_one_line(cli, in_place, name):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["nowhere"], 3, "cannot read nowhere"),
-        (["."], 3, "folder without a checkpoint"),
+        (["nowhere"], 3, "no file or folder nowhere"),
+        (["."], 3, "folder without a model"),
         (["m.safetensors", "--filter", "("], 2, "no regular expression"),
         (["m.safetensors", "--sort", "weight"], 2, "weight"),
         (["m.safetensors", "--engine", "dask"], 2, "dask"),
         (["m.safetensors", "--resume", "/"], 3, "cannot read"),
-        (["nowhere.assay.json"], 3, "cannot read"),
+        (["nowhere.assay.json"], 3, "no file or folder"),
     ],
 )
 def test_what_was_put_wrongly_is_one_line(cli, in_place, arguments, code, said):

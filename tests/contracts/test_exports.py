@@ -7,14 +7,19 @@ import pytest
 import assay
 
 PUBLIC = {
+    "Analysis",
     "AssayError",
+    "CheckResult",
     "Document",
+    "Opened",
     "__version__",
     "analyze",
     "analyze_weights",
     "capture",
     "capture_model",
+    "check",
     "clear_forward_stats",
+    "compare_traces",
     "cost",
     "explore",
     "explore_torch_module",
@@ -30,6 +35,7 @@ PUBLIC = {
     "parse_model_trace",
     "profile",
     "read_trace",
+    "read_traces",
     "record_forward_stats",
     "record_torch_module_forward_stats",
     "register_cost",

@@ -8,9 +8,9 @@ import sys
 import pytest
 import torch
 import transformers
+from opening import open_model
 
 from assay.errors import ReadError, TrustError, UserCodeError
-from assay.sources.open import open_model
 
 TINY = {
     "model_type": "bert",
@@ -34,10 +34,10 @@ def folder(tmp_path):
 def test_the_architecture_chooses_the_class(folder):
     opened = open_model(folder(architectures=["BertForMaskedLM"]))
     assert type(opened.module) is transformers.BertForMaskedLM
-    assert opened.weights == "meta"
+    assert opened.model.on_meta
     assert not opened.module.training
     assert all(parameter.is_meta for parameter in opened.module.parameters())
-    assert opened.config.hidden_size == 16
+    assert opened.model.config.hidden_size == 16
     assert opened.origin.kind == "config"
 
 
@@ -68,18 +68,18 @@ def test_the_default_device_is_left_alone(folder):
 
 def test_a_live_transformers_model_brings_its_config(folder):
     opened = open_model(transformers.BertModel(transformers.BertConfig(**TINY)))
-    assert opened.config.vocab_size == 50
-    assert opened.weights == "real"
+    assert opened.model.config.vocab_size == 50
+    assert opened.model.on_meta is False
 
 
 def test_a_folder_without_a_config_is_told(tmp_path):
-    with pytest.raises(ReadError, match=r"has no config\.json"):
+    with pytest.raises(ReadError, match=r"a folder without a model: no config.json"):
         open_model(tmp_path)
 
 
 @pytest.mark.parametrize("fields", [{"model_type": "nobody_knows"}, {"model_type": None}, {"model_type": ["bert"]}])
 def test_an_unknown_model_type_is_told(folder, fields):
-    with pytest.raises(ReadError, match="no config that transformers"):
+    with pytest.raises(ReadError, match="not a config that transformers"):
         open_model(folder(architectures=["NobodyKnows"], **fields))
 
 
@@ -133,7 +133,7 @@ def test_trusted_code_is_run(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     opened = open_model(folder(**REMOTE, width=7), trust=True)
     assert opened.module.layer.in_features == 7
-    assert opened.weights == "meta"
+    assert opened.model.on_meta
 
 
 def test_a_built_in_architecture_needs_no_trust(folder, tmp_path):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from opening import open_model
 
 from assay.errors import ReadError, UsageError
-from assay.sources.open import open_model
 
 MODEL = """
 import torch
@@ -93,7 +93,7 @@ def test_model_args_must_map_names(file, arguments):
 
 
 def test_a_function_that_returns_something_else_is_named_with_its_type(file):
-    with pytest.raises(ReadError, match=r"number\(\) in my_model.py returned int"):
+    with pytest.raises(ReadError, match=r"number\(\) in my_model.py returned an int"):
         open_model(f"{file}::number")
 
 

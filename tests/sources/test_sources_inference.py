@@ -7,11 +7,11 @@ import random
 
 import pytest
 import torch
+from opening import open_model
 from torch import nn
 
 from assay.errors import InputsError
 from assay.sources.inputs import find_inputs
-from assay.sources.open import open_model
 
 
 def inferred(module, **options):

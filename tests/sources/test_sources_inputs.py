@@ -6,12 +6,12 @@ from collections import UserDict, namedtuple
 
 import pytest
 import torch
+from opening import open_model
 
 from assay.document.document import Document
 from assay.document.files import save
 from assay.errors import InputsError, ReadError, UsageError, UserCodeError
 from assay.sources.inputs import find_inputs
-from assay.sources.open import open_model
 
 OPENED = open_model(torch.nn.Identity())
 A, B = torch.ones(2), torch.zeros(3)
@@ -133,5 +133,5 @@ def test_a_model_on_meta_gets_its_floats_there():
 
 def test_a_document_cannot_be_run(tmp_path):
     save(Document(), tmp_path / "m.assay.json")
-    with pytest.raises(InputsError, match="cannot be run"):
+    with pytest.raises(UsageError, match="is read, not run"):
         find_inputs(None, open_model(tmp_path / "m.assay.json"))

@@ -6,11 +6,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from opening import open_model
 
 from assay.errors import InputsError
 from assay.sources.inputs import find_inputs
 from assay.sources.literals import parse
-from assay.sources.open import open_model
 from assay.sources.tensors import DTYPES, TensorSpec, texts
 
 IDENTITY = open_model(torch.nn.Identity())

@@ -8,12 +8,13 @@ import zipfile
 
 import pytest
 import torch
+from opening import open_model
 
+from assay.checkpoint.files import Files
+from assay.checkpoint.formats.recognise import recognise
 from assay.document.document import Document, Origin
 from assay.document.files import save
-from assay.errors import ReadError, TrustError, UserCodeError, VersionError
-from assay.sources.kinds import kind_of
-from assay.sources.open import open_model
+from assay.errors import ReadError, TrustError, UsageError, UserCodeError, VersionError
 
 
 def small():
@@ -102,7 +103,8 @@ def test_documents_open_by_name_and_by_bytes(tmp_path, suffix):
     save(document, tmp_path / f"m{suffix}")
     opened = open_model(tmp_path / f"m{suffix}")
     assert opened.document == document
-    assert opened.module is None
+    with pytest.raises(UsageError, match="is read, not run"):
+        opened.module  # noqa: B018
     assert (opened.origin.kind, opened.origin.name) == ("document", f"m{suffix}")
     renamed = (tmp_path / f"m{suffix}").rename(tmp_path / "renamed.pt")
     assert open_model(renamed).document == document
@@ -126,44 +128,38 @@ def zipped(*members):
 @pytest.mark.parametrize(
     ("members", "kind"),
     [
-        (["m/models/model.json", "m/data/weights/x"], "exported"),
-        (["archive_format", "byteorder"], "exported"),
-        (["serialized_exported_program.json", "serialized_state_dict.pt"], "exported"),
-        (["m/code/__torch__.py", "m/constants.pkl", "m/data.pkl"], "scripted"),
-        (["m/data.pkl", "m/data/0"], "saved"),
+        (["m/models/model.json", "m/data/weights/x"], "pt2"),
+        (["archive_format", "byteorder"], "pt2"),
+        (["serialized_exported_program.json", "serialized_state_dict.pt"], "pt2"),
+        (["m/code/__torch__.py", "m/constants.pkl", "m/data.pkl"], "torchscript"),
+        (["m/data.pkl", "m/data/0"], "torch-zip"),
     ],
 )
 def test_zip_files_are_told_apart_by_their_members(tmp_path, members, kind):
     zipped(*members)(tmp_path / "anything")
-    assert kind_of(tmp_path / "anything") == kind
+    with Files().region(str(tmp_path / "anything")) as region:
+        assert recognise(region).kind == kind
 
 
-def test_an_exported_program_is_left_to_its_reader(tmp_path, monkeypatch):
-    import sys
-    from types import ModuleType
-
-    import assay.sources
-
-    reader = ModuleType("assay.sources.exported.read")
-    reader.read = lambda path: Document(origin=Origin("exported", str(path), path.name))
-    monkeypatch.setitem(sys.modules, "assay.sources.exported.read", reader)
-    monkeypatch.setattr(assay.sources, "exported", reader, raising=False)
+def test_an_exported_program_is_read_whatever_its_name(tmp_path):
     torch.export.save(torch.export.export(small(), (torch.ones(1, 3, 8, 8),)), tmp_path / "m.zip.pt2")
-    opened = open_model(tmp_path / "m.zip.pt2")
+    renamed = (tmp_path / "m.zip.pt2").rename(tmp_path / "renamed.bin")
+    opened = open_model(renamed)
     assert opened.origin.kind == "exported"
-    assert opened.document.origin.name == "m.zip.pt2"
+    assert opened.document.origin.name == "renamed.bin"
+    assert opened.document.ops
 
 
 @pytest.mark.parametrize(
     ("data", "part"),
     [
         (b"", "is empty"),
-        (b"hello there", "none of the files Assay opens"),
-        (b"PK\x03\x04 cut short", "damaged"),
-        (b"{ not json", "not JSON"),
-        (b'{"a": 1}', "neither a transformers config nor an Assay document"),
-        (b"{" * 100_000, "not JSON"),
-        (b"\x1f\x8b\x08cut", "damaged"),
+        (b"hello there", "not a file that Assay reads"),
+        (b"PK\x03\x04 cut short", "cut short"),
+        (b"{ not json", "not valid JSON"),
+        (b'{"a": 1}', "neither a saved document, a transformers config nor an index"),
+        (b"{" * 100_000, "not valid JSON"),
+        (b"\x1f\x8b\x08cut", "is compressed"),
     ],
 )
 def test_other_bytes_are_one_line(tmp_path, data, part):
@@ -176,7 +172,7 @@ def test_other_bytes_are_one_line(tmp_path, data, part):
 
 def test_a_zip_without_a_model_is_told(tmp_path):
     zipped("readme.txt")(tmp_path / "a.zip")
-    with pytest.raises(ReadError, match="holds no model"):
+    with pytest.raises(ReadError, match="neither a model nor a checkpoint"):
         open_model(tmp_path / "a.zip")
 
 

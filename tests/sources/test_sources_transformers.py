@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers as hf
+from opening import open_model
 
 from assay.sources.inputs import find_inputs
-from assay.sources.open import open_model
 
 TEXT = {
     "vocab_size": 60,
@@ -114,11 +114,11 @@ def test_a_small_model_of_each_family_runs_on_what_is_inferred(name, tmp_path):
     opened = open_model(folder_of(name, fields, tmp_path))
     assert type(opened.module).__name__ == name
     inputs = find_inputs(None, opened, device="cpu")
-    real = type(opened.module)(opened.config).eval()
+    real = type(opened.module)(opened.model.config).eval()
     with torch.no_grad():
         real(*inputs.args, **inputs.kwargs)
     if expected is not None:
-        assert inputs.how == f"inferred: {expected} from the {type(opened.config).__name__}"
+        assert inputs.how == f"inferred: {expected} from the {type(opened.model.config).__name__}"
 
 
 def test_a_live_model_is_read_like_a_folder(tmp_path):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
+from opening import open_model
 
 from assay.errors import UserCodeError
-from assay.sources.open import open_model
 
 
 @pytest.fixture

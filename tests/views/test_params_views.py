@@ -129,7 +129,7 @@ def test_what_stands_out_is_listed():
     rows = [row(f"l.{i}.w", np.arange(4) * (9 if i == 3 else 1), content="same") for i in range(8)]
     rows.append(row(("head", "embed"), [1.0], nan=3, rows=Norms(2, 0.0, 1.0, 0.5, 0.5, 1), note="a remark"))
     broken = TensorStatistics(("bad",), "float4", (1,), 1, 1, problem="unknown dtype")
-    out = text(document(*rows, broken, failures=("shard x is missing",), notes=("told",)))
+    out = text(document(*rows, broken, files_lost=("shard x is missing",), notes=("told",)))
     for wanted in (
         "head = embed", "l.0.w = l.1.w = l.2.w and 5 more: 16 B each", "Outliers among their kind", "3 NaN",
         "1 dead rows", "a remark", "unknown dtype", "shard x is missing", "told", "Totals by dtype",
@@ -168,7 +168,7 @@ def test_a_terminal_is_never_overrun_nor_obeyed(width):
     rows = [row(hostile, [1.0]), row(("x", hostile), [2.0]), row("y", [0.0], note=hostile)]
     broken = TensorStatistics((hostile + "b",), "t", (1,), 1, 1, problem=hostile)
     modules = [Module("", hostile, hostile, None)]
-    made = params_report(document(*rows, broken, modules=modules, failures=(hostile,)), Shown(full=True))
+    made = params_report(document(*rows, broken, modules=modules, files_lost=(hostile,)), Shown(full=True))
     for out in (reports.as_text(made, width=width), reports.as_markdown(made), reports.as_csv(made)):
         assert not set(out) & {"\x1b", "\x07", "\u202e"}
     lines = reports.as_text(made, width=width).splitlines()

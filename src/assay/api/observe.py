@@ -5,13 +5,18 @@ from __future__ import annotations
 import datetime
 import platform
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.analysis.cost.totals import with_cost
-from assay.api.open import open
+from assay.api.options import RunOptions
 from assay.document.document import Document, InputTensor, Machine, Run, Training
-from assay.errors import ReadError, UsageError
-from assay.sources.open import Opened
+from assay.errors import UsageError
+from assay.sources.open import open_source
+from assay.sources.opened import Opened
+
+if TYPE_CHECKING:
+    from assay.recorder.watch import Pass
+    from assay.sources.inputs import Inputs
 
 
 def observe(
@@ -26,68 +31,84 @@ def observe(
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> Document:
-    """The document of one forward pass of `model`; the model is left as it was.
+    """The document of one forward pass of `model`, with its cost; the model is left bit for bit as it was.
 
-    `mode` is `auto` (real where there are weights, else without data), `real`, `meta` or `fake`. With
-    `backward` a training step is watched as well, in training mode. What everything costs is added up in
-    `document.cost`.
+    A saved document or an exported program is read and returned without running anything. A pass that stops midway
+    is kept as far as it came: `document.run.failure` says where and why.
+
+    Args:
+        model: Anything `assay.open` takes.
+        inputs: What to call the model with: a tensor, a tuple or list of arguments, a dict of keywords,
+            `(args, kwargs)`, a function that returns one of these, `"file.py::function"` or a literal such as
+            `"1x3x224x224:float32"`. Inferred where left out.
+        mode: `"auto"` (with data where the weights are in memory, else on shapes alone), `"real"`, `"meta"` or
+            `"fake"`.
+        device: The torch device to run on.
+        dtype: The floating-point type to run in, such as `"bfloat16"`.
+        train: Run in training mode.
+        backward: Record a training step as well, in training mode.
+        model_args: Keyword arguments for the function or class that builds the model.
+        trust: Allow code from a file to run.
     """
-    if isinstance(model, Document):
-        return model
-    opened = model if isinstance(model, Opened) else open(model, model_args=model_args, trust=trust)
+    options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
+    return observed(open_source(model, model_args=model_args, trust=trust), inputs, options)
+
+
+def observed(opened: Opened, inputs: Any, options: RunOptions) -> Document:
+    """The document of one pass of what was opened; `inputs` as `observe` takes them, or found before."""
     if opened.document is not None:
-        _refuse_options(opened, inputs=inputs, device=device, dtype=dtype, train=train, mode=mode)
+        options.refuse_for(opened.origin.location, inputs=inputs is not None)
         return opened.document if opened.document.cost is not None else with_cost(opened.document)
-    if opened.module is None:
-        raise ReadError(f"{opened.origin.location} holds no model that could run")
-    return with_cost(_watched(opened, inputs, mode=mode, device=device, dtype=dtype, train=train, backward=backward))
+    if options.mode == "real":
+        opened = opened.with_weights()
+    return with_cost(_recorded(opened, inputs, options))
 
 
-def _watched(
-    opened: Opened, inputs: Any, *, mode: str, device: str | None, dtype: str | None, train: bool, backward: bool
-) -> Document:
-    import torch
-
-    from assay.recorder import inventory, passes
+def _recorded(opened: Opened, inputs: Any, options: RunOptions) -> Document:
+    from assay.recorder import passes
+    from assay.sources.exported.run import with_classes
     from assay.sources.inputs import find_inputs
 
-    _check_device(device)
-    train = train or backward
-    without_data = mode in ("meta", "fake")
-    given = find_inputs(inputs, opened, device=device, dtype=dtype)
+    opened.model  # noqa: B018  what cannot be opened is reported before what is wrong with the options
+    _check_device(options.device)
+    device, dtype = options.device, options.dtype
+    found = find_inputs(inputs, opened, device=device, dtype=dtype)
+    train = options.train or options.backward
     shown = passes.observe(
-        opened.module, given.args, given.kwargs, mode=mode, train=train, device=device, dtype=dtype
+        opened.module, found.args, found.kwargs, mode=options.mode, train=train, device=device, dtype=dtype
     )
-    training = None
-    assumptions = shown.assumptions
-    if backward and shown.failure is None:
-        step = passes.observe_training(opened.module, given.args, given.kwargs, shown, device=device, dtype=dtype)
-        if step.failure is not None:
-            assumptions += (f"the backward pass stopped in '{step.failure.module}': {step.failure.error}",)
-        else:
-            training = Training(step.kinds, step.ops, step.storages)
-            assumptions += step.assumptions
-    named = [(f"args[{index}]", value) for index, value in enumerate(given.args)] + list(given.kwargs.items())
-    tensors = tuple(
-        InputTensor(name, inventory.tensor_type(value)) for name, value in named if isinstance(value, torch.Tensor)
-    )
+    step = None
+    if options.backward and shown.failure is None:
+        step = passes.observe_training(opened.module, found.args, found.kwargs, shown, device=device, dtype=dtype)
+    document = _document(opened, found, options, shown, step)
+    return with_classes(document, opened.model.classes)
+
+
+def _document(opened: Opened, inputs: Inputs, options: RunOptions, shown: Pass, step: Pass | None) -> Document:
+    import torch
+
+    stepped = step is not None and step.failure is None
+    assumptions = shown.assumptions + (step.assumptions if step is not None and stepped else ())
     return Document(
         origin=opened.origin,
         machine=Machine(
             python=platform.python_version(),
             torch=str(torch.__version__),
             system=f"{platform.system()} {platform.machine()}",
-            device="none" if without_data else device or "cpu",
+            device="none" if options.without_data else options.device or "cpu",
         ),
         run=Run(
             mode=shown.mode,
-            inputs=tensors,
-            inputs_from=given.how,
-            training=train,
-            dtype=dtype or "",
-            backward=training is not None,
+            inputs=_tensors(inputs),
+            inputs_from=inputs.how,
+            inputs_kind=inputs.kind,
+            training=options.train or options.backward,
+            dtype=options.dtype or "",
+            backward=stepped,
             assumptions=tuple(dict.fromkeys(assumptions)),
             failure=shown.failure,
+            attempts=shown.attempts,
+            backward_failure=step.failure if step is not None else None,
             cache=shown.cache,
             timestamp=_now(),
         ),
@@ -97,17 +118,19 @@ def _watched(
         kinds=shown.kinds,
         ops=shown.ops,
         storages=shown.storages,
-        training=training,
+        training=Training(step.kinds, step.ops, step.storages) if step is not None and stepped else None,
     )
 
 
-def _refuse_options(opened: Opened, **options: Any) -> None:
-    """What is stored cannot be run again: options that would change the pass are refused, not ignored."""
-    given = [
-        f"--{name}" for name, value in options.items() if not any(value is none for none in (None, False, "auto"))
-    ]
-    if given:
-        raise UsageError(f"{opened.origin.location} is read, not run: {', '.join(given)} cannot apply to it")
+def _tensors(inputs: Inputs) -> tuple[InputTensor, ...]:
+    import torch
+
+    from assay.recorder import inventory
+
+    named = [(f"args[{index}]", value) for index, value in enumerate(inputs.args)] + list(inputs.kwargs.items())
+    return tuple(
+        InputTensor(name, inventory.tensor_type(value)) for name, value in named if isinstance(value, torch.Tensor)
+    )
 
 
 def _check_device(device: str | None) -> None:

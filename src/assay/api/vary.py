@@ -12,12 +12,13 @@ from assay.analysis.laws.polynomials import Sizes
 from assay.analysis.laws.reach import Line
 from assay.analysis.laws.samples import Sample, sample
 from assay.analysis.laws.searching import along, search
-from assay.api.observe import observe
-from assay.api.open import open
+from assay.api.observe import observed
+from assay.api.options import RunOptions
 from assay.document.document import Document
-from assay.errors import ReadError, UsageError
+from assay.errors import UsageError
 from assay.sources.inputs import Inputs, find_inputs
-from assay.sources.open import Opened
+from assay.sources.open import open_source
+from assay.sources.opened import Opened
 from assay.sources.placing import place
 from assay.sources.resizing import Axis, axes, position_limit, resized
 
@@ -28,7 +29,7 @@ _MASK_ELEMENTS = 1 << 24
 class _Captures:
     """Samples at any sizes, each made once."""
 
-    def __init__(self, opened: Opened, inputs: Inputs, found: Mapping[str, Axis], options: Mapping[str, Any]) -> None:
+    def __init__(self, opened: Opened, inputs: Inputs, found: Mapping[str, Axis], options: RunOptions) -> None:
         self.variables = tuple(found)
         self.made: dict[Sizes, Sample | str] = {}
         self.modes: dict[str, None] = {}
@@ -38,7 +39,7 @@ class _Captures:
         """The sample at these sizes, or why the model stopped there."""
         if sizes not in self.made:
             inputs = resized(self._inputs, base=self._axes, **self.named(sizes))
-            self.made[sizes] = self._kept(sizes, _watched(self._opened, inputs, self._options))
+            self.made[sizes] = self._kept(sizes, observed(self._opened, inputs, self._options))
         return self.made[sizes]
 
     def samples(self) -> list[Sample]:
@@ -57,8 +58,8 @@ class _Captures:
         failure = document.run.failure
         if failure is not None:
             # Where several passes were tried, the first one's error is about the sizes.
-            history = (line for line in document.run.assumptions if "pass stopped" in line)
-            return next(history, f"{failure.error} (in '{failure.module}')")
+            first = document.run.attempts[0].failure if document.run.attempts else failure
+            return f"{first.error} (in '{first.module}')"
         self.modes[document.run.mode] = None
         return sample(sizes, document)
 
@@ -70,24 +71,46 @@ def vary(
     over: Sequence[str] = ("batch", "seq"),
     points: Mapping[str, Sequence[int]] | None = None,
     mode: str = "auto",
+    device: str | None = None,
+    dtype: str | None = None,
+    train: bool = False,
+    backward: bool = False,
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
-    **options: Any,
 ) -> Laws:
-    """The laws of a model's costs in the sizes named by `over`, from captures without data where that works.
+    """How the costs of a model grow with its inputs: an exact law for each cost in the sizes named by `over`.
 
-    `points` gives the sizes to use for a variable instead, the last of them to verify with. Other options are
-    those of `capture`.
+    Args:
+        model: Anything `assay.open` takes that can be run.
+        inputs: What to call the model with, as `assay.observe` takes it; inferred where left out.
+        over: The sizes to vary: `batch`, `seq`, `height`, `width` or `frames`.
+        points: For a size, the values to record at instead of those chosen here; the last one verifies the law.
+        mode: `"auto"` records on shapes alone where that works; or `"real"`, `"meta"` or `"fake"`.
+        device: The torch device to run on.
+        dtype: The floating-point type to run in, such as `"bfloat16"`.
+        train: Run in training mode.
+        backward: Record training steps as well, in training mode.
+        model_args: Keyword arguments for the function or class that builds the model.
+        trust: Allow code from a file to run.
     """
-    opened = model if isinstance(model, Opened) else open(model, model_args=model_args, trust=trust)
-    if opened.module is None:
-        raise ReadError(f"{opened.origin.location} holds no model that could run: laws need several captures")
-    base, mode = _settled(opened, inputs, mode, options)
+    options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
+    return laws_of(open_source(model, model_args=model_args, trust=trust), inputs, options, over, points)
+
+
+def laws_of(
+    opened: Opened,
+    inputs: Any,
+    options: RunOptions,
+    over: Sequence[str],
+    points: Mapping[str, Sequence[int]] | None = None,
+) -> Laws:
+    """The laws of what was opened."""
+    base, options = _settled(opened, inputs, options)
     found = axes(base, over)
-    captures = _Captures(opened, base, found, {**options, "mode": mode})
+    captures = _Captures(opened, base, found, options)
     limit = position_limit(opened)
     limits = {name: limit for name in found if name == "seq" and limit is not None}
-    lines = _lines(captures, found, points or {}, limits, far=mode != "real")
+    lines = _lines(captures, found, points or {}, limits, far=options.mode != "real")
     laws, refused = search(captures, lines, limits, captures.variables)
     return Laws(
         model=type(opened.module).__name__,
@@ -100,23 +123,21 @@ def vary(
         limits=limits,
         mode=", ".join(captures.modes),
         inputs_from=base.how,
+        inputs_kind=base.kind,
         notes=_notes(captures),
     )
 
 
-def _watched(opened: Opened, inputs: Inputs, options: Mapping[str, Any]) -> Document:
-    return observe(opened, (inputs.args, inputs.kwargs), **options)
-
-
-def _settled(opened: Opened, inputs: Any, mode: str, options: Mapping[str, Any]) -> tuple[Inputs, str]:
-    """The inputs as they come and the mode to run in: without data where the model allows that."""
-    base = find_inputs(inputs, opened, device=options.get("device"), dtype=options.get("dtype"))
-    if mode == "auto":
-        tried = _watched(opened, base, {**options, "mode": "meta"})
-        mode = "meta" if tried.run.mode in ("meta", "fake") and tried.run.failure is None else "real"
-    if mode == "meta":
+def _settled(opened: Opened, inputs: Any, options: RunOptions) -> tuple[Inputs, RunOptions]:
+    """The inputs as they come and how to run: without data where the model allows that."""
+    base = find_inputs(inputs, opened, device=options.device, dtype=options.dtype)
+    if options.mode == "auto":
+        tried = observed(opened, base, replace(options, mode="meta"))
+        works = tried.run.mode in ("meta", "fake") and tried.run.failure is None
+        options = replace(options, mode="meta" if works else "real")
+    if options.mode == "meta":
         base = replace(base, args=place(base.args, "meta", None), kwargs=place(base.kwargs, "meta", None))
-    return base, mode
+    return base, options
 
 
 def _lines(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
+import threading
+import weakref
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol
@@ -30,15 +32,17 @@ class File(Protocol):
 
 
 class Region:
-    """A part of a file that is read as if it were one; closing it closes the file."""
+    """A part of a file that is read as if it were one; leaving its `with` closes the file unless it has an owner."""
 
-    __slots__ = ("base", "file", "path", "size")
+    __slots__ = ("base", "file", "owner", "path", "size")
 
-    def __init__(self, file: File, base: int = 0, size: int | None = None) -> None:
+    def __init__(self, file: File, base: int = 0, size: int | None = None, owner: Files | None = None) -> None:
         self.file = file
         self.path = file.path
         self.base = base
         self.size = file.size - base if size is None else size
+        self.owner = owner
+        """Keeps the file open for others too, as long as any of them needs it."""
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly `length` bytes from `offset`."""
@@ -57,7 +61,7 @@ class Region:
         """A smaller region of the same file."""
         if offset < 0 or size < 0 or offset + size > self.size:
             raise ReadError(f"{brief(self.path)} is cut short: {size} bytes at {offset} lie beyond its end")
-        return Region(self.file, self.base + offset, size)
+        return Region(self.file, self.base + offset, size, self.owner)
 
     def __enter__(self) -> Region:
         return self
@@ -65,22 +69,40 @@ class Region:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.file.close()
+        if self.owner is None:
+            self.file.close()
 
 
-def open_file(path: str) -> File:
-    """A file to be closed by the caller."""
-    return RemoteFile(path) if is_url(path) else LocalFile(path)
+class Files:
+    """Files opened once and kept open while this lives; safe in several threads. Copies in other processes reopen."""
+
+    MOST_OPEN = 64
+    """Files beyond this many are opened for each use: a process may hold only so many."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, File] = {}
+        self._lock = threading.Lock()
+        weakref.finalize(self, _close_all, self._open)
+
+    def region(self, path: str) -> Region:
+        """The whole of a file, for a `with`."""
+        with self._lock:
+            file = self._open.get(path)
+            shared = file is not None or len(self._open) < self.MOST_OPEN
+            if file is None:
+                file = RemoteFile(path) if is_url(path) else LocalFile(path)
+                if shared:
+                    self._open[path] = file
+        return Region(file, owner=self if shared else None)
+
+    def __reduce__(self) -> tuple[type[Files], tuple[()]]:
+        return Files, ()
 
 
-def open_region(path: str) -> Region:
-    """The whole of a file; closed at the end of a `with`."""
-    file = open_file(path)
-    try:
-        return Region(file)
-    except ReadError:
+def _close_all(files: dict[str, File]) -> None:
+    for file in files.values():
         file.close()
-        raise
+    files.clear()
 
 
 class LocalFile:

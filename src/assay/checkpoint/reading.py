@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from assay.checkpoint.decoding import decode
 from assay.checkpoint.entries import Coded
-from assay.checkpoint.files import open_region
-from assay.checkpoint.remote import RemoteFile, is_url
+from assay.checkpoint.files import Files
 from assay.checkpoint.unpacking import Encoding, Inflating, Unpacked, Unpacker
+
+if TYPE_CHECKING:
+    from assay.checkpoint.statistics.chunks import Chunk
 
 MOST_OPEN = 8
 """Packed ranges whose states are kept: those of the tensors that are under way."""
@@ -22,10 +25,14 @@ UNPACKERS: dict[str, Callable[[], Unpacker]] = {"deflate": Inflating, "text": En
 class Reader:
     """Reads ranges of any files; safe in several threads. What it knows of them is lost when it is pickled."""
 
-    def __init__(self) -> None:
-        self._remote: dict[str, RemoteFile] = {}
+    def __init__(self, files: Files | None = None) -> None:
+        self._files = files or Files()
         self._unpacked: OrderedDict[Coded, Unpacked] = OrderedDict()
         self._lock = threading.Lock()
+
+    def __call__(self, chunk: Chunk) -> bytes:
+        """The plain bytes of a chunk, as the engines ask for them."""
+        return self.read(chunk.file, chunk.offset, chunk.bytes, chunk.coded)
 
     def read(self, file: str, offset: int, length: int, coded: Coded | None = None) -> bytes:
         """Exactly `length` bytes from `offset` of the file, or of the plain bytes of `coded`; else `ReadError`."""
@@ -38,13 +45,8 @@ class Reader:
         return decode(coded, offset, length, self._of(coded))
 
     def _stored(self, file: str, offset: int, length: int) -> bytes:
-        if not is_url(file):
-            with open_region(file) as region:
-                return region.read(offset, length)
-        # Opening asks the server for the size: once a file is enough.
-        if file not in self._remote:
-            self._remote[file] = RemoteFile(file)
-        return self._remote[file].read(offset, length)
+        with self._files.region(file) as region:
+            return region.read(offset, length)
 
     def _of(self, coded: Coded) -> Callable[[int, int], bytes]:
         file, first = coded.span.file, coded.span.offset

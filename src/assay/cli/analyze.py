@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
-from assay.cli.options import Output, Watch, model_argument, narration_options, watch_options
-from assay.cli.profile import SENSED, TIMED, given, measured_limits, measuring_options
+from assay.cli.options import Output, model_argument, narration_options, run_options
+from assay.cli.profile import SENSED, TIMED, given, measured_options, measuring_options
 
 if TYPE_CHECKING:
     from assay.api.analyze.run import Analysis
 
 DOCUMENT = "analysis.assay.json"
 TEXT = "comprehensive_model_analysis.txt"
-_WANTED = ("a pass with data", "time")
-"""What was asked for, and makes the result a partial one where it is missing."""
 
 
 @click.command()
@@ -28,17 +28,19 @@ _WANTED = ("a pass with data", "time")
 @click.option("--dir", "folder", type=click.Path(path_type=Path), default=Path("assay_analysis"), show_default=True,
               help="Where the files go; what this command wrote there before is replaced.")  # fmt: skip
 @measuring_options
-@watch_options
+@run_options
 @narration_options
 def analyze(
     narrator: Narrator,
     model: str,
-    watch: Watch,
+    inputs: str | None,
+    options: RunOptions,
     inference: bool,
     profile: bool,
     weights: str | None,
     folder: Path,
-    **wishes: Any,
+    backward: bool,
+    **measuring: Any,
 ) -> int:
     """Everything about MODEL: architecture, parameters, computation, memory, findings; with --inference its time,
     with --profile its energy.
@@ -48,29 +50,24 @@ def analyze(
     the report of every parameter and operation are written into --dir.
     """
     from assay import atomic
-    from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analyze
+    from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analysis_of
     from assay.cli.progress import ProgressLine
     from assay.cli.streams import prints_to_stderr
 
     depth = PROFILE if profile else INFERENCE if inference else STRUCTURE
     _refuse_unused(depth)
-    limits = measured_limits(**wishes)
+    measured = measured_options(backward=backward, **measuring)
     atomic.make_directory(folder)
     with prints_to_stderr(), ProgressLine(not narrator.quiet) as progress:
-        found = analyze(
+        found = analysis_of(
             model,
-            watch.inputs,
-            depth=depth,
-            device=watch.device,
-            dtype=watch.dtype,
-            mode=watch.mode or "auto",
-            train=watch.train,
-            model_args=watch.model_args,
-            trust=watch.trust,
-            weights=weights,
-            tell=narrator.note,
+            inputs,
+            depth,
+            replace(options, backward=backward),
+            measured,
+            weights,
+            on_step=narrator.note,
             progress=progress,
-            **limits,
         )
     return _written(narrator, found, folder)
 
@@ -108,16 +105,15 @@ def _written(narrator: Narrator, found: Analysis, folder: Path) -> int:
 
 def _tell(narrator: Narrator, found: Analysis) -> None:
     """What had to be inferred; with -v what was assumed, and which rules could say nothing."""
-    from assay.cli.observed import tell_inputs
+    from assay.cli.observed import report_run
 
-    tell_inputs(narrator, found.document)
-    for assumption in found.document.run.assumptions:
-        narrator.detail(f"assumed: {assumption}")
+    report_run(narrator, found.document, fresh=True)
     for skipped in found.checked.skipped:
         narrator.detail(f"{skipped.code} could not be applied: {skipped.why}")
 
 
 def _exit_code(narrator: Narrator, found: Analysis) -> int:
+    from assay.api.analyze.run import REAL_PASS, TIME
     from assay.cli.observed import exit_code, weights_exit_code
     from assay.errors import PartialError
 
@@ -125,7 +121,8 @@ def _exit_code(narrator: Narrator, found: Analysis) -> int:
     if stopped:
         return stopped
     code = weights_exit_code(narrator, found.document)
-    for what in _WANTED:
+    # These were requested: without them the result is a partial one.
+    for what in (REAL_PASS, TIME):
         if what in found.missing:
             narrator.warn(f"partial: {what} is not known: {found.missing[what]}")
             code = PartialError.exit_code

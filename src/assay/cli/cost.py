@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
-from assay.cli.options import Output, Watch, model_argument, narration_options, output_options, watch_options
+from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
 
 if TYPE_CHECKING:
     from assay.document.cost import Cost
@@ -38,13 +39,14 @@ SORTS = ("flops", "macs", "bytes", "count", "intensity", "total")
     "--at", multiple=True, metavar="SIZES", help="With --vary: the figures at batch=8,seq=4096; may repeat."
 )
 @click.option("--strict", is_flag=True, help="Fail where an operation has no formula.")
-@watch_options
+@run_options
 @output_options
 @narration_options
 def cost(
     narrator: Narrator,
     model: str,
-    watch: Watch,
+    inputs: str | None,
+    options: RunOptions,
     output: Output,
     by: str | None,
     backward: bool,
@@ -68,21 +70,21 @@ def cost(
     from assay.analysis.cost.totals import add_up
     from assay.cli.cost_device import roofline_report
     from assay.cli.cost_vary import cost_vary
-    from assay.cli.observed import exit_code, watched
+    from assay.cli.observed import document_of, exit_code
     from assay.cli.output import emit
     from assay.errors import OK
     from assay.views.json.cost import cost_file
     from assay.views.json.files import encode
     from assay.views.text.cost_tables import Shown
 
-    watch, roofline = _roofline_of(replace(watch, backward=backward))
+    options, roofline = _roofline_of(replace(options, backward=backward))
     if at and vary is None:
         raise click.UsageError("--at says where the laws of --vary are evaluated: give --vary too")
     if vary is not None and (by or roofline or strict):
         raise click.UsageError("--vary makes laws from several captures: --by, --device and --strict go with one")
     if vary is not None:
-        return cost_vary(narrator, model, watch, output, vary=vary, at=at)
-    document = watched(narrator, model, watch, output)
+        return cost_vary(narrator, model, inputs, options, output, vary=vary, at=at)
+    document = document_of(narrator, model, inputs, options, output)
     found = document.cost if document.cost is not None else add_up(document)
     _tell_backward(narrator, document, found, backward)
     if roofline is not None:
@@ -98,22 +100,24 @@ def cost(
     return stopped or (_strict_exit_code(narrator, found) if strict else stopped)
 
 
-def _roofline_of(watch: Watch) -> tuple[Watch, str | None]:
+def _roofline_of(options: RunOptions) -> tuple[RunOptions, str | None]:
     """`--device H100` asks for that device's roofline; `--device cuda:1` is where to run."""
     from assay.cli.cost_device import device_named
 
-    if watch.device is None or watch.device.partition(":")[0] in RUNS_ON:
-        return watch, None
-    device_named(watch.device)  # a name that is unknown is told before the model runs
-    return replace(watch, device=None), watch.device
+    if options.device is None or options.device.partition(":")[0] in RUNS_ON:
+        return options, None
+    device_named(options.device)  # a name that is unknown is reported before the model runs
+    return replace(options, device=None), options.device
 
 
 def _tell_backward(narrator: Narrator, document: Document, found: Cost, wanted: bool) -> None:
     """Say where a backward pass was asked for and there is none: in a saved document, or it stopped."""
     if not wanted or found.backward is not None:
         return
-    stopped = [line for line in document.run.assumptions if line.startswith("the backward pass stopped")]
-    why = stopped[0] if stopped else "a saved document keeps none unless it was watched"
+    failed = document.run.backward_failure
+    why = "the saved document has none: it was recorded without --backward"
+    if failed is not None:
+        why = f"the backward pass stopped in '{failed.module}': {failed.error}"
     narrator.warn(f"there is no backward pass to count: {why}")
 
 

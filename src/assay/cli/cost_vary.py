@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
-from assay.cli.options import Output, Watch
+from assay.cli.observed import report_inputs
+from assay.cli.options import Output
 from assay.errors import OK, UsageError
 
 if TYPE_CHECKING:
@@ -17,24 +18,32 @@ if TYPE_CHECKING:
 
 
 def cost_vary(
-    narrator: Narrator, model: str, watch: Watch, output: Output, *, vary: str, at: Sequence[str] = ()
+    narrator: Narrator,
+    model: str,
+    inputs: str | None,
+    options: RunOptions,
+    output: Output,
+    *,
+    vary: str,
+    at: Sequence[str] = (),
 ) -> int:
     """Write the laws of MODEL in the sizes named by `vary`, and what they give at the points of `at`."""
-    from assay.api import vary as varying
+    from assay.api.vary import laws_of
     from assay.cli.output import emit, refuse_overwrite
+    from assay.sources.open import open_source
     from assay.views.json.files import encode
     from assay.views.json.laws import encode_law_lines, laws_file
     from assay.views.text.laws import law_table
 
-    refuse_overwrite(output, model, watch.inputs)
+    refuse_overwrite(output, model, inputs)
     if output.save is not None:
         raise UsageError("--save keeps one capture, and --vary makes several: use -o with --format json")
     over = [name.strip() for name in vary.split(",") if name.strip()]
     points = [_point(text, over) for text in at]
-    options = {field.name: getattr(watch, field.name) for field in fields(watch)}
     # What a model prints is narration: it must not get between the data on stdout.
     with redirect_stdout(sys.stderr):
-        laws = varying.vary(model, over=over, **{**options, "mode": watch.mode or "auto"})
+        opened = open_source(model, model_args=options.model_args, trust=options.trust)
+        laws = laws_of(opened, inputs, options, over)
     emit(
         output,
         lambda: law_table(laws, points),
@@ -60,8 +69,7 @@ def _point(text: str, names: Sequence[str]) -> dict[str, int]:
 def _tell(narrator: Narrator, laws: Laws, points: Sequence[dict[str, int]]) -> None:
     from assay.views.text.laws import point_text
 
-    if laws.inputs_from.startswith("inferred"):
-        narrator.note(f"inputs {laws.inputs_from} (--inputs gives your own)")
+    report_inputs(narrator, laws.inputs_from, laws.inputs_kind)
     for name, places in laws.follows.items():
         narrator.note(f"{name} is {', '.join(places)}")
     narrator.note(f"from {len(laws.points)} captures in {laws.mode} mode")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
-from assay.cli.options import Watch, model_argument, narration_options, watch_options
+from assay.cli.options import model_argument, narration_options, run_options
 
 
 @click.command()
@@ -13,9 +14,11 @@ from assay.cli.options import Watch, model_argument, narration_options, watch_op
 @click.option("--theme", default="", metavar="NAME", help="Colours: textual-dark, textual-light, nord, …")
 @click.option("--stats", is_flag=True, help="Run it once more and record every call of every module.")
 @click.option("--no-run", is_flag=True, help="Only the tree and the tensors: nothing is run.")
-@watch_options
+@run_options
 @narration_options
-def explore(narrator: Narrator, model: str, watch: Watch, theme: str, stats: bool, no_run: bool) -> int:
+def explore(
+    narrator: Narrator, model: str, inputs: str | None, options: RunOptions, theme: str, stats: bool, no_run: bool
+) -> int:
     """Explore MODEL in the terminal: its tree, cost, tensors, code and findings. ? shows the keys.
 
     MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file, a saved document, or
@@ -27,22 +30,11 @@ def explore(narrator: Narrator, model: str, watch: Watch, theme: str, stats: boo
     from assay.cli.streams import prints_to_stderr
     from assay.errors import OK
 
-    if no_run and (watch.inputs is not None or stats):
+    if no_run and (inputs is not None or stats):
         raise click.UsageError("--no-run runs nothing: --inputs and --stats go without it")
     need_terminal(theme)
     with prints_to_stderr():
-        subject = subject_of(
-            model,
-            watch.inputs,
-            run=False if no_run else None,
-            stats=stats,
-            trust=watch.trust,
-            model_args=watch.model_args,
-            mode=watch.mode or "auto",
-            device=watch.device,
-            dtype=watch.dtype,
-            train=watch.train,
-        )
+        subject = subject_of(model, inputs, options, run=False if no_run else None, stats=stats)
     for note in subject.notes:
         narrator.detail(note)
     show(subject, theme=theme)

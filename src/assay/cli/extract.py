@@ -7,14 +7,15 @@ from pathlib import Path
 
 import click
 
+from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
-from assay.cli.options import Watch, narration_options, optional_model_argument, watch_options
+from assay.cli.options import narration_options, optional_model_argument, run_options
 
 
 @click.command()
 @optional_model_argument
 @click.option("--model-path", metavar="WHERE", help="The model, where it is not given as MODEL.")
-@watch_options
+@run_options
 @click.option(
     "--dir",
     "directory",
@@ -23,20 +24,25 @@ from assay.cli.options import Watch, narration_options, optional_model_argument,
 )
 @narration_options
 def extract(
-    narrator: Narrator, model: str | None, model_path: str | None, watch: Watch, directory: Path | None
+    narrator: Narrator,
+    model: str | None,
+    model_path: str | None,
+    inputs: str | None,
+    options: RunOptions,
+    directory: Path | None,
 ) -> int:
     """Write unique_modules.json and pytorch_ops.json of MODEL, both or neither, and print their paths.
 
     MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
     """
     from assay import units
-    from assay.cli.observed import exit_code, watched
+    from assay.cli.observed import document_of, exit_code
     from assay.views.json.files import modules_file, ops_file
     from assay.views.json.write import check_directory, default_directory, write_uniques
 
     if directory is not None:
         check_directory(directory)
-    document = watched(narrator, _only(model, model_path), watch)
+    document = document_of(narrator, _only(model, model_path), inputs, options)
     modules, ops = modules_file(document), ops_file(document)
     for path in write_uniques(directory or default_directory(document), modules, ops):
         click.echo(os.fsencode(path))

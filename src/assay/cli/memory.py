@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
-from assay.cli.options import Output, Watch, model_argument, narration_options, output_options, watch_options
+from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
 
 if TYPE_CHECKING:
     from assay.analysis.devices import Device
     from assay.analysis.memory import LargestBatch, Memory
     from assay.document.document import Document
     from assay.document.provenance import Figure
+    from assay.sources.opened import Opened
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class _Trainer:
 
 @click.command()
 @model_argument
-@watch_options
+@run_options
 @click.option("--backward", is_flag=True, help="Watch a training step as well: gradients, what is saved for them.")
 @click.option("--optimizer", default="adamw", show_default=True, metavar="NAME", help="Optimizer to reckon with.")
 @click.option("--master-weights", is_flag=True, help="Keep float32 copies of narrower parameters.")
@@ -47,7 +49,8 @@ class _Trainer:
 def memory(
     narrator: Narrator,
     model: str,
-    watch: Watch,
+    inputs: str | None,
+    options: RunOptions,
     backward: bool,
     optimizer: str,
     master_weights: bool,
@@ -65,8 +68,10 @@ def memory(
     from assay.analysis.memory import fits
     from assay.analysis.memory.optimizers import optimizer_named
     from assay.cli.cost_device import this_machine
-    from assay.cli.observed import exit_code, watched
-    from assay.cli.output import emit, utf8
+    from assay.cli.observed import document_of, exit_code
+    from assay.cli.output import emit, refuse_overwrite, utf8
+    from assay.cli.streams import prints_to_stderr
+    from assay.sources.open import open_source
     from assay.views.json.memory import encode, memory_file
     from assay.views.text.memory import report
 
@@ -75,14 +80,17 @@ def memory(
     asked = _parsed(kv) if kv is not None else None
     if batch_search and not devices:
         raise click.UsageError("--batch-search wants --fit: the devices to search for", click.get_current_context())
-    step = replace(watch, backward=backward)
+    options = replace(options, backward=backward)
     trainer = _Trainer(optimizer, master_weights)
-    document = watched(narrator, model, step, output)
+    refuse_overwrite(output, model, inputs)
+    with prints_to_stderr():
+        opened = open_source(model, model_args=options.model_args, trust=options.trust)
+    document = document_of(narrator, opened, inputs, options, output)
     found = trainer.memory(document)
     cached = _cache_at(found, asked)
     needed = _needed(found, cached)
     fitting = fits(needed, devices) if needed is not None else []
-    batches = _search(narrator, model, step, trainer, devices) if batch_search else {}
+    batches = _search(narrator, opened, inputs, options, trainer, devices) if batch_search else {}
     file = memory_file(document, found, cache=cached, fits=fitting, batches=batches)
     emit(
         output,
@@ -121,42 +129,42 @@ def _needed(found: Memory, cached: tuple[str, Figure] | None) -> int | None:
 
 
 def _search(
-    narrator: Narrator, model: str, watch: Watch, trainer: _Trainer, devices: Sequence[Device]
+    narrator: Narrator,
+    opened: Opened,
+    inputs: str | None,
+    options: RunOptions,
+    trainer: _Trainer,
+    devices: Sequence[Device],
 ) -> dict[str, LargestBatch]:
     from assay.analysis.memory import largest_batch
     from assay.analysis.memory.fitting import budget
     from assay.cli.streams import prints_to_stderr
 
     with prints_to_stderr():
-        peak_at = _peaks(narrator, model, watch, trainer)
+        peak_at = _peaks(narrator, opened, inputs, options, trainer)
         return {device.name: largest_batch(peak_at, budget(device)) for device in devices}
 
 
-def _peaks(narrator: Narrator, model: str, watch: Watch, trainer: _Trainer) -> Callable[[int], int]:
-    """What the model needs at a batch, from a capture on shapes alone; each batch is captured once."""
-    from assay.api.observe import observe
-    from assay.api.open import open
+def _peaks(
+    narrator: Narrator, opened: Opened, inputs: str | None, options: RunOptions, trainer: _Trainer
+) -> Callable[[int], int]:
+    """What the model needs at a batch, from a pass on shapes alone; each batch is recorded once."""
+    from assay.api.observe import observed
     from assay.errors import InputsError, UsageError
     from assay.sources.inputs import find_inputs
     from assay.sources.resizing import resized
 
-    opened = open(model, model_args=watch.model_args, trust=watch.trust)
-    if opened.module is None:
-        raise UsageError(f"{model} cannot be run again at other batches: give the model itself for --batch-search")
-    inputs = find_inputs(watch.inputs, opened, device="meta", dtype=watch.dtype)
+    if opened.document is not None:
+        raise UsageError(
+            f"{opened.origin.location} cannot be run again at other batches: give the model itself for --batch-search"
+        )
+    found = find_inputs(inputs, opened, device="meta", dtype=options.dtype)
+    on_shapes = replace(options, mode="meta", device=None)
 
     @cache
     def peak_at(batch: int) -> int:
-        narrator.detail(f"capturing batch {batch}")
-        again = resized(inputs, batch=batch)
-        document = observe(
-            opened,
-            (again.args, again.kwargs),
-            mode="meta",
-            dtype=watch.dtype,
-            train=watch.train,
-            backward=watch.backward,
-        )
+        narrator.detail(f"recording batch {batch}")
+        document = observed(opened, resized(found, batch=batch), on_shapes)
         if document.run.failure is not None:
             raise InputsError(f"the model does not run at batch {batch}: {document.run.failure.error}")
         if document.run.mode not in ("meta", "fake"):

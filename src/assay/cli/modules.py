@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import click
 
+from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
-from assay.cli.options import Output, Watch, model_argument, narration_options, output_options, watch_options
+from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
 
 
 @click.command()
 @model_argument
-@watch_options
+@run_options
 @output_options
 @narration_options
-def modules(narrator: Narrator, model: str, watch: Watch, output: Output) -> int:
+def modules(narrator: Narrator, model: str, inputs: str | None, options: RunOptions, output: Output) -> int:
     """Unique modules of MODEL: equal in class, call signatures, configuration, own tensors and submodules.
 
     MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
@@ -21,12 +22,12 @@ def modules(narrator: Narrator, model: str, watch: Watch, output: Output) -> int
     unique_modules.json.
     """
     from assay import units
-    from assay.cli.observed import exit_code, watched
+    from assay.cli.observed import document_of, exit_code
     from assay.cli.output import emit
     from assay.views.json.files import encode, encode_lines, modules_file
     from assay.views.text.uniques import module_table
 
-    document = watched(narrator, model, watch, output)
+    document = document_of(narrator, model, inputs, options, output)
     file = modules_file(document)
     emit(
         output,

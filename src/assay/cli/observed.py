@@ -1,27 +1,37 @@
-"""Watching a model for a command: the capture, what is told about it, and the exit code it leads to."""
+"""A recorded pass for a command: the document, what is reported about it, and the exit code it leads to."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from assay.api.observe import observed
+from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
-from assay.cli.options import Output, Watch
+from assay.cli.options import Output
 from assay.cli.output import refuse_overwrite
 from assay.cli.streams import prints_to_stderr
 from assay.document import files
 from assay.document.document import Document
 from assay.document.tree import shown
 from assay.errors import OK, PartialError
+from assay.sources.inputs import INFERRED
+from assay.sources.open import open_source
+from assay.sources.opened import Opened
 
 
-def watched(narrator: Narrator, model: str, watch: Watch, output: Output | None = None) -> Document:
-    """The document of `model`, saved where that was asked for; what had to be inferred or assumed is told."""
+def document_of(
+    narrator: Narrator, model: str | Opened, inputs: Any, options: RunOptions, output: Output | None = None
+) -> Document:
+    """The document of `model`, saved if requested; what had to be inferred or assumed is reported."""
     if output is not None:
-        refuse_overwrite(output, model, watch.inputs)
+        refuse_overwrite(output, model.origin.location if isinstance(model, Opened) else model, inputs)
     # What a model prints is narration: it must not get between the data on stdout.
     with prints_to_stderr():
-        document = watch.capture(model)
+        opened = open_source(model, model_args=options.model_args, trust=options.trust)
+        document = observed(opened, inputs, options)
     if output is not None and output.save is not None:
         files.save(document, output.save, overwrite=output.force)
-    _tell(narrator, document, fresh=not model.endswith((*files.SUFFIXES, ".pt2")))
+    report_run(narrator, document, fresh=opened.document is None)
     return document
 
 
@@ -44,16 +54,20 @@ def weights_exit_code(narrator: Narrator, document: Document) -> int:
     return PartialError.exit_code if failures else OK
 
 
-def tell_inputs(narrator: Narrator, document: Document) -> None:
-    """Say what a model was called with where nobody said what to call it with."""
-    if document.run.inputs_from.startswith("inferred"):
-        narrator.note(f"inputs {document.run.inputs_from} (--inputs gives your own)")
+def report_inputs(narrator: Narrator, how: str, kind: str) -> None:
+    """What a model was called with, where that was inferred."""
+    if kind == INFERRED:
+        narrator.note(f"inputs {how} (--inputs gives your own)")
 
 
-def _tell(narrator: Narrator, document: Document, *, fresh: bool) -> None:
+def report_run(narrator: Narrator, document: Document, *, fresh: bool) -> None:
+    """What had to be inferred for a pass that has just run and, with -v, how it ran and what was assumed."""
     run = document.run
     if fresh:
-        tell_inputs(narrator, document)
-    narrator.detail(f"watched {document.model_class} in {run.mode} mode with torch {document.machine.torch}")
+        report_inputs(narrator, run.inputs_from, run.inputs_kind)
+    narrator.detail(f"recorded {document.model_class} in {run.mode} mode with torch {document.machine.torch}")
+    if run.backward_failure is not None:
+        failed = run.backward_failure
+        narrator.detail(f"the backward pass stopped in '{failed.module}': {failed.error}")
     for assumption in run.assumptions:
         narrator.detail(f"assumed: {assumption}")

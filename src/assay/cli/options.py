@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from functools import reduce, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-    from assay.document.document import Document
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -24,37 +23,14 @@ FORMATS = ("table", "json", "jsonl", "csv", "md")
 
 
 @dataclass(frozen=True)
-class Watch:
-    """How a model is opened and watched."""
-
-    inputs: str | None
-    model_args: dict[str, Any] | None
-    device: str | None
-    dtype: str | None
-    mode: str | None
-    train: bool
-    trust: bool
-    backward: bool = False
-    """Watch a training step as well; commands that offer it set it with `dataclasses.replace`."""
-
-    def capture(self, model: str) -> Document:
-        """The document of `model`."""
-        from assay.api.observe import observe
-
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        document: Document = observe(model, **{**values, "mode": self.mode or "auto"})
-        return document
-
-
-@dataclass(frozen=True)
 class Output:
     """Where the data goes and in which form."""
 
-    format: str
-    output: Path | None
-    force: bool
-    save: Path | None
-    color: str
+    format: str = "table"
+    output: Path | None = None
+    force: bool = False
+    save: Path | None = None
+    color: str = "auto"
 
 
 def _complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -79,14 +55,14 @@ def _set_narrator(ctx: click.Context, param: click.Parameter, value: Any) -> Non
     setattr(ctx.ensure_object(Narrator), str(param.name), value)
 
 
-def _gathered(kind: type[Any], name: str, options: Sequence[Callable[[Any], Any]]) -> Decorator:
-    """A decorator that adds `options` to a command and passes their values as one `kind` called `name`."""
-    names = [field.name for field in fields(kind) if field.default is MISSING]
+def _gathered(kind: type[Any], name: str, options: Sequence[Callable[[Any], Any]], names: Sequence[str]) -> Decorator:
+    """A decorator that adds `options` to a command and passes the values of `names` as one `kind` called `name`."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def call(*args: Any, **values: Any) -> Any:
-            values[name] = kind(**{each: values.pop(each) for each in names})
+            given = {each: values.pop(each) for each in names}
+            values[name] = kind(**{each: value for each, value in given.items() if value is not None})
             return function(*args, **values)
 
         return reduce(lambda decorated, option: option(decorated), reversed(options), call)
@@ -97,9 +73,9 @@ def _gathered(kind: type[Any], name: str, options: Sequence[Callable[[Any], Any]
 model_argument = click.argument("model", metavar="MODEL", shell_complete=_complete_path)
 optional_model_argument = click.argument("model", metavar="[MODEL]", required=False, shell_complete=_complete_path)
 
-watch_options = _gathered(
-    Watch,
-    "watch",
+run_options = _gathered(
+    RunOptions,
+    "options",
     [
         click.option(
             "--inputs",
@@ -125,7 +101,9 @@ watch_options = _gathered(
         click.option("--train", is_flag=True, help="Run in training mode."),
         click.option("--trust", is_flag=True, help="Allow code from the file to run."),
     ],
+    ("model_args", "device", "dtype", "mode", "train", "trust"),
 )
+"""How a model is opened and run: a command gets `inputs`, and the rest as `options`."""
 
 output_options = _gathered(
     Output,
@@ -150,6 +128,7 @@ output_options = _gathered(
             help="When to color; auto heeds NO_COLOR.",
         ),
     ],
+    ("format", "output", "force", "save", "color"),
 )
 
 

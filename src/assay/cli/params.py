@@ -155,12 +155,11 @@ def _weights(document: Document) -> WeightsReport:
 def _exit_code(narrator: Narrator, weights: WeightsReport, stats: bool) -> int:
     """Zero, or 4 with one line that names what could not be analysed."""
     from assay.errors import OK, PartialError
-    from assay.views.text.params_lines import shards_lost
 
     if weights.kernel == "numpy":
         narrator.note("the native kernel was not built here: numpy computed this, with the same figures and slower")
     lost = [tensor for tensor in weights.tensors if tensor.problem] if stats else []
-    for failure in shards_lost(weights):
+    for failure in weights.files_lost:
         narrator.warn(f"partial: {failure}")
     if lost:
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
-from assay.cli.options import Output, Watch, model_argument, narration_options, output_options, watch_options
+from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assay.analysis.achieved import Achieved
+    from assay.api.profile.options import ProfileOptions
     from assay.document.document import Document
     from assay.views.tables import Table
     from assay.views.text.report import Report
@@ -63,33 +66,44 @@ def measuring_options(function: Any) -> Any:
     return function
 
 
-def measured_limits(
+def measured_options(
     *,
+    warmup: int,
+    passes: int | None,
+    seconds: float,
+    backward: bool,
+    optimizer: str,
+    threads: int | None,
     threads_sweep: bool,
     sweeps: tuple[str, ...],
     memory_limit: str | None,
+    system: bool,
     energy: bool,
     energy_ops: bool,
     grid: str | None,
     pue: float,
     price: float | None,
-    **plain: Any,
-) -> dict[str, Any]:
-    """The values of those options as `assay.profile` takes them."""
-    if given(("optimizer",)) and not plain["backward"]:
+) -> ProfileOptions:
+    """The values of those options in one."""
+    from assay.api.profile.options import EnergyOptions, ProfileOptions
+    from assay.api.profile.sweep import parse
+
+    if given(("optimizer",)) and not backward:
         raise click.UsageError("--optimizer belongs to a training step: it needs --backward")
     if not energy and (unused := given(("energy_ops", "grid", "pue", "price"))):
         raise click.UsageError(f"{unused[0].opts[0]} is about energy: it does not go with --no-energy")
-    from assay.api.profile.energy import Asked
-    from assay.api.profile.sweep import parse
-
-    return {
-        **plain,
-        "sweeps": [parse(text) for text in sweeps],
-        "thread_counts": _thread_counts() if threads_sweep else (),
-        "memory_limit": _bytes(memory_limit),
-        "energy": Asked(grid, pue, price, by_op=energy_ops) if energy else None,
-    }
+    return ProfileOptions(
+        warmup=warmup,
+        passes=passes,
+        seconds=seconds,
+        optimizer=optimizer,
+        threads=threads,
+        thread_counts=_thread_counts() if threads_sweep else (),
+        sweeps=[parse(text) for text in sweeps],
+        memory_limit=_bytes(memory_limit),
+        system=system,
+        energy=EnergyOptions(grid, pue, price, by_op=energy_ops) if energy else None,
+    )
 
 
 def given(names: Sequence[str]) -> list[click.Parameter]:
@@ -109,47 +123,45 @@ def given(names: Sequence[str]) -> list[click.Parameter]:
 @click.option("--by", type=click.Choice(DIVISIONS), help="One table of this instead of the report.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N lines of each table.")
 @measuring_options
-@watch_options
+@run_options
 @output_options
 @narration_options
 def profile(
     narrator: Narrator,
     model: str,
-    watch: Watch,
+    inputs: str | None,
+    options: RunOptions,
     output: Output,
     by: str | None,
     top: int | None,
-    **wishes: Any,
+    backward: bool,
+    **measuring: Any,
 ) -> int:
     """How long MODEL takes: the pass, every module and operation, with the spread over repetitions.
 
     Times come from passes in which nothing is recorded; what each measuring pass adds to a bare one is measured and
     shown. With the ceilings that `assay machine` measured, every operation says what bounds it.
     """
-    from assay.api.profile.run import profile as measure
+    from assay.api.profile.profiled import prepared
+    from assay.api.profile.run import measure
     from assay.cli.ceilings import achieved_here
-    from assay.cli.observed import tell_inputs
+    from assay.cli.observed import report_inputs
     from assay.cli.output import emit, refuse_overwrite
     from assay.cli.streams import prints_to_stderr
     from assay.document import files
+    from assay.sources.open import open_source
     from assay.views.json.files import encode
     from assay.views.json.profile import profile_file
 
-    refuse_overwrite(output, model, watch.inputs)
-    _refuse_dataless(watch)
+    refuse_overwrite(output, model, inputs)
+    _refuse_dataless(options)
+    measured = measured_options(backward=backward, **measuring)
+    measured.check(backward=backward)
     with prints_to_stderr():
-        document = measure(
-            model,
-            watch.inputs,
-            device=watch.device,
-            dtype=watch.dtype,
-            train=watch.train,
-            model_args=watch.model_args,
-            trust=watch.trust,
-            tell=narrator.detail,
-            **measured_limits(**wishes),
-        )
-    tell_inputs(narrator, document)
+        opened = open_source(model, model_args=options.model_args, trust=options.trust)
+        profiled = prepared(opened, inputs, replace(options, backward=backward))
+        document = measure(profiled, measured, narrator.detail)
+    report_inputs(narrator, document.run.inputs_from, document.run.inputs_kind)
     if output.save is not None:
         files.save(document, output.save, overwrite=output.force)
     rows = achieved_here(narrator, document)
@@ -157,9 +169,9 @@ def profile(
     return _exit_code(narrator, document)
 
 
-def _refuse_dataless(watch: Watch) -> None:
-    if watch.mode in ("meta", "fake"):
-        raise click.UsageError(f"--{watch.mode} runs on shapes alone: there is no time to measure")
+def _refuse_dataless(options: RunOptions) -> None:
+    if options.without_data:
+        raise click.UsageError(f"--{options.mode} runs on shapes alone: there is no time to measure")
 
 
 def _thread_counts() -> list[int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
-from assay.cli.options import Output, Watch, model_argument, narration_options, output_options, watch_options
+from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
 
 
 @click.command()
@@ -13,11 +14,18 @@ from assay.cli.options import Output, Watch, model_argument, narration_options, 
 @click.option("--full", is_flag=True, help="Every module on a line of its own; runs of equal ones are one otherwise.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Modules down to this depth.")
 @click.option("--exact", is_flag=True, help="Every digit instead of three.")
-@watch_options
+@run_options
 @output_options
 @narration_options
 def summary(
-    narrator: Narrator, model: str, watch: Watch, output: Output, full: bool, depth: int | None, exact: bool
+    narrator: Narrator,
+    model: str,
+    inputs: str | None,
+    options: RunOptions,
+    output: Output,
+    full: bool,
+    depth: int | None,
+    exact: bool,
 ) -> int:
     """The module tree of MODEL with output shapes, parameters, FLOPs and activation memory.
 
@@ -25,13 +33,13 @@ def summary(
     Figures of a line cover everything below
     it and, where it stands for a run of equal siblings, all of them.
     """
-    from assay.cli.observed import exit_code, watched
+    from assay.cli.observed import document_of, exit_code
     from assay.cli.output import emit
     from assay.views.json.files import encode
     from assay.views.json.summary import summary_file
     from assay.views.text.summary import Summary
 
-    document = watched(narrator, model, watch, output)
+    document = document_of(narrator, model, inputs, options, output)
     made = Summary(document, full=full, depth=depth, exact=exact)
     emit(output, made.report, {"json": lambda: encode(summary_file(document, made.cost, made.rows))})
     return exit_code(narrator, document)

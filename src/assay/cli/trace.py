@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 DIVISIONS = ("layer", "op", "kernel", "step", "stack")
 SORTS = ("self", "total", "gpu", "backward", "memory", "calls", "median", "max", "latency", "name")
-ENGINES = ("processes", "ray")
 FOLDED = (".folded", ".txt", ".collapsed")
+ENGINES = ("processes", "ray")
 _SHORT = 25
 """Lines of a table for people, unless --top or --full says otherwise."""
 _FOR_PEOPLE = ("table", "md")
@@ -79,7 +79,7 @@ def trace(
     """
     from assay.cli.output import refuse_overwrite
     from assay.cli.progress import ProgressLine
-    from assay.trace.read.parallel import trace_files
+    from assay.trace.read.parallel import read_with, trace_files
 
     if bool(paths) == bool(diff):
         raise click.UsageError("give trace files or a directory, or --diff with two of them")
@@ -93,7 +93,7 @@ def trace(
     with ProgressLine(not narrator.quiet) as progress:
         if diff:
             sides = [trace_files([side]) for side in diff]
-            found = _read([*sides[0], *sides[1]], engine, address, workers, progress)
+            found = read_with(engine, [*sides[0], *sides[1]], workers=workers, address=address, progress=progress)
             return _show_diff(narrator, found[: len(sides[0])], found[len(sides[0]) :], shown, output)
         files = trace_files(paths)
         if (by == "stack" or export or export_perfetto) and len(files) > 1:
@@ -107,7 +107,8 @@ def trace(
             _write_perfetto(narrator, files[0], export_perfetto, output, progress)
         if by == "stack" or export is not None:
             return _show_opened(narrator, files[0], export, shown, output, progress)
-        return _show(narrator, _read(files, engine, address, workers, progress), shown, output)
+        found = read_with(engine, files, workers=workers, address=address, progress=progress)
+        return _show(narrator, found, shown, output)
 
 
 def _shown(by: str, sort: str | None, top: int | None) -> Shown:
@@ -127,34 +128,24 @@ def _refuse_target(target: Path | None, output: Output) -> None:
         raise UsageError(f"cannot write {target}: there is no directory {target.parent}")
 
 
-def _read(
-    files: Sequence[Path], engine: str, address: str | None, workers: int | None, progress: Progress
-) -> list[Trace | Failure]:
-    from assay.trace.read.parallel import read_traces, read_traces_on_ray
-
-    if engine == "ray":
-        return read_traces_on_ray(files, address=address, workers=workers, progress=progress)
-    return read_traces(files, workers=workers, progress=progress)
-
-
 def _show(narrator: Narrator, found: Sequence[Trace | Failure], shown: Shown, output: Output) -> int:
     """One trace in full, several together."""
+    from assay.api.trace import sorted_out
     from assay.cli.output import emit
+    from assay.document.trace import Traces
     from assay.trace.read.across import trace_sets
     from assay.views.json.files import encode
-    from assay.views.json.traces import TracesFile
     from assay.views.text.traces import sets_report, trace_report
 
-    traces, failures = _sorted_out(found)
+    traces, failures = sorted_out(found)
     _say_native(narrator)
     if len(found) == 1:
         single = traces[0]
         emit(output, lambda: trace_report(single, shown), {"json": lambda: encode(single)})
         return 0
     sets = trace_sets(traces)
-    told = {failure.path: failure.why for failure in failures}
-    emit(output, lambda: sets_report(sets, shown), {"json": lambda: encode(TracesFile(sets, told))})
-    return _exit_code(narrator, failures)
+    emit(output, lambda: sets_report(sets, shown), {"json": lambda: encode(Traces(sets, failures))})
+    return _exit_code(narrator, failures.values())
 
 
 def _show_diff(
@@ -164,16 +155,17 @@ def _show_diff(
     shown: Shown,
     output: Output,
 ) -> int:
+    from assay.api.trace import sorted_out
     from assay.cli.output import emit
     from assay.trace.read.diff import compared
     from assay.views.json.files import encode
     from assay.views.text.traces import diff_report
 
-    old, old_failures = _sorted_out(before)
-    new, new_failures = _sorted_out(after)
+    old, old_failures = sorted_out(before)
+    new, new_failures = sorted_out(after)
     found = compared(old, new)
     emit(output, lambda: diff_report(found, shown), {"json": lambda: encode(found)})
-    return _exit_code(narrator, [*old_failures, *new_failures])
+    return _exit_code(narrator, [*old_failures.values(), *new_failures.values()])
 
 
 def _show_opened(
@@ -209,25 +201,13 @@ def _write_perfetto(narrator: Narrator, file: Path, target: Path, output: Output
     narrator.note(f"wrote {target}: {told.kept:,} events, {told.repaired:,} mended, {told.skipped:,} left out")
 
 
-def _sorted_out(found: Sequence[Trace | Failure]) -> tuple[list[Trace], list[Failure]]:
-    """Traces and failures; an error where there is no trace at all."""
-    from assay.document.trace import Trace
-    from assay.errors import ReadError
-
-    traces = [each for each in found if isinstance(each, Trace)]
-    failures = [each for each in found if not isinstance(each, Trace)]
-    if not traces:
-        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-        raise ReadError(f"{failures[0].why}{more}")
-    return traces, failures
-
-
-def _exit_code(narrator: Narrator, failures: Sequence[Failure]) -> int:
+def _exit_code(narrator: Narrator, failures: Iterable[str]) -> int:
     from assay.errors import OK, PartialError
 
-    for failure in failures:
-        narrator.warn(f"partial: {failure.why}")
-    return PartialError.exit_code if failures else OK
+    reasons = list(failures)
+    for reason in reasons:
+        narrator.warn(f"partial: {reason}")
+    return PartialError.exit_code if reasons else OK
 
 
 def _say_native(narrator: Narrator) -> None:

@@ -43,7 +43,7 @@ class InputTensor(Struct, frozen=True, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
-    """Where and why the forward pass stopped."""
+    """Where and why a pass stopped."""
 
     error: str
     module: str
@@ -51,6 +51,13 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     module_class: str
     op: str | None = None
     """The operation that raised, where one did."""
+
+
+class Attempt(Struct, frozen=True, omit_defaults=True):
+    """A pass that was tried before the one recorded, and where it stopped."""
+
+    mode: str
+    failure: Failure
 
 
 class Cache(Struct, frozen=True, omit_defaults=True):
@@ -80,11 +87,17 @@ class Run(Struct, frozen=True, omit_defaults=True):
     inputs: tuple[InputTensor, ...] = ()
     inputs_from: str = ""
     """`given`, a file and function, a literal, or how they were inferred."""
+    inputs_kind: str = ""
+    """`given`, `function`, `literal`, `inferred` or `example`; empty where nothing ran or it is not known."""
     training: bool = False
     dtype: str = ""
     backward: bool = False
     assumptions: tuple[str, ...] = ()
     failure: Failure | None = None
+    attempts: tuple[Attempt, ...] = ()
+    """The passes in other modes that stopped before this one was made, in their order."""
+    backward_failure: Failure | None = None
+    """Where and why the backward pass stopped, where one was asked for and did."""
     cache: Cache | None = None
     timestamp: str = ""
 

@@ -35,17 +35,18 @@ def load(path: str | Path) -> Document:
     source = Path(path)
     try:
         data = source.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
     except OSError as error:
         raise ReadError(f"cannot read {source}: {error.strerror or error}") from error
-    except (EOFError, zlib.error) as error:
-        raise ReadError(f"cannot read {source}: the gzip stream is damaged ({error})") from error
     return decode(data, str(source))
 
 
 def decode(data: bytes, name: str) -> Document:
-    """The document in `data`; `name` is used in error messages only."""
+    """The document in `data`, compressed or not; `name` is used in error messages only."""
+    try:
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ReadError(f"cannot read {name}: the gzip stream is damaged ({error})") from error
     try:
         version = msgspec.json.decode(data, type=_Version).assay_schema
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

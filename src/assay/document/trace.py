@@ -253,3 +253,11 @@ class TraceDiff(Struct, frozen=True, omit_defaults=True):
     total: LayerChange
     layers: list[LayerChange] = field(default_factory=list)
     notes: tuple[str, ...] = ()
+
+
+class Traces(Struct, frozen=True):
+    """Several traces, taken together by model."""
+
+    models: list[TraceSet]
+    failures: dict[str, str]
+    """Files that could not be read, and why."""

@@ -168,3 +168,6 @@ class WeightsReport(Struct, frozen=True, omit_defaults=True):
     """Rows in `tensors` with the same content."""
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
+    """What could not be analysed: files, then single tensors, each with the reason."""
+    files_lost: tuple[str, ...] = ()
+    """Those of `failures` that concern whole files."""

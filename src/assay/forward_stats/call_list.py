@@ -8,8 +8,8 @@ from typing import Any
 from torch import nn
 
 from assay.errors import UsageError
-from assay.forward_stats.reaching import named_modules
 from assay.forward_stats.results import ForwardStats
+from assay.sources.holders import named_modules
 
 ATTRIBUTE = "forward_stats"
 

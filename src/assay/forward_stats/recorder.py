@@ -21,11 +21,11 @@ from assay.errors import UsageError
 from assay.forward_stats import interception, tensors
 from assay.forward_stats.call_list import ATTRIBUTE, CallList, prepared
 from assay.forward_stats.device_clock import DeviceClock, clock_for
-from assay.forward_stats.reaching import named_modules
 from assay.forward_stats.reading import Reader
 from assay.forward_stats.results import ForwardStats, TensorStats
 from assay.forward_stats.running import Running, running
 from assay.forward_stats.values import SWITCHED_OFF
+from assay.sources.holders import named_modules
 
 _MOST_WAITING = 16_384
 """Tensors whose values may stay on a device before they are all fetched; each holds half a kilobyte there."""

@@ -10,8 +10,8 @@ from assay.document.provenance import Figure, Measured, Unknown
 from assay.document.rows import Module
 from assay.document.timing import ModuleTime, Timing
 from assay.forward_stats.call_list import recorded
-from assay.forward_stats.reaching import module_at, named_modules
 from assay.forward_stats.results import ForwardStats
+from assay.sources.holders import module_at, named_modules
 
 BY = "perf_counter, without what recording took"
 

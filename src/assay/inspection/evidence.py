@@ -10,11 +10,11 @@ from torch import nn
 from assay.document.inspection import Attribute, ForwardCall, SourceCode, TensorDetail
 from assay.errors import ReadError
 from assay.forward_stats.call_list import recorded
-from assay.forward_stats.reaching import module_at
 from assay.inspection import attributes, recorded_calls
 from assay.inspection.code import source_of
 from assay.inspection.detail import detail
 from assay.inspection.writing import stored
+from assay.sources.holders import module_at
 
 
 class LiveEvidence:

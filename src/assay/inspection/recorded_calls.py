@@ -6,9 +6,9 @@ from typing import Any
 
 from assay.document.inspection import ForwardCall, ForwardTensor, TensorFacts
 from assay.forward_stats.call_list import recorded
-from assay.forward_stats.reaching import named_modules
 from assay.forward_stats.results import ForwardStats, TensorStats
 from assay.recorder.inventory import dtype_name
+from assay.sources.holders import named_modules
 
 
 class Origins:

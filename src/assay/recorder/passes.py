@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_flatten, tree_map_only
 
+from assay.document.document import Attempt
 from assay.document.rows import Op
 from assay.errors import InputsError, UsageError
 from assay.recorder import explain, guard, inventory, substitute
@@ -60,9 +61,9 @@ def observe(
     for name in _order(mode, members.tensors):
         shown = _try(model, members, args, kwargs, wanted._replace(mode=name))
         if shown.error is None:
-            return _with_notes(shown, notes + _history(tries, shown))
+            return _finished(shown, notes, tries)
         tries.append(shown)
-    return _with_notes(tries[-1], notes + _history(tries[:-1], tries[-1]))
+    return _finished(tries[-1], notes, tries[:-1])
 
 
 def observe_training(
@@ -123,14 +124,15 @@ def _order(mode: str, tensors: list[torch.Tensor]) -> list[str]:
     return [*(["fake"] if mode == "fake" else ["meta", "fake"]), *with_data]
 
 
-def _history(failed: list[Pass], used: Pass) -> tuple[str, ...]:
-    """What the passes before the one used came to."""
-    return tuple(
-        f"the {entry.mode} pass stopped in '{entry.failure.module}' ({entry.failure.error}); "
-        f"a {used.mode} pass was used"
-        for entry in failed
-        if entry.failure is not None
+def _finished(shown: Pass, notes: tuple[str, ...], failed: list[Pass]) -> Pass:
+    """The pass with what the ones before it came to."""
+    attempts = tuple(Attempt(entry.mode, entry.failure) for entry in failed if entry.failure is not None)
+    history = tuple(
+        f"the {each.mode} pass stopped in '{each.failure.module}' ({each.failure.error}); "
+        f"a {shown.mode} pass was used"
+        for each in attempts
     )
+    return _with_notes(shown, notes + history)._replace(attempts=attempts)
 
 
 def _with_notes(shown: Pass, notes: tuple[str, ...]) -> Pass:

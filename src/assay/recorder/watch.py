@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from assay.document.document import Cache, Failure
+from assay.document.document import Attempt, Cache, Failure
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor
 from assay.recorder import backward, caches, explain, guard, higher_order, inventory, substitute
 from assay.recorder.calls import CallLog
@@ -38,6 +38,8 @@ class Pass(NamedTuple):
     failure: Failure | None
     cache: Cache | None
     error: BaseException | None
+    attempts: tuple[Attempt, ...] = ()
+    """The passes in other modes that stopped before."""
 
 
 class Setting(NamedTuple):

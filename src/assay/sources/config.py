@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from assay.errors import ReadError, TrustError
 from assay.messages import brief, said
-from assay.sources.needs import need
+from assay.sources.needs import need, usable
 from assay.sources.usercode import guarded
 
 _AUTO = (
@@ -23,27 +24,32 @@ _AUTO = (
 """The automatic classes tried for a config that names no architecture, the plainest first."""
 
 
-def build(path: Path, *, trust: bool) -> tuple[Any, Any]:
-    """The module on the meta device and its config, from a folder with config.json or that file itself."""
-    file = path / "config.json" if path.is_dir() else path
-    if not file.is_file():
-        raise ReadError(f"{brief(path)} has no config.json: give a folder that transformers saved a config in")
+def build(path: str, *, trust: bool, weights: bool = False) -> tuple[Any, Any]:
+    """The module and its config, from a folder with config.json or that file itself.
+
+    Without `weights` the module is on the meta device; with them it is loaded from the folder, on the CPU.
+    """
+    file = Path(path, "config.json") if os.path.isdir(path) else Path(path)
     fields = _fields(file)
     torch = need("torch")
     transformers = need("transformers")
     architectures = [name for name in fields.get("architectures") or () if isinstance(name, str)]
-    built_in = [model for name in architectures if (model := _built_in(transformers, name)) is not None]
-    config_class = _config_class(transformers, fields.get("model_type"), built_in)
+    with usable("transformers"):
+        built_in = [model for name in architectures if (model := _built_in(transformers, name)) is not None]
+        config_class = _config_class(transformers, fields.get("model_type"), built_in)
     if fields.get("auto_map") and not built_in and (architectures or config_class is None):
-        return _remote(file, fields, trust=trust)
+        return _remote(file, fields, trust=trust, weights=weights)
     if config_class is None:
         raise ReadError(
-            f"{brief(file)} is no config that transformers {transformers.__version__} knows "
+            f"{brief(file)} is not a config that transformers {transformers.__version__} knows "
             f"(model_type {brief(fields.get('model_type'))!r}, architectures {brief(architectures)})"
         )
-    with guarded(f"transformers, building {brief(path)},"), torch.device("meta"):
+    with guarded(f"transformers, building {brief(path)},"), torch.device("cpu" if weights else "meta"):
         # The class's own reader knows how transformers writes infinities.
         config = config_class.from_dict(config_class._dict_from_json_file(str(file)))
+        if weights:
+            kind = built_in[0] if built_in else _automatic_class(transformers, config)
+            return kind.from_pretrained(str(file.parent), config=config, local_files_only=True).eval(), config
         model = built_in[0]._from_config(config) if built_in else _automatic(transformers, config)
     return model.eval(), config
 
@@ -75,15 +81,19 @@ def _config_class(transformers: Any, model_type: Any, built_in: list[Any]) -> An
 
 
 def _automatic(transformers: Any, config: Any) -> Any:
-    """The model of the first automatic class that has one for `config`."""
+    return _automatic_class(transformers, config).from_config(config)
+
+
+def _automatic_class(transformers: Any, config: Any) -> Any:
+    """The first automatic class that has a model for `config`."""
     classes = [getattr(transformers, name) for name in _AUTO if hasattr(transformers, name)]
     for automatic in classes:
         if type(config) in automatic._model_mapping:
-            return automatic.from_config(config)
+            return automatic
     raise ValueError(f"no automatic model class takes a {type(config).__name__}")
 
 
-def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool) -> tuple[Any, Any]:
+def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool) -> tuple[Any, Any]:
     """The model whose code lies beside its config."""
     code = {str(name): str(where) for name, where in dict(fields["auto_map"]).items()}
     if not trust:
@@ -99,10 +109,16 @@ def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool) -> tuple[Any,
     wanted = set(fields.get("architectures") or ())
     maker = next((name for name in makers if code[name].rpartition(".")[2] in wanted), makers[0])
     torch, transformers = need("torch"), need("transformers")
-    with guarded(f"the code beside {brief(file)}"), torch.device("meta"):
+    with guarded(f"the code beside {brief(file)}"), torch.device("cpu" if weights else "meta"):
         # local_files_only: what the folder lacks is an error, never a download.
         config = transformers.AutoConfig.from_pretrained(
             str(file.parent), trust_remote_code=True, local_files_only=True
         )
-        model = getattr(transformers, maker).from_config(config, trust_remote_code=True)
+        kind = getattr(transformers, maker)
+        if weights:
+            model = kind.from_pretrained(
+                str(file.parent), config=config, trust_remote_code=True, local_files_only=True
+            )
+        else:
+            model = kind.from_config(config, trust_remote_code=True)
     return model.eval(), config

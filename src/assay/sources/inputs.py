@@ -9,16 +9,19 @@ from typing import Any
 from assay.errors import InputsError
 from assay.messages import brief, kind_name
 from assay.sources import literals
+from assay.sources.holders import roots
 from assay.sources.inference.infer import infer
 from assay.sources.named import attribute
 from assay.sources.needs import is_module, is_tensor
-from assay.sources.open import Opened
+from assay.sources.opened import Model, Opened
 from assay.sources.placing import model_device, place
 from assay.sources.specifier import file_function
 from assay.sources.tensors import make, texts
 from assay.sources.usercode import call
 
-_WANTED = "a tensor, a tuple or list of arguments, a dict of keywords, or (args, kwargs)"
+GIVEN, FUNCTION, LITERAL, INFERRED, EXAMPLE = "given", "function", "literal", "inferred", "example"
+
+_ACCEPTED = "a tensor, a tuple or list of arguments, a dict of keywords, or (args, kwargs)"
 
 
 @dataclass(frozen=True)
@@ -29,38 +32,53 @@ class Inputs:
     kwargs: dict[str, Any]
     how: str
     """`given`, `my_model.py:get_inputs`, `literal 1x3x224x224:float32` or `inferred: ... from ...`."""
+    kind: str = GIVEN
+    """`given`, `function`, `literal`, `inferred` or `example` (brought along by an exported program)."""
 
 
 def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype: str | None = None) -> Inputs:
-    """The inputs for `opened`; None means they are inferred from what the model says about itself."""
-    if opened.module is None:
-        raise InputsError(f"{brief(opened.origin.location)} is a {opened.origin.kind} file: it cannot be run")
-    target = "meta" if device is None and opened.weights == "meta" else device
+    """The inputs for `opened`; None means those it brings along, or inferred from what is known of the model."""
+    model = opened.model
+    _refuse_holder(model.holder)
+    if isinstance(inputs, Inputs):
+        return inputs
+    target = "meta" if device is None and model.on_meta else device
+    if inputs is None and model.inputs is not None:
+        return _placed(*model.inputs, "the program's example inputs", EXAMPLE, target, dtype)
     if inputs is None:
-        return _inferred(opened, target, dtype)
+        return _inferred(model, target, dtype)
     if not isinstance(inputs, str):
         args, kwargs = _split(_called(inputs), "the inputs")
-        return _placed(args, kwargs, "given", target, dtype)
+        return _placed(args, kwargs, "given", GIVEN, target, dtype)
     named = file_function(inputs)
     if named is None:
         specs = literals.parse(inputs)
-        made = make(specs, target or model_device(opened.module))
-        return _placed(*made, f"literal {texts(specs)}", target, dtype)
+        made = make(specs, target or model_device(model.module))
+        return _placed(*made, f"literal {texts(specs)}", LITERAL, target, dtype)
     with attribute(named) as found:
         value = call(found, named.label) if _is_function(found) else found
     args, kwargs = _split(value, f"what {named.label} returned")
-    return _placed(args, kwargs, named.location, target, dtype)
+    return _placed(args, kwargs, named.location, FUNCTION, target, dtype)
 
 
-def _inferred(opened: Opened, device: str | None, dtype: str | None) -> Inputs:
-    guess = infer(opened.module, opened.config)
-    args, kwargs = guess.values or make(guess.specs, device or model_device(opened.module))
+def _refuse_holder(holder: object) -> None:
+    if holder is None:
+        return
+    names = brief(", ".join(path for path, _ in roots(holder)))
+    raise InputsError(
+        f"a {type(holder).__name__} that holds models ({names}) cannot be run as one model: give one of them"
+    )
+
+
+def _inferred(model: Model, device: str | None, dtype: str | None) -> Inputs:
+    guess = infer(model.module, model.config)
+    args, kwargs = guess.values or make(guess.specs, device or model_device(model.module))
     args, kwargs = _split((args, kwargs), "the inferred inputs")
-    return _placed(args, kwargs, f"inferred: {guess.text} from {brief(guess.source)}", device, dtype)
+    return _placed(args, kwargs, f"inferred: {guess.text} from {brief(guess.source)}", INFERRED, device, dtype)
 
 
-def _placed(args: Any, kwargs: Any, how: str, device: str | None, dtype: str | None) -> Inputs:
-    return Inputs(place(tuple(args), device, dtype), place(dict(kwargs), device, dtype), how)
+def _placed(args: Any, kwargs: Any, how: str, kind: str, device: str | None, dtype: str | None) -> Inputs:
+    return Inputs(place(tuple(args), device, dtype), place(dict(kwargs), device, dtype), how, kind)
 
 
 def _is_function(value: Any) -> bool:
@@ -84,7 +102,7 @@ def _split(value: Any, what: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tuple(value), {}
     if _keywords(value):
         return (), dict(value)
-    raise InputsError(f"{what} cannot be arguments, being {kind_name(value)}: give {_WANTED}")
+    raise InputsError(f"{what} cannot be arguments, being {kind_name(value)}: give {_ACCEPTED}")
 
 
 def _keywords(value: Any) -> bool:

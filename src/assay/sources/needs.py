@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import re
 import sys
+import traceback
+from collections.abc import Iterator
 from typing import Any
 
-from assay.errors import ReadError
+from assay.errors import AssayError, ReadError
 from assay.messages import said
 
 EXTRAS = {"torch": "torch", "transformers": "hf"}
 
 
 def need(package: str) -> Any:
-    """The imported package, or an error that says what to install."""
-    try:
+    """The imported package, or an error that says what to install or repair."""
+    with usable(package):
         return importlib.import_module(package)
-    except (ImportError, OSError, RuntimeError) as error:
-        remedy = f"pip install torch-assay[{EXTRAS[package]}]"
-        raise ReadError(f"this needs {package}, which cannot be imported ({said(error)}): {remedy}") from error
+
+
+@contextlib.contextmanager
+def usable(package: str) -> Iterator[None]:
+    """A block that imports `package` or parts of it; where that fails, the error names the package to repair."""
+    try:
+        yield
+    except AssayError:
+        raise
+    except Exception as error:
+        broken = _broken(error) or package
+        if broken == package:
+            remedy = f"pip install torch-assay[{EXTRAS[package]}]"
+            raise ReadError(f"this needs {package}, which cannot be imported ({said(error)}): {remedy}") from error
+        raise ReadError(
+            f"{package} cannot be used because {broken} is broken ({said(error)}): reinstall or uninstall {broken}"
+        ) from error
+
+
+def _broken(error: BaseException | None) -> str | None:
+    """The installed package in whose own import the error was raised: that of the deepest frame in one."""
+    found = None
+    while error is not None:
+        for frame in traceback.extract_tb(error.__traceback__):
+            match = _INSTALLED.search(frame.filename)
+            found = match["package"] if match else found
+        error = error.__cause__ or error.__context__
+    return found
+
+
+_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\](?P<package>\w+)")
 
 
 def is_module(value: object) -> bool:

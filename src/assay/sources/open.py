@@ -1,121 +1,110 @@
-"""The door: whatever stands for a model, opened the same way everywhere."""
+"""The one door: whatever stands for a model is recognised here, once, and opened the same way everywhere.
+
+What is given may be a live module, an object or container that holds modules, a live exported program, something
+that builds a model, `file.py::function`, `package.module:name`, a folder with a config, a checkpoint (file, folder or
+URL), TorchScript, a pickled module, a `.pt2` file or a saved document.
+"""
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+import sys
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from assay.checkpoint.remote import is_url
 from assay.document.document import Document, Origin
-from assay.document.files import load
 from assay.errors import ReadError, UsageError
 from assay.messages import brief, kind_name
-from assay.sources import config as configs
-from assay.sources import stored
-from assay.sources.kinds import kind_of
+from assay.sources.holders import roots
 from assay.sources.named import attribute
 from assay.sources.needs import is_module, need
+from assay.sources.opened import Model, Opened, not_run, own_config
+from assay.sources.paths import open_path
 from assay.sources.specifier import Named, parse
 from assay.sources.usercode import call
 
 
-@dataclass(frozen=True)
-class Opened:
-    """What a source yields: a module to run, or a document where that is all there is."""
-
-    origin: Origin
-    module: Any | None
-    document: Document | None
-    config: Any | None = None
-    """The transformers config, where there is one."""
-    weights: str = "real"
-    """`real`, or `meta` where parameters are on the meta device."""
-
-
-def open_model(model: Any, *, model_args: Mapping[str, Any] | None = None, trust: bool = False) -> Opened:
-    """The model that `model` stands for: a module, what makes one, or a name of either, a folder or file."""
+def open_source(given: Any, *, model_args: Mapping[str, Any] | None = None, trust: bool = False) -> Opened:
+    """What `given` stands for. Nothing from a file runs unless `trust` is set."""
+    if isinstance(given, Opened):
+        return given
     _check_args(model_args)
-    if is_module(model):
-        _refuse_args(model_args, "a module that exists already")
-        return _with_module(Origin("live", _qualified(type(model)), type(model).__name__), model)
-    if isinstance(model, (str, os.PathLike)):
-        place = parse(os.fspath(model)) if isinstance(os.fspath(model), str) else None
-        if isinstance(place, Named):
-            return _open_named(place, model_args)
-        if place is not None:
-            return _open_path(place, model_args, trust=trust)
-    if callable(model):
-        name = getattr(model, "__qualname__", type(model).__name__)
-        return _with_module(Origin("live", _qualified(model), name), _make(model, f"{name}()", model_args))
-    raise UsageError(
-        f"cannot open a {kind_name(model)}: give a torch.nn.Module, a callable that makes one, or a name"
-    )
+    if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
+        return _open_text(os.fspath(given), model_args, trust=trust)
+    if is_maker(given):
+        name = getattr(given, "__qualname__", type(given).__name__)
+        made = call(given, f"{name}()", model_args, hint=_HINT)
+        return _in_memory(made, Origin("live", _qualified(given), name), f"{name}() returned")
+    _refuse_args(model_args, "an object that exists already")
+    if isinstance(given, Document):
+        return Opened(given.origin, partial(not_run, given.origin), saved=lambda: given)
+    return _in_memory(given, Origin("live", _qualified(type(given)), type(given).__name__), "cannot open")
+
+
+def is_maker(given: Any) -> bool:
+    """Whether calling `given` makes a model: a class, a function, or another callable that holds no modules."""
+    if isinstance(given, type) or inspect.isroutine(given):
+        return True
+    return callable(given) and not is_module(given) and not _held(given)
+
+
+def _open_text(text: str, model_args: Mapping[str, Any] | None, *, trust: bool) -> Opened:
+    place = text if is_url(text) else parse(text)
+    if isinstance(place, Named):
+        return _open_named(place, model_args)
+    _refuse_args(model_args, brief(text))
+    return open_path(str(place), trust=trust)
 
 
 def _open_named(named: Named, model_args: Mapping[str, Any] | None) -> Opened:
     need("torch")
     origin = Origin("file" if named.in_file else "package", named.location, named.name)
+    label = named.label.replace("()", "")
     with attribute(named) as target:
-        return _with_module(origin, _make(target, named.label, model_args))
+        if is_maker(target):
+            made = call(target, named.label, model_args, hint=_HINT)
+            return _in_memory(made, origin, f"{named.label} returned")
+        _refuse_args(model_args, f"{label}, an object that exists already,")
+        return _in_memory(target, origin, f"{label} is")
 
 
-def _make(target: Any, label: str, model_args: Mapping[str, Any] | None) -> Any:
-    """The module that `target` is or makes."""
-    if is_module(target):
-        _refuse_args(model_args, label.replace("()", "") + ", a module that exists already")
-        return target
-    if not callable(target):
-        raise ReadError(f"{label.replace('()', '')} is a {kind_name(target)}: a function, class or module was wanted")
-    made = call(target, label, model_args, hint=", give them as --model-args (model_args)")
-    if not is_module(made):
-        raise ReadError(f"{label} returned {kind_name(made)}: a torch.nn.Module was wanted")
-    return made
+_HINT = ", give them as --model-args (model_args)"
 
 
-def _open_path(path: Path, model_args: Mapping[str, Any] | None, *, trust: bool) -> Opened:
-    _refuse_args(model_args, brief(path))
-    kind = "config" if path.is_dir() else kind_of(path)
-    return _READERS[kind](path, kind, trust)
+def _in_memory(value: Any, origin: Origin, what: str) -> Opened:
+    """A module, an exported program, or an object that holds modules."""
+    model = _model_of(value)
+    if model is None:
+        raise (UsageError if origin.kind == "live" and what == "cannot open" else ReadError)(
+            f"{what} {_article(kind_name(value))}: expected a torch.nn.Module, an object that holds modules, "
+            "or a function that builds one"
+        )
+    return Opened(origin, lambda: model)
 
 
-def _read_config(path: Path, kind: str, trust: bool) -> Opened:
-    module, config = configs.build(path, trust=trust)
-    return _with_module(Origin(kind, str(path), path.resolve().name), module, config)
+def _model_of(value: Any) -> Model | None:
+    if is_module(value):
+        return Model(value, own_config(value))
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.export.ExportedProgram):
+        from assay.sources.exported.run import model_of
+
+        return model_of(value)
+    held = _held(value)
+    if not held:
+        return None
+    outer = need("torch").nn.Module()
+    # Straight into the dictionary: add_module refuses dots, and none of the modules may notice.
+    outer._modules.update(held)
+    return Model(outer, holder=value)
 
 
-def _read_document(path: Path, kind: str, trust: bool) -> Opened:
-    return Opened(Origin(kind, str(path), path.name), None, load(path))
-
-
-def _read_exported(path: Path, kind: str, trust: bool) -> Opened:
-    from assay.sources.exported import read as exported
-
-    return Opened(Origin(kind, str(path), path.name), None, exported.read(path))
-
-
-def _read_stored(path: Path, kind: str, trust: bool) -> Opened:
-    shown = "scripted" if kind == "scripted" else "pickled"
-    return _with_module(Origin(shown, str(path), path.name), stored.read(path, kind, trust=trust))
-
-
-_READERS: dict[str, Callable[[Path, str, bool], Opened]] = {
-    "config": _read_config,
-    "document": _read_document,
-    "exported": _read_exported,
-    "scripted": _read_stored,
-    "saved": _read_stored,
-    "pickled": _read_stored,
-}
-
-
-def _with_module(origin: Origin, module: Any, config: Any | None = None) -> Opened:
-    on_meta = any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
-    own = vars(module).get("config")
-    if config is None and hasattr(own, "model_type") and hasattr(own, "to_dict"):
-        config = own
-    return Opened(origin, module, None, config, "meta" if on_meta else "real")
+def _held(value: Any) -> list[tuple[str, Any]]:
+    """The modules that an object holds, by their paths; nothing of it is executed."""
+    return roots(value) if "torch" in sys.modules else []
 
 
 def _check_args(model_args: Mapping[str, Any] | None) -> None:
@@ -128,6 +117,10 @@ def _check_args(model_args: Mapping[str, Any] | None) -> None:
 def _refuse_args(model_args: Mapping[str, Any] | None, what: str) -> None:
     if model_args:
         raise UsageError(f"model args ({brief(', '.join(model_args))}) were given, but {what} takes none")
+
+
+def _article(name: str) -> str:
+    return name if name == "None" else f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def _qualified(value: Any) -> str:

@@ -16,7 +16,7 @@ from assay.messages import brief
 from assay.sources.inference.layers import learned_positions
 from assay.sources.inputs import Inputs
 from assay.sources.needs import is_tensor, need
-from assay.sources.open import Opened
+from assay.sources.opened import Opened
 
 _FOLLOWERS = ("decoder_input_ids", "decoder_attention_mask", "decoder_inputs_embeds", "decoder_position_ids")
 """A decoder's own inputs, whose length follows `seq` even where it came with another."""
@@ -96,7 +96,7 @@ def leaves(inputs: Inputs) -> list[Leaf]:
 
 def position_limit(opened: Opened) -> int | None:
     """The longest sequence that the model says it takes, None where it does not say."""
-    config: Any = opened.config
+    config: Any = opened.model.config
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     said = getattr(text, "max_position_embeddings", None)
     limits = [each for each in (said, learned_positions(opened.module)) if isinstance(each, int) and each > 0]

@@ -11,11 +11,10 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import assay
 from assay.errors import UsageError, UserCodeError
 from assay.messages import brief, said
 
-_OURS = os.path.dirname(os.path.abspath(assay.__file__)) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 

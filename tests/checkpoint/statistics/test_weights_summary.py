@@ -33,7 +33,7 @@ def report():
     layers = [tensor(f"layers.{place}.w", std=0.02 + 1e-4 * (place % 3), content=str(place)) for place in range(8)]
     layers[5] = tensor("layers.5.w", std=0.9, content="2")
     other = tensor("head", dtype="float32", bytes=64, content="2")
-    return summarize([*layers, other, tensor("lost", problem="missing shard")], failures=["shard 3 is missing"])
+    return summarize([*layers, other, tensor("lost", problem="missing shard")], files_lost=["shard 3 is missing"])
 
 
 def test_totals_and_families(report):

@@ -174,9 +174,10 @@ def test_what_was_written_last_is_what_feeds() -> None:
 def test_totals_are_those_of_torch() -> None:
     torch = pytest.importorskip("torch")
     from assay.api.explore.live import live_subject
+    from assay.sources.open import open_source
 
     model = torch.nn.Transformer(d_model=32, nhead=2, num_encoder_layers=2, num_decoder_layers=2, dim_feedforward=64)
-    sheet = made("tree", live_subject(model))
+    sheet = made("tree", live_subject(open_source(model)))
     for path, module in model.named_modules():
         wanted = sum(each.numel() for each in module.parameters())
         assert value(sheet, path or "(root)", "params") == wanted

@@ -111,6 +111,7 @@ class Laws(Struct, frozen=True):
     mode: str = "meta"
     """How the captures were run."""
     inputs_from: str = ""
+    inputs_kind: str = ""
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Law | None:

@@ -1,1 +1,1 @@
-"""The whole analysis of one model: structure, weights, cost, memory, time, energy and findings in one document."""
+"""`assay.analyze`: structure, weights, cost, memory, time, energy and findings of one model in one document."""

@@ -1,10 +1,9 @@
-"""Analysing a model as deep as was asked; what cannot be known is said, with the reason, and stops nothing."""
+"""`assay.analyze`: everything about a model, as deep as requested; what cannot be known is listed with the reason."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import replace as replaced
 from typing import Any
 
 from msgspec import Struct, field
@@ -13,28 +12,32 @@ from msgspec.structs import replace
 from assay.analysis.architecture import Architecture, architecture
 from assay.analysis.memory import Memory, memory_of
 from assay.api.analyze.script import Written, operations
-from assay.api.observe import observe
-from assay.api.open import open
-from assay.api.profile.predict import beyond
-from assay.api.profile.subject import EXPORTED, Subject, subject, unrun
+from assay.api.observe import observed
+from assay.api.options import RunOptions
+from assay.api.profile.options import EnergyOptions, OnStep, ProfileOptions
+from assay.api.profile.predict import over_limit
+from assay.api.profile.profiled import ProfiledModel, prepared
 from assay.api.weights import weigh
 from assay.checkpoint.statistics.settings import Progress
 from assay.document.document import Document
 from assay.errors import AssayError, InputsError, ReadError, UsageError
 from assay.findings.engine import Checked, check_all
-from assay.sources.kinds import WEIGHTS_ONLY, holds_weights
-from assay.sources.open import Opened
+from assay.sources.open import open_source
+from assay.sources.opened import Opened, why_not_run
 
 STRUCTURE, INFERENCE, PROFILE = "structure", "inference", "profile"
 DEPTHS = (STRUCTURE, INFERENCE, PROFILE)
 """How deep: what is there and what it costs; that and time and memory; that and energy and the machine."""
 
-_CHECKPOINTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
-UNTRUSTED = "holds code, which was not run: pass --trust (trust=True) if you trust its maker"
+ARCHITECTURE, COMPUTATION, REAL_PASS = "architecture", "computation", "a pass with data"
+PASS_MEMORY, TIME, WEIGHT_VALUES = "memory of a pass", "time", "values of weights"
+"""The parts of an analysis that can be missing."""
+
+UNTRUSTED = "holds code, which was not run: pass --trust (trust=True) if you trust its author"
 
 
 class Analysis(Struct, frozen=True):
-    """Everything found, and what could not be."""
+    """Everything that was learned, and what could not be."""
 
     document: Document
     depth: str
@@ -43,9 +46,9 @@ class Analysis(Struct, frozen=True):
     memory: Memory | None = None
     """None where nothing is known of it but the sizes of weights."""
     missing: dict[str, str] = field(default_factory=dict)
-    """What could not be known, and why."""
+    """The parts that are missing, and why."""
     code: list[Written] = field(default_factory=list)
-    """The operations that stand in the code of a TorchScript file that was not run."""
+    """The operations in the code of a TorchScript file that was not run."""
 
 
 def analyze(
@@ -53,144 +56,180 @@ def analyze(
     inputs: Any = None,
     *,
     depth: str = STRUCTURE,
+    weights: Any = None,
+    warmup: int = 2,
+    passes: int | None = None,
+    seconds: float = 2.0,
+    backward: bool = False,
+    optimizer: str = "adamw",
+    threads: int | None = None,
+    thread_counts: Sequence[int] = (),
+    sweeps: Sequence[tuple[str, Sequence[int]]] = (),
+    memory_limit: int | None = None,
+    system: bool = True,
+    energy: bool = True,
+    energy_ops: bool = False,
+    grid: str | None = None,
+    pue: float = 1.0,
+    price: float | None = None,
+    mode: str = "auto",
     device: str | None = None,
     dtype: str | None = None,
-    mode: str = "auto",
     train: bool = False,
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
-    weights: Any = None,
-    memory_limit: int | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    on_step: OnStep | None = None,
     progress: Progress | None = None,
-    **wishes: Any,
 ) -> Analysis:
-    """The analysis of a live model, of what makes one, of a file or of a checkpoint.
+    """Everything about a live model, what builds one, a file or a checkpoint, in one document.
 
-    `weights` names a checkpoint of the model where its own are not at hand; nothing that is predicted to need more
-    than `memory_limit` bytes is run; `wishes` are those of `assay.profile`.
+    Args:
+        model: Anything `assay.open` takes.
+        inputs: What to call the model with, as `assay.observe` takes it; inferred where left out.
+        depth: `"structure"` (architecture, cost, memory, findings), `"inference"` (also time and measured memory) or
+            `"profile"` (also energy and the machine while it runs).
+        weights: A checkpoint of the model, where the model is built without its own.
+        warmup: Passes that are run first and not timed.
+        passes: Timed passes; None runs as many as fit into `seconds`, and at least three.
+        seconds: Time for each measurement where `passes` is None.
+        backward: Include a training step, in training mode.
+        optimizer: The optimizer of the training step.
+        threads: The number of threads torch works with; None leaves it as it is.
+        thread_counts: Numbers of threads to time the pass with, for parallel efficiency.
+        sweeps: Sizes to time the pass at, such as `[("batch", [1, 2, 4])]`.
+        memory_limit: Bytes; what is predicted to need more is not run.
+        system: At depth `"profile"`, monitor the machine while further passes run.
+        energy: At depth `"profile"`, measure the energy of a pass, or model it without a sensor.
+        energy_ops: Replay operations to measure the energy of each kind, which takes minutes.
+        grid: The power grid for carbon dioxide, such as `"FR"`, `"US-CA"` or `"400g"`.
+        pue: Energy of the building over that of its machines, for `grid` and `price`.
+        price: The price of a kilowatt-hour.
+        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as in `assay.observe`.
+        device: The torch device to run on.
+        dtype: The floating-point type to run in, such as `"bfloat16"`.
+        train: Run in training mode.
+        model_args: Keyword arguments for the function or class that builds the model.
+        trust: Allow code from a file to run.
+        on_step: Called with a line of text before each step.
+        progress: Called with the bytes of weights that are read and the bytes in all.
     """
+    measured = ProfileOptions(
+        warmup, passes, seconds, optimizer, threads, thread_counts, sweeps, memory_limit, system,
+        EnergyOptions(grid, pue, price, by_op=energy_ops) if energy else None,
+    )  # fmt: skip
+    options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
+    return analysis_of(model, inputs, depth, options, measured, weights, on_step, progress)
+
+
+def analysis_of(
+    model: Any,
+    inputs: Any,
+    depth: str,
+    options: RunOptions,
+    measured: ProfileOptions,
+    weights: Any = None,
+    on_step: OnStep | None = None,
+    progress: Progress | None = None,
+) -> Analysis:
+    """The analysis with its options in groups."""
     if depth not in DEPTHS:
-        raise UsageError(f"no depth is called {depth!r}: say {', '.join(DEPTHS)}")
-    task = _Analysing(depth, mode, weights, memory_limit, tell, progress, wishes)
-    tell("opening the model")
-    opened = task.opened(model, model_args, trust)
-    if opened is None:
-        return task.of_weights(model)
-    if opened.document is not None and not (opened.origin.kind == EXPORTED and trust):
-        # It is refused whatever it is, and tensors cannot be compared.
-        given = {"inputs": None if inputs is None else "given", "device": device, "dtype": dtype, "train": train}
-        return task.of_document(opened, given)
-    try:
-        train = train or bool(wishes.get("backward"))
-        found = subject(opened, inputs, device=device, dtype=dtype, train=train, trust=trust)
-    except InputsError as error:
-        if inputs is not None:
-            raise
-        return task.of_tree(opened, str(error))
-    except ReadError as error:
-        if opened.origin.kind != EXPORTED:
-            raise
-        return task.of_document(opened, {}, str(error))
-    return task.of_model(found)
+        raise UsageError(f"unknown depth {depth!r}: choose from {', '.join(DEPTHS)}")
+    if depth != PROFILE:
+        measured = replaced(measured, system=False, energy=None)
+    task = _Analysis(depth, options, measured, weights, on_step or (lambda _: None), progress)
+    return task.of(model, inputs)
 
 
-class _Analysing:
+class _Analysis:
     """The steps of one analysis; each notes what it could not learn."""
 
     def __init__(
         self,
         depth: str,
-        mode: str,
+        options: RunOptions,
+        measured: ProfileOptions,
         weights: Any,
-        memory_limit: int | None,
-        tell: Callable[[str], None],
+        on_step: OnStep,
         progress: Progress | None,
-        wishes: Mapping[str, Any],
     ) -> None:
-        self._depth, self._mode, self._given_weights, self._limit = depth, mode, weights, memory_limit
-        self._tell, self._progress, self._wishes = tell, progress, wishes
+        self._depth, self._options, self._measured, self._given_weights = depth, options, measured, weights
+        self._on_step, self._progress = on_step, progress
         self._missing: dict[str, str] = {}
-        self._refused: ReadError | None = None
 
-    def opened(self, model: Any, model_args: Mapping[str, Any] | None, trust: bool) -> Opened | None:
-        """The model; None where it is a file of weights, or of code that may not run."""
-        named = isinstance(model, (str, os.PathLike))
-        if named and not trust and holds_weights(Path(model)):
-            return None
+    def of(self, model: Any, inputs: Any) -> Analysis:
+        """The analysis of whatever was given."""
+        self._on_step("opening the model")
+        trust = self._options.trust
+        opened = open_source(model, model_args=self._options.model_args, trust=trust)
+        if opened.saved is not None and not (opened.origin.kind == "exported" and trust):
+            return self._of_document(opened, inputs)
+        if opened.model_error is not None:
+            return self._of_weights(opened, opened.model_error)
         try:
-            return open(model, model_args=model_args, trust=trust)
-        except ReadError as error:
-            if not named or not Path(model).exists():
+            profiled = prepared(opened, inputs, self._options, load=self._depth != STRUCTURE)
+        except InputsError as error:
+            if inputs is not None:
                 raise
-            self._refused = error
-        return None
-
-    def of_weights(self, model: Any) -> Analysis:
-        """What a file tells without running code: weights, and of TorchScript and pickled modules their tree."""
-        self._tell("reading weights")
-        try:
-            document = weigh(model, progress=self._progress)
-        except ReadError:
-            if self._refused is not None:
-                raise self._refused from None
-            raise
-        if self._refused is not None:
-            why = str(self._refused)
-        else:
-            why = f"{model} {UNTRUSTED if document.modules else WEIGHTS_ONLY}"
-        if not document.modules:
-            self._missing["architecture"] = why
-        self._unwatched(why)
-        return self._finished(document, operations(model))
-
-    def of_tree(self, opened: Opened, why: str) -> Analysis:
-        """What a model tells that cannot be called, for nobody knows with what."""
-        self._unwatched(why)
-        self._tell("reading weights")
-        return self._finished(weigh(opened.module, progress=self._progress))
-
-    def of_document(self, opened: Opened, given: Mapping[str, Any], why: str = "") -> Analysis:
-        """What a saved document or an exported program tells, which are read and not run."""
-        document = observe(opened, mode=self._mode, **given)
-        if self._depth != STRUCTURE and document.timing is None:
-            self._missing["time"] = why or unrun(opened)
-        if not document.storages:
-            self._missing["memory of a pass"] = why or unrun(opened)
+            return self._of_tree(opened, str(error))
+        except ReadError as error:
+            if opened.saved is None:
+                raise
+            return self._of_document(opened, None, str(error))
+        document = self._watched(profiled) if self._depth == STRUCTURE else self._timed(profiled)
         return self._finished(self._weighed(document, opened))
 
-    def of_model(self, found: Subject) -> Analysis:
-        """What a model tells when it is watched and, where asked, timed."""
-        document = self._watched(found) if self._depth == STRUCTURE else self._timed(found)
-        return self._finished(self._weighed(document, found.opened))
+    def _of_weights(self, opened: Opened, error: ReadError) -> Analysis:
+        """What a file reveals without running code: weights, and of TorchScript and pickled modules their tree."""
+        self._on_step("reading weights")
+        document = weigh(opened, progress=self._progress)
+        why = f"{opened.origin.location} {UNTRUSTED}" if document.modules else str(error)
+        if not document.modules:
+            self._missing[ARCHITECTURE] = why
+        self._without_pass(why)
+        assert opened.checkpoint is not None
+        return self._finished(document, operations(opened.checkpoint))
 
-    def _unwatched(self, why: str) -> None:
-        self._missing |= {"computation": why, "memory of a pass": why}
+    def _of_tree(self, opened: Opened, why: str) -> Analysis:
+        """The analysis of a model whose inputs cannot be inferred."""
+        self._without_pass(why)
+        self._on_step("reading weights")
+        return self._finished(weigh(opened, progress=self._progress))
+
+    def _of_document(self, opened: Opened, inputs: Any, why: str = "") -> Analysis:
+        """The analysis of a saved document or an exported program, which are read and not run."""
+        document = observed(opened, inputs, RunOptions() if why else self._options)
+        why = why or why_not_run(opened.origin)
+        if self._depth != STRUCTURE and document.timing is None:
+            self._missing[TIME] = why
+        if not document.storages:
+            self._missing[PASS_MEMORY] = why
+        return self._finished(self._weighed(document, opened))
+
+    def _without_pass(self, why: str) -> None:
+        self._missing |= {COMPUTATION: why, PASS_MEMORY: why}
         if self._depth != STRUCTURE:
-            self._missing["time"] = why
+            self._missing[TIME] = why
 
-    def _watched(self, found: Subject) -> Document:
-        self._tell("recording a pass")
-        if self._limit is not None and self._mode in ("auto", "real"):
-            predicted = found.observe(mode="meta")
-            why = beyond(predicted, self._limit)
+    def _watched(self, profiled: ProfiledModel) -> Document:
+        self._on_step("recording a pass")
+        limit = self._measured.memory_limit
+        if limit is not None and not self._options.without_data:
+            predicted = profiled.observe(mode="meta")
+            why = over_limit(predicted, limit)
             if why is not None:
-                self._missing["a pass with data"] = f"not run: {why}"
+                self._missing[REAL_PASS] = f"not run: {why}"
                 return predicted
-        return found.observe(mode=self._mode)
+        return profiled.observe(mode=self._options.mode)
 
-    def _timed(self, found: Subject) -> Document:
-        from assay.api.profile.run import profile
+    def _timed(self, profiled: ProfiledModel) -> Document:
+        from assay.api.profile.run import measure
 
-        if self._mode in ("meta", "fake"):
-            self._missing["time"] = "on shapes alone there is no time to measure"
-            return self._watched(found)
-        wishes = dict(self._wishes)
-        if self._depth != PROFILE:
-            wishes |= {"system": False, "energy": None}
-        document = profile(found, tell=self._tell, memory_limit=self._limit, **wishes)
+        if self._options.without_data:
+            self._missing[TIME] = "on shapes alone there is no time to measure"
+            return self._watched(profiled)
+        document = measure(profiled, self._measured, self._on_step)
         if document.timing is None and document.profile is not None:
-            self._missing["time"] = "; ".join(document.profile.notes) or "nothing was timed"
+            self._missing[TIME] = "; ".join(document.profile.notes) or "nothing was timed"
         return document
 
     def _weighed(self, document: Document, opened: Opened) -> Document:
@@ -198,35 +237,30 @@ class _Analysing:
         source = self._given_weights if self._given_weights is not None else self._own_weights(document, opened)
         if source is None:
             return document
-        self._tell("reading weights")
+        self._on_step("reading weights")
         try:
             return replace(document, weights=weigh(source, progress=self._progress).weights)
         except AssayError as error:
-            self._missing["values of weights"] = str(error)
+            self._missing[WEIGHT_VALUES] = str(error)
             return document
 
-    def _own_weights(self, document: Document, opened: Opened) -> Any:
-        if opened.origin.kind == EXPORTED:
-            return opened.origin.location
-        if opened.weights == "meta":
-            return self._beside(opened)
-        if opened.module is None and document.weights is None:
-            self._missing["values of weights"] = "the saved document holds no statistics of weights"
-        return opened.module
-
-    def _beside(self, opened: Opened) -> Path | None:
-        """The folder of a configuration where a checkpoint lies in it."""
-        place = Path(opened.origin.location)
-        folder = place if place.is_dir() else place.parent
-        if opened.origin.kind == "config" and any(any(folder.glob(pattern)) for pattern in _CHECKPOINTS):
-            return folder
-        self._missing["values of weights"] = (
-            "the model was built from its configuration alone: --weights names a checkpoint of it"
-        )
-        return None
+    def _own_weights(self, document: Document, opened: Opened) -> Opened | None:
+        """Where the model's own weights are: in its files, or in memory."""
+        if opened.stored is not None:
+            return opened
+        if opened.saved is not None:
+            if document.weights is None:
+                self._missing[WEIGHT_VALUES] = "the saved document holds no statistics of weights"
+            return None
+        if opened.model.on_meta:
+            self._missing[WEIGHT_VALUES] = (
+                "the model was built without its weights: --weights names a checkpoint of it"
+            )
+            return None
+        return opened
 
     def _finished(self, document: Document, code: list[Written] | None = None) -> Analysis:
-        self._tell("looking for findings")
+        self._on_step("looking for findings")
         memory = memory_of(document) if document.tensors else None
         if memory is not None and not document.storages:  # nothing was seen to be made, which is not nothing
             memory = replace(memory, inference=None)

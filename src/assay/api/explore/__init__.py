@@ -1,31 +1,54 @@
-"""EXPLORING: anything that is or holds a model, opened in the terminal explorer.
-
-Belongs here: making what the explorer shows from a live model, a name, a document or a checkpoint. Does not: the
-screens themselves, which know plain data alone.
-"""
+"""`assay.explore`: anything that is or holds a model, opened in the terminal explorer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from assay.api.explore.subjects import subject_of
 from assay.api.explore.terminal import need_terminal, show
+from assay.api.options import RunOptions
 
 
-def explore(model: Any, inputs: Any = None, *, theme: str = "", **options: Any) -> None:
-    """Open `model` in the terminal until somebody quits.
+def explore(
+    model: Any,
+    inputs: Any = None,
+    *,
+    theme: str = "",
+    mode: str = "auto",
+    device: str | None = None,
+    dtype: str | None = None,
+    train: bool = False,
+    model_args: Mapping[str, Any] | None = None,
+    trust: bool = False,
+) -> None:
+    """Open `model` in the terminal until the user quits. Recorded forward statistics are shown where there are some.
 
-    `model` is a module, an object that holds modules (a pipeline, a dict, a list), a name as on the command line, a
-    document, or the path of a document or checkpoint. With `inputs` one forward pass is watched first, so that
-    FLOPs, shapes, calls and tensor flow are known; other options are those of `observe`. Recorded forward
-    statistics are shown where there are some.
+    Args:
+        model: Anything `assay.open` takes.
+        inputs: What to call the model with, as `assay.observe` takes it. With inputs one forward pass is recorded
+            first, so that FLOPs, shapes, calls and tensor flow are known.
+        theme: The name of a colour theme.
+        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as in `assay.observe`.
+        device: The torch device to run on.
+        dtype: The floating-point type to run in, such as `"bfloat16"`.
+        train: Run in training mode.
+        model_args: Keyword arguments for the function or class that builds the model.
+        trust: Allow code from a file to run.
     """
     need_terminal(theme)
-    show(subject_of(model, inputs, **options), theme=theme)
+    options = RunOptions(mode, device, dtype, train, model_args=model_args, trust=trust)
+    show(subject_of(model, inputs, options), theme=theme)
 
 
 def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
-    """Call `model` once, recording every call inside, then open it; an error of the model comes up afterwards."""
+    """Call `model` once with every call inside recorded, then open it; an error of the model is raised afterwards.
+
+    Args:
+        model: A live module, or a callable object that holds modules.
+        args: The arguments to call it with.
+        kwargs: The keyword arguments to call it with.
+    """
     need_terminal()
     from assay.forward_stats import record_forward_stats
 
@@ -33,10 +56,10 @@ def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
     with record_forward_stats(model):
         try:
             model(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  whatever it is, one wants to see how far it came; it is raised below
+        except Exception as error:  # noqa: BLE001  the user wants to see how far it came; it is raised below
             failure = error
-    told = f"the forward pass stopped: {type(failure).__name__}: {failure}" if failure is not None else ""
-    show(subject_of(model, notes=(told,) if told else ()))
+    notes = () if failure is None else (f"the forward pass stopped: {type(failure).__name__}: {failure}",)
+    show(subject_of(model, notes=notes))
     if failure is not None:
         raise failure
 

@@ -6,24 +6,25 @@ import os
 import platform
 from collections.abc import Sequence
 
-from assay.api.weights.source import SpanReader
 from assay.checkpoint.entries import Checkpoint, Entry
-from assay.checkpoint.open import open_checkpoint
+from assay.checkpoint.reading import Reader
 from assay.checkpoint.statistics.run import statistics
 from assay.checkpoint.statistics.settings import Settings
 from assay.document.document import Document, Machine, Origin, Run
-from assay.document.inspection import TensorDetail
+from assay.document.inspection import TensorDetail, TensorFacts
 from assay.document.rows import Module, Tensor, TensorType
 from assay.errors import ReadError
-from assay.views.tui.evidence import DocumentEvidence, detail_of, tensor_facts
+from assay.sources.opened import Opened
+from assay.views.tui.evidence import DocumentEvidence, Evidence, detail_of, tensor_facts
 from assay.views.tui.subject import Subject
 
 _SETTINGS = Settings(workers=1)
 
 
-def checkpoint_subject(path: str) -> Subject:
-    """The tensors of the checkpoint at `path`; only its headers are read."""
-    checkpoint = open_checkpoint(path)
+def checkpoint_subject(opened: Opened) -> Subject:
+    """The stored tensors of what was opened; only headers are read."""
+    checkpoint = opened.checkpoint
+    assert checkpoint is not None
     entries = checkpoint.entries
     tensors = [
         Tensor(entry.names, "parameter", TensorType(entry.shape, entry.dtype), entry.bytes) for entry in entries
@@ -35,7 +36,7 @@ def checkpoint_subject(path: str) -> Subject:
         modules=modules_of([tensor.names for tensor in tensors], _classes(checkpoint)),
         tensors=tensors,
     )
-    evidence = CheckpointEvidence(document, entries)
+    evidence = CheckpointEvidence(document, entries, Reader(opened.files))
     return Subject(document, evidence, tensors_in_tree=True, notes=(*checkpoint.notes, *checkpoint.failures))
 
 
@@ -59,11 +60,12 @@ def weights_subject(document: Document) -> Subject:
 class CheckpointEvidence(DocumentEvidence):
     """Reads one tensor's bytes when somebody looks at it."""
 
-    def __init__(self, document: Document, entries: Sequence[Entry]) -> None:
+    def __init__(self, document: Document, entries: Sequence[Entry], reader: Reader) -> None:
         super().__init__(document)
         self._tensors = {name: at for at, entry in enumerate(entries) for name in entry.names}
         self._entries = entries
         self._held = document
+        self._reader = reader
 
     def tensor(self, path: str, name: str) -> TensorDetail:
         """The exact statistics of one tensor."""
@@ -72,8 +74,37 @@ class CheckpointEvidence(DocumentEvidence):
         if at is None:
             raise ReadError(f"the checkpoint has no tensor {full}")
         facts = tensor_facts(self._held.tensors[at])
-        (row,) = statistics([self._entries[at]], SpanReader(), _SETTINGS, None, None)
+        (row,) = statistics([self._entries[at]], self._reader, _SETTINGS)
         return detail_of(row, facts)
+
+
+class StoredEvidence:
+    """A model without weights in memory, with the values of its tensors read from its files on demand."""
+
+    def __init__(self, model: Evidence, opened: Opened) -> None:
+        self.source, self.attributes, self.forward_calls = model.source, model.attributes, model.forward_calls
+        self._model = model
+        self._reader = Reader(opened.files)
+        entries = opened.checkpoint.entries if opened.checkpoint is not None else []
+        self._entries = {name: entry for entry in entries for name in entry.names}
+
+    def tensor(self, path: str, name: str) -> TensorDetail:
+        """The exact statistics of the stored tensor; what the model itself knows where the files have none."""
+        entry = self._stored(f"{path}.{name}" if path else name)
+        if entry is None:
+            return self._model.tensor(path, name)
+        (row,) = statistics([entry], self._reader, _SETTINGS)
+        return detail_of(row, TensorFacts(entry.shape, entry.dtype, bytes=entry.bytes))
+
+    def _stored(self, name: str) -> Entry | None:
+        """The entry of a tensor; files of a model's trunk leave out the first part of its names, or add one."""
+        if name in self._entries:
+            return self._entries[name]
+        trunk = name.partition(".")[2]
+        if trunk in self._entries:
+            return self._entries[trunk]
+        longer = [entry for each, entry in self._entries.items() if each.partition(".")[2] == name]
+        return longer[0] if len(longer) == 1 else None
 
 
 def modules_of(names: Sequence[tuple[str, ...]], classes: dict[str, str]) -> list[Module]:

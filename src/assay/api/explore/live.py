@@ -7,49 +7,35 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
-from torch import nn
 
-from assay.document.document import Document, Machine, Origin, Run
+from assay.document.document import Document, Machine, Run
 from assay.document.inspection import ForwardTensor
 from assay.document.rows import Call, TensorType
 from assay.document.timing import Timing
-from assay.errors import UsageError
 from assay.forward_stats import timing_of
-from assay.forward_stats.reaching import roots
 from assay.inspection import LiveEvidence
 from assay.recorder import inventory
+from assay.sources.opened import Opened
 from assay.views.tui.subject import Subject
 
 
-def live_subject(holder: object, document: Document | None = None, origin: Origin | None = None) -> Subject:
-    """What there is to see of `holder`; `document` where a pass of it has been watched already."""
-    model = gathered(holder)
-    evidence = LiveEvidence(holder)
+def live_subject(opened: Opened, document: Document | None = None) -> Subject:
+    """What there is to see of a model in memory; `document` where a pass of it has been recorded already."""
+    model, holder = opened.module, opened.model.holder
+    shown = model if holder is None else holder
+    evidence = LiveEvidence(shown)
     taken = inventory.take(model)
     if document is None:
-        named = type(holder)
-        modules = [_root(taken.modules[0], named), *taken.modules[1:]] if model is not holder else taken.modules
-        where = origin or Origin("live", f"{named.__module__}.{named.__qualname__}", named.__name__)
+        modules = taken.modules if holder is None else [_root(taken.modules[0], type(holder)), *taken.modules[1:]]
         machine = Machine(platform.python_version(), system=f"{platform.system()} {platform.machine()}")
-        document = Document(origin=where, machine=machine, run=Run("none"), modules=modules, tensors=taken.tensors)
-    document = _with_recorded(document, holder, evidence)
+        document = Document(
+            origin=opened.origin, machine=machine, run=Run("none"), modules=modules, tensors=taken.tensors
+        )
+    document = _with_recorded(document, shown, evidence)
     places = {name: str(tensor.device) for row, tensor in zip(taken.tensors, taken.live_tensors, strict=False)
               for name in row.names}  # fmt: skip
     devices = tuple(places.get(row.names[0]) for row in document.tensors)
     return Subject(document, evidence, devices)
-
-
-def gathered(holder: object) -> nn.Module:
-    """The module itself, or one made for the occasion that holds all modules of `holder` by their paths."""
-    if isinstance(holder, nn.Module):
-        return holder
-    found = roots(holder)
-    if not found:
-        raise UsageError(f"a {type(holder).__name__} was given that holds no torch.nn.Module: nothing to explore")
-    outer = nn.Module()
-    # Straight into the dictionary: add_module refuses dots, and none of the modules may notice.
-    outer._modules.update(found)
-    return outer
 
 
 def _root(row: Any, named: type) -> Any:

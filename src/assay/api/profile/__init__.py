@@ -1,1 +1,1 @@
-"""Measuring a model and its machine: passes, operations, sizes, energy, joined into one document."""
+"""`assay.profile`: how long a model takes, where, and what holds it back."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,7 +11,8 @@ from assay.analysis.ceilings import as_device
 from assay.analysis.devices import Device
 from assay.analysis.energy import estimate, flops_per_joule, model_of, work_of, work_of_kind
 from assay.analysis.roofline import bound
-from assay.api.profile.subject import Subject
+from assay.api.profile.options import EnergyOptions, OnStep
+from assay.api.profile.profiled import ProfiledModel
 from assay.document.document import Document
 from assay.document.machine import NOT_MEASURED, EnergyModel, MachineReport, Recording, measured, unknown
 from assay.document.profile import EnergyProfile, KindEnergy, KindTime
@@ -24,34 +24,16 @@ COVER = 0.95
 """Operations are replayed, the longest first, until this share of their time is covered."""
 MOST = 12
 """And no more kinds than this, for each takes seconds."""
-_NOTHING = unknown("nothing was measured yet")
-
-
-class Asked(NamedTuple):
-    """What is to be known of energy."""
-
-    grid: str | None = None
-    pue: float = 1.0
-    price_kwh: float | None = None
-    by_op: bool = True
-    window_s: float = 2.0
-    repeats: int = 2
-
-    def check(self) -> None:
-        """Refuse a grid that there is not, and a price or a PUE that cannot be."""
-        if self.grid is not None:
-            find_grid(self.grid)
-        price(_NOTHING, self.price_kwh or 0.0, pue=self.pue)
 
 
 def energy(
-    subject: Subject,
+    profiled: ProfiledModel,
     document: Document,
     run: Callable[[], object],
     wait: Callable[[], None],
     report: MachineReport,
-    asked: Asked,
-    tell: Callable[[str], None],
+    options: EnergyOptions,
+    on_step: OnStep,
 ) -> EnergyProfile:
     """The energy of one `run` of the document's pass, and of its operations.
 
@@ -63,7 +45,7 @@ def energy(
     why = sensors
     found = None
     if isinstance(sensors, Gauged):
-        found = _measured(subject, document, run, wait, sensors, asked, tell)
+        found = _measured(profiled, document, run, wait, sensors, options, on_step)
         why = _why(found.whole)
     guess = _guess(document, report)
     if found is None or found.whole.value is None:
@@ -77,7 +59,7 @@ def energy(
             kinds=_modelled_kinds(document, device, model) if model is not None else [],
         )
     found = replace(found, modelled=guess, peak_w=_peak_power(document.profile.system, board))
-    return _with_consequences(found, document, asked)
+    return _with_consequences(found, document, options)
 
 
 def _guess(document: Document, report: MachineReport) -> Figure:
@@ -113,19 +95,19 @@ def _board(device: str) -> Board | None:
 
 
 def _measured(
-    subject: Subject,
+    profiled: ProfiledModel,
     document: Document,
     run: Callable[[], object],
     wait: Callable[[], None],
     sensors: Gauged,
-    asked: Asked,
-    tell: Callable[[str], None],
+    options: EnergyOptions,
+    on_step: OnStep,
 ) -> EnergyProfile:
     """What the sensors say; unknown where they stop answering."""
-    tell("energy of the pass")
-    whole = replay(run, sensors, synchronize=wait, window_s=asked.window_s, repeats=max(asked.repeats, 2))
-    wanted = asked.by_op and whole.energy_j.value is not None
-    kinds = _replayed_kinds(subject, document, wait, sensors, asked, tell) if wanted else []
+    on_step("energy of the pass")
+    whole = replay(run, sensors, synchronize=wait, window_s=options.window_s, repeats=max(options.repeats, 2))
+    wanted = options.by_op and whole.energy_j.value is not None
+    kinds = _replayed_kinds(profiled, document, wait, sensors, options, on_step) if wanted else []
     closure, covered = _closure(document, kinds, whole.energy_j)
     return EnergyProfile(
         sensor=sensors.name,
@@ -140,12 +122,12 @@ def _measured(
 
 
 def _replayed_kinds(
-    subject: Subject,
+    profiled: ProfiledModel,
     document: Document,
     wait: Callable[[], None],
     sensors: Gauged,
-    asked: Asked,
-    tell: Callable[[str], None],
+    options: EnergyOptions,
+    on_step: OnStep,
 ) -> list[KindEnergy | None]:
     """The kinds that take most of the time, each run alone on the inputs it had."""
     import torch
@@ -154,9 +136,9 @@ def _replayed_kinds(
     times = document.profile.kinds
     rows: list[KindEnergy | None] = [None] * len(times)
     with torch.no_grad():
-        for index, run in _kept(subject, document, _longest(times)).items():
-            tell(f"energy of {document.kinds[index].name}")
-            found = replay(run, sensors, synchronize=wait, window_s=asked.window_s, repeats=asked.repeats)
+        for index, run in _kept(profiled, document, _longest(times)).items():
+            on_step(f"energy of {document.kinds[index].name}")
+            found = replay(run, sensors, synchronize=wait, window_s=options.window_s, repeats=options.repeats)
             time = times[index]
             rows[index] = KindEnergy(found.energy_j, found.above_idle_j, time.count if time is not None else 0)
     return rows
@@ -175,7 +157,7 @@ def _longest(times: Sequence[KindTime | None]) -> list[int]:
     return chosen
 
 
-def _kept(subject: Subject, document: Document, kinds: Sequence[int]) -> Mapping[int, Callable[[], object]]:
+def _kept(profiled: ProfiledModel, document: Document, kinds: Sequence[int]) -> Mapping[int, Callable[[], object]]:
     """What runs one execution of each kind again."""
     from assay.recorder import inventory
     from assay.recorder.watch import watch
@@ -188,8 +170,8 @@ def _kept(subject: Subject, document: Document, kinds: Sequence[int]) -> Mapping
         if op.kind in kinds:
             first.setdefault(op.kind, number)
     keeper = OpKeeper(first.values())
-    model, inputs = subject.opened.module, subject.inputs
-    watch(model, inventory.members(model), inputs.args, inputs.kwargs, subject.setting(), keeper)
+    model, inputs = profiled.opened.module, profiled.inputs
+    watch(model, inventory.members(model), inputs.args, inputs.kwargs, profiled.setting(), keeper)
     return {kind: keeper.kept[number] for kind, number in first.items() if number in keeper.kept}
 
 
@@ -227,13 +209,15 @@ def _power(joules: Figure, seconds: Figure) -> Figure:
     return Figure(joules.value / seconds.value, Modelled(f"{how.by}, over the time", how.assumptions, how.error))
 
 
-def _with_consequences(found: EnergyProfile, document: Document, asked: Asked) -> EnergyProfile:
+def _with_consequences(found: EnergyProfile, document: Document, options: EnergyOptions) -> EnergyProfile:
     """FLOPs a joule, carbon dioxide and money, where a grid or a price was named."""
     flops = document.cost.forward.flops if document.cost is not None else None
-    carbon = carbon_g(found.whole, find_grid(asked.grid), asked.pue) if asked.grid else unknown("no grid was named")
+    carbon = (
+        carbon_g(found.whole, find_grid(options.grid), options.pue) if options.grid else unknown("no grid was named")
+    )
     paid = (
-        price(found.whole, asked.price_kwh, pue=asked.pue)
-        if asked.price_kwh is not None
+        price(found.whole, options.price_kwh, pue=options.pue)
+        if options.price_kwh is not None
         else unknown("no price given")
     )
     return replace(found, flops_per_joule=flops_per_joule(flops, found.whole), carbon_g=carbon, price=paid)

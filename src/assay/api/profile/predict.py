@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.analysis.memory import memory_of
-from assay.api.profile.subject import Subject
+from assay.api.profile.profiled import ProfiledModel
 from assay.document.document import Document
 from assay.errors import AssayError, InputsError, UsageError
 from assay.sources.resizing import Axis, resized
@@ -12,15 +12,15 @@ from assay.sources.resizing import Axis, resized
 class Predictor:
     """Bytes at the peak of a pass for any sizes; each is captured once."""
 
-    def __init__(self, subject: Subject, axes: dict[str, Axis], *, backward: bool = False) -> None:
-        self._subject, self._axes, self._backward = subject, axes, backward
+    def __init__(self, profiled: ProfiledModel, axes: dict[str, Axis], *, backward: bool = False) -> None:
+        self._profiled, self._axes, self._backward = profiled, axes, backward
         self._made: dict[tuple[int, ...], int] = {}
 
     def peak(self, **sizes: int) -> int:
         """Weights, inputs and activations at their peak."""
         key = tuple(sizes[name] for name in self._axes)
         if key not in self._made:
-            again = self._subject.with_inputs(resized(self._subject.inputs, base=self._axes, **sizes))
+            again = self._profiled.with_inputs(resized(self._profiled.inputs, base=self._axes, **sizes))
             text = ", ".join(f"{name} {size}" for name, size in sizes.items())
             self._made[key] = peak_of(again.observe(mode="meta", backward=self._backward), text)
         return self._made[key]
@@ -39,7 +39,7 @@ def peak_of(document: Document, at: str = "these sizes") -> int:
     return int(occupancy.total.value)
 
 
-def beyond(predicted: Document, limit: int) -> str | None:
+def over_limit(predicted: Document, limit: int) -> str | None:
     """Why a model must not run under `limit` bytes, from a pass on shapes alone; None where it may."""
     try:
         needed = peak_of(predicted)

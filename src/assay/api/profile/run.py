@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from assay.analysis.memory import memory_of
-from assay.analysis.memory.optimizers import optimizer_named
 from assay.api.machine import measure_machine
+from assay.api.options import RunOptions
 from assay.api.profile import figures, module_times, op_times, resident
 from assay.api.profile import sweep as sweeping
-from assay.api.profile.energy import Asked, energy
-from assay.api.profile.predict import beyond
-from assay.api.profile.subject import Subject, subject
+from assay.api.profile.energy import energy as energy_of
+from assay.api.profile.options import EnergyOptions, OnStep, ProfileOptions
+from assay.api.profile.predict import over_limit
+from assay.api.profile.profiled import ProfiledModel, prepared
 from assay.document.document import Document
 from assay.document.machine import Recording
 from assay.document.profile import MemoryMeasured, Profile, ThreadPoint
@@ -24,6 +25,7 @@ from assay.document.provenance import Counted, Figure, Unknown
 from assay.errors import AssayError, UsageError
 from assay.machine.load import BUSY, OtherWork
 from assay.machine.monitor import Monitor
+from assay.sources.open import open_source
 from assay.sources.resizing import axes
 
 MONITORED_S = 3.0
@@ -32,70 +34,85 @@ PROCESSOR_NS = 20_000_000
 """Processor time is read around passes that take about this long together."""
 
 
-class Wishes(NamedTuple):
-    """What is to be measured beside the pass itself."""
-
-    warmup: int = 2
-    passes: int | None = None
-    """None: as many as fit into `seconds`, and at least three."""
-    seconds: float = 2.0
-    backward: bool = False
-    optimizer: str = "adamw"
-    threads: int | None = None
-    thread_counts: Sequence[int] = ()
-    sweeps: Sequence[tuple[str, Sequence[int]]] = ()
-    memory_limit: int | None = None
-    """Bytes: what is predicted to need more is not run."""
-    system: bool = False
-    """Watch the machine while passes run, apart from those that are timed."""
-    energy: Asked | None = None
-    """Energy of the pass, and of operations where a sensor can tell."""
-
-
 def profile(
     model: Any,
     inputs: Any = None,
     *,
+    warmup: int = 2,
+    passes: int | None = None,
+    seconds: float = 2.0,
+    backward: bool = False,
+    optimizer: str = "adamw",
+    threads: int | None = None,
+    thread_counts: Sequence[int] = (),
+    sweeps: Sequence[tuple[str, Sequence[int]]] = (),
+    memory_limit: int | None = None,
+    system: bool = False,
+    energy: bool = False,
+    energy_ops: bool = False,
+    grid: str | None = None,
+    pue: float = 1.0,
+    price: float | None = None,
     device: str | None = None,
     dtype: str | None = None,
     train: bool = False,
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
-    tell: Callable[[str], None] = lambda _: None,
-    **wishes: Any,
+    on_step: OnStep | None = None,
 ) -> Document:
-    """The document of `model` with what clocks said: `document.timing` and `document.profile`.
+    """The document of `model` with measured times: `document.timing` by module, `document.profile` for the rest.
 
-    Further options are those of `Wishes`; `backward` runs everything in training mode. The model is left as it was.
-    What cannot be measured is said in `document.profile.notes`.
+    The model is left as it was. What could not be measured is listed in `document.profile.notes`.
+
+    Args:
+        model: Anything `assay.open` takes that can be run.
+        inputs: What to call the model with, as `assay.observe` takes it; inferred where left out.
+        warmup: Passes that are run first and not timed.
+        passes: Timed passes; None runs as many as fit into `seconds`, and at least three.
+        seconds: Time for each measurement where `passes` is None.
+        backward: Time a training step too, in training mode.
+        optimizer: The optimizer of the training step.
+        threads: The number of threads torch works with; None leaves it as it is.
+        thread_counts: Numbers of threads to time the pass with, for parallel efficiency.
+        sweeps: Sizes to time the pass at, such as `[("batch", [1, 2, 4])]`.
+        memory_limit: Bytes; what is predicted to need more is not run.
+        system: Monitor the machine while further passes run.
+        energy: Measure the energy of a pass, or model it where no sensor covers the device.
+        energy_ops: Replay operations to measure the energy of each kind, which takes minutes.
+        grid: The power grid for carbon dioxide, such as `"FR"`, `"US-CA"` or `"400g"`.
+        pue: Energy of the building over that of its machines, for `grid` and `price`.
+        price: The price of a kilowatt-hour.
+        device: The torch device to run on.
+        dtype: The floating-point type to run in, such as `"bfloat16"`.
+        train: Run in training mode.
+        model_args: Keyword arguments for the function or class that builds the model.
+        trust: Allow code from a file to run.
+        on_step: Called with a line of text before each step.
     """
-    wanted = Wishes(**wishes)
-    _check(wanted)
-    found = model
-    if not isinstance(found, Subject):
-        train = train or wanted.backward
-        found = subject(
-            model, inputs, device=device, dtype=dtype, train=train, model_args=model_args, trust=trust
-        )  # fmt: skip
-    for axis, _ in wanted.sweeps:
-        axes(found.inputs, [axis])
-    with _threads(wanted.threads):
-        return _Profiling(found, wanted, tell).document()
+    wanted = EnergyOptions(grid, pue, price, by_op=energy_ops) if energy else None
+    measured = ProfileOptions(
+        warmup, passes, seconds, optimizer, threads, thread_counts, sweeps, memory_limit, system, wanted
+    )
+    measured.check(backward=backward)
+    options = RunOptions("real", device, dtype, train, backward, model_args, trust)
+    opened = open_source(model, model_args=model_args, trust=trust)
+    return measure(prepared(opened, inputs, options), measured, on_step)
 
 
-def _check(wishes: Wishes) -> None:
-    """Refuse, before any long work, what could not be answered."""
-    if wishes.energy is not None:
-        wishes.energy.check()
-    if wishes.backward:
-        optimizer_named(wishes.optimizer)
+def measure(profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep | None = None) -> Document:
+    """The document of a model that was opened, with measured times."""
+    options.check(backward=profiled.backward)
+    for axis, _ in options.sweeps:
+        axes(profiled.inputs, [axis])
+    with _threads(options.threads):
+        return _Profiling(profiled, options, on_step or (lambda _: None)).document()
 
 
 class _Profiling:
     """The steps of one profile, each adding to the document and to its profile."""
 
-    def __init__(self, found: Subject, wishes: Wishes, tell: Callable[[str], None]) -> None:
-        self._subject, self._wishes, self._tell = found, wishes, tell
+    def __init__(self, profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep) -> None:
+        self._profiled, self._options, self._on_step = profiled, options, on_step
         self._notes: list[str] = []
 
     def document(self) -> Document:
@@ -103,9 +120,9 @@ class _Profiling:
         refused = self._beyond_limit()
         if refused is not None:
             return refused
-        self._tell("recording a pass")
+        self._on_step("recording a pass")
         try:
-            document = self._subject.observe(mode="real", backward=self._wishes.backward)
+            document = self._profiled.observe(mode="real", backward=self._profiled.backward)
         except UsageError as error:
             return self._unrun(str(error))
         document = replace(document, profile=Profile())
@@ -131,19 +148,19 @@ class _Profiling:
         from assay.recorder import inventory
         from assay.timing.measuring import bench, clock_modules, clock_ops
 
-        given, setting = self._subject.inputs, self._subject.setting()
-        model = self._subject.opened.module
+        given, setting = self._profiled.inputs, self._profiled.setting()
+        model = self._profiled.opened.module
         writes = any(one.written and one.role == "parameter" for kind in document.kinds for one in kind.inputs)
         with bench(model, given.args, given.kwargs, setting, keep_parameters=writes) as stand:
-            self._tell("memory of a pass")
+            self._on_step("memory of a pass")
             memory = self._memory(stand, document)
             others = OtherWork()
-            self._tell("timing modules")
+            self._on_step("timing modules")
             clocked = clock_modules(stand, inventory.take(model).module_index, self._budget())
             processor = _processor(stand, min(clocked.bare))
             bursts = stand.repeat_bursts(self._budget()) if stand.device.type != "cpu" else clocked.bare
             self._note_others(others)
-        self._tell("timing operations")
+        self._on_step("timing operations")
         timed = clock_ops(model, given.args, given.kwargs, setting, self._budget())
         parents = [module.parent for module in document.modules]
         timing = module_times.timing(clocked, parents, op_times.device_times(timed) if timed.on_device else None)
@@ -152,7 +169,7 @@ class _Profiling:
             device=clocked.device,
             threads=torch.get_num_threads() if clocked.device == "cpu" else None,
             passes=len(clocked.bare),
-            warmup=self._wishes.warmup,
+            warmup=self._options.warmup,
             whole=figures.of_seconds(bursts, figures.CLOCK if bursts is clocked.bare else figures.BACK_TO_BACK),
             processor=processor,
             kinds=op_times.kind_times(timed, document.kinds),
@@ -170,32 +187,32 @@ class _Profiling:
         from assay.api.profile.training import step
 
         if document.training is None:
-            if self._wishes.backward:
-                self._notes.append(f"no training step: {_last(document.run.assumptions)}")
+            if self._profiled.backward:
+                self._notes.append(f"no training step: {_why_no_step(document)}")
             return document
-        self._tell("timing a training step")
-        found = step(self._subject, document, self._budget(), self._wishes.optimizer)
+        self._on_step("timing a training step")
+        found = step(self._profiled, document, self._budget(), self._options.optimizer)
         return _with(document, step=found)
 
     def _swept(self, document: Document) -> Document:
         """Other numbers of threads and other sizes."""
-        wishes = self._wishes
-        if wishes.thread_counts:
+        options = self._options
+        if options.thread_counts:
             document = _with(document, thread_points=self._threaded())
         assert document.profile is not None
         limit = resident.free(document.profile.device)
-        if wishes.memory_limit is not None:
-            limit = Figure(wishes.memory_limit, Counted("the limit that was given"))
+        if options.memory_limit is not None:
+            limit = Figure(options.memory_limit, Counted("the limit that was given"))
         sweeps = [
-            sweeping.sweep(self._subject, axis, sizes, self._budget(), limit, self._tell)
-            for axis, sizes in wishes.sweeps
+            sweeping.sweep(self._profiled, axis, sizes, self._budget(), limit, self._on_step)
+            for axis, sizes in options.sweeps
         ]
         return _with(document, sweeps=sweeps)
 
     def _threaded(self) -> list[ThreadPoint]:
         """The pass with other numbers of threads; what they bring is unknown where others wanted the same cores."""
         others = OtherWork()
-        points = sweeping.threads(self._subject, self._wishes.thread_counts, self._budget(), self._tell)
+        points = sweeping.threads(self._profiled, self._options.thread_counts, self._budget(), self._on_step)
         share = others.share()
         if share is None or share <= BUSY:
             return points
@@ -204,26 +221,26 @@ class _Profiling:
 
     def _sensed(self, document: Document) -> Document:
         """What sensors said while further passes ran."""
-        wishes, given = self._wishes, self._subject.inputs
-        if not wishes.system and wishes.energy is None:
+        options, given = self._options, self._profiled.inputs
+        if not options.system and options.energy is None:
             return document
         from assay.timing.device import synchronizer
         from assay.timing.measuring import bench
 
-        with bench(self._subject.opened.module, given.args, given.kwargs, self._subject.setting()) as stand:
-            if wishes.system:
-                self._tell("watching the machine")
+        with bench(self._profiled.opened.module, given.args, given.kwargs, self._profiled.setting()) as stand:
+            if options.system:
+                self._on_step("watching the machine")
                 document = _with(document, system=self._recorded(stand))
-            if wishes.energy is not None:
-                report = measure_machine(stand.device.type, told=self._tell)
+            if options.energy is not None:
+                report = measure_machine(stand.device.type, told=self._on_step)
                 wait = synchronizer(stand.device)
-                found = energy(self._subject, document, stand.run, wait, report, wishes.energy, self._tell)
+                found = energy_of(self._profiled, document, stand.run, wait, report, options.energy, self._on_step)
                 document = _with(document, energy=found)
         return document
 
     def _recorded(self, stand: Any) -> Recording:
         """What the monitor saw over passes of at least so many seconds."""
-        end = time.perf_counter() + max(self._wishes.seconds, MONITORED_S)
+        end = time.perf_counter() + max(self._options.seconds, MONITORED_S)
         with Monitor() as monitor:
             while time.perf_counter() < end:
                 stand.time_ns()
@@ -239,10 +256,10 @@ class _Profiling:
     def _budget(self) -> Any:
         from assay.timing.measuring import Budget
 
-        wishes = self._wishes
-        if wishes.passes is not None:
-            return Budget(wishes.warmup, wishes.passes, wishes.passes, 0.0)
-        return Budget(wishes.warmup, seconds=wishes.seconds)
+        options = self._options
+        if options.passes is not None:
+            return Budget(options.warmup, options.passes, options.passes, 0.0)
+        return Budget(options.warmup, seconds=options.seconds)
 
     def _memory(self, stand: Any, document: Document) -> MemoryMeasured:
         stand.warm(1)  # what is made once and kept is not of a pass
@@ -257,15 +274,15 @@ class _Profiling:
 
     def _beyond_limit(self) -> Document | None:
         """The predicted document where running would take more memory than allowed."""
-        limit = self._wishes.memory_limit
+        limit = self._options.memory_limit
         if limit is None:
             return None
-        predicted = self._subject.observe(mode="meta", backward=self._wishes.backward)
-        why = beyond(predicted, limit)
+        predicted = self._profiled.observe(mode="meta", backward=self._profiled.backward)
+        why = over_limit(predicted, limit)
         return None if why is None else replace(predicted, profile=Profile(notes=[f"not run: {why}"]))
 
     def _unrun(self, why: str) -> Document:
-        return replace(self._subject.observe(mode="meta"), profile=Profile(notes=[f"not run: {why}"]))
+        return replace(self._profiled.observe(mode="meta"), profile=Profile(notes=[f"not run: {why}"]))
 
 
 def _with(document: Document, **found: Any) -> Document:
@@ -274,9 +291,11 @@ def _with(document: Document, **found: Any) -> Document:
     return replace(document, profile=replace(document.profile, **found))
 
 
-def _last(assumptions: Sequence[str]) -> str:
-    """Why the backward pass stopped: it is the last thing that was assumed."""
-    return assumptions[-1] if assumptions else "the model has nothing to train"
+def _why_no_step(document: Document) -> str:
+    failure = document.run.backward_failure
+    if failure is None:
+        return "the model has nothing to train"
+    return f"the backward pass stopped in '{failure.module}': {failure.error}"
 
 
 def _processor(stand: Any, pass_ns: int) -> Figure:

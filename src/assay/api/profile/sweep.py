@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from assay.analysis.memory import largest_batch
 from assay.api.profile import figures, resident
+from assay.api.profile.options import OnStep
 from assay.api.profile.predict import Predictor
-from assay.api.profile.subject import Subject
+from assay.api.profile.profiled import ProfiledModel
 from assay.document.machine import NOT_MEASURED
 from assay.document.profile import Sweep, SweepPoint, ThreadPoint
 from assay.document.provenance import Counted, Figure, Unknown
@@ -22,7 +23,6 @@ KNEE = 0.9
 """The share of the best throughput that is good enough."""
 
 _PREDICTED = Counted("storages of a capture on shapes alone")
-Tell = Callable[[str], None]
 
 
 def parse(text: str) -> tuple[str, list[int]]:
@@ -34,20 +34,22 @@ def parse(text: str) -> tuple[str, list[int]]:
     return name.strip(), list(dict.fromkeys(int(value) for value in values))
 
 
-def sweep(subject: Subject, axis: str, sizes: Sequence[int], budget: Budget, limit: Figure, tell: Tell) -> Sweep:
+def sweep(
+    profiled: ProfiledModel, axis: str, sizes: Sequence[int], budget: Budget, limit: Figure, on_step: OnStep
+) -> Sweep:
     """Passes at each size, smallest first; sizes that do not fit into `limit` bytes are not run."""
-    found = axes(subject.inputs, [axis])
-    predictor = Predictor(subject, found)
+    found = axes(profiled.inputs, [axis])
+    predictor = Predictor(profiled, found)
     points = []
     for size in sorted(sizes):
-        tell(f"{axis} {size}")
+        on_step(f"{axis} {size}")
         predicted = _predicted(predictor, axis, size)
-        points.append(_point(subject.with_inputs(resized(subject.inputs, base=found, **{axis: size})),
+        points.append(_point(profiled.with_inputs(resized(profiled.inputs, base=found, **{axis: size})),
                              axis, size, predicted, budget, limit))  # fmt: skip
     return Sweep(axis, points, _knee(points, axis), *_largest(predictor, axis, limit))
 
 
-def threads(subject: Subject, counts: Sequence[int], budget: Budget, tell: Tell) -> list[ThreadPoint]:
+def threads(profiled: ProfiledModel, counts: Sequence[int], budget: Budget, on_step: OnStep) -> list[ThreadPoint]:
     """The pass with each number of threads; the setting is put back."""
     import torch
 
@@ -55,9 +57,9 @@ def threads(subject: Subject, counts: Sequence[int], budget: Budget, tell: Tell)
     points: list[ThreadPoint] = []
     try:
         for count in counts:
-            tell(f"{count} threads")
+            on_step(f"{count} threads")
             torch.set_num_threads(count)
-            points.append(ThreadPoint(count, figures.of_seconds(_bare(subject, budget))))
+            points.append(ThreadPoint(count, figures.of_seconds(_bare(profiled, budget))))
     finally:
         torch.set_num_threads(before)
     alone = next((point.time.value for point in points if point.threads == 1), None)
@@ -70,23 +72,25 @@ def _efficiency(alone: float | None, point: ThreadPoint) -> float | None:
     return alone / (point.threads * point.time.value)
 
 
-def _bare(subject: Subject, budget: Budget) -> list[int]:
+def _bare(profiled: ProfiledModel, budget: Budget) -> list[int]:
     from assay.timing.measuring import bench
 
-    inputs = subject.inputs
-    with bench(subject.opened.module, inputs.args, inputs.kwargs, subject.setting()) as stand:
+    inputs = profiled.inputs
+    with bench(profiled.opened.module, inputs.args, inputs.kwargs, profiled.setting()) as stand:
         return stand.repeat(budget)
 
 
-def _point(subject: Subject, axis: str, size: int, predicted: Figure, budget: Budget, limit: Figure) -> SweepPoint:
+def _point(
+    profiled: ProfiledModel, axis: str, size: int, predicted: Figure, budget: Budget, limit: Figure
+) -> SweepPoint:
     from assay.timing.measuring import bench
 
     sizes = {axis: size}
     if limit.value is not None and predicted.value is not None and predicted.value > limit.value:
         return SweepPoint(sizes, memory=predicted, problem="not run: it does not fit into memory")
-    inputs = subject.inputs
+    inputs = profiled.inputs
     try:
-        with bench(subject.opened.module, inputs.args, inputs.kwargs, subject.setting()) as stand:
+        with bench(profiled.opened.module, inputs.args, inputs.kwargs, profiled.setting()) as stand:
             grown = resident.of_pass(stand)
             samples = stand.repeat(budget)
     except Exception as error:  # noqa: BLE001  a model may raise anything at a size it was not made for

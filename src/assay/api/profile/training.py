@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.api.profile import figures, op_times
-from assay.api.profile.subject import Subject
+from assay.api.profile.profiled import ProfiledModel
 from assay.document.document import Document
 from assay.document.profile import StepTime
 from assay.document.provenance import Figure, Measured, Unknown
@@ -32,12 +32,12 @@ _OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
 _REPEATS = 5
 
 
-def step(subject: Subject, document: Document, budget: Any, optimizer: str) -> StepTime:
+def step(profiled: ProfiledModel, document: Document, budget: Any, optimizer: str) -> StepTime:
     """The times of one training step."""
     from assay.recorder import inventory
     from assay.timing.measuring import bench, clock_ops
 
-    model, inputs, setting = subject.opened.module, subject.inputs, subject.setting(backward=True)
+    model, inputs, setting = profiled.opened.module, profiled.inputs, profiled.setting(backward=True)
     with bench(model, inputs.args, inputs.kwargs, setting, keep_parameters=True) as stand:
         whole = stand.repeat(budget)
         forward = stand.repeat_forward(budget)

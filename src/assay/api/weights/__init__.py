@@ -15,14 +15,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from assay.api.weights.source import Source, open_source
+from assay.api.weights.live import LIVE
+from assay.api.weights.source import TensorSource, tensors_of
 from assay.checkpoint.entries import Entry
 from assay.checkpoint.statistics.journal import Journal
 from assay.checkpoint.statistics.settings import Progress, Settings
 from assay.document.document import Document, Machine, Origin, Run
-from assay.document.files import SUFFIXES, load
 from assay.document.weights import TensorStatistics, WeightsReport
 from assay.errors import ReadError, UsageError
+from assay.sources.open import open_source
+from assay.sources.opened import Opened
 
 Resume = str | os.PathLike[str] | Journal
 Named = Entry | TensorStatistics
@@ -42,10 +44,23 @@ def analyze_weights(
     trust: bool = False,
     lenient: bool = False,
 ) -> WeightsReport:
-    """Every statistic of every tensor in a file, folder, URL or live module; a saved document's as they were.
+    """Statistics over all values of every tensor in a file, folder, URL or live model, running none of its code.
 
-    `resume` names a journal of finished tensors: what is in it is not read again. `filter` is a pattern that one of
-    a tensor's names must hold. What could not be analysed is in `failures` and in the tensors' `problem`.
+    What could not be analysed is listed in the report's `failures` and in the `problem` of each tensor. The
+    statistics in a saved document are returned as they are.
+
+    Args:
+        source: Anything `assay.open` takes: a checkpoint, a live model, a folder, a URL, a saved document.
+        engine: `"threads"`, or `"ray"` for a cluster.
+        workers: Threads, or processors of a local Ray cluster; None uses one per processor, up to 16.
+        address: The Ray cluster to use; None starts one here.
+        spectral: Compute spectral norms and ranks too, which reads matrices several times.
+        sqnr_db: The signal-to-noise ratio that `bits_needed` keeps, in decibels; None is 30.
+        resume: A journal of finished tensors: what it holds is not read again.
+        progress: Called with the bytes that are done and the bytes in all.
+        filter: A regular expression that one of a tensor's names must match.
+        trust: Load a pickled or scripted module for real, in a process of its own, and analyse what it holds.
+        lenient: Accept a safetensors file with bytes that belong to no tensor.
     """
     settings = Settings(engine, workers, address, spectral, sqnr_db)
     found = weigh(
@@ -70,30 +85,36 @@ def weigh(
     settings = settings or Settings()
     chosen = _matching(filter)
     asked = _asked(settings, resume)
-    if (saved := _saved(source)) is not None:
+    opened = open_source(source)
+    if opened.saved is not None and opened.stored is None:
+        saved = _with_statistics(opened)
         if asked or trust or lenient:
             wrong = [*asked, *(name for name, given in (("trust", trust), ("lenient", lenient)) if given)]
-            raise UsageError(f"{source} is a saved document: {', '.join(wrong)} needs the checkpoint itself")
+            raise UsageError(
+                f"{opened.origin.location} is a saved document: {', '.join(wrong)} needs the checkpoint itself"
+            )
         return saved if filter is None else _narrowed(saved, chosen)
     if listing and asked:
         raise UsageError(f"a listing reads headers alone: {', '.join(asked)} goes with the statistics")
-    opened = open_source(source, lenient=lenient)
-    if trust and opened.runs_code:
+    tensors = tensors_of(opened, lenient=lenient)
+    if trust and tensors.runs_code:
         from assay.api.weights.trusted import weigh_trusted
 
         if "resume" in asked:
-            raise UsageError("a module that is loaded with trust is weighed in one go: resume goes without trust")
-        return _document(opened, weigh_trusted(opened.checkpoint.path, settings, filter, listing))
-    entries = [entry for entry in opened.checkpoint.entries if chosen(entry)]
+            raise UsageError("--resume cannot be combined with --trust")
+        return _document(tensors, weigh_trusted(tensors.checkpoint.path, settings, filter, listing))
+    entries = [entry for entry in tensors.checkpoint.entries if chosen(entry)]
     if listing:
-        listed = _report(opened, [_listed(entry) for entry in entries])
-        # That a tensor's numbers cannot be read is no failure where nobody asked for them.
-        return _document(opened, replace(listed, failures=opened.checkpoint.failures))
+        listed = _report(tensors, [_listed(entry) for entry in entries])
+        # That a tensor's values cannot be read is not a failure where only a listing was requested.
+        return _document(tensors, replace(listed, failures=listed.files_lost))
     from assay.checkpoint.statistics.run import kernel_name, statistics
 
+    if tensors.in_memory and settings.engine == "ray":
+        raise UsageError("engine 'ray' cannot read a live module: its tensors are in this process, use 'threads'")
     journal = resume if isinstance(resume, Journal) or resume is None else Journal(resume)
-    rows = statistics(entries, opened.read, settings, journal, progress)
-    return _document(opened, _report(opened, rows, kernel_name()))
+    rows = statistics(entries, tensors.read, settings, journal, progress, opened.files)
+    return _document(tensors, _report(tensors, rows, kernel_name()))
 
 
 def _asked(settings: Settings, resume: Resume | None) -> list[str]:
@@ -114,13 +135,13 @@ def _asked(settings: Settings, resume: Resume | None) -> list[str]:
 def _narrowed(document: Document, chosen: Callable[[Named], bool]) -> Document:
     """The document with those of its tensors alone that were chosen."""
     from assay.checkpoint.statistics.summary import summarize
-    from assay.views.text.params_lines import shards_lost
 
     was = document.weights
     assert was is not None
     rows = [row for row in was.tensors if chosen(row)]
-    lost = shards_lost(was)
-    now = summarize(rows, path=was.path, format=was.format, kernel=was.kernel, notes=was.notes, failures=lost)
+    now = summarize(
+        rows, path=was.path, format=was.format, kernel=was.kernel, notes=was.notes, files_lost=was.files_lost
+    )
     return replace(document, weights=now)
 
 
@@ -132,13 +153,12 @@ def _matching(pattern: str | None) -> Callable[[Named], bool]:
     return lambda named: any(search(name) for name in named.names)
 
 
-def _saved(source: Any) -> Document | None:
-    """The saved document that `source` names, if it is one."""
-    if not isinstance(source, (str, os.PathLike)) or not os.fspath(source).endswith(SUFFIXES):
-        return None
-    document = load(os.fspath(source))
-    if document.weights is None:
-        raise ReadError(f"{os.fspath(source)} holds no statistics of weights: save one with assay params --save")
+def _with_statistics(opened: Opened) -> Document:
+    document = opened.document
+    if document is None or document.weights is None:
+        raise ReadError(
+            f"{opened.origin.location} holds no statistics of weights: save some with assay params --save"
+        )
     return document
 
 
@@ -151,27 +171,28 @@ def _listed(entry: Entry) -> TensorStatistics:
     )
 
 
-def _report(opened: Source, rows: list[TensorStatistics], kernel: str = "") -> WeightsReport:
+def _report(tensors: TensorSource, rows: list[TensorStatistics], kernel: str = "") -> WeightsReport:
     from assay.checkpoint.statistics.summary import summarize
 
-    checkpoint = opened.checkpoint
+    checkpoint = tensors.checkpoint
     return summarize(
         rows,
         path=checkpoint.path,
         format=checkpoint.format,
         kernel=kernel,
         notes=checkpoint.notes,
-        failures=checkpoint.failures,
+        files_lost=checkpoint.failures,
     )
 
 
-def _document(opened: Source, report: WeightsReport) -> Document:
-    checkpoint = opened.checkpoint
+def _document(tensors: TensorSource, report: WeightsReport) -> Document:
+    checkpoint = tensors.checkpoint
+    kind = LIVE if tensors.in_memory else "file"
     now = datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
     return Document(
-        origin=Origin(opened.kind, checkpoint.path, os.path.basename(checkpoint.path.rstrip("/\\"))),
+        origin=Origin(kind, checkpoint.path, os.path.basename(checkpoint.path.rstrip("/\\"))),
         machine=Machine(python=platform.python_version(), system=f"{platform.system()} {platform.machine()}"),
         run=Run("none", timestamp=now),
-        modules=opened.modules,
+        modules=tensors.modules,
         weights=report,
     )

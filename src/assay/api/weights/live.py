@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from assay.api.weights.source import Source
 from assay.checkpoint.dtypes import item_bytes, unreadable
 from assay.checkpoint.entries import Checkpoint, Entry, ModuleRow, Span, alignment
 
 if TYPE_CHECKING:
     from assay.checkpoint.statistics.chunks import Chunk
 
-FORMAT = "live"
+LIVE = "live"
+"""The format of tensors in memory."""
 
 
-def open_live(module: Any) -> Source:
-    """The parameters and buffers of `module`; tied ones are one entry with several names."""
+def live_checkpoint(module: Any) -> tuple[Checkpoint, Callable[[Chunk], Any]]:
+    """The parameters and buffers of `module`, tied ones as one entry, and how their bytes are read."""
     memory = _Memory()
     grouped: dict[Any, tuple[Any, list[str]]] = {}
     for name, tensor in _named(module):
         grouped.setdefault(_identity(tensor), (tensor, []))[1].append(name)
     entries = [memory.entry(tuple(names), tensor) for tensor, names in grouped.values()]
     modules = [ModuleRow(path, f"{type(each).__module__}.{type(each).__qualname__}") for path, each in _tree(module)]
-    return Source(FORMAT, Checkpoint(FORMAT, type(module).__name__, entries, modules=modules), memory)
+    return Checkpoint(LIVE, type(module).__name__, entries, modules=modules), memory
 
 
 class _Memory:

@@ -1,38 +1,40 @@
-"""What is weighed: a checkpoint wherever it lies, and how the bytes of its tensors are had."""
+"""Whose tensors are analysed: those in files, or those of a model in memory; and how their bytes are read."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from assay.api.weights.live import LIVE, live_checkpoint
 from assay.checkpoint.entries import Checkpoint, ModuleRow
-from assay.checkpoint.open import open_checkpoint
 from assay.checkpoint.reading import Reader
 from assay.checkpoint.remote import is_url
 from assay.document.rows import Module
-from assay.errors import UsageError
-from assay.sources.needs import is_module
+from assay.errors import ReadError
+from assay.sources.opened import Opened
 
 if TYPE_CHECKING:
     from assay.checkpoint.statistics.chunks import Chunk
 
 
-class Source(Struct, frozen=True):
+class TensorSource(Struct, frozen=True):
     """A checkpoint and the way to its bytes."""
 
-    kind: str
-    """`file`, or `live` for a module in this process."""
     checkpoint: Checkpoint
     read: Callable[[Chunk], Any]
     """Gives a buffer with the bytes of a chunk without a view."""
 
     @property
+    def in_memory(self) -> bool:
+        """Whether the tensors are those of a model in this process."""
+        return self.checkpoint.format == LIVE
+
+    @property
     def runs_code(self) -> bool:
         """Whether loading it for real would run code that it brings."""
-        return self.kind == "file" and bool(self.checkpoint.modules) and not is_url(self.checkpoint.path)
+        return not self.in_memory and bool(self.checkpoint.modules) and not is_url(self.checkpoint.path)
 
     @property
     def modules(self) -> list[Module]:
@@ -40,25 +42,15 @@ class Source(Struct, frozen=True):
         return _tree(self.checkpoint.modules)
 
 
-def open_source(source: Any, *, lenient: bool = False) -> Source:
-    """What `source` holds: a path, a URL, or a live module. Nothing from a file runs."""
-    if is_module(source):
-        from assay.api.weights.live import open_live
-
-        return open_live(source)
-    if not isinstance(source, (str, os.PathLike)):
-        raise UsageError(f"a {type(source).__name__} was given: a path, a URL or an nn.Module is wanted")
-    return Source("file", open_checkpoint(source, lenient=lenient), SpanReader())
-
-
-class SpanReader:
-    """Reads chunks of files. It can be sent to other processes; what it knows of files stays behind."""
-
-    def __init__(self) -> None:
-        self._reader = Reader()
-
-    def __call__(self, chunk: Chunk) -> bytes:
-        return self._reader.read(chunk.file, chunk.offset, chunk.bytes, chunk.coded)
+def tensors_of(opened: Opened, *, lenient: bool = False) -> TensorSource:
+    """The tensors of what was opened: those stored in files where there are some. Nothing from a file runs."""
+    if opened.stored is not None:
+        checkpoint = opened.stored(lenient=True) if lenient else opened.checkpoint
+        assert checkpoint is not None
+        return TensorSource(checkpoint, Reader(opened.files))
+    if opened.origin.kind == "config":
+        raise ReadError(f"{opened.origin.location} holds a config without weights: there are no values to read")
+    return TensorSource(*live_checkpoint(opened.module))
 
 
 def _tree(rows: Sequence[ModuleRow]) -> list[Module]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from assay.checkpoint.statistics.settings import Settings
 from assay.document.weights import WeightsReport
 from assay.errors import AssayError, ReadError, UserCodeError
+from assay.sources.open import open_source
 
 
 class _Question(Struct, frozen=True):
@@ -49,11 +50,10 @@ def weigh_trusted(path: str, settings: Settings, filter: str | None, listing: bo
 
 
 def _answered(question: _Question) -> _Answer:
-    from assay.api.open import open
     from assay.api.weights import weigh
 
     try:
-        module = open(question.path, trust=True).module
+        module = open_source(question.path, trust=True).module
         report = weigh(module, settings=question.settings, filter=question.filter, listing=question.listing).weights
     except AssayError as error:
         return _Answer(error=str(error), frames=error.frames if isinstance(error, UserCodeError) else "")

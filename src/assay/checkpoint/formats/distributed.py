@@ -11,7 +11,7 @@ import os
 from typing import Any, NamedTuple
 
 from assay.checkpoint.entries import Checkpoint
-from assay.checkpoint.files import Region, inside, open_region
+from assay.checkpoint.files import Files, Region, inside
 from assay.checkpoint.formats.archive import Archive
 from assay.checkpoint.formats.torch_zip import describe, prefix_of
 from assay.checkpoint.listing import contiguous_strides, list_tensors
@@ -47,14 +47,14 @@ class _Whole(NamedTuple):
     """Sizes of each piece by its offsets."""
 
 
-def read(path: str) -> Checkpoint:
+def read(path: str, files: Files) -> Checkpoint:
     """The tensors of a distributed checkpoint; a missing file is a failure, and the rest is kept."""
-    with open_region(inside(path, METADATA)) as region:
+    with files.region(inside(path, METADATA)) as region:
         machine = Machine(Stream(region), lambda pid: pid)
         state = _fields(machine.load())
     wholes = _wholes(path, state.get("state_dict_metadata"))
     items = _items(path, state.get("storage_data"), wholes)
-    named, failures = _read_items(path, items, wholes)
+    named, failures = _read_items(path, items, wholes, files)
     parts = {name: len(whole.chunks) for name, whole in wholes.items() if len(whole.chunks) > 1}
     sharded = {name: {"shape": list(wholes[name].shape), "parts": count} for name, count in parts.items()}
     notes = (f"{len(parts)} tensors were saved in pieces; each piece is listed as name[slice]",) if parts else ()
@@ -71,7 +71,7 @@ def read(path: str) -> Checkpoint:
 
 
 def _read_items(
-    path: str, items: list[_Item], wholes: dict[str, _Whole]
+    path: str, items: list[_Item], wholes: dict[str, _Whole], files: Files
 ) -> tuple[list[tuple[str, TensorValue]], list[str]]:
     named: list[tuple[str, TensorValue]] = []
     failures: list[str] = []
@@ -84,7 +84,7 @@ def _read_items(
             failures.append(f"shard {brief(file)} is missing: {len(held)} tensors not read")
             continue
         try:
-            with open_region(place) as region:
+            with files.region(place) as region:
                 named += [pair for item in held for pair in _read_item(region, item, wholes[item.name])]
         except ReadError as error:
             failures.append(str(error))

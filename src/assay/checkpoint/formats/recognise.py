@@ -1,107 +1,199 @@
-"""Which format a file has, told from its bytes, and its reader."""
+"""What a file is, judged by its bytes: the only place that identifies one. Nothing from it runs."""
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from assay.checkpoint.entries import Checkpoint
-from assay.checkpoint.files import Region, open_region
+from assay.checkpoint.files import Region
 from assay.checkpoint.formats.archive import Archive
+from assay.checkpoint.formats.shards import INDEX as INDEX_NAME
 from assay.errors import ReadError
 from assay.messages import brief
 
-HEAD = 512
-KNOWN = "safetensors, torch.save, TorchScript, .pt2, GGUF, a distributed checkpoint or an index of shards"
+DOCUMENT, CONFIG, INDEX = "document", "config", "index"
+"""JSON: a saved document, a transformers config, an index of shards."""
+PT2, TORCHSCRIPT, TORCH_ZIP, TORCH_TAR, TORCH_LEGACY, PICKLE = [
+    "pt2",
+    "torchscript",
+    "torch-zip",
+    "torch-tar",
+    "torch-legacy",
+    "pickle",
+]
+SAFETENSORS, GGUF = "safetensors", "gguf"
+
+KNOWN = (
+    "safetensors, torch.save, TorchScript, .pt2, GGUF, a distributed checkpoint, an index of shards, "
+    "a transformers config or a saved document"
+)
+
+_HEAD = 4096
+_LARGEST_JSON = 24 << 20
+"""Bytes of a JSON file without a telling name that are searched for what it is."""
 
 
-def open_single(path: str, *, lenient: bool = False) -> Checkpoint:
-    """The checkpoint in one file."""
-    with open_region(path) as region:
-        head = region.read(0, min(HEAD, region.size))
-        for test, read in _READERS:
-            if test(head):
-                return read(region, lenient)
-        raise ReadError(f"{brief(path)} {_foreign(head)}")
+class Recognised(NamedTuple):
+    """A file and what it is."""
+
+    kind: str
+    region: Region
+    archive: Archive | None = None
+    """Its members, where it is a zip archive."""
 
 
-def is_json(head: bytes) -> bool:
+def recognise(region: Region) -> Recognised:
+    """What the file in `region` is; `ReadError` names what it is instead where it is nothing Assay reads."""
+    head = region.read(0, min(_HEAD, region.size))
+    if head[:4] in (b"PK\3\4", b"PK\5\6"):
+        return _zip(region)
+    if head[:2] == b"\x1f\x8b" and (region.path.endswith(".assay.json.gz") or _holds_document(head)):
+        return Recognised(DOCUMENT, region)
+    for test, kind in _KINDS:
+        if test(head):
+            return Recognised(kind, region)
+    if _is_json(head):
+        return Recognised(_json(region, head), region)
+    raise ReadError(f"{brief(region.path)} {_foreign(head)}")
+
+
+def read(found: Recognised, *, lenient: bool = False) -> Checkpoint:
+    """The tensors of a recognised file that holds some itself."""
+    if found.archive is not None:
+        checkpoint: Checkpoint = _reader(found.kind).read(found.archive)
+    elif found.kind == SAFETENSORS:
+        checkpoint = _reader(found.kind).read(found.region, lenient=lenient)
+    elif found.kind in _READERS:
+        checkpoint = _reader(found.kind).read(found.region)
+    else:
+        raise ReadError(f"{brief(found.region.path)} {_NO_TENSORS[found.kind]}")
+    return checkpoint
+
+
+_READERS = {
+    PT2: "pt2",
+    TORCHSCRIPT: "torchscript",
+    TORCH_ZIP: "torch_zip",
+    TORCH_TAR: "legacy_tar",
+    TORCH_LEGACY: "legacy",
+    PICKLE: "legacy",
+    GGUF: "gguf",
+    SAFETENSORS: "safetensors",
+}
+"""The module that reads each kind, imported when a file needs it: most commands see one format."""
+
+_NO_TENSORS = {
+    DOCUMENT: "is a saved document, not a checkpoint",
+    CONFIG: "is a config without a weight_map, not a checkpoint",
+    INDEX: "is an index of shards, not a shard",
+}
+
+
+def _reader(kind: str) -> Any:
+    return import_module(f"assay.checkpoint.formats.{_READERS[kind]}")
+
+
+def _zip(region: Region) -> Recognised:
+    archive = Archive(region)
+    members = ["/" + name for name in archive.members]
+    for pattern, kind in _MEMBERS:
+        if any(pattern.search(member) for member in members):
+            if kind not in _READERS:
+                raise ReadError(f"{brief(region.path)} is {kind}; expected {KNOWN}")
+            return Recognised(kind, region, archive)
+    raise ReadError(f"{brief(region.path)} is a zip archive that holds no data.pkl: neither a model nor a checkpoint")
+
+
+_MEMBERS = (
+    (
+        re.compile(r"/models/[^/]+\.json$|/archive_format$|/serialized_exported_program\.json$|/data/aotinductor/"),
+        PT2,
+    ),
+    (re.compile(r"^(?:/[^/]+)?/constants\.pkl$"), TORCHSCRIPT),
+    (re.compile(r"/data\.pkl$"), TORCH_ZIP),
+    (re.compile(r"\.npy$"), "a numpy archive"),
+    (re.compile(r"/model\.json$"), "TorchScript from before torch 1.4"),
+    (re.compile(r"/\.data/extern_modules$"), "a torch.package"),
+)
+"""What tells zip archives apart, and their kind, or what they are instead."""
+
+
+def _is_json(head: bytes) -> bool:
     """Whether a file begins like a JSON object; a safetensors header's length has a zero byte there."""
     return head.lstrip()[:1] == b"{" and b"\0" not in head[:8]
 
 
-def _zip(region: Region, lenient: bool) -> Checkpoint:
-    archive = Archive(region)
-    members = ["/" + name for name in archive.members]
-    for pattern, read in _ARCHIVES:
-        if any(pattern.search(member) for member in members):
-            return read(archive)
-    raise ReadError(f"{brief(region.path)} is a zip archive that holds no data.pkl: not a checkpoint")
+def _json(region: Region, head: bytes) -> str:
+    if region.path.endswith(".assay.json") or _SAVED.match(head):
+        return DOCUMENT
+    if INDEX_NAME.search(region.path):
+        return INDEX
+    text = region.read(0, min(region.size, _LARGEST_JSON))
+    for key, kind in _JSON_KEYS.items():
+        if key in text:
+            return kind
+    raise ReadError(f"{brief(region.path)} {_unknown_json(text)}")
 
 
-def _not_torch(what: str) -> Callable[[Archive], Checkpoint]:
-    def refuse(archive: Archive) -> Checkpoint:
-        raise ReadError(f"{brief(archive.region.path)} is {what}, and {KNOWN} was wanted")
-
-    return refuse
+_JSON_KEYS = {b'"weight_map"': INDEX, b'"model_type"': CONFIG, b'"architectures"': CONFIG, b'"auto_map"': CONFIG}
 
 
-def _reader(name: str) -> Any:
-    """The module that reads this format, imported when a file needs it: most commands see one format."""
-    return import_module(f"assay.checkpoint.formats.{name}")
+def _unknown_json(text: bytes) -> str:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return f"is not valid JSON: {brief(error)}"
+    return "is JSON, but neither a saved document, a transformers config nor an index of shards with a weight_map"
 
 
-_ARCHIVES: tuple[tuple[re.Pattern[str], Callable[[Archive], Checkpoint]], ...] = (
-    (
-        re.compile(r"/models/[^/]+\.json$|/archive_format$|/serialized_exported_program\.json$"),
-        lambda archive: _reader("pt2").read(archive),
-    ),
-    (re.compile(r"^(?:/[^/]+)?/constants\.pkl$"), lambda archive: _reader("torchscript").read(archive)),
-    (re.compile(r"/data\.pkl$"), lambda archive: _reader("torch_zip").read(archive)),
-    (re.compile(r"\.npy$"), _not_torch("a numpy archive")),
-    (re.compile(r"/model\.json$"), _not_torch("TorchScript from before torch 1.4")),
-    (re.compile(r"/\.data/extern_modules$"), _not_torch("a torch.package")),
-)
+_SAVED = re.compile(rb'\s*\{\s*"assay_schema"')
+
+
+def _holds_document(head: bytes) -> bool:
+    """Whether a gzip stream that begins like this unpacks to a saved document."""
+    try:
+        return _SAVED.match(zlib.decompressobj(31).decompress(head, 64)) is not None
+    except zlib.error:
+        return False
 
 
 def _is_safetensors(head: bytes) -> bool:
     # A pickle may have a brace there as well, and never three zero bytes before it.
-    return head[8:9] == b"{" and (head[:1] != b"\x80" or head[5:8] == b"\0\0\0")
+    return head[8:9] == b"{" and (head[:1] != b"\x80" or head[5:8] == b"\0\0\0") and not _is_json(head)
 
 
+_LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
+"""The pickled magic number that opens a file of torch.save from before it wrote zip files."""
 _OLD_PICKLE = re.compile(rb"\(?[dlt]p?\d|\((?:dp|lp)|c[\w.]+\n[\w.]+\n|[}\])(]q\0|\(i[\w.]+\n")
 """How pickles of protocols 0 and 1 begin."""
 
-_READERS: tuple[tuple[Callable[[bytes], bool], Callable[[Region, bool], Checkpoint]], ...] = (
-    (lambda head: head[:4] in (b"PK\3\4", b"PK\5\6"), _zip),
-    (lambda head: head[:4] == b"GGUF", lambda region, lenient: _reader("gguf").read(region)),
-    (lambda head: head[257:262] == b"ustar", lambda region, lenient: _reader("legacy_tar").read(region)),
-    (
-        lambda head: not is_json(head) and _is_safetensors(head),
-        lambda r, lenient: _reader("safetensors").read(r, lenient=lenient),
-    ),
-    (
-        lambda head: head[:1] == b"\x80" or _OLD_PICKLE.match(head) is not None,
-        lambda r, lenient: _reader("legacy").read(r),
-    ),
+_KINDS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
+    (lambda head: head[:4] == b"GGUF", GGUF),
+    (lambda head: head[257:262] == b"ustar", TORCH_TAR),
+    (_is_safetensors, SAFETENSORS),
+    (lambda head: head.startswith(_LEGACY), TORCH_LEGACY),
+    (lambda head: head[:1] == b"\x80" or _OLD_PICKLE.match(head) is not None, PICKLE),
 )
 
 
 def _foreign(head: bytes) -> str:
-    """What a file is that is no checkpoint, in words that tell how it came to be one's file."""
+    """What a file is that Assay does not read, in words that help to find out how it got there."""
     for pattern, what in _FOREIGN:
         if re.match(pattern, head):
             return what
-    return f"is none of the files that are read: {KNOWN} was wanted"
+    return f"is not a file that Assay reads: expected {KNOWN}"
 
 
 _FOREIGN = (
     (rb"$", "is empty"),
     (rb"version \w+://git-lfs", "is a git-LFS pointer, not the file itself: run git lfs pull"),
     (rb"(?i)\s*(?:<!--|<!doctype|<html|<\?xml|<head)", "is an HTML page, not a checkpoint: the download went wrong"),
-    (rb"\s*\{", "is JSON without a weight_map: not a checkpoint or an index of one"),
     (rb"\x89HDF", "is an HDF5 file, which is not read: convert it to safetensors"),
     (rb"\x93NUMPY", "is a numpy array, not a checkpoint"),
     (rb"\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf", "is compressed: unpack it first"),

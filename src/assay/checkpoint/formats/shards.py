@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from assay.checkpoint.entries import Checkpoint, Entry
-from assay.checkpoint.files import inside, open_region
+from assay.checkpoint.files import Files, Region, inside
 from assay.checkpoint.formats.safetensors import parse_json
 from assay.checkpoint.remote import is_url
 from assay.errors import ReadError
@@ -28,14 +28,14 @@ _NOT_WEIGHTS = re.compile(r"^(?:training_args|optimizer|scheduler|rng_state.*|sc
 Reader = Callable[[str], Checkpoint]
 
 
-def read_index(path: str, reader: Reader) -> Checkpoint:
+def read_index(region: Region, reader: Reader) -> Checkpoint:
     """All shards that an index names; a shard that is missing or damaged is a failure, and the rest is kept."""
-    with open_region(path) as region:
-        if region.size > LARGEST_INDEX:
-            raise ReadError(
-                f"{brief(path)} is refused: an index of {region.size} bytes, at most {LARGEST_INDEX} are read"
-            )
-        index = parse_json(path, region.read(0, region.size), "it")
+    path = region.path
+    if region.size > LARGEST_INDEX:
+        raise ReadError(
+            f"{brief(path)} is refused: an index of {region.size} bytes, at most {LARGEST_INDEX} are read"
+        )
+    index = parse_json(path, region.read(0, region.size), "it")
     places = index.get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):
         raise ReadError(f"{brief(path)} is JSON without a weight_map: not a checkpoint or an index of one")
@@ -47,20 +47,29 @@ def read_index(path: str, reader: Reader) -> Checkpoint:
     return _compared(checkpoint, places, metadata if isinstance(metadata, dict) else {})
 
 
-def read_folder(path: str, names: list[str], reader: Reader) -> Checkpoint:
+def read_folder(path: str, names: list[str], reader: Reader, files: Files) -> Checkpoint:
     """A folder's index where it has one, else all its shards."""
     indices = [name for name in names if INDEX.search(name)]
     if indices:
         chosen = next((name for name in indices if "safetensors" in name), indices[0])
-        return read_index(inside(path, chosen), reader)
+        with files.region(inside(path, chosen)) as region:
+            return read_index(region, reader)
     for kind in _KINDS:
         found = [name for name in names if re.search(kind, name)]
         weights = [name for name in found if not _NOT_WEIGHTS.match(name)] or found
         if weights:
-            files = {name: inside(path, name) for name in weights}
-            whole = reader(files[weights[0]]) if len(files) == 1 else _read_all(path, files, reader, lambda name: "")
+            places = {name: inside(path, name) for name in weights}
+            alone = len(places) == 1
+            whole = reader(places[weights[0]]) if alone else _read_all(path, places, reader, lambda name: "")
             return _with_others(whole, [name for name in names if name not in weights])
-    raise ReadError(f"{brief(path)} is a folder without a checkpoint: no .safetensors, .bin, .pt, .gguf or .metadata")
+    raise ReadError(
+        f"{brief(path)} is a folder without a model: no config.json, .safetensors, .bin, .pt, .gguf or .metadata"
+    )
+
+
+def holds_shards(names: Iterable[str]) -> bool:
+    """Whether a folder with files of these names holds weights."""
+    return any(INDEX.search(name) or any(re.search(kind, name) for kind in _KINDS) for name in names)
 
 
 def _with_others(whole: Checkpoint, names: list[str]) -> Checkpoint:

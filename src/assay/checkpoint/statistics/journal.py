@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.checkpoint.entries import Entry
-from assay.checkpoint.files import open_region
+from assay.checkpoint.files import Files
 from assay.checkpoint.remote import is_url
 from assay.document.weights import TensorStatistics
 from assay.errors import ReadError, UsageError, WriteError
@@ -48,10 +48,11 @@ class Journal:
         self._waiting: list[tuple[int, TensorStatistics]] = []
         self._handle: int | None = None
 
-    def begin(self, entries: Sequence[Entry], settings: Sequence[object]) -> dict[int, TensorStatistics]:
+    def begin(
+        self, entries: Sequence[Entry], settings: Sequence[object], files: Files
+    ) -> dict[int, TensorStatistics]:
         """The places of the entries that are known from before, with what is known."""
-        files = {entry.span.file for entry in entries if entry.span is not None}
-        stamps = {file: _stamp(file) for file in files}
+        stamps = {file: _stamp(file, files) for file in {each.span.file for each in entries if each.span is not None}}
         self._keys = [_key(entry, stamps, settings) for entry in entries]
         lines = self._lines() if self.resumes else {}
         return {index: lines[key] for index, key in enumerate(self._keys) if key in lines}
@@ -125,9 +126,9 @@ def _key(entry: Entry, stamps: dict[str, str], settings: Sequence[object]) -> st
     return _digest(msgspec.json.encode((__version__, place, what, settings)))
 
 
-def _stamp(file: str) -> str:
+def _stamp(file: str, files: Files) -> str:
     """What changes when the file does."""
-    with open_region(file) as region:
+    with files.region(file) as region:
         head = _digest(region.read(0, min(_HEADER, region.size)))
         size = region.size
     if is_url(file):

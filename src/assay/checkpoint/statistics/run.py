@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from assay.checkpoint.entries import Entry
+from assay.checkpoint.files import Files
 from assay.checkpoint.statistics import kernel
 from assay.checkpoint.statistics.chunks import CHUNK_BYTES, Weight
 from assay.checkpoint.statistics.engine import After, Options, run
@@ -30,12 +31,17 @@ LEAST_CHUNK = 1 << 20
 
 
 def statistics(
-    entries: Sequence[Entry], read: Read, settings: Settings, journal: Journal | None, progress: Progress | None
+    entries: Sequence[Entry],
+    read: Read,
+    settings: Settings,
+    journal: Journal | None = None,
+    progress: Progress | None = None,
+    files: Files | None = None,
 ) -> list[TensorStatistics]:
     """What is known of every entry, in their order; finished ones are in the journal, should this be interrupted."""
     if settings.engine not in _ENGINES:
         raise UsageError(f"engine {settings.engine!r} was given: one of {', '.join(_ENGINES)} is wanted")
-    found = {} if journal is None else journal.begin(entries, _settled(settings))
+    found = {} if journal is None else journal.begin(entries, _settled(settings), files or Files())
     left = [index for index in range(len(entries)) if index not in found]
     weights = [_weight(entries[index]) for index in left]
     tally = _Tally(progress, sum(weight.length for weight in weights if not weight.problem))
@@ -82,8 +88,6 @@ def _threads(weights: Sequence[Weight], read: Read, settings: Settings, tally: _
 def _ray(weights: Sequence[Weight], read: Read, settings: Settings, tally: _Tally) -> Results:
     from assay.checkpoint.statistics.ray_engine import run_on_ray
 
-    if any(weight.file.startswith("storage ") for weight in weights):
-        raise UsageError("a live module was given with engine 'ray': its tensors are in this process, use threads")
     # Each task works chunk by chunk, so its chunks may be of the usual size.
     options = Options(target_db=_target(settings))
     after = _after(settings, 1)

@@ -25,10 +25,10 @@ def summarize(
     format: str = "",
     kernel: str = "",
     notes: Iterable[str] = (),
-    failures: Iterable[str] = (),
+    files_lost: Iterable[str] = (),
 ) -> WeightsReport:
     """The report of a checkpoint from its tensors; those with problems are listed among the failures."""
-    families = families_of(tensors)
+    families, files_lost = families_of(tensors), tuple(files_lost)
     lost = [f"{tensor.names[0]}: {tensor.problem}" for tensor in tensors if tensor.problem]
     return WeightsReport(
         path=path,
@@ -40,7 +40,8 @@ def summarize(
         outliers=outliers_of(tensors, families),
         duplicates=duplicates_of(tensors),
         notes=tuple(notes),
-        failures=(*failures, *lost),
+        failures=(*files_lost, *lost),
+        files_lost=files_lost,
     )
 
 

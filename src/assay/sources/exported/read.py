@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import msgspec
 
+from assay.checkpoint.formats.archive import Archive
 from assay.checkpoint.formats.pt2_values import Sizes
 from assay.document.document import Document, InputTensor, Machine, Origin, Run
 from assay.errors import ReadError
-from assay.sources.exported import archive as exported_archive
 from assay.sources.exported import tensors as exported_tensors
 from assay.sources.exported import tree as exported_tree
+from assay.sources.exported.archive import Contents, contents
 from assay.sources.exported.graph import flatten
 from assay.sources.exported.kinds import Kinds
 
 NEWEST_SCHEMA = 8
 
 
-def read(path: Path) -> Document:
-    """The document of an exported program: its tree, tensors and operations as the file tells them."""
-    archive = exported_archive.open_archive(path)
-    exported = archive.program
+def read(archive: Archive) -> Document:
+    """The document of an exported program: its tree, tensors and operations as the file describes them."""
+    path, held = archive.region.path, contents(archive)
+    exported = held.program
     if exported.schema_version.major > NEWEST_SCHEMA:
         raise ReadError(
             f"{path} was written by a newer torch (export schema {exported.schema_version.major}, this reads up to "
             f"{NEWEST_SCHEMA}): export it with an older torch or upgrade torch-assay"
         )
     try:
-        return _document(path, archive)
+        return _document(path, held)
     except _MISFITS as error:
         raise ReadError(f"{path} is damaged: its graph does not hold together ({error!r})") from error
 
@@ -37,20 +38,20 @@ _MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
 """What a graph raises that names what is not there or holds one thing where another belongs."""
 
 
-def _document(path: Path, archive: exported_archive.Archive) -> Document:
-    exported, sizes, kinds = archive.program, Sizes(), Kinds()
+def _document(path: str, held: Contents) -> Document:
+    exported, sizes, kinds = held.program, Sizes(), Kinds()
     program = flatten(exported.graph_module, sizes)
-    stock = exported_tensors.take(exported.graph_module, archive, sizes)
+    stock = exported_tensors.take(exported.graph_module, held, sizes)
     tree = exported_tree.grow(exported.graph_module, program, stock.by_name)
     ops = [kinds.op(step, program.values, call) for step, call in zip(program.steps, tree.call_of, strict=True)]
     return Document(
-        origin=Origin("exported", str(path), path.name),
+        origin=Origin("exported", path, os.path.basename(path)),
         machine=Machine(torch=exported.torch_version or ""),
         run=Run(
             mode="none",
             inputs=tuple(InputTensor(name, program.values[value].type) for name, value in program.inputs),
             inputs_from="the file's example inputs" if program.inputs else "",
-            assumptions=(*archive.notes, *program.notes, *sizes.notes(), *tree.notes, _NOT_IN_THE_FILE),
+            assumptions=(*held.notes, *program.notes, *sizes.notes(), *tree.notes, _NOT_IN_THE_FILE),
         ),
         modules=tree.modules,
         tensors=stock.tensors,

@@ -1,50 +1,39 @@
-"""Exported programs made to run, for those who trust their file: loading one lets torch run what is in it."""
+"""Exported programs as models that run: a live one, or one from a file that the user trusts."""
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
 from assay.document.document import Document
 from assay.messages import brief
 from assay.sources.needs import need
-from assay.sources.open import Opened
+from assay.sources.opened import Model
 from assay.sources.usercode import guarded
 
-HOW = "the file's example inputs"
 
-
-class Running(NamedTuple):
-    """A program that can be called."""
-
-    opened: Opened
-    inputs: tuple[tuple[Any, ...], dict[str, Any]] | None
-    """The arguments and keywords it was exported with; None where the file has none."""
-    classes: Mapping[str, tuple[str, str]]
-    """The name and path of each module's class, by the module's path: in the program all have the same."""
-
-
-def runnable(opened: Opened) -> Running:
-    """The program as a tree of modules that can be called."""
+def loaded(path: str) -> Model:
+    """The program in a `.pt2` file; loading it lets torch run what is in it."""
     torch = need("torch")
-    with guarded(f"loading {brief(opened.origin.location)}"), warnings.catch_warnings():
+    with guarded(f"loading {brief(path)}"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of its own internals here
-        program = torch.export.load(opened.origin.location)
+        return model_of(torch.export.load(path))
+
+
+def model_of(program: Any) -> Model:
+    """A `torch.export.ExportedProgram` as a tree of modules that can be called."""
+    torch = need("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         module = torch.export.unflatten(program)
-    read = opened.document.modules if opened.document is not None else []
-    return Running(
-        dataclasses.replace(opened, module=module, document=None),
-        program.example_inputs,
-        {module.path: (module.class_name, module.class_path) for module in read},
-    )
+    return Model(module, inputs=program.example_inputs, classes=_classes(program))
 
 
 def with_classes(document: Document, classes: Mapping[str, tuple[str, str]]) -> Document:
-    """The document whose modules have the classes that the file names."""
+    """The document whose modules have the classes they were exported from."""
     if not classes:
         return document
     return replace(
@@ -56,3 +45,18 @@ def with_classes(document: Document, classes: Mapping[str, tuple[str, str]]) -> 
             for module in document.modules
         ],
     )
+
+
+def _classes(program: Any) -> dict[str, tuple[str, str]]:
+    """The class of each module that a program's operations were called in, by the module's path."""
+    found: dict[str, tuple[str, str]] = {}
+    for node in program.graph.nodes:
+        for path, kind in (node.meta.get("nn_module_stack") or {}).values():
+            where = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+            found.setdefault(_plain(path), (where.rpartition(".")[2], where))
+    return found
+
+
+def _plain(path: str) -> str:
+    """A path without the number of the call (`layer@1`) and the root's placeholder."""
+    return path.partition("@")[0].removeprefix("L['self'].").removeprefix("L__self__.")

@@ -9,7 +9,7 @@ from assay.checkpoint.formats.pt2_schema import GraphModule, Payload, TensorMeta
 from assay.checkpoint.formats.pt2_values import Sizes
 from assay.document.dtypes import nbytes
 from assay.document.rows import Tensor, TensorType
-from assay.sources.exported.archive import Archive
+from assay.sources.exported.archive import Contents
 
 
 class Stock(NamedTuple):
@@ -26,13 +26,13 @@ class _Found(NamedTuple):
     """Where the bytes lie, where the archive says so."""
 
 
-def take(module: GraphModule, archive: Archive, sizes: Sizes) -> Stock:
+def take(module: GraphModule, held: Contents, sizes: Sizes) -> Stock:
     """Every parameter and buffer that the signature or the weights' table names."""
     tensors: list[Tensor] = []
     by_name: dict[str, int] = {}
     same: dict[Any, int] = {}
     first_of: dict[str, int] = {}
-    for name, found in _named(module, archive).items():
+    for name, found in _named(module, held).items():
         type = sizes.tensor_type(found.meta)
         offset = sizes.number(found.meta.storage_offset) if found.meta.storage_offset else 0
         key = name if found.place is None else (found.place, offset, type, found.role)
@@ -62,17 +62,17 @@ def _also(tensor: Tensor, name: str) -> Tensor:
     )
 
 
-def _named(module: GraphModule, archive: Archive) -> dict[str, _Found]:
+def _named(module: GraphModule, held: Contents) -> dict[str, _Found]:
     """The tensors in the weights' own order, then those that only the signature names."""
     roles = _signature_roles(module)
     found: dict[str, _Found] = {}
-    for name, payload in archive.weights.items():
+    for name, payload in held.weights.items():
         role = roles[name][0] if name in roles else "parameter" if payload.is_param else "buffer"
         meta = payload.tensor_meta or _graph_meta(module, roles, name)
         if meta is not None:
             found[name] = _Found(role, meta, f"weights/{payload.path_name}")
     for name, (role, _) in roles.items():
-        constant: Payload | None = archive.constants.get(name)
+        constant: Payload | None = held.constants.get(name)
         meta = _graph_meta(module, roles, name)
         if name not in found and meta is not None:
             found[name] = _Found(role, meta, f"constants/{constant.path_name}" if constant else None)

@@ -12,10 +12,11 @@ from typing import Any
 
 from assay.cluster import joined
 from assay.document.trace import Trace
-from assay.errors import AssayError, ReadError
+from assay.errors import AssayError, ReadError, UsageError
 from assay.trace.read.opening import Progress
 from assay.trace.read.reading import read_trace
 
+PROCESSES, RAY = ENGINES = ("processes", "ray")
 SUFFIXES = (".json", ".json.gz")
 _WORTH_BYTES = 32 << 20
 """Below this, starting processes takes longer than reading."""
@@ -30,7 +31,7 @@ class Failure:
     why: str
 
 
-def trace_files(paths: Sequence[str | Path]) -> list[Path]:
+def trace_files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """The trace files that `paths` name; those of a directory sorted by name. A missing one among several is kept."""
     found: list[Path] = []
     for path in map(Path, paths):
@@ -44,6 +45,22 @@ def trace_files(paths: Sequence[str | Path]) -> list[Path]:
         else:
             raise ReadError(f"cannot read {path}: no such file or directory")
     return list(dict.fromkeys(found))
+
+
+def read_with(
+    engine: str,
+    files: Sequence[Path],
+    *,
+    workers: int | None = None,
+    address: str | None = None,
+    progress: Progress | None = None,
+) -> list[Trace | Failure]:
+    """Each file's trace or why there is none, read by `processes` or on a `ray` cluster."""
+    if engine not in ENGINES:
+        raise UsageError(f"unknown engine {engine!r}: choose from {', '.join(ENGINES)}")
+    if engine == RAY:
+        return read_traces_on_ray(files, address=address, workers=workers, progress=progress)
+    return read_traces(files, workers=workers, progress=progress)
 
 
 def read_traces(

@@ -7,7 +7,7 @@ import msgspec
 from assay.analysis.roofline import Roofline
 from assay.document.document import Document
 from assay.document.machine import MachineReport
-from assay.document.trace import Trace
+from assay.document.trace import Trace, Traces
 from assay.views.json.cost import CostFile
 from assay.views.json.files import MODULES_NAME, OPS_NAME, ModulesFile, OpsFile
 from assay.views.json.findings import FindingsFile
@@ -16,7 +16,6 @@ from assay.views.json.memory import MemoryFile
 from assay.views.json.params import ParamsFile
 from assay.views.json.profile import ProfileFile
 from assay.views.json.summary import SummaryFile
-from assay.views.json.traces import TracesFile
 
 _WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
     "modules": (ModulesFile, MODULES_NAME),
@@ -31,7 +30,7 @@ _WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
     "findings": (FindingsFile, "assay check --format json"),
     "machine": (MachineReport, "assay machine --format json"),
     "trace": (Trace, "assay trace FILE --format json"),
-    "traces": (TracesFile, "assay trace DIR --format json"),
+    "traces": (Traces, "assay trace DIR --format json"),
     "profile": (ProfileFile, "assay profile --format json"),
 }
 

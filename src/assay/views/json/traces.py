@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from assay.document.trace import TraceSet
 from assay.trace.read.stacks import StackLine, Stacks, stack_lines
 
 
@@ -13,14 +12,6 @@ class StacksFile(Struct, frozen=True):
 
     path: str
     stacks: list[StackLine]
-
-
-class TracesFile(Struct, frozen=True):
-    """Several traces, by model."""
-
-    models: list[TraceSet]
-    failures: dict[str, str]
-    """Files that could not be read, and why."""
 
 
 def stacks_file(stacks: Stacks, path: str, sort: str | None, top: int | None) -> StacksFile:

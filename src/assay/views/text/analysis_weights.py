@@ -13,7 +13,6 @@ from assay.document.weights import WeightsReport
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import amounts
 from assay.views.text.params import Shown, params_report
-from assay.views.text.params_lines import shards_lost
 from assay.views.text.totals import facts_table, parameters_line
 
 Parts = list[str | Table]
@@ -64,7 +63,7 @@ def _weighed(weights: WeightsReport) -> list[Fact]:
     odd = {
         "equal tensors": len(weights.duplicates),
         "outliers": len(weights.outliers),
-        "not analysed": len(weights.tensors) - len(known) + len(shards_lost(weights)),
+        "not analysed": len(weights.tensors) - len(known) + len(weights.files_lost),
     }
     said = {
         "equal tensors": "groups with the same bytes",

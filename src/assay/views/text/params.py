@@ -15,7 +15,7 @@ from assay.document.weights import Histogram, Outlier, TensorStatistics, Weights
 from assay.views import plots
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import percent
-from assay.views.text.params_lines import FIGURES, Line, lines_of, shards_lost, shown_name, sorted_lines
+from assay.views.text.params_lines import FIGURES, Line, lines_of, shown_name, sorted_lines
 from assay.views.text.report import Report
 
 _MOST = 20
@@ -236,7 +236,7 @@ def _problems(weights: WeightsReport) -> Table:
         if tensor.problem:
             by_problem.setdefault(tensor.problem, []).append(shown_name(tensor))
     rows = [[", ".join(names), problem] for problem, names in by_problem.items()]
-    return Table(_PROBLEMS, [*([failure, ""] for failure in shards_lost(weights)), *rows])
+    return Table(_PROBLEMS, [*([failure, ""] for failure in weights.files_lost), *rows])
 
 
 def _notes(document: Document, weights: WeightsReport, shown: Shown) -> Iterator[str]:

@@ -52,12 +52,6 @@ def shown_name(tensor: TensorStatistics) -> str:
     return tensor.names[0] if tensor.names and tensor.names[0] else "(unnamed)"
 
 
-def shards_lost(report: WeightsReport) -> list[str]:
-    """The failures of whole files; those of single tensors are told beside them."""
-    of_tensors = {f"{tensor.names[0]}: {tensor.problem}" for tensor in report.tensors if tensor.problem}
-    return [failure for failure in report.failures if failure not in of_tensors]
-
-
 def _folded_name(family: str, tensors: Sequence[TensorStatistics]) -> str:
     """`layers.0–31.mlp.up_proj.weight ×32` for tensors of the family `layers.#.mlp.up_proj.weight`."""
     first = shown_name(tensors[0])

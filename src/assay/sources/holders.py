@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
+from assay.sources.needs import is_module, is_tensor
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _DEEPEST = 3
 _MOST = 10_000
 """Objects outside modules that are looked at."""
-_NO_CONTAINERS = (type, types.ModuleType, types.FunctionType, types.MethodType, torch.Tensor, str, bytes, int, float)
+_NO_CONTAINERS = (type, types.ModuleType, types.FunctionType, types.MethodType, str, bytes, int, float)
 
 
 def roots(holder: object) -> list[tuple[str, nn.Module]]:
     """The outermost modules with their paths; a module is its own root, with the empty path."""
-    if isinstance(holder, nn.Module):
+    if is_module(holder):
         return [("", holder)]
     found: dict[int, tuple[str, nn.Module]] = {}
     seen = {id(holder)}
@@ -31,7 +33,7 @@ def roots(holder: object) -> list[tuple[str, nn.Module]]:
         for path, value in level:
             for name, item in _held(value):
                 below = f"{path}.{name}" if path else name
-                if isinstance(item, nn.Module):
+                if is_module(item):
                     found.setdefault(id(item), (below, item))
                 elif id(item) not in seen and len(seen) < _MOST:
                     seen.add(id(item))
@@ -86,7 +88,7 @@ def _below(module: nn.Module, path: str) -> nn.Module | None:
 
 def _held(value: object) -> Iterator[tuple[str, Any]]:
     """What is stored in an object, by name; no property runs."""
-    if isinstance(value, _NO_CONTAINERS) or value is None:
+    if isinstance(value, _NO_CONTAINERS) or value is None or is_tensor(value):
         return
     if isinstance(value, (list, tuple)):
         items = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
