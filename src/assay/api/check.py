@@ -94,8 +94,8 @@ def checked(document: Document, rules: Sequence[Rule]) -> CheckResult:
 def examined(
     opened: Opened, inputs: Any, options: RunOptions, weights: Any = None, progress: Progress | None = None
 ) -> Document:
-    """The document of one pass with the statistics of stored weights; of weights alone where there is no model."""
-    if opened.model_error is not None:
+    """The document of one pass with the statistics of stored weights; of weights alone where nothing can run."""
+    if opened.model_error is not None or (opened.saved is None and opened.model.holder is not None):
         options.refuse_for(
             opened.origin.location,
             inputs=inputs is not None,

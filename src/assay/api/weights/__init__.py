@@ -110,9 +110,13 @@ def weigh(
         return _document(tensors, replace(listed, failures=listed.files_lost))
     from assay.checkpoint.statistics.run import kernel_name, statistics
 
-    if tensors.in_memory and settings.engine == "ray":
-        raise UsageError("engine 'ray' cannot read a live module: its tensors are in this process, use 'threads'")
     journal = resume if isinstance(resume, Journal) or resume is None else Journal(resume)
+    if tensors.in_memory:
+        if settings.engine == "ray":
+            raise UsageError("engine 'ray' cannot read a live module: its tensors are in this process, use 'threads'")
+        if "resume" in asked:
+            raise UsageError("a live module cannot be resumed: its tensors are in this process")
+        journal = None
     rows = statistics(entries, tensors.read, settings, journal, progress, opened.files)
     return _document(tensors, _report(tensors, rows, kernel_name()))
 

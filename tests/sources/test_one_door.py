@@ -1,0 +1,279 @@
+"""One door: the same thing opens the same way through every verb and command, and a file is opened once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import assay
+from assay.api.explore.subjects import subject_of
+from assay.cli.main import run
+from assay.errors import InputsError, ReadError, TrustError, UsageError
+from assay.sources.open import open_source
+
+SOURCE = str(Path(assay.__file__).parents[1])
+X = torch.ones(2, 8)
+
+LOADER = """
+import torch
+from torch import nn
+
+class Pipeline:
+    def __init__(self):
+        self.unet, self.vae, self.name = nn.Linear(2, 3), nn.Sequential(nn.Linear(2, 2)), "pipeline"
+    def __call__(self):
+        raise RuntimeError("a pipeline is not to be called")
+
+def load():
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+
+def pipeline():
+    return Pipeline()
+"""
+
+
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """One model in every stored form."""
+    folder = tmp_path_factory.mktemp("door")
+    model = net()
+    save_file(model.state_dict(), folder / "w.safetensors")
+    torch.save(model.state_dict(), folder / "w.pt")
+    torch.save(model, folder / "m.pt")
+    torch.jit.trace(model, X).save(str(folder / "s.pt"))
+    torch.export.save(torch.export.export(model, (X,)), folder / "m.pt2")
+    assay.save(assay.observe(model, X), folder / "d.assay.json")
+    (folder / "mod.py").write_text(LOADER)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hf(tmp_path_factory):
+    """A folder that transformers saved a small model with its weights in."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("hf")
+    config = transformers.LlamaConfig(
+        hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2,
+        vocab_size=50,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(config)
+    model.save_pretrained(folder)
+    return folder, model
+
+
+@pytest.fixture
+def remote(place):
+    """The same files behind URLs."""
+    fsspec = pytest.importorskip("fsspec")
+    files = fsspec.filesystem("memory")
+    for path in place.iterdir():
+        files.pipe(f"/door/{path.name}", path.read_bytes())
+    yield "memory://door"
+    files.rm("/door", recursive=True)
+
+
+def findings(document):
+    return sorted((each.code, each.title) for each in document.findings)
+
+
+WEIGHTS = ("w.safetensors", "w.pt", "s.pt", "m.pt")
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_a_url_opens_wherever_the_file_does(place, remote, name):
+    here, there = place / name, f"{remote}/{name}"
+    norms = [[row.l2 for row in assay.analyze_weights(each).tensors] for each in (here, there)]
+    assert norms[0] == norms[1]
+    assert len(norms[0]) == 4
+    assert findings(assay.check(here).document) == findings(assay.check(there).document)
+    assert assay.analyze(there).document.weights.tensors == assay.analyze(here).document.weights.tensors
+    trees = [[row.path for row in subject_of(each).document.modules] for each in (str(here), there)]
+    assert trees[0] == trees[1]
+
+
+@pytest.mark.parametrize("command", ["params", "check", "analyze"])
+def test_a_url_opens_in_every_command(remote, command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run([command, f"{remote}/w.safetensors", "-q"]) == 0
+    assert capsys.readouterr().out
+
+
+def test_what_only_runs_says_why_it_cannot(place, remote):
+    for name in ("w.safetensors", f"{remote}/w.safetensors"):
+        source = name if "://" in name else place / name
+        with pytest.raises(ReadError, match="weights without code"):
+            assay.cost(source)
+    with pytest.raises(TrustError):
+        assay.cost(place / "s.pt")
+
+
+def test_a_pipeline_opens_by_name_as_it_does_live(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    spec = "mod.py::pipeline"
+    live = open_source(spec).model.holder
+    assert type(live).__name__ == "Pipeline"
+    shown = [[row.path for row in subject_of(each).document.modules] for each in (spec, live)]
+    assert shown[0] == shown[1] == ["", "unet", "vae", "vae.0"]
+    names = [sorted(row.names[0] for row in assay.analyze_weights(each).tensors) for each in (spec, live)]
+    assert names[0] == names[1] == ["unet.bias", "unet.weight", "vae.0.bias", "vae.0.weight"]
+    assert run(["params", spec, "-q", "--format", "csv"]) == 0
+    assert run(["check", spec, "-q"]) == 0
+    assert run(["analyze", spec, "-q", "--dir", str(place / "out")]) == 0
+    capsys.readouterr()
+    assert run(["cost", spec]) == 2
+    assert "unet, vae" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("container", [lambda m: {"model": m}, lambda m: [m], lambda m: (1, m)])
+def test_containers_open_and_are_not_run_as_one(container):
+    model = net()
+    held = container(model)
+    assert assay.open(held).model.holder is held
+    assert len(assay.analyze_weights(held).tensors) == 4
+    with pytest.raises(InputsError, match="cannot be run as one model"):
+        assay.observe(held)
+
+
+def test_a_live_exported_program_is_the_model_it_came_from():
+    model = net()
+    program = torch.export.export(model, (X,))
+    document, plain = assay.observe(program), assay.observe(model, X)
+    assert document.run.inputs_kind == "example"
+    assert document.cost.forward.flops == plain.cost.forward.flops
+    assert [row.class_name for row in document.modules] == [row.class_name for row in plain.modules]
+    assert [row.path for row in document.modules] == [row.path for row in plain.modules]
+    assert assay.profile(program, passes=2, warmup=0).timing is not None
+
+
+def test_a_document_in_memory_is_one_too(place):
+    document = assay.load(place / "d.assay.json")
+    assert assay.observe(document) == document
+    assert assay.cost(document) == document.cost
+    assert assay.check(document).findings == assay.check(place / "d.assay.json").findings
+    with pytest.raises(UsageError, match="is read, not run"):
+        assay.observe(document, X)
+
+
+def test_a_folder_with_weights_opens_with_them(hf):
+    folder, model = hf
+    expected = {name: float(value.double().norm()) for name, value in model.state_dict().items()}
+    weights = assay.analyze(folder).document.weights
+    for row in weights.tensors:
+        assert row.l2 == pytest.approx(expected[row.names[0]], rel=1e-6)
+    assert assay.check(folder).document.weights.tensors == weights.tensors
+    ids = torch.arange(8).reshape(1, 8)
+    loaded = open_source(str(folder)).with_weights()
+    assert not loaded.model.on_meta
+    with torch.no_grad():
+        assert torch.equal(loaded.module(ids).logits, model.eval()(ids).logits)
+    assert assay.observe(folder, ids, mode="real").run.mode == "real"
+    assert assay.observe(folder, ids).run.mode == "meta"
+
+
+def test_the_explorer_shows_the_stored_values_of_a_folder(hf):
+    folder, model = hf
+    found = subject_of(str(folder))
+    detail = found.evidence.tensor("model.layers.1.mlp.down_proj", "weight")
+    assert detail.max == pytest.approx(model.model.layers[1].mlp.down_proj.weight.max().item())
+
+
+def test_a_folder_whose_config_nobody_knows_opens_as_its_weights(place, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "not_a_model", "architectures": ["Nothing"]}))
+    (tmp_path / "model.safetensors").write_bytes((place / "w.safetensors").read_bytes())
+    assert len(assay.check(tmp_path).document.weights.tensors) == 4
+    assert "not a config that transformers" in assay.analyze(tmp_path).missing["architecture"]
+    assert "not a config that transformers" in subject_of(str(tmp_path)).notes[0]
+    with pytest.raises(ReadError, match="not a config that transformers"):
+        assay.cost(tmp_path)
+
+
+BROKEN = """
+raise RuntimeError("operator torchvision::nms does not exist")
+"""
+
+
+def test_a_broken_package_is_named_and_is_not_our_defect(hf, tmp_path):
+    """A torchvision that does not fit torch breaks transformers; the message says which to mend."""
+    folder, _ = hf
+    packages = tmp_path / "site-packages"
+    (packages / "torchvision").mkdir(parents=True)
+    (packages / "torchvision" / "__init__.py").write_text(BROKEN)
+    program = (
+        f"import sys; sys.path[:0] = [{str(packages)!r}, {SOURCE!r}]\n"
+        "import transformers\n"
+        "def broken(name):\n    import torchvision\n"
+        "type(transformers).__getattr__ = lambda self, name: broken(name)\n"
+        "from assay.cli.main import run\n"
+        f"sys.exit(run(['cost', {str(folder)!r}]))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.returncode == 3
+    assert "torchvision is broken" in ran.stderr
+    assert "operator torchvision::nms does not exist" in ran.stderr
+    assert "reinstall or uninstall torchvision" in ran.stderr
+
+
+COUNTING = """
+import sys
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+name, command, path = sys.argv[1:]
+if command == "explore":
+    from assay.api.explore.subjects import subject_of
+    code = 0 * len(subject_of(path).notes)
+else:
+    from assay.cli.main import run
+    code = run([command, path, "-q"])
+print(sum(each.endswith(name) for each in opened), file=sys.stderr)
+sys.exit(code)
+"""
+
+READ_BY = {
+    "w.safetensors": ("params", "check", "analyze", "explore"),
+    "w.pt": ("params", "check", "analyze", "explore"),
+    "s.pt": ("params", "check", "analyze", "explore"),
+    "m.pt2": ("params", "check", "analyze", "explore", "cost", "summary"),
+    "d.assay.json": ("check", "analyze", "explore", "cost", "summary"),
+}
+
+
+@pytest.mark.parametrize(("name", "command"), [(name, each) for name, all in READ_BY.items() for each in all])
+def test_a_file_is_opened_once_per_command(place, tmp_path, command, name):
+    ran = subprocess.run(
+        [sys.executable, "-c", COUNTING, name, command, str(place / name)],
+        cwd=tmp_path,
+        env={"PYTHONPATH": SOURCE, "PATH": "", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.splitlines()[-1] == "1"
+
+
+def test_run_fields_survive_saving(tmp_path):
+    """What decides about a document is data, and is there after it was saved."""
+
+    class Stops(nn.Module):
+        def forward(self, x):
+            return x.argmax(-1)
+
+    document = assay.observe(Stops(), torch.randn(2, 4), backward=True)
+    assert document.run.inputs_kind == "given"
+    assert document.run.backward_failure is not None
+    assay.save(document, tmp_path / "m.assay.json")
+    assert msgspec.to_builtins(assay.load(tmp_path / "m.assay.json").run) == msgspec.to_builtins(document.run)
