@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
 from importlib import import_module
 from types import ModuleType
 
 from msgspec.structs import replace
 
+from assay import host
 from assay.analysis.energy import Work
 from assay.analysis.energy_fit import Sample, calibrate
 from assay.document.machine import EnergyModel, Hardware, MachineReport, Scaling, Sensor, unknown
@@ -78,7 +78,7 @@ def calibrated(device: str, sensors: Gauged, name: str, told: Told = _silent) ->
                 return None
             work = Work(operation.flops, operation.bytes)
             samples.append(Sample(operation.name, work, found.time_s.value, found.energy_j.value))
-    source = f"calibration on this machine with {sensors.name}, {_today()}"
+    source = f"calibration on this machine with {sensors.name}, {host.today()}"
     return calibrate(samples, name, source, sensors.idle_w.value)
 
 
@@ -100,7 +100,7 @@ def _measured(device: str, hardware: Hardware, energy: bool, told: Told) -> Mach
     model = calibrated(device, gauges, hardware.name, told) if energy and isinstance(gauges, Gauged) else None
     return MachineReport(
         hardware=replace(hardware, threads=peaks.threads),
-        date=_today(),
+        date=host.today(),
         arithmetic=tuple(peaks.arithmetic),
         bandwidth=tuple(peaks.bandwidth),
         levels=tuple(peaks.levels),
@@ -173,7 +173,3 @@ def _measuring() -> ModuleType:
         return import_module("assay.timing.peaks.measuring")
     except ImportError as error:
         raise ReadError(f"measuring a machine needs torch, which cannot be imported: {error}") from error
-
-
-def _today() -> str:
-    return datetime.now(timezone.utc).date().isoformat()

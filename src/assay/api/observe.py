@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
-import platform
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from assay import host
 from assay.analysis.cost.totals import with_cost
 from assay.api.options import RunOptions
 from assay.document.document import Document, InputTensor, Machine, Run, Training
@@ -110,7 +109,7 @@ def _document(opened: Opened, inputs: Inputs, options: RunOptions, shown: Pass, 
             attempts=shown.attempts,
             backward_failure=step.failure if step is not None else None,
             cache=shown.cache,
-            timestamp=_now(),
+            timestamp=host.now(),
         ),
         modules=shown.modules,
         tensors=shown.tensors,
@@ -143,7 +142,3 @@ def _check_device(device: str | None) -> None:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(f"cannot run on device {device!r}: {reason}") from error
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).astimezone().isoformat(timespec="seconds")

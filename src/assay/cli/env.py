@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from assay import units
+from assay import host, units
 from assay.version import __version__
 
 _PACKAGES = ("torch", "transformers", "safetensors", "numpy", "msgspec", "click", "rich", "textual", "ray")
@@ -30,11 +30,11 @@ def _facts() -> dict[str, Any]:
 
     return {
         "assay": __version__,
-        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "python": f"{host.python_version()} ({platform.python_implementation()})",
         "platform": platform.platform(),
         **{package: _version(package) for package in _PACKAGES},
         "cpu": hardware.processor(),
-        "cores": hardware.cores(),
+        "cores": host.processors(),
         "memory_bytes": hardware.memory_bytes(),
         "cuda_devices": hardware.board_names(),
     }

@@ -175,9 +175,7 @@ def _refuse_dataless(options: RunOptions) -> None:
 
 
 def _thread_counts() -> list[int]:
-    import os
-
-    most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    most = host.processors()
     counts = [1 << power for power in range(most.bit_length()) if 1 << power < most]
     return [*counts, most]
 

@@ -8,6 +8,7 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
+from assay import host
 from assay.document.machine import Cache, Hardware
 from assay.machine.sensors import nvml
 
@@ -28,10 +29,10 @@ def identify(device: str = CPU) -> Hardware:
     found = Hardware(
         device=device,
         name=name or "unnamed processor",
-        cores=cores(),
+        cores=host.processors(),
         memory_bytes=memory,
         caches=caches() if device == CPU else (),
-        system=f"{platform.system()} {platform.machine()}",
+        system=host.system(),
         torch=torch_version(),
         driver=boards[0].driver if boards else None,
     )
@@ -49,11 +50,6 @@ def torch_version() -> str | None:
 def processor() -> str | None:
     """The processor's model name."""
     return first_value(_PROCESSOR, "model name") or platform.processor() or None
-
-
-def cores() -> int | None:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def memory_bytes() -> int:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
-from assay import atomic
+from assay import atomic, host
 from assay.document.machine import VERSION, MachineReport
 from assay.machine.hardware import CPU, CUDA, identify
 from assay.machine.sensors import nvml
 
 
 def directory() -> Path:
-    """Where reports are kept: `assay/machine` in the XDG cache directory."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    # The standard says that a relative path is to be ignored.
-    base = Path(named) if named and Path(named).is_absolute() else Path.home() / ".cache"
-    return base / "assay" / "machine"
+    """Where reports are kept: `assay/machine` in the user's cache directory."""
+    return host.cache_directory() / "machine"
 
 
 def kept(key: str) -> MachineReport | None:

@@ -224,11 +224,13 @@ def test_broken_settings_are_one_warning(tmp_path, content) -> None:
     assert file.read_bytes() == content
 
 
-def test_settings_that_cannot_be_saved_are_one_line(tmp_path) -> None:
+def test_settings_that_cannot_be_saved_are_one_line(tmp_path, monkeypatch) -> None:
     (tmp_path / "file").write_text("")
     assert "settings not saved" in settings.save(Settings(), tmp_path / "file" / "explore.json")
     assert settings.load(tmp_path / "none.json") == (Settings(), "")
-    place = settings.settings_path({"XDG_CONFIG_HOME": str(tmp_path)})
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    place = settings.settings_path()
+    assert place == tmp_path / "assay" / "explore.json"
     assert settings.save(Settings(labels={"tree": Labels(("a",), ("a",))}), place) == ""
     assert settings.load(place)[0].labels["tree"].order == ("a",)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Sequence
 
 from assay.checkpoint.entries import Checkpoint, Entry
@@ -13,6 +12,7 @@ from assay.checkpoint.statistics.settings import Settings
 from assay.document.document import Document, Machine, Origin, Run
 from assay.document.inspection import TensorDetail, TensorFacts
 from assay.document.rows import Module, Tensor, TensorType
+from assay.document.this_machine import this_machine
 from assay.errors import ReadError
 from assay.sources.opened import Opened
 from assay.views.tui.evidence import DocumentEvidence, Evidence, detail_of, tensor_facts
@@ -31,7 +31,7 @@ def checkpoint_subject(opened: Opened) -> Subject:
     ]
     document = Document(
         origin=Origin("file", checkpoint.path, os.path.basename(checkpoint.path.rstrip("/\\"))),
-        machine=Machine(platform.python_version(), system=f"{platform.system()} {platform.machine()}"),
+        machine=this_machine(),
         run=Run("none"),
         modules=modules_of([tensor.names for tensor in tensors], _classes(checkpoint)),
         tensors=tensors,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from msgspec.structs import replace
 from assay.document.document import Document, Machine, Run
 from assay.document.inspection import ForwardTensor
 from assay.document.rows import Call, TensorType
+from assay.document.this_machine import this_machine
 from assay.document.timing import Timing
 from assay.forward_stats import timing_of
 from assay.inspection import LiveEvidence

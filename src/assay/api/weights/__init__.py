@@ -7,10 +7,8 @@ themselves, or how they are shown. Nothing here imports torch or, for a listing,
 from __future__ import annotations
 
 import os
-import platform
 import re
 from collections.abc import Callable
-from datetime import datetime, timezone
 from typing import Any
 
 from msgspec.structs import replace

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
-from os import cpu_count
 
 from msgspec import Struct
 
+from assay import host
 from assay.checkpoint.statistics.analysis import Found, Task, analyse, analyse_here, work
 from assay.checkpoint.statistics.chunks import CHUNK_BYTES, Chunk, Plan, Weight, plan
 from assay.checkpoint.statistics.finalize import TARGET_DB, blank
@@ -38,7 +38,7 @@ class Options(Struct, frozen=True):
     @property
     def width(self) -> int:
         """How many chunks are under way at once."""
-        return 2 * (self.workers or cpu_count() or 1)
+        return 2 * (self.workers or host.processors())
 
 
 class Retrying(Struct, frozen=True):
@@ -72,7 +72,7 @@ def run(
     if executor is not None:
         yield from _run(weights, _Work(read, options, after), executor, on_bytes)
         return
-    with ThreadPoolExecutor(options.workers or cpu_count() or 1) as own:
+    with ThreadPoolExecutor(options.workers or host.processors()) as own:
         try:
             yield from _run(weights, _Work(read, options, after), own, on_bytes)
         finally:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
+from assay import host
 from assay.checkpoint.entries import Entry
 from assay.checkpoint.files import Files
 from assay.checkpoint.statistics import kernel
@@ -103,7 +103,7 @@ _ENGINES: dict[str, Callable[[Sequence[Weight], Read, Settings, _Tally], Results
 
 
 def _options(settings: Settings) -> Options:
-    workers = settings.workers or min(MOST_WORKERS, _processors())
+    workers = settings.workers or min(MOST_WORKERS, host.processors())
     options = Options(workers=workers, target_db=_target(settings))
     # The numpy reference makes temporaries of many times a chunk's size.
     chunk = max(LEAST_CHUNK, min(CHUNK_BYTES, BUFFERS // options.width)) if kernel.is_native() else LEAST_CHUNK
@@ -117,11 +117,6 @@ def _after(settings: Settings, at_once: int) -> After | None:
     from assay.checkpoint.statistics.spectra import with_spectrum
 
     return partial(with_spectrum, at_once=at_once)
-
-
-def _processors() -> int:
-    """Those this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _target(settings: Settings) -> float:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import struct
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from assay import host
 from assay.document.machine import Series
 from assay.machine.gauges.gauge import Values
 
@@ -57,7 +57,7 @@ class PerfEvents:
 
 def _opened(kind: int, number: int) -> list[int] | str:
     """One counter a thread, or why there are none."""
-    if sys.platform != "linux" or platform.machine() not in _CALLS:
+    if sys.platform != "linux" or host.architecture() not in _CALLS:
         return "only Linux on x86-64 and arm64 offers it"
     files: list[int] = []
     for task in sorted(_TASKS.iterdir()):
@@ -75,7 +75,7 @@ def _open_one(kind: int, number: int, thread: int) -> int:
     flags = _INHERIT | _NO_KERNEL | _NO_HYPERVISOR
     attributes = struct.pack("IIQQQQQ", kind, _SIZE, number, 0, 0, 0, flags).ljust(_SIZE, b"\0")
     library = ctypes.CDLL(None, use_errno=True)
-    file = int(library.syscall(_CALLS[platform.machine()], attributes, thread, -1, -1, 0))
+    file = int(library.syscall(_CALLS[host.architecture()], attributes, thread, -1, -1, 0))
     return file if file >= 0 else -ctypes.get_errno()
 
 

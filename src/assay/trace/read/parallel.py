@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assay import host
 from assay.cluster import joined
 from assay.document.trace import Trace
 from assay.errors import AssayError, ReadError, UsageError
@@ -71,7 +71,7 @@ def read_traces(
     executor: Executor | None = None,
 ) -> list[Trace | Failure]:
     """Each file's trace or why there is none, in the order of `files`."""
-    count = min(workers or os.cpu_count() or 1, len(files))
+    count = min(workers or host.processors(), len(files))
     if executor is None and (count < 2 or _size(files) < _WORTH_BYTES):
         return [_read(file, progress if len(files) == 1 else None) for file in files]
     if executor is not None:

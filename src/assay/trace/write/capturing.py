@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 import time
 from pathlib import Path
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
@@ -11,6 +10,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 import torch
 from torch import nn
 
+from assay import host
 from assay.document.trace_labels import TraceFacts, encode_facts
 from assay.errors import AssayError
 from assay.trace.write import files, names, patch, profiler
@@ -120,7 +120,7 @@ class Capturing:
             device=device or "cpu",
             started_ns=self._started_ns,
             settings=dict(profiler.settings_of(self._plan)),
-            versions={"assay": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
+            versions={"assay": __version__, "torch": str(torch.__version__), "python": host.python_version()},
             modules=self.labelling.modules(),
             shapes=self.labelling.shapes(),
             notes=self._limits(result),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 from msgspec import Struct
 
+from assay import host
 from assay.analysis.uniques import unique_modules, unique_ops
 from assay.analysis.uniques.entries import Count, UniqueModule, UniqueOp
 from assay.document.document import Document, Failure
@@ -105,7 +104,7 @@ def encode_lines(entries: list[UniqueModule] | list[UniqueOp]) -> bytes:
 
 def timestamp(document: Document) -> str:
     """When the model was watched, to the second in its own zone; now, where the document does not say."""
-    watched = document.run.timestamp or datetime.now().isoformat()
+    watched = document.run.timestamp or host.now()
     return watched[: len("2026-02-02T10:30:00")]
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, field
 
-from assay import atomic
+from assay import atomic, host
 from assay.errors import AssayError
 from assay.views.tui.labels import Labels
 
@@ -26,11 +25,9 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     aligned: bool = True
 
 
-def settings_path(environment: dict[str, str] | None = None) -> Path:
-    """Where the file is: in the user's folder for configuration."""
-    variables = os.environ if environment is None else environment
-    base = variables.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return Path(base) / "assay" / NAME
+def settings_path() -> Path:
+    """The settings file, in the user's configuration directory."""
+    return host.config_directory() / NAME
 
 
 def load(path: Path) -> tuple[Settings, str]:
