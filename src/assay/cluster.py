@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from assay.errors import UsageError
+from assay.messages import error_line, first_line
 
 
 @contextmanager
@@ -29,9 +30,7 @@ def import_ray() -> Any:
     try:
         return importlib.import_module("ray")
     except Exception as error:
-        raise UsageError(
-            f"ray could not be imported ({type(error).__name__}: {error}); install torch-assay[ray]"
-        ) from error
+        raise UsageError(f"ray could not be imported ({error_line(error)}); install torch-assay[ray]") from error
 
 
 def _start(ray: Any, address: str | None, workers: int | None) -> None:
@@ -41,4 +40,4 @@ def _start(ray: Any, address: str | None, workers: int | None) -> None:
         else:
             ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
     except (ConnectionError, OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"ray did not start at {address or 'this machine'}: {error}") from error
+        raise UsageError(f"ray did not start at {address or 'this machine'}: {first_line(error)}") from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import traceback
 from collections.abc import Iterable
 
 LONGEST = 160
 """Characters of a foreign name or message that an error line still carries."""
+_LONGEST_LINE = 500
+"""The same for a message that is a whole line by itself."""
 
 
 def brief(value: object, limit: int = LONGEST) -> str:
@@ -18,14 +19,16 @@ def brief(value: object, limit: int = LONGEST) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
-def said(error: BaseException) -> str:
-    """`ValueError: the message` on one line, also where the exception's own `__str__` fails."""
-    kind = type(error).__name__
-    if isinstance(error, SyntaxError):
-        return f"{kind}: {brief(error)}"
-    first = traceback.format_exception_only(type(error), error)[0]
-    message = " ".join(first.partition(": ")[2].split())
-    return f"{kind}: {brief(message)}" if message else kind
+def error_line(error: BaseException, limit: int = LONGEST) -> str:
+    """`ValueError: the message`, the whole message on one line."""
+    message = brief(" ".join(_message(error).split()), limit)
+    return f"{kind_name(error)}: {message}" if message else kind_name(error)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of the message alone; the name of the exception where it has no message."""
+    lines = _message(error).strip().splitlines()
+    return brief(lines[0], _LONGEST_LINE) if lines else kind_name(error)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -42,3 +45,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def kind_name(value: object) -> str:
     """The name of `value`'s type as a person would write it."""
     return "None" if value is None else type(value).__name__
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  the error is the user's, and so is its __str__
+        return "<the message cannot be printed>"

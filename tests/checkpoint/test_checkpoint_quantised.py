@@ -145,7 +145,7 @@ def test_a_package_that_does_not_import_is_told_and_the_rest_is_kept(tmp_path, m
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "gguf")
     quantised, plain = analyze_weights(path).tensors
-    assert "gguf package does not import" in quantised.problem
+    assert "gguf cannot be imported" in quantised.problem
     assert (plain.mean, plain.problem) == (1.0, "")
 
 

@@ -140,5 +140,4 @@ def _check_device(device: str | None) -> None:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UsageError(f"cannot run on device {device!r}: {reason}") from error
+        raise UsageError(f"cannot run on device {device!r}: {first_line(error)}") from error

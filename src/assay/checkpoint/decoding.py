@@ -9,7 +9,7 @@ from typing import Any
 from assay.checkpoint.entries import Coded
 from assay.checkpoint.formats.gguf_types import BLOCKS
 from assay.errors import ReadError
-from assay.messages import brief, said
+from assay.messages import brief, error_line
 
 PIECE = 1 << 18
 """Numbers dequantised at a time: some types take temporaries of many times their size."""
@@ -81,7 +81,7 @@ def _package() -> Any:
         from gguf import quants
     # A package that is broken in any way is one that cannot be used.
     except Exception as error:
-        raise ReadError(f"the gguf package does not import ({said(error)}): install torch-assay[gguf]") from error
+        raise ReadError(f"gguf cannot be imported ({error_line(error)}): install torch-assay[gguf]") from error
     return quants
 
 

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from assay.errors import ReadError
-from assay.messages import brief, said
+from assay.messages import brief, error_line
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
@@ -131,4 +131,4 @@ def _asked(path: str, question: Callable[[], Any]) -> Any:
 
 def reason(error: Exception) -> str:
     """Why something could not be read, in the system's words where it has any."""
-    return getattr(error, "strerror", None) or said(error)
+    return getattr(error, "strerror", None) or error_line(error)

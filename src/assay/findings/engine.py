@@ -11,6 +11,7 @@ from assay.document.findings import SEVERITIES, Finding
 from assay.findings.catalogue import chosen
 from assay.findings.facts import Facts
 from assay.findings.rule import Rule
+from assay.messages import error_line
 
 DEFECT = "X001"
 """The code of a rule that failed; no rule has it."""
@@ -87,6 +88,6 @@ def _defect(rule: Rule, error: Exception) -> Finding:
     return Finding(
         code=DEFECT,
         severity="note",
-        title=f"rule {rule.code} could not be applied: {type(error).__name__}: {error}",
+        title=f"rule {rule.code} could not be applied: {error_line(error)}",
         advice="This is a defect of the rule, not of the model: the other findings stand; please report it.",
     )

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from assay.forward_stats.values import Values, deviation, flattened, reducible
+from assay.messages import first_line
 
 PIECE = 1 << 24
 """Elements that are converted at a time."""
@@ -73,7 +74,7 @@ def _fetch(group: list[Pending]) -> None:
     try:
         rows: Any = torch.stack([each.vector for each in group if each.vector is not None]).cpu()
     except RuntimeError as error:
-        rows = [f"could not be fetched: {str(error).splitlines()[0]}"] * len(group)
+        rows = [f"could not be fetched: {first_line(error)}"] * len(group)
     for each, row in zip(group, rows, strict=True):
         each.settle(row)
 

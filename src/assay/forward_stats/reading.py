@@ -10,6 +10,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from assay.forward_stats import on_cpu, on_device
 from assay.forward_stats.on_device import Pending, Queue
 from assay.forward_stats.values import EMPTY, META, Values
+from assay.messages import error_line
 
 _NO_NUMBERS = {torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
@@ -76,7 +77,7 @@ def values_of(tensor: torch.Tensor, queue: Queue) -> Values | Pending:
         with torch._C.DisableTorchFunctionSubclass():
             return _values_of(tensor, queue)
     except Exception as error:  # noqa: BLE001  the model's call must go on whatever its tensors are
-        return Values(why=f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')[:200]}")
+        return Values(why=error_line(error))
 
 
 def _values_of(tensor: torch.Tensor, queue: Queue) -> Values | Pending:

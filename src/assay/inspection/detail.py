@@ -13,6 +13,7 @@ from torch import nn
 
 from assay.document.inspection import TensorDetail
 from assay.inspection.attributes import facts
+from assay.messages import first_line
 
 CHUNK = 1 << 22
 """Elements that are brought to the CPU at a time."""
@@ -33,7 +34,7 @@ def detail(tensor: torch.Tensor) -> TensorDetail:
         with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
             return _detail(tensor, _plain(tensor.detach()))
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
-        return TensorDetail(facts(tensor), problem=next(iter(str(error).splitlines()), type(error).__name__)[:200])
+        return TensorDetail(facts(tensor), problem=first_line(error))
 
 
 def _problem(tensor: torch.Tensor) -> str:

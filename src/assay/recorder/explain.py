@@ -9,7 +9,11 @@ from assay import units
 from assay.document.document import Failure
 from assay.document.rows import Call, Module, TensorType
 from assay.document.tree import shown
+from assay.messages import error_line
 from assay.recorder.calls import CallLog
+
+_LONGEST = 500
+"""Characters of the message that a document keeps."""
 
 
 def place(calls: CallLog, call: int) -> str:
@@ -23,18 +27,11 @@ def failure(error: BaseException, calls: CallLog, failed_op: tuple[BaseException
     index = calls.failed_call(error)
     module = calls.module_of(index)
     op = failed_op[1] if failed_op is not None and _caused(error, failed_op[0]) else None
+    text = error_line(error, _LONGEST)
     if module is None:
-        return Failure(first_line(error), "(root)", "", op)
-    text = first_line(error)
+        return Failure(text, "(root)", "", op)
     misfit = _misfit(module, calls.rows()[index])
     return Failure(f"{text} [{misfit}]" if misfit else text, shown(module.path), module.class_name, op)
-
-
-def first_line(error: BaseException) -> str:
-    """`ValueError: what it says`, on one line."""
-    text = " ".join(str(error).split())
-    shortened = text if len(text) <= 500 else text[:500] + "…"
-    return f"{type(error).__name__}: {shortened}" if shortened else type(error).__name__
 
 
 def _caused(error: BaseException | None, cause: BaseException) -> bool:

@@ -20,7 +20,8 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 from assay.document.document import Attempt
 from assay.document.rows import Op
 from assay.errors import InputsError, UsageError
-from assay.recorder import explain, guard, inventory, substitute
+from assay.messages import error_line
+from assay.recorder import guard, inventory, substitute
 from assay.recorder.inventory import Members
 from assay.recorder.watch import Pass, Setting, watch
 
@@ -158,7 +159,7 @@ def _awake(
         try:
             awake(*args, **kwargs)
         except Exception as error:
-            raise InputsError(f"lazy modules could not initialise: {explain.first_line(error)}") from error
+            raise InputsError(f"lazy modules could not initialise: {error_line(error)}") from error
     return awake, ("lazy modules were initialised on a copy of the model",)
 
 

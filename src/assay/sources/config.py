@@ -59,7 +59,7 @@ def _fields(file: Path) -> Mapping[str, Any]:
     try:
         fields = json.loads(file.read_bytes())
     except OSError as error:
-        raise ReadError(f"cannot read {brief(file)}: {error.strerror or said(error)}") from error
+        raise ReadError(f"cannot read {brief(file)}: {error.strerror or error_line(error)}") from error
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{brief(file)} is not JSON: {brief(error)}") from error
     if not isinstance(fields, dict) or not fields.keys() & {"model_type", "architectures", "auto_map"}:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from assay.errors import UsageError, UserCodeError
-from assay.messages import brief, said
+from assay.messages import brief, error_line
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -25,7 +25,7 @@ def guarded(what: str) -> Iterator[None]:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     except (Exception, SystemExit) as error:
-        raise UserCodeError(f"{what} raised {said(error)}", own_frames(error)) from error
+        raise UserCodeError(f"{what} raised {error_line(error)}", own_frames(error)) from error
 
 
 def own_frames(error: BaseException) -> str:

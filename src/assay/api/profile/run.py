@@ -136,7 +136,8 @@ class _Profiling:
                 try:
                     document = step(document)
                 except Exception as error:  # noqa: BLE001  a model may raise anything; what was measured stays
-                    self._notes.append(_first_line(error))
+                    told = first_line(error) if isinstance(error, AssayError) else error_line(error)
+                    self._notes.append(f"measuring stopped: {told}")
                     break
         assert document.profile is not None
         return replace(document, profile=replace(document.profile, notes=self._notes))
@@ -320,9 +321,3 @@ def _threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    kind = "" if isinstance(error, AssayError) and lines else f"{type(error).__name__}: "
-    return f"measuring stopped: {kind}{lines[0] if lines else ''}".removesuffix(": ")

@@ -14,6 +14,7 @@ from assay.document.machine import NOT_MEASURED
 from assay.document.profile import Sweep, SweepPoint, ThreadPoint
 from assay.document.provenance import Counted, Figure, Unknown
 from assay.errors import AssayError, UsageError
+from assay.messages import first_line
 from assay.sources.resizing import axes, resized
 
 if TYPE_CHECKING:
@@ -106,8 +107,7 @@ def _point(
 
 
 def _problem(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    first = lines[0] if lines else type(error).__name__
+    first = first_line(error)
     return f"out of memory: {first}" if "memory" in first.lower() else f"the model does not run: {first}"
 
 

@@ -15,6 +15,7 @@ from assay.checkpoint.statistics.finalize import TARGET_DB, blank
 from assay.checkpoint.statistics.gathering import Read
 from assay.document.weights import TensorStatistics
 from assay.errors import AssayError, UsageError
+from assay.messages import first_line
 
 FAILURES = (OSError, EOFError, ValueError, AssayError, BrokenExecutor)
 """What reading a chunk may raise; anything else is a mistake in the program and is not hidden."""
@@ -106,7 +107,7 @@ class _Work(Struct, frozen=True):
         try:
             found = analyse_here(planned, Retrying(self.read, self.options.retries), self.options.target_db)
         except FAILURES as error:
-            return blank(planned.weight, problem=_said(error))
+            return blank(planned.weight, problem=first_line(error))
         return self.completed(planned.weight, found)
 
     def completed(self, weight: Weight, found: TensorStatistics) -> TensorStatistics:
@@ -218,15 +219,11 @@ def _spread(
     try:
         return analyse(planned, run_all, options.target_db)
     except FAILURES as error:
-        return blank(planned.weight, problem=_said(error))
+        return blank(planned.weight, problem=first_line(error))
 
 
 def _result(weights: list[Weight], future: Future[list[TensorStatistics]]) -> list[TensorStatistics]:
     try:
         return future.result()
     except BrokenExecutor as error:
-        return [blank(weight, problem=_said(error)) for weight in weights]
-
-
-def _said(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+        return [blank(weight, problem=first_line(error)) for weight in weights]

@@ -11,6 +11,7 @@ from assay.checkpoint.statistics.finalize import blank
 from assay.checkpoint.statistics.gathering import Read
 from assay.cluster import joined
 from assay.document.weights import TensorStatistics
+from assay.messages import first_line
 
 TASK_BYTES = 1 << 30
 TASK_RETRIES = 2
@@ -57,8 +58,7 @@ def _collected(
         try:
             found = ray.get(finished[0])
         except ray.exceptions.RayError as error:
-            lines = str(error).splitlines()
-            problem = f"its task was lost: {lines[0] if lines else type(error).__name__}"
+            problem = f"its task was lost: {first_line(error)}"
             found = [(place, blank(weights[index], problem=problem)) for place, index in enumerate(batch)]
         for place, statistics in found:
             yield batch[place], statistics

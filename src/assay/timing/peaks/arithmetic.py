@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from assay.document.machine import Ceiling
+from assay.messages import brief, first_line
 from assay.timing.peaks.bursts import Place, Run, bursts, none, rate
 from assay.timing.peaks.settings import matmul_precision, threads
 
@@ -55,7 +56,7 @@ def _peak(where: Place, name: str, precision: Precision, budget_s: float | None 
     try:
         return _searched(where, name, precision.make, budget_s or BUDGET_S[where.device.type])
     except (RuntimeError, AttributeError, TypeError) as error:
-        return none(name, f"torch has no product of it here: {str(error).splitlines()[0][:120]}")
+        return none(name, f"torch has no product of it here: {brief(first_line(error))}")
 
 
 def _searched(where: Place, name: str, make: Maker, budget_s: float) -> Ceiling:

@@ -97,7 +97,7 @@ def _got(ray: Any, file: Path, task: Any) -> Trace | Failure:
     try:
         found: Trace | Failure = ray.get(task)
     except ray.exceptions.RayError as error:
-        return Failure(str(file), f"its task was lost: {next(iter(str(error).splitlines()), type(error).__name__)}")
+        return Failure(str(file), f"its task was lost: {first_line(error)}")
     return found
 
 

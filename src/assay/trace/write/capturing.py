@@ -13,6 +13,7 @@ from torch import nn
 from assay import host
 from assay.document.trace_labels import TraceFacts, encode_facts
 from assay.errors import AssayError
+from assay.messages import error_line
 from assay.trace.write import files, names, patch, profiler
 from assay.trace.write.instances import Instance
 from assay.trace.write.labelling import Labelling
@@ -63,7 +64,7 @@ class Capturing:
         except AssayError as failed:
             problem = str(failed)
         except Exception as failed:  # noqa: BLE001  the user's pass has gone well: nothing of ours may end it
-            problem = f"a trace of {self._instance.name} is lost: {type(failed).__name__}: {failed}"
+            problem = f"a trace of {self._instance.name} is lost: {error_line(failed)}"
         finally:
             if self._recording is not None:
                 self._recording.abandon()

@@ -14,6 +14,7 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from assay.errors import AssayError
+from assay.messages import error_line
 from assay.views.tui.keys import PANEL, bindings
 from assay.views.tui.panels import PanelKind, answers
 from assay.views.tui.panels.asking import Asked, plain
@@ -88,6 +89,5 @@ class Panel(ScrollableContainer, can_focus=True):
         """A defect in one panel is told in that panel."""
         event.stop()
         if event.state is WorkerState.ERROR:
-            error = event.worker.error
-            text = f"unexpected {type(error).__name__}: {error} (a defect of the explorer)"
-            self.query_one(Static).update(Text(text.splitlines()[0]))
+            told = error_line(event.worker.error) if event.worker.error is not None else "unknown"
+            self.query_one(Static).update(Text(f"internal error: {told} (please report it)"))
