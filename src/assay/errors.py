@@ -9,6 +9,7 @@
     │   └── UserCodeError           3   the user's own function raised; carries its frames
     ├── WriteError                  3   an output could not be written
     └── PartialError                4   the model failed midway; what was learned is kept
+    any other exception            70   a defect of Assay itself
 
 Each error is one line: what, where, what to do. Nothing here formats or prints.
 """
@@ -19,6 +20,8 @@ from typing import ClassVar
 
 OK = 0
 FOUND = 1
+INTERNAL = 70
+"""EX_SOFTWARE of sysexits.h."""
 INTERRUPTED = 130
 
 

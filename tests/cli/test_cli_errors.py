@@ -53,9 +53,20 @@ def test_a_traceback_only_with_vv(cli):
 
 def test_a_defect_is_one_line_too(cli):
     result = cli("modules", "m", document=KeyError("oops"))
-    assert result.code == 3, "1 means found what was asked to fail on"
-    assert result.err.startswith("assay: error: unexpected KeyError: 'oops'")
-    assert result.err.count("\n") == 1
+    assert result.code == errors.INTERNAL == 70
+    assert result.err == "assay: internal error: KeyError: 'oops' (rerun with -vv and report it)\n"
+
+
+def test_a_defect_shows_where_with_vv(cli):
+    result = cli("modules", "m", "-vv", document=KeyError("oops"))
+    assert result.code == errors.INTERNAL
+    assert result.err.startswith("assay: internal error: KeyError: 'oops' (please report it)\nTraceback")
+
+
+def test_help_lists_every_exit_code(cli):
+    shown = cli("--help").out
+    codes = [errors.OK, errors.FOUND, 2, 3, 4, errors.INTERNAL, errors.INTERRUPTED]
+    assert all(f" {code} " in shown for code in codes)
 
 
 def test_an_interrupt_ends_with_130(cli):

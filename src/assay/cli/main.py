@@ -15,7 +15,7 @@ from typing import NoReturn
 import click
 
 from assay.cli.narration import Narrator
-from assay.errors import INTERRUPTED, OK, AssayError, ReadError, UserCodeError, WriteError
+from assay.errors import INTERNAL, INTERRUPTED, OK, AssayError, UserCodeError, WriteError
 from assay.version import __version__
 
 COMMANDS = {
@@ -79,7 +79,7 @@ def assay(ctx: click.Context) -> None:
     """What a PyTorch model is, what it costs, how it behaves and what to do about it.
 
     Data goes to stdout, narration to stderr. Exit codes: 0 ok, 1 found what was asked to fail on,
-    2 usage, 3 could not be read or written, 4 partial result written, 130 interrupted.
+    2 usage, 3 could not be read or written, 4 partial result written, 70 internal error, 130 interrupted.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -120,8 +120,8 @@ def run(arguments: Sequence[str]) -> int:
         narrator.fail(f"{error.filename or 'output'}: {error.strerror or error}", error)
         return WriteError.exit_code
     except Exception as error:  # noqa: BLE001  a defect of ours is one line too, and says how to report it
-        narrator.fail(f"unexpected {type(error).__name__}: {error} (a defect: -vv shows where)", error)
-        return ReadError.exit_code
+        narrator.fail_internally(error)
+        return INTERNAL
 
 
 def _invoke(arguments: Sequence[str], narrator: Narrator) -> int:

@@ -36,9 +36,18 @@ class Narrator:
         """Tell in one line why there is no result; then the user's own frames, with `-vv` the traceback."""
         _to_stderr(f"assay: error: {_one_line(message)}")
         if self.verbose > 1:
-            _to_stderr("".join(traceback.format_exception(error)).rstrip())
+            _traceback(error)
         elif frames:
             _to_stderr(frames.rstrip())
+
+    def fail_internally(self, error: BaseException) -> None:
+        """Print one line about a defect of Assay itself, and with `-vv` the traceback."""
+        from assay.messages import error_line
+
+        advice = "please report it" if self.verbose > 1 else "rerun with -vv and report it"
+        _to_stderr(f"assay: internal error: {_one_line(error_line(error))} ({advice})")
+        if self.verbose > 1:
+            _traceback(error)
 
 
 def _one_line(text: str) -> str:
@@ -50,6 +59,10 @@ def _one_line(text: str) -> str:
         return line
     half = _LONGEST_LINE // 2
     return f"{line[:half]} … {line[-half:]}"
+
+
+def _traceback(error: BaseException) -> None:
+    _to_stderr("".join(traceback.format_exception(error)).rstrip())
 
 
 def _to_stderr(text: str) -> None:
