@@ -10,8 +10,8 @@ from assay.document.machine import Cache, Working  # noqa: E402
 from assay.timing.peaks import arithmetic, dispatch, memory, operations, threads  # noqa: E402
 from assay.timing.peaks.bursts import Place, bursts, place, rate  # noqa: E402
 from assay.timing.peaks.measuring import available, measure  # noqa: E402
-from assay.timing.peaks.settings import matmul_precision  # noqa: E402
-from assay.timing.peaks.settings import threads as set_threads  # noqa: E402
+from assay.timing.settings import matmul_precision  # noqa: E402
+from assay.timing.settings import threads as set_threads  # noqa: E402
 
 
 class Scripted(Place):
@@ -115,6 +115,16 @@ def test_settings_are_put_back():
     with pytest.raises(ZeroDivisionError), matmul_precision("high"), set_threads(count + 1):
         raise ZeroDivisionError
     assert (torch.get_float32_matmul_precision(), torch.get_num_threads()) == (before, count)
+
+
+def test_thread_counts_nest_and_none_changes_nothing():
+    before = torch.get_num_threads()
+    with set_threads(before + 1):
+        with set_threads(before + 2):
+            assert torch.get_num_threads() == before + 2
+        with set_threads(None):
+            assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before
 
 
 def test_what_is_not_there_says_so():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from assay.recorder import backward, caches, explain, guard, higher_order, inven
 from assay.recorder.calls import CallLog
 from assay.recorder.dataless import Dataless, real_constants
 from assay.recorder.dispatch import Recorder, below_autograd
+from assay.recorder.garbage import no_collection
 from assay.recorder.guard import Originals
 from assay.recorder.inventory import Members
 from assay.recorder.storages import Life, StorageLog
@@ -108,7 +108,9 @@ def watch(
     if setting.mode == "meta":
         # The first meta kernel imports torch's compiler, whose import frames would keep a tensor alive.
         torch.empty(1, device="meta").add(1)
-    with _collecting(setting.mode != "meta"), ready(model, members, args, kwargs, setting) as given:
+    # Meta tensors hold no memory to free, and walking the records took a third of a meta pass.
+    pause = no_collection() if setting.mode == "meta" else contextlib.nullcontext()
+    with pause, ready(model, members, args, kwargs, setting) as given:
         shown = _record(model, members.modules, given.args, given.kwargs, setting, caller)
         return shown._replace(assumptions=given.notes + shown.assumptions)
 
@@ -179,19 +181,6 @@ def _watching(calls: CallLog, modules: list[nn.Module], setting: Setting) -> Ite
         else:
             with below_autograd():
                 yield
-
-
-@contextlib.contextmanager
-def _collecting(wanted: bool) -> Iterator[None]:
-    """Garbage collection goes on only where garbage has weight: walking the records took a third of a meta pass."""
-    before = gc.isenabled()
-    if not wanted:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 def _scripted_note(modules: list[nn.Module]) -> tuple[str, ...]:

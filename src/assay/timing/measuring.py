@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 
 from assay.errors import UsageError
 from assay.recorder import inventory
+from assay.recorder.garbage import no_collection
 from assay.recorder.watch import Pass, Setting, ready, watch
 from assay.timing.device import device_of, now, synchronizer
 from assay.timing.module_clock import ModuleClock, Spans
@@ -128,7 +129,9 @@ def bench(
         placed = inventory.members(model).tensors
         called = tree_map_only(torch.Tensor, _own, (given.args, given.kwargs))
         kept = [tensor for tensor in placed if keep_parameters or not isinstance(tensor, nn.Parameter)]
-        with _values_kept(kept), _uncollected():
+        # A collection inside a timed pass would be charged to whichever module happens to run.
+        gc.collect()
+        with _values_kept(kept), no_collection():
             yield Bench(_passes(model, called, placed, setting), device_of([*placed, *_tensors(called)]))
 
 
@@ -243,19 +246,6 @@ def _values_kept(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
         with torch.no_grad():
             for tensor, values in saved:
                 tensor.copy_(values)
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage collection inside a timed pass: it would fall on whichever module happens to run."""
-    before = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 def _nothing() -> None:

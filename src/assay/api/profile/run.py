@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -308,16 +307,3 @@ def _processor(stand: Any, pass_ns: int) -> Figure:
         stand.warm(count)
         samples.append((time.process_time_ns() - begin) // count)
     return figures.of_seconds(samples, "the process's processor time")
-
-
-@contextlib.contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    if count is not None:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

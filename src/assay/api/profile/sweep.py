@@ -52,9 +52,8 @@ def sweep(
 
 def threads(profiled: ProfiledModel, counts: Sequence[int], budget: Budget, on_step: OnStep) -> list[ThreadPoint]:
     """The pass with each number of threads; the setting is put back."""
-    import torch
+    from assay.timing import settings
 
-    before = torch.get_num_threads()
     points: list[ThreadPoint] = []
     try:
         for count in counts:

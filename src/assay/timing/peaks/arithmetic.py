@@ -10,7 +10,7 @@ import torch
 from assay.document.machine import Ceiling
 from assay.messages import brief, first_line
 from assay.timing.peaks.bursts import Place, Run, bursts, none, rate
-from assay.timing.peaks.settings import matmul_precision, threads
+from assay.timing.settings import matmul_precision, threads
 
 Maker = Callable[[Place, int], Run]
 

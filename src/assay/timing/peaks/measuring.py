@@ -11,8 +11,8 @@ import torch
 from assay.document.machine import Cache, CacheLevel, Ceiling, Scaling, Working
 from assay.timing.peaks import arithmetic, dispatch, memory
 from assay.timing.peaks.bursts import place
-from assay.timing.peaks.settings import threads
 from assay.timing.peaks.threads import scaling
+from assay.timing.settings import threads
 
 Told = Callable[[str], None]
 

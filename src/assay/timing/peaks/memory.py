@@ -8,7 +8,7 @@ import torch
 
 from assay.document.machine import Cache, CacheLevel, Ceiling, Working, measured, unknown
 from assay.timing.peaks.bursts import Place, Run, bursts, none, rate
-from assay.timing.peaks.settings import threads
+from assay.timing.settings import threads
 
 _MIB = 1 << 20
 _FLOAT = 4

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from assay.document.machine import Scaling
 from assay.timing.peaks.arithmetic import product
 from assay.timing.peaks.bursts import Place, bursts, rate
-from assay.timing.peaks.settings import threads
+from assay.timing.settings import threads
 
 SIZE = 1024
 BUDGET_S = 0.25

@@ -23,10 +23,11 @@ def matmul_precision(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
-    """So many threads inside an operation; as many as before, afterwards."""
+def threads(count: int | None) -> Iterator[None]:
+    """`count` threads per operation, None for as many as now; as many as before afterwards."""
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    if count is not None:
+        torch.set_num_threads(count)
     try:
         yield
     finally:

@@ -1,0 +1,43 @@
+"""The pause of the garbage collector leaves it as it was."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from assay.recorder.garbage import no_collection
+
+
+@pytest.fixture(autouse=True)
+def collecting():
+    gc.enable()
+    yield
+    gc.enable()
+
+
+def test_the_collector_is_off_inside_and_on_again_afterwards():
+    with no_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_an_inner_pause_does_not_end_the_outer_one():
+    with no_collection():
+        with no_collection():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_an_exception_ends_the_pause():
+    with pytest.raises(KeyError), no_collection():
+        raise KeyError
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off():
+    gc.disable()
+    with no_collection():
+        pass
+    assert not gc.isenabled()
