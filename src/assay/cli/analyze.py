@@ -14,7 +14,7 @@ from assay.cli.options import Output, model_argument, narration_options, run_opt
 from assay.cli.profile import SENSED, TIMED, given, measured_options, measuring_options
 
 if TYPE_CHECKING:
-    from assay.api.analyze.run import Analysis
+    from assay.findings.analyzed import Analysis
 
 DOCUMENT = "analysis.assay.json"
 TEXT = "comprehensive_model_analysis.txt"
@@ -86,18 +86,17 @@ def _written(narrator: Narrator, found: Analysis, folder: Path) -> int:
     """Print the report, write the files, and say where they are."""
     from assay import atomic
     from assay.cli.ceilings import achieved_here
-    from assay.cli.output import emit
+    from assay.cli.output import show
     from assay.document import files
-    from assay.views.text.analysis import Known, analysis_report
+    from assay.views.text.analysis import analysis_report
     from assay.views.text.full_analysis import full_report
 
     document = found.document
     _tell(narrator, found)
     rows = achieved_here(narrator, document)
-    known = Known(document, found.architecture, found.memory, found.checked, found.missing, rows, found.code)
     files.save(document, folder / DOCUMENT, overwrite=True)
-    atomic.write_bytes(folder / TEXT, full_report(known).encode(), overwrite=True)
-    emit(Output("table", None, False, None, "auto"), lambda: analysis_report(known), {})
+    atomic.write_bytes(folder / TEXT, full_report(found, rows).encode(), overwrite=True)
+    show(analysis_report(found, rows))
     narrator.note(f"the document is {folder / DOCUMENT}, every parameter and operation in {folder / TEXT}")
     narrator.note(f"look around in it with: assay explore {folder / DOCUMENT}")
     return _exit_code(narrator, found)

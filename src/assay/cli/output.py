@@ -53,9 +53,13 @@ def emit(output: Output, shown: Callable[[], Table | Report], encoded: Mapping[s
         atomic.write_bytes(output.output, data, overwrite=output.force)
 
 
-def _text(shown: Report, output: Output) -> str:
-    terminal = output.output is None and sys.stdout.isatty()
-    return report.as_text(shown, width=terminal_width() if terminal else None, color=_colored(output.color, terminal))
+def show(shown: Report) -> None:
+    """Print a report on stdout, fitted to the terminal and colored where it is one."""
+    click.echo(_text(shown, "auto", sys.stdout.isatty()).encode(), nl=False)
+
+
+def _text(shown: Report, color: str, terminal: bool) -> str:
+    return report.as_text(shown, width=terminal_width() if terminal else None, color=_colored(color, terminal))
 
 
 def terminal_width() -> int | None:
@@ -70,7 +74,7 @@ def _colored(choice: str, terminal: bool) -> bool:
 
 
 _FORMS: Mapping[str, Callable[[Report, Output], str]] = {
-    "table": _text,
+    "table": lambda shown, output: _text(shown, output.color, output.output is None and sys.stdout.isatty()),
     "csv": lambda shown, output: report.as_csv(shown),
     "jsonl": lambda shown, output: report.as_json_lines(shown),
     "md": lambda shown, output: report.as_markdown(shown),

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace as replaced
 from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from assay.analysis.architecture import Architecture, architecture

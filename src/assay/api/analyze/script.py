@@ -5,9 +5,6 @@ from __future__ import annotations
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.formats.torchscript import demangled
 
-Written = tuple[str, str, str]
-"""The function it stands in, the operation, its arguments."""
-
 _OPERATIONS = ("torch.", "ops.")
 """How calls of operations begin; others are calls of modules and of functions of the file."""
 

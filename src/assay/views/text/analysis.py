@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from assay import units
 from assay.analysis.achieved import Achieved
@@ -15,6 +15,7 @@ from assay.document import tree
 from assay.document.document import Document
 from assay.document.machine import NOT_MEASURED
 from assay.document.provenance import Figure
+from assay.findings.analyzed import Analysis
 from assay.findings.engine import Checked
 from assay.views.tables import Column, Table
 from assay.views.text import memory as memory_views
@@ -46,51 +47,37 @@ _BRIEF = (Column("code"), Column("severity"), Column("title", shrinks=True))
 Parts = list[str | Table]
 
 
-class Known(NamedTuple):
-    """Everything an analysis found."""
-
-    document: Document
-    architecture: Architecture
-    memory: Memory | None
-    checked: Checked
-    missing: Mapping[str, str]
-    rows: Sequence[Achieved] = ()
-    """The timed operations."""
-    code: Sequence[tuple[str, str, str]] = ()
-    """Operations that stand in code that was not run: function, operation, arguments."""
-
-
-def analysis_report(known: Known) -> Report:
-    """What a person reads on a screen: one section a question, long lists cut."""
-    document = known.document
-    summary = summary_table(known)
+def analysis_report(found: Analysis, rows: Sequence[Achieved] = ()) -> Report:
+    """One section per question, with long lists cut; `rows` are the timed operations."""
+    document = found.document
+    summary = summary_table(found)
     parts: Parts = [
         "SUMMARY",
         summary,
-        *architecture_section(known),
+        *architecture_section(document, found.architecture),
         *parameter_section(document, LINES),
         *computation_section(document, LINES),
-        *code_section(known.code),
-        *memory_section(known),
-        *performance_section(known, LINES),
+        *code_section(found.code),
+        *memory_section(found.memory),
+        *performance_section(document, rows, LINES),
         *energy_section(document, LINES),
         *system_section(document, full=False),
-        *_brief_recommendations(known),
-        *missing_section(known.missing),
+        *_brief_recommendations(document, found.checked),
+        *missing_section(found.missing),
     ]
     return Report(parts, summary)
 
 
-def summary_table(known: Known) -> Table:
+def summary_table(found: Analysis) -> Table:
     """The key figures, a line each; what is not known is a dash."""
-    document, memory = known.document, known.memory
+    document, memory = found.document, found.memory
     profile = document.profile
     flops = document.cost.forward.flops if document.cost is not None and document.ops else None
     peak = memory.inference.total.value if memory is not None and memory.inference is not None else None
     facts = [
         ("model", document.model_class or document.origin.name or "model"),
         ("from", f"{document.origin.location} ({document.origin.kind})"),
-        ("architecture", known.architecture.label),
+        ("architecture", found.architecture.label),
         ("modules", units.exact(len(document.modules)) if document.modules else units.UNKNOWN),
         ("parameters", units.count(_numbers(document))),
         ("operations of a pass", units.exact(len(document.ops)) if document.ops else units.UNKNOWN),
@@ -98,14 +85,13 @@ def summary_table(known: Known) -> Table:
         ("memory of a pass", units.size(peak)),
         ("time of a pass", figure_text(profile.whole if profile is not None else NOT_MEASURED, units.seconds)),
         ("energy of a pass", figure_text(_energy(document), units.joules)),
-        ("findings", summary_line(known.checked)),
+        ("findings", summary_line(found.checked)),
     ]
     return facts_table(facts)
 
 
-def architecture_section(known: Known) -> Parts:
+def architecture_section(document: Document, found: Architecture) -> Parts:
     """What sort of model it is, and of what layers."""
-    document, found = known.document, known.architecture
     if not document.modules:
         return []
     depth = max(tree.depths(document.modules))
@@ -149,17 +135,16 @@ def code_section(code: Sequence[tuple[str, str, str]], top: int | None = LINES) 
     return [title, Table(table.columns, table.rows, footer)]
 
 
-def memory_section(known: Known) -> Parts:
+def memory_section(memory: Memory | None) -> Parts:
     """What the model needs in memory."""
-    return [] if known.memory is None else ["MEMORY", memory_views.figures(known.memory)]
+    return [] if memory is None else ["MEMORY", memory_views.figures(memory)]
 
 
-def performance_section(known: Known, top: int) -> Parts:
-    """What clocks said."""
-    document = known.document
+def performance_section(document: Document, rows: Sequence[Achieved], top: int) -> Parts:
+    """Measured times."""
     if document.profile is None or document.timing is None:
         return []
-    parts = profile_views.time_parts(document, known.rows, top)
+    parts = profile_views.time_parts(document, rows, top)
     return [f"PERFORMANCE: {parts[0]}", *parts[1:], *profile_views.note_parts(document.profile)]
 
 
@@ -173,9 +158,9 @@ def system_section(document: Document, *, full: bool) -> Parts:
     return _in_capitals(profile_views.system_parts(document, full=full))
 
 
-def recommendation_section(known: Known) -> Parts:
+def recommendation_section(document: Document, checked: Checked) -> Parts:
     """What to know or do, whole."""
-    return ["FINDINGS AND RECOMMENDATIONS", *findings_report(known.document, known.checked).parts]
+    return ["FINDINGS AND RECOMMENDATIONS", *findings_report(document, checked).parts]
 
 
 def missing_section(missing: Mapping[str, str]) -> Parts:
@@ -187,19 +172,19 @@ def missing_section(missing: Mapping[str, str]) -> Parts:
     return ["NOT KNOWN", Table(_MISSING, rows, bare=True)] if rows else []
 
 
-def _brief_recommendations(known: Known) -> Parts:
+def _brief_recommendations(document: Document, checked: Checked) -> Parts:
     """The worst findings whole, a line for each of some others, and how many there are."""
-    found = known.checked.findings
+    found = checked.findings
     parts: Parts = ["FINDINGS AND RECOMMENDATIONS"]
     for finding in found[:_BLOCKS]:
         title = f"{finding.code} {finding.severity}: {finding.title}"
-        parts += [title, finding_table(known.document, finding)]
+        parts += [title, finding_table(document, finding)]
     others = [[one.code, one.severity, one.title] for one in found[_BLOCKS : _BLOCKS + LINES]]
     if others:
         parts.append(Table(_BRIEF, others, bare=True))
     left = len(found) - _BLOCKS - len(others)
     more = f"; {left} more in the text file" if left > 0 else ""
-    return [*parts, Table(_LINE, [[f"{summary_line(known.checked)}{more}"]], bare=True)]
+    return [*parts, Table(_LINE, [[f"{summary_line(checked)}{more}"]], bare=True)]
 
 
 def _in_capitals(parts: Parts) -> Parts:

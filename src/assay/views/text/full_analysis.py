@@ -10,10 +10,10 @@ from assay.analysis.achieved import Achieved
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.weights import QUANTILES, TensorStatistics
+from assay.findings.analyzed import Analysis
 from assay.findings.engine import Checked
 from assay.views.tables import Column, Table, printable
 from assay.views.text import analysis
-from assay.views.text.analysis import Known
 from assay.views.text.analysis_weights import parameter_section
 from assay.views.text.report import Report, as_text
 from assay.views.text.totals import facts_table
@@ -37,29 +37,29 @@ _NODES = (
 _CODE = (Column("function"), Column("operation"), Column("arguments"))
 
 
-def full_report(known: Known) -> str:
+def full_report(found: Analysis, rows: Sequence[Achieved] = ()) -> str:
     """Everything, as text for a file; times and energies of single operations are those of their kind."""
-    document = known.document
+    document = found.document
     every = len(document.modules) + len(document.kinds)
     first: list[str | Table] = [
         "EXECUTIVE SUMMARY",
-        analysis.summary_table(known),
-        *analysis.architecture_section(known),
+        analysis.summary_table(found),
+        *analysis.architecture_section(document, found.architecture),
         *parameter_section(document),
     ]
     rest: list[str | Table] = [
         *analysis.computation_section(document),
-        *_nodes(document, known.rows),
-        *analysis.code_section(known.code, None),
-        *_code(known.code),
-        *analysis.memory_section(known),
-        *analysis.performance_section(known, every),
+        *_nodes(document, rows),
+        *analysis.code_section(found.code, None),
+        *_code(found.code),
+        *analysis.memory_section(found.memory),
+        *analysis.performance_section(document, rows, every),
         *analysis.energy_section(document, every),
         *analysis.system_section(document, full=True),
-        *analysis.recommendation_section(known),
-        *_unapplied(known.checked),
+        *analysis.recommendation_section(document, found.checked),
+        *_unapplied(found.checked),
         *_assumptions(document),
-        *analysis.missing_section(known.missing),
+        *analysis.missing_section(found.missing),
     ]
     texts = (_text(first), "".join(_tensor_blocks(document)), _text(rest))
     return "\n".join(text for text in texts if text)
