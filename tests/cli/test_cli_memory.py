@@ -153,7 +153,7 @@ def test_a_terminal_without_utf8_gets_ascii_plots(process, in_place):
 
 @pytest.mark.parametrize("form", ["table", "json", "csv", "md", "jsonl"])
 def test_a_roofline_is_reported_in_every_form(capsys, form):
-    output = Output(form, None, False, None, "never")
+    output = Output(form, None, False, "never")
     roofline_report(Narrator(), conv_stack(), "H100", output)
     told = capsys.readouterr()
     assert "torch" in told.out

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.narration import Narrator
-from assay.cli.options import Output, narration_options, output_options
+from assay.cli.options import Output, narration_options, result_options
 
 if TYPE_CHECKING:
     from assay.document.trace import Trace
@@ -54,7 +54,7 @@ _FOR_PEOPLE = ("table", "md")
 @click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="Who reads.")
 @click.option("--address", metavar="WHERE", help="Ray cluster to use; one is started here otherwise.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes, or processors for a local Ray.")
-@output_options
+@result_options
 @narration_options
 def trace(
     narrator: Narrator,
@@ -83,8 +83,6 @@ def trace(
 
     if bool(paths) == bool(diff):
         raise click.UsageError("give trace files or a directory, or --diff with two of them")
-    if output.save is not None:
-        raise click.UsageError("--save keeps documents of models: -o with --format json keeps what a trace says")
     refuse_overwrite(output, *paths, *(diff or ()))
     for target in (export, export_perfetto):
         _refuse_target(target, output)
