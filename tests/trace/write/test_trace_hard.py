@@ -249,6 +249,17 @@ def test_a_block_holds_forward_backward_and_step(tmp_path):
     assert sum(layer.own_ns for layer in capture.layers) <= capture.captured.took_ns
 
 
+def test_the_table_of_a_block_has_every_layer(tmp_path):
+    block = assay.capture(model := Net(), tmp_path)
+    assert (block.captured, block.path, block.layers, block.table()) == (None, None, (), "")
+    with block as entered:
+        model(X)
+    assert entered is block
+    shown = block.table()
+    assert all(layer.path in shown for layer in block.layers)
+    assert "(outside any layer)" in shown
+
+
 def test_blocks_are_numbered_and_never_overwrite(tmp_path):
     model = Net()
     for _ in range(2):

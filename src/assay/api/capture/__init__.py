@@ -6,7 +6,7 @@ heavy is imported until something is captured: a decorated class of a program th
 
 from __future__ import annotations
 
-from assay.api.capture.block import Capture, capture
+from assay.api.capture.block import capture
 from assay.api.capture.decorator import capture_model
 
-__all__ = ["Capture", "capture", "capture_model"]
+__all__ = ["capture", "capture_model"]

@@ -4,60 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from assay.api.capture import environment
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.trace.write.plan import Captured, Layer
-
-
-class Capture:
-    """A block that is captured; after it, what came of it."""
-
-    def __init__(self, block: Any) -> None:
-        self._block = block
-
-    def __enter__(self) -> Capture:
-        self._block.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
-    ) -> None:
-        self._block.__exit__(kind, error, frames)
-
-    @property
-    def captured(self) -> Captured | None:
-        """Everything known about the capture; None before the block's end and where there was none."""
-        found: Captured | None = self._block.captured
-        return found
-
-    @property
-    def path(self) -> Path | None:
-        """The trace that was written; None where there is none, and `problem` says why."""
-        return self.captured.path if self.captured is not None else None
-
-    @property
-    def layers(self) -> tuple[Layer, ...]:
-        """The layers that were called, with their times on the CPU."""
-        return self.captured.layers if self.captured is not None else ()
-
-    @property
-    def problem(self) -> str | None:
-        """Why there is no trace; None where there is one."""
-        said: str | None = self._block.problem
-        return said
-
-    def table(self) -> str:
-        """The table of layers."""
-        from assay.api.capture.tables import lines_of
-        from assay.views.tables import as_text
-        from assay.views.text.layer_table import layer_table
-
-        return as_text(layer_table(lines_of([self.captured]))) if self.captured is not None else ""
+    from assay.trace.write.block import Block
 
 
 def capture(
@@ -70,7 +23,7 @@ def capture(
     gzip: bool = False,
     show: bool | None = None,
     **profiler_kwargs: Any,
-) -> Capture:
+) -> Block:
     """A `with` block whose forward, backward and optimizer step become one trace in `dir`, by layers of `model`.
 
     `show` prints the table of layers on stderr; None does so where the program runs under `assay run`. A disk
@@ -96,4 +49,4 @@ def capture(
         manifest=around.manifest,
     )
     shown = environment.is_on(environment.CAPTURE) if show is None else show
-    return Capture(Block(model, plan, console() if shown else silent()))
+    return Block(model, plan, console() if shown else silent())

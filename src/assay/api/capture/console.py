@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from assay.api.capture import environment
 from assay.api.capture.tables import CPU, accelerator_lines, lines_of
-from assay.views.tables import printable
-from assay.views.text.layer_table import LayerLine, layer_text
+from assay.views.tables import as_text, printable
+from assay.views.text.layer_table import LayerLine, layer_table, layer_text
 
 if TYPE_CHECKING:
     from assay.trace.write.plan import Captured
@@ -72,6 +72,10 @@ class Console:
                 measured = accelerator_lines(captured)
                 where = captured.facts.device if measured else CPU
                 self._write(self._table(_heading(captured, where), measured or lines_of([captured])))
+
+    def table(self, captured: Captured) -> str:
+        """Every layer of a pass with its time on the CPU."""
+        return as_text(layer_table(lines_of([captured])))
 
     def finish(self) -> None:
         """Show the sums of several passes; called as the program ends."""

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
 
 from torch import nn
 
 from assay.trace.write import capturing, patch, profiler
 from assay.trace.write.instances import Instances
-from assay.trace.write.plan import Captured, Plan, Teller
+from assay.trace.write.plan import Captured, Layer, Plan, Teller
 
 _instances = Instances()
 _BUSY = "another capture is running just now: this block runs without one"
 
 
 class Block:
-    """One capture of a block; made anew for every block."""
+    """One captured `with` block; after it, what was captured."""
 
     def __init__(self, model: nn.Module, plan: Plan, teller: Teller) -> None:
         self._model, self._plan, self._teller = model, plan, teller
         self._capture: capturing.Capturing | None = None
         self.captured: Captured | None = None
-        """What was captured, after the block; None where nothing could be."""
+        """Everything known about the capture; None before the end of the block and where nothing was captured."""
         self.problem: str | None = None
-        """Why there is no trace."""
+        """Why there is no trace; None where there is one."""
+
+    @property
+    def path(self) -> Path | None:
+        """The trace that was written."""
+        return self.captured.path if self.captured is not None else None
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers that were called, with their times on the CPU."""
+        return self.captured.layers if self.captured is not None else ()
+
+    def table(self) -> str:
+        """The table of layers as text; empty where nothing was captured."""
+        return self._teller.table(self.captured) if self.captured is not None else ""
 
     def __enter__(self) -> Block:
         instance = _instances.of(self._model, self._plan.model_name or type(self._model).__name__)

@@ -76,6 +76,9 @@ class Teller(Protocol):
     def passed(self, captured: Captured) -> None:
         """A pass has ended."""
 
+    def table(self, captured: Captured) -> str:
+        """The layers of a pass, as text."""
+
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Refuse what torch's profiler would not take, in one line."""
