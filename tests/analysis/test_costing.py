@@ -26,7 +26,6 @@ def test_every_level_adds_up_to_the_total(name):
     cost = document.cost
     whole = list(msgspec.structs.astuple(cost.forward))
     assert added([cost.outside, *(entry.own for entry in cost.modules)]) == whole
-    assert added([cost.outside, *costing.by_class(document, cost).values()]) == whole
     assert added([cost.outside, *costing.per_call(document, cost)]) == whole
     assert added(cost.categories.values()) == whole
     assert cost.forward.ops == len(document.ops)

@@ -213,7 +213,7 @@ def test_a_million_runs_at_a_price():
     found = price(energy, 0.25)
     assert found.value == pytest.approx(7.2e6 / 3.6e6 * 0.25)
     assert found.how.error == 0.3
-    assert price(energy, 0.25, pue=2.0, runs=1).value == pytest.approx(1e-6)
+    assert price(energy, 0.25, pue=2.0).value == pytest.approx(1.0)
     assert price(unknown("no sensor"), 0.25).value is None
     with pytest.raises(UsageError, match="not negative"):
         price(energy, float("nan"))

@@ -93,8 +93,8 @@ def test_weights_in_integers_are_worked_on_in_the_dtype_of_the_activations():
     assert bound(ran(mixed), TOY).kinds[0].precision == "bf16"
 
 
-def test_tf32_only_where_it_is_asked_for_or_torch_does_so():
-    assert bound(ran(product(64, 64, 64)), TOY, tf32=True).kinds[0].precision == "tf32"
+def test_tf32_only_where_torch_does_so():
+    assert bound(ran(product(64, 64, 64)), TOY).kinds[0].precision == "fp32"
     image, weight = TensorType((1, 8, 16, 16), "float32"), TensorType((8, 8, 3, 3), "float32")
     attributes = {"stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "groups": 1}
     ends = (Operand("input", image), Operand("weight", weight, "parameter"))

@@ -14,7 +14,7 @@ from assay.document.provenance import Counted, Figure
 from assay.errors import UsageError
 from assay.findings import catalogue
 from assay.findings.catalogue import chosen, register, rules
-from assay.findings.engine import DEFECT, apply, at_least, check, check_all, worst
+from assay.findings.engine import DEFECT, apply, at_least, check, check_all
 from assay.findings.naming import folded, listed, plural
 from assay.findings.needs import WHOLE_PASS
 from assay.findings.rule import Found, Rule
@@ -60,8 +60,6 @@ def test_the_worst_come_first():
     made = [rule(f"Z00{place}", severity) for place, severity in enumerate(("note", "error", "advice", "warning"))]
     findings = apply(made, conv_stack()).findings
     assert [finding.severity for finding in findings] == list(SEVERITIES)
-    assert worst(findings) == "error"
-    assert worst([]) is None
     assert [finding.severity for finding in at_least(findings, "warning")] == ["error", "warning"]
 
 

@@ -14,7 +14,7 @@ from machine_fakes import NVMLError, nvml, write
 
 from assay.document.machine import Series
 from assay.machine.gauges.boards import BoardGauge
-from assay.machine.gauges.perf_events import SOFTWARE, PerfEvents
+from assay.machine.gauges.perf_events import PerfEvents
 from assay.machine.gauges.process import Since, disk_bytes
 from assay.machine.gauges.processor import Frequency, Utilisation
 from assay.machine.monitor import Monitor
@@ -183,7 +183,8 @@ def test_a_board_answers_and_then_does_not():
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux alone has perf events")
 def test_perf_events_count_or_say_why():
-    gauge = PerfEvents({"faults": (SOFTWARE, 2), "nonsense": (SOFTWARE, 9999)})
+    software = 1  # PERF_TYPE_SOFTWARE
+    gauge = PerfEvents({"faults": (software, 2), "nonsense": (software, 9999)})
     before = set(os.listdir("/proc/self/fd"))
     with mmap.mmap(-1, 1 << 24) as fresh:  # memory that this process never had
         for place in range(0, len(fresh), 1 << 12):

@@ -69,14 +69,14 @@ def carbon_g(energy_j: Figure, grid: Grid, pue: float = 1.0) -> Figure:
     return Figure(value, Modelled(f"{_by(energy_j)} × grid intensity", assumptions, _error(energy_j)))
 
 
-def price(energy_j: Figure, per_kwh: float, *, pue: float = 1.0, runs: int = MILLION) -> Figure:
-    """What `runs` times that energy costs, in the currency of the price."""
+def price(energy_j: Figure, per_kwh: float, *, pue: float = 1.0) -> Figure:
+    """What a million times that energy costs, in the currency of the price."""
     _check(pue, 1.0, "a PUE is 1 or more: all energy of a building over that of its machines")
     _check(per_kwh, 0.0, "a price a kilowatt-hour is not negative")
     if energy_j.value is None:
         return energy_j
     assumptions = (f"{per_kwh:g} a kilowatt-hour, electricity alone", *([f"PUE {pue:g}"] if pue != 1.0 else []))
-    value = energy_j.value * runs / J_PER_KWH * pue * per_kwh
+    value = energy_j.value * MILLION / J_PER_KWH * pue * per_kwh
     return Figure(value, Modelled(f"{_by(energy_j)} × price", assumptions, _error(energy_j)))
 
 

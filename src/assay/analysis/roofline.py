@@ -95,10 +95,10 @@ class Roofline(Struct, frozen=True, omit_defaults=True):
     how: Modelled
 
 
-def bound(document: Document, device: Device, *, tf32: bool = False, training: bool = False) -> Roofline:
+def bound(document: Document, device: Device, *, training: bool = False) -> Roofline:
     """The bound of the document's forward pass, or of its training step, on `device`.
 
-    float32 matrix products use the fp32 peak, and convolutions tf32, as torch does by default; `tf32` is for both.
+    float32 matrix products use the fp32 peak, and convolutions tf32, as torch does by default.
     """
     step = document.training if training else None
     if step is not None:
@@ -106,7 +106,7 @@ def bound(document: Document, device: Device, *, tf32: bool = False, training: b
     else:
         kinds, ops = document.kinds, document.ops
         costs = document.cost.kinds if document.cost is not None else [cost_of(kind) for kind in kinds]
-    rows = _rows(kinds, ops, costs, device, tf32)
+    rows = _rows(kinds, ops, costs, device)
     known = [(row.by, row.total_s) for row in rows if row.total_s is not None]
     return Roofline(
         device=device.name,
@@ -115,18 +115,16 @@ def bound(document: Document, device: Device, *, tf32: bool = False, training: b
         coverage=_coverage(rows),
         ridge=_ridges(device),
         kinds=rows,
-        how=_provenance(device, tf32),
+        how=_provenance(device),
     )
 
 
-def _rows(
-    kinds: Sequence[OpKind], ops: Sequence[Op], costs: Sequence[KindCost], device: Device, tf32: bool
-) -> list[KindBound]:
+def _rows(kinds: Sequence[OpKind], ops: Sequence[Op], costs: Sequence[KindCost], device: Device) -> list[KindBound]:
     counts = Counter(op.kind for op in ops)
-    return [_bound(index, kinds[index], costs[index], counts[index], device, tf32) for index in sorted(counts)]
+    return [_bound(index, kinds[index], costs[index], counts[index], device) for index in sorted(counts)]
 
 
-def _bound(index: int, kind: OpKind, cost: KindCost, count: int, device: Device, tf32: bool) -> KindBound:
+def _bound(index: int, kind: OpKind, cost: KindCost, count: int, device: Device) -> KindBound:
     shapes = tuple(one.type.shape for one in kind.inputs)
     known = KindBound(index, kind.name, shapes, count, UNKNOWN, bytes=cost.bytes, flops=cost.flops)
     if cost.matrix_flops is None or cost.pointwise_flops is None:
@@ -135,7 +133,7 @@ def _bound(index: int, kind: OpKind, cost: KindCost, count: int, device: Device,
         return replace(known, why=f"the bandwidth of {device.name} is unknown")
     # Kernels may skip what no result depends on, so only needed work is sure to take time.
     needed = cost.matrix_flops if cost.needed_flops is None else cost.needed_flops
-    precision = _available(_precision(kind, cost.category, tf32), device) if needed else None
+    precision = _available(_precision(kind, cost.category), device) if needed else None
     peak = device.peak(precision) if precision is not None else None
     if needed and peak is None:
         return replace(known, why=f"no peak of {device.name} is known")
@@ -148,13 +146,13 @@ def _bound(index: int, kind: OpKind, cost: KindCost, count: int, device: Device,
     return replace(known, by=by, precision=precision, compute_s=compute_s, memory_s=memory_s)
 
 
-def _precision(kind: OpKind, category: str, tf32: bool) -> str:
+def _precision(kind: OpKind, category: str) -> str:
     """The peak that a kind's largest floating operand asks for; its largest operand where none is floating."""
     operands = [one.type for one in kind.inputs if not is_ragged(one.type)]
     floating = [one for one in operands if one.dtype.startswith(("float", "bfloat", "complex"))]
     largest = max(floating or operands, key=_weight, default=None)
     asked = _PRECISIONS.get(largest.dtype, "fp32") if largest is not None else "fp32"
-    return "tf32" if asked == "fp32" and (tf32 or category == CONVOLUTION) else asked
+    return "tf32" if asked == "fp32" and category == CONVOLUTION else asked
 
 
 def _weight(tensor: TensorType) -> tuple[int, int]:
@@ -178,15 +176,13 @@ def _coverage(rows: Sequence[KindBound]) -> Coverage:
     return Coverage(total - sum(row.count for row in unknown), total, names)
 
 
-def _provenance(device: Device, tf32: bool) -> Modelled:
+def _provenance(device: Device) -> Modelled:
     return Modelled(
         by=f"roofline with the peaks of {device.source}",
         assumptions=(
             "dense peaks and full bandwidth: a lower bound, real kernels take longer",
             "causal attention works on visible pairs alone; convolutions are direct",
             "operations run one after the other and nothing stays in a cache between them",
-            "float32 products and convolutions use tf32"
-            if tf32
-            else "float32 products use fp32, float32 convolutions tf32, as torch does by default",
+            "float32 products use fp32, float32 convolutions tf32, as torch does by default",
         ),
     )

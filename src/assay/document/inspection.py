@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-ATTRIBUTE_KINDS = ("parameter", "buffer", "module", "value")
-
 
 class SourceCode(Struct, frozen=True, omit_defaults=True):
     """The source text of a module's class and of its `forward`."""
@@ -43,7 +41,7 @@ class Attribute(Struct, frozen=True, omit_defaults=True):
 
     name: str
     kind: str
-    """One of `ATTRIBUTE_KINDS`."""
+    """`parameter`, `buffer`, `module` or `value`."""
     type: str
     """The class of its value: `Parameter`, `int`, `Linear`."""
     text: str = ""

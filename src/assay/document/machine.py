@@ -159,11 +159,6 @@ class MachineReport(Struct, frozen=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
     version: int = VERSION
 
-    def ceiling(self, name: str) -> Ceiling | None:
-        """The limit called `name`."""
-        every = (*self.arithmetic, *self.bandwidth, *self.overhead)
-        return next((one for one in every if one.name == name), None)
-
 
 class Series(Struct, frozen=True, omit_defaults=True):
     """One quantity over time; None where it could not be had."""

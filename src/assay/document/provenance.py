@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 
 
@@ -64,16 +62,3 @@ class Coverage(Struct, frozen=True, omit_defaults=True):
     def share(self) -> float | None:
         """The known part, or None where there was nothing to know."""
         return self.known / self.total if self.total else None
-
-
-def total(values: Iterable[float | int | None]) -> tuple[float | int | None, int, int]:
-    """The sum of what is known, how many were known, and how many there were."""
-    known = 0
-    everything = 0
-    result: float | int = 0
-    for value in values:
-        everything += 1
-        if value is not None:
-            known += 1
-            result += value
-    return (result if known or not everything else None), known, everything

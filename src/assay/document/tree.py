@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from assay.document.rows import Module
 
 ROOT = "(root)"
-
-Number = TypeVar("Number", int, float)
 
 
 def shown(path: str) -> str:

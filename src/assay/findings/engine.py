@@ -70,11 +70,6 @@ def apply(rules: Iterable[Rule], document: Document) -> Checked:
     return Checked(sorted(findings, key=_place), skipped, len(asked))
 
 
-def worst(findings: Iterable[Finding]) -> str | None:
-    """The worst severity among them; None where there is none."""
-    return min((finding.severity for finding in findings), key=_ORDER.__getitem__, default=None)
-
-
 def at_least(findings: Iterable[Finding], severity: str) -> list[Finding]:
     """Those as bad as `severity` or worse."""
     return [finding for finding in findings if _ORDER[finding.severity] <= _ORDER[severity]]

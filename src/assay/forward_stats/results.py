@@ -41,11 +41,6 @@ class TensorStats:
         return self._values
 
     @property
-    def pending(self) -> bool:
-        """Whether the figures are still on a device."""
-        return isinstance(self._values, Pending)
-
-    @property
     def min(self) -> Number | None:
         """The least value."""
         return self.values.min

@@ -46,11 +46,11 @@ def _text(code: Any) -> tuple[_Text | None, str]:
         lines, first = inspect.getsourcelines(code)
         file = inspect.getsourcefile(code) or ""
     except (OSError, TypeError, IndexError, SyntaxError) as error:
-        return None, _reason(code, error)
+        return None, _reason(error)
     return _Text(file, max(first, 1), "".join(lines)), ""
 
 
-def _reason(code: Any, error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     if isinstance(error, TypeError):
         return "it is built in, or was made where there is no file"
     return f"{error}; it was typed in, executed from a string or its file is gone"

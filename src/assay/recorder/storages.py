@@ -13,8 +13,6 @@ import torch
 
 from assay.document.rows import Storage
 
-MODEL_ROLES = ("parameter", "buffer")
-
 
 class Life(weakref.ref):  # type: ignore[type-arg]
     """A living storage: its number, what it holds, and whether its values are known without data."""

@@ -184,8 +184,6 @@ _FINDERS: dict[str, Callable[[list[Leaf]], Iterator[tuple[int, int]]]] = {
     "frames": _frames,
 }
 
-NAMES = tuple(_FINDERS)
-
 
 def _apart(found: Mapping[str, Axis], tensors: list[Leaf]) -> None:
     """Refuse two names for one dimension."""

@@ -7,9 +7,10 @@ import re
 import pytest
 from tui_subjects import small_subject
 
-from assay.views.tui.app import DARK, LIGHT, Explorer, Options
+from assay.views.tui.app import Explorer, Options
 
 SMALL, LARGE = (80, 24), (140, 45)
+DARK, LIGHT = "textual-dark", "textual-light"
 BLOCK = ("Z", "j", "j", "j", "j")
 VIEWS = {
     "tree": ("j",),

@@ -64,14 +64,6 @@ def _by_call(ops: Sequence[Op], columns: list[tuple[int, ...]], count: int) -> t
     return outside, calls
 
 
-def by_class(document: Document, cost: Cost) -> dict[str, Totals]:
-    """The own cost of all modules of each class, largest first."""
-    sums: dict[str, list[int]] = {}
-    for module, figures in zip(document.modules, cost.modules, strict=True):
-        _add(sums.setdefault(module.class_name, list(_ZERO)), msgspec.structs.astuple(figures.own), 1)
-    return _ordered(sums)
-
-
 def per_call(document: Document, cost: Cost) -> list[Totals]:
     """The own cost of each call of the forward pass."""
     columns = [_columns(kind) for kind in cost.kinds]

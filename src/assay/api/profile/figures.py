@@ -10,7 +10,6 @@ from assay.machine.samples import middle
 
 CLOCK = "the processor's monotonic clock"
 BACK_TO_BACK = f"{CLOCK}, passes back to back"
-KERNELS = "kernel times of a trace"
 
 
 def of_seconds(samples_ns: Sequence[int], by: str = CLOCK) -> Figure:
@@ -20,8 +19,8 @@ def of_seconds(samples_ns: Sequence[int], by: str = CLOCK) -> Figure:
     return middle([sample / 1e9 for sample in samples_ns], by)
 
 
-def ratio(parts: Sequence[float], wholes: Sequence[float], by: str = CLOCK) -> Figure:
+def ratio(parts: Sequence[float], wholes: Sequence[float]) -> Figure:
     """How many times `wholes` goes into `parts`, by their medians."""
     if not parts or not wholes or not median(wholes):
         return Figure(None, Unknown("no pass was timed"))
-    return Figure(median(parts) / median(wholes), Measured(by, min(len(parts), len(wholes))))
+    return Figure(median(parts) / median(wholes), Measured(CLOCK, min(len(parts), len(wholes))))

@@ -22,7 +22,7 @@ class Predictor:
         if key not in self._made:
             again = self._profiled.with_inputs(resized(self._profiled.inputs, base=self._axes, **sizes))
             text = ", ".join(f"{name} {size}" for name, size in sizes.items())
-            self._made[key] = peak_of(again.observe(mode="meta", backward=self._backward), text)
+            self._made[key] = peak_of(again.observe(mode="meta"), text)
         return self._made[key]
 
 

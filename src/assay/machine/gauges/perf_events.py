@@ -14,7 +14,7 @@ from assay import host
 from assay.document.machine import Series
 from assay.machine.gauges.gauge import Values
 
-HARDWARE, SOFTWARE = 0, 1
+HARDWARE = 0
 EVENTS = {"cache.references": (HARDWARE, 2), "cache.misses": (HARDWARE, 3)}
 """The type of counter and its number, as the kernel's header gives them."""
 

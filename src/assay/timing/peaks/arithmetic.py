@@ -39,22 +39,17 @@ def peaks(where: Place) -> Iterator[Ceiling]:
             yield _peak(where, name, precision)
 
 
-def peak(where: Place, name: str, budget_s: float) -> Ceiling:
-    """The ceiling of one precision within a budget of its own."""
-    return _peak(where, name, PRECISIONS[name], budget_s)
-
-
 def product(where: Place, name: str, size: int) -> Run:
     """Something that multiplies two square matrices in the precision `name`."""
     return PRECISIONS[name].make(where, size)
 
 
-def _peak(where: Place, name: str, precision: Precision, budget_s: float | None = None) -> Ceiling:
+def _peak(where: Place, name: str, precision: Precision) -> Ceiling:
     if where.cuda and torch.cuda.get_device_capability(where.device) < precision.capability:
         needed = ".".join(map(str, precision.capability))
         return none(name, f"needs compute capability {needed}")
     try:
-        return _searched(where, name, precision.make, budget_s or BUDGET_S[where.device.type])
+        return _searched(where, name, precision.make, BUDGET_S[where.device.type])
     except (RuntimeError, AttributeError, TypeError) as error:
         return none(name, f"torch has no product of it here: {brief(first_line(error))}")
 

@@ -33,7 +33,6 @@ from assay.views.tui.treetable import Tab, TreeTable
 
 DEBOUNCE_S = 0.1
 """How long the highlight must rest before details are looked up."""
-DARK, LIGHT = "textual-dark", "textual-light"
 _REMOTE = re.compile(r"@font-face \{.*?\}\s*|<!-- Generated.*?-->\s*", re.DOTALL)
 """What rich's pictures would fetch from the network."""
 _SIGNALS = ("error", "warning", "success", "accent")

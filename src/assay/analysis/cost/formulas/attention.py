@@ -107,7 +107,6 @@ _SDPA = (
     "aten::_scaled_dot_product_efficient_attention", "aten::_scaled_dot_product_cudnn_attention",
     "aten::_scaled_dot_product_fused_attention_overrideable",
 )  # fmt: skip
-_KERNELS = ("aten::_flash_attention", "aten::_efficient_attention", "aten::_cudnn_attention")
 
 
 @register(

@@ -25,16 +25,16 @@ def answers(asked: Asked) -> Iterator[RenderableType]:
         return
     found = flow(asked.subject.document, asked.module)
     yield Group(
-        *_streams(found.feeds_it, "→", asked),
+        *_streams(found.feeds_it),
         line(("    ↓", "dim")),
         line((f"  [ {shown(asked.path)} ]", asked.styles["accent"]), ("  ", ""), (asked.row.class_name, "dim")),
         line(("    ↓", "dim")),
-        *_streams(found.fed_by_it, "←", asked),
+        *_streams(found.fed_by_it),
         Text(),
     )
 
 
-def _streams(streams: Sequence[Stream], sign: str, asked: Asked) -> list[Text]:
+def _streams(streams: Sequence[Stream]) -> list[Text]:
     if not streams:
         return [line(("  nothing", "dim"))]
     return [
