@@ -84,9 +84,6 @@ def _refuse_unused(depth: str) -> None:
 
 def _written(narrator: Narrator, found: Analysis, folder: Path) -> int:
     """Print the report, write the files, and say where they are."""
-    from assay import atomic
-    from assay.cli.ceilings import achieved_here
-    from assay.cli.output import show
     from assay.document import files
     from assay.views.text.analysis import analysis_report
     from assay.views.text.full_analysis import full_report
@@ -114,7 +111,6 @@ def _tell(narrator: Narrator, found: Analysis) -> None:
 def _exit_code(narrator: Narrator, found: Analysis) -> int:
     from assay.api.analyze.run import REAL_PASS, TIME
     from assay.cli.observed import exit_code, weights_exit_code
-    from assay.errors import PartialError
 
     stopped = exit_code(narrator, found.document)
     if stopped:

@@ -52,7 +52,6 @@ def check(
     from assay.cli.progress import ProgressLine
     from assay.cli.streams import prints_to_stderr
     from assay.document import files
-    from assay.errors import OK
     from assay.findings.catalogue import chosen
     from assay.sources.open import open_source
     from assay.views.json.files import encode

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from assay.cli.main import COMPLETION_VARIABLE, PROGRAM, assay
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -13,8 +15,6 @@ def completion(shell: str) -> None:
     For bash: eval "$(assay completion bash)"
     """
     from click.shell_completion import ShellComplete, get_completion_class
-
-    from assay.cli.main import COMPLETION_VARIABLE, PROGRAM, assay
 
     kind = get_completion_class(shell)
     assert kind is not None

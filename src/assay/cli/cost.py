@@ -130,7 +130,6 @@ def _shown(document: Document, found: Cost, by: str | None, shown: Shown) -> Tab
 
 def _strict_exit_code(narrator: Narrator, found: Cost) -> int:
     """Zero, or 1 with every operation that has no formula."""
-    from assay.errors import FOUND, OK
     from assay.views.text.totals import unknown_op
 
     if not found.unknown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from assay.analysis.devices import Device, find
 from assay.cli.narration import Narrator
 from assay.cli.options import Output
+from assay.cli.output import emit
 from assay.document.document import Document
 
 
@@ -27,7 +28,6 @@ def roofline_report(
 ) -> None:
     """Write what each kind of operation takes at least on the device called `name`."""
     from assay.analysis.roofline import bound
-    from assay.cli.output import emit
     from assay.views.json.memory import encode
     from assay.views.text.roofline import headline, report
 

@@ -27,8 +27,6 @@ def explore(
     """
     from assay.api.explore.subjects import subject_of
     from assay.api.explore.terminal import need_terminal, show
-    from assay.cli.streams import prints_to_stderr
-    from assay.errors import OK
 
     if no_run and (inputs is not None or stats):
         raise click.UsageError("--no-run runs nothing: --inputs and --stats go without it")

@@ -6,6 +6,7 @@ import click
 
 from assay.cli.narration import Narrator
 from assay.cli.options import Output, narration_options, result_options
+from assay.cli.output import emit, refuse_overwrite, utf8
 
 DEVICES = ("cpu", "cuda")
 
@@ -24,7 +25,6 @@ def machine(narrator: Narrator, fresh: bool, energy: bool, device: str | None, o
     this` uses it.
     """
     from assay.api.machine import measure_machine
-    from assay.cli.output import emit, refuse_overwrite, utf8
     from assay.views.json.machine import encode
     from assay.views.text.machine import machine_report
 

@@ -109,7 +109,6 @@ def _parsed(text: str) -> tuple[int, int]:
 
 
 def _cache_at(found: Memory, asked: tuple[int, int] | None) -> tuple[str, Figure] | None:
-    from assay.errors import UsageError
 
     if asked is None:
         return None
@@ -138,7 +137,6 @@ def _search(
 ) -> dict[str, LargestBatch]:
     from assay.analysis.memory import largest_batch
     from assay.analysis.memory.fitting import budget
-    from assay.cli.streams import prints_to_stderr
 
     with prints_to_stderr():
         peak_at = _peaks(narrator, opened, inputs, options, trainer)

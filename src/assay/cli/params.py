@@ -11,6 +11,9 @@ import click
 
 from assay.cli.narration import Narrator
 from assay.cli.options import Output, narration_options, output_options
+from assay.cli.output import emit, refuse_overwrite, utf8
+from assay.cli.progress import ProgressLine
+from assay.errors import OK, PartialError
 
 if TYPE_CHECKING:
     from assay.checkpoint.statistics.journal import Journal
@@ -82,8 +85,6 @@ def params(
     """
     from assay.api.weights import weigh
     from assay.checkpoint.statistics.settings import Settings
-    from assay.cli.output import emit, refuse_overwrite, utf8
-    from assay.cli.progress import ProgressLine
     from assay.document import files
     from assay.views.text.params import Shown
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
@@ -108,8 +109,6 @@ def measured_options(
 
 def given(names: Sequence[str]) -> list[click.Parameter]:
     """Those of the running command's options with these names that were put on the command line."""
-    from click.core import ParameterSource
-
     context = click.get_current_context()
     return [
         parameter
@@ -202,7 +201,6 @@ def _shown(document: Document, rows: Sequence[Achieved], by: str | None, top: in
 
 def _exit_code(narrator: Narrator, document: Document) -> int:
     from assay.cli.observed import exit_code
-    from assay.errors import PartialError
 
     stopped = exit_code(narrator, document)
     if stopped or document.timing is not None:

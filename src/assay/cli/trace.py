@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay import atomic
 from assay.cli.narration import Narrator
 from assay.cli.options import Output, narration_options, result_options
+from assay.cli.output import emit, refuse_overwrite
+from assay.cli.progress import ProgressLine
+from assay.errors import OK, PartialError, ReadError, UsageError
 
 if TYPE_CHECKING:
     from assay.document.trace import Trace
@@ -116,7 +120,6 @@ def _shown(by: str, sort: str | None, top: int | None) -> Shown:
 
 
 def _refuse_target(target: Path | None, output: Output) -> None:
-    from assay.errors import UsageError
 
     if target is None:
         return
@@ -170,8 +173,6 @@ def _show_opened(
     narrator: Narrator, file: Path, export: Path | None, shown: Shown, output: Output, progress: Progress
 ) -> int:
     """Stacks as lines or as an export, and the trace itself where stacks were not asked for."""
-    from assay import atomic
-    from assay.cli.output import emit
     from assay.trace.read.flames import folded, icicle
     from assay.trace.read.reading import opened, summarized
     from assay.trace.read.stacks import stacks_of
