@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 
 import assay
 from assay.api.weights import analyze_weights, weigh
-from assay.checkpoint.statistics import spectra
+from assay.checkpoint.statistics import run
 from assay.checkpoint.statistics.journal import Journal
 from assay.checkpoint.statistics.settings import Settings
 from assay.document.weights import QUANTILES
@@ -375,13 +375,13 @@ def test_ray_gives_the_same_figures_to_the_last_bit(many):
 
 def test_spectra_are_made_where_the_work_is_done(many, monkeypatch):
     threads = set()
-    wanted = spectra.with_spectrum
+    wanted = run.with_spectrum
 
     def noted(*arguments, **options):
         threads.add(threading.current_thread())
         return wanted(*arguments, **options)
 
-    monkeypatch.setattr(spectra, "with_spectrum", noted)
+    monkeypatch.setattr(run, "with_spectrum", noted)
     assert analyze_weights(many, spectral=True).tensors[0].spectral is not None
     assert threads
     assert threading.main_thread() not in threads

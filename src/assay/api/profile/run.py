@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
 from msgspec.structs import replace
 
 from assay.analysis.memory import memory_of
@@ -26,6 +27,9 @@ from assay.machine.load import BUSY, OtherWork
 from assay.machine.monitor import Monitor
 from assay.sources.open import open_source
 from assay.sources.resizing import axes
+from assay.timing import settings
+from assay.timing.device import synchronizer
+from assay.timing.measuring import Budget, bench, clock_modules, clock_ops
 
 MONITORED_S = 3.0
 """The machine is watched for no less than this: a sample may cost so much that there are only a few a second."""
@@ -184,8 +188,6 @@ class _Profiling:
 
     def _stepped(self, document: Document) -> Document:
         """A training step, where one was watched."""
-        from assay.api.profile.training import step
-
         if document.training is None:
             if self._profiled.backward:
                 self._notes.append(f"no training step: {_why_no_step(document)}")
@@ -224,8 +226,6 @@ class _Profiling:
         options, given = self._options, self._profiled.inputs
         if not options.system and options.energy is None:
             return document
-        from assay.timing.device import synchronizer
-        from assay.timing.measuring import bench
 
         with bench(self._profiled.opened.module, given.args, given.kwargs, self._profiled.setting()) as stand:
             if options.system:
@@ -254,7 +254,6 @@ class _Profiling:
             )
 
     def _budget(self) -> Any:
-        from assay.timing.measuring import Budget
 
         options = self._options
         if options.passes is not None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from assay.api.profile import figures, op_times
 from assay.api.profile.profiled import ProfiledModel
 from assay.document.document import Document
 from assay.document.profile import StepTime
 from assay.document.provenance import Figure, Measured, Unknown
 from assay.errors import UsageError
+from assay.recorder import inventory
+from assay.timing.device import now, synchronizer
+from assay.timing.measuring import bench, clock_ops
 
 _OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
     "sgd": ("SGD", {}),
@@ -57,9 +62,6 @@ def step(profiled: ProfiledModel, document: Document, budget: Any, optimizer: st
 
 
 def _optimizer(stand: Any, tensors: Sequence[Any], name: str) -> Figure:
-    import torch
-
-    from assay.timing.device import now, synchronizer
 
     if name not in _OPTIMIZERS:
         return Figure(None, Unknown(f"torch has no optimizer called {name}"))

@@ -13,10 +13,13 @@ from assay.checkpoint.entries import Entry
 from assay.checkpoint.files import Files
 from assay.checkpoint.statistics import kernel
 from assay.checkpoint.statistics.chunks import CHUNK_BYTES, Weight
+from assay.checkpoint.statistics.dequantised import with_stored_bytes
 from assay.checkpoint.statistics.engine import After, Options, run
 from assay.checkpoint.statistics.finalize import TARGET_DB
 from assay.checkpoint.statistics.journal import Journal
+from assay.checkpoint.statistics.ray_engine import run_on_ray
 from assay.checkpoint.statistics.settings import Progress, Settings
+from assay.checkpoint.statistics.spectra import with_spectrum
 from assay.document.weights import TensorStatistics
 from assay.errors import UsageError
 
@@ -86,7 +89,6 @@ def _threads(weights: Sequence[Weight], read: Read, settings: Settings, tally: _
 
 
 def _ray(weights: Sequence[Weight], read: Read, settings: Settings, tally: _Tally) -> Results:
-    from assay.checkpoint.statistics.ray_engine import run_on_ray
 
     # Each task works chunk by chunk, so its chunks may be of the usual size.
     options = Options(target_db=_target(settings))
@@ -114,7 +116,6 @@ def _after(settings: Settings, at_once: int) -> After | None:
     """What is done with a tensor once its statistics are known."""
     if not settings.spectral:
         return None
-    from assay.checkpoint.statistics.spectra import with_spectrum
 
     return partial(with_spectrum, at_once=at_once)
 
@@ -150,8 +151,6 @@ def _completed(entry: Entry, row: TensorStatistics, read: Read) -> TensorStatist
     # Integers' bounds become floats here as they would in a journal: a resumed pass must tell the same.
     row = replace(row, bytes=entry.bytes, dtype=entry.dtype, min=_as_float(row.min), max=_as_float(row.max))
     if entry.coded is not None and entry.coded.dtype and row.count and not row.problem:
-        from assay.checkpoint.statistics.dequantised import with_stored_bytes
-
         row = with_stored_bytes(entry.coded, row, read)
     return row
 
