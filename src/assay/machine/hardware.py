@@ -8,6 +8,8 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
+from msgspec.structs import asdict, replace
+
 from assay import host
 from assay.document.machine import Cache, Hardware
 from assay.machine.sensors import nvml
@@ -90,7 +92,6 @@ def _text(path: Path) -> str:
 
 
 def _with_key(found: Hardware, boards: list[str]) -> Hardware:
-    from msgspec.structs import asdict, replace
 
     facts = [*asdict(found).values(), *boards, *(os.environ.get(name, "") for name in _THREADS)]
     return replace(found, key=hashlib.sha256(repr(facts).encode()).hexdigest()[:16])

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+import psutil
 from msgspec.structs import replace
 
 from assay.document.machine import NOT_MEASURED, Recording, Series, measured, unknown
@@ -101,8 +102,6 @@ class Monitor:
 
     def _read(self, index: int, gauge: Gauge) -> Sequence[float | None]:
         """What `gauge` says; once it failed it is not asked again."""
-        import psutil
-
         nothing = [None] * len(gauge.series)
         if index in self._lost:
             return nothing

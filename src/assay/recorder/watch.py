@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 from assay.document.document import Attempt, Cache, Failure
@@ -244,8 +245,6 @@ def _conversion(setting: Setting, stack: contextlib.ExitStack) -> substitute.Con
     if setting.mode == "meta":
         steps.append(substitute.to_meta)
     if setting.mode == "fake":
-        from torch._subclasses.fake_tensor import FakeTensorMode
-
         stack.enter_context(_silenced("torch._subclasses.fake_tensor"))
         fake = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         steps.append(lambda tensor: _faked(fake, tensor))

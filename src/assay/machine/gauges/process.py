@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import psutil
+
 from assay.document.machine import Series
 from assay.machine.gauges.gauge import Values
 
@@ -20,7 +22,6 @@ class Memory:
     """What this process holds in memory now."""
 
     def __init__(self) -> None:
-        import psutil
 
         self._process = psutil.Process()
         self.series: Sequence[Series] = [Series("process.rss", "B", "process")]
@@ -80,7 +81,6 @@ def _from_table(table: Path, disks: set[str]) -> Values | None:
 
 
 def _disks() -> Values | None:
-    import psutil
 
     found = psutil.disk_io_counters()
     return None if found is None else [float(found.read_bytes), float(found.write_bytes)]
@@ -96,7 +96,6 @@ def _switches() -> Values | None:
 
 
 def _own_bytes() -> Values | None:
-    import psutil
 
     if not hasattr(psutil.Process, "io_counters"):
         return None
@@ -105,7 +104,6 @@ def _own_bytes() -> Values | None:
 
 
 def _network_bytes() -> Values | None:
-    import psutil
 
     found = psutil.net_io_counters()
     return None if found is None else [float(found.bytes_recv), float(found.bytes_sent)]

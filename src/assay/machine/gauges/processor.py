@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
+
 from assay.document.machine import Series
 from assay.machine.gauges.gauge import Values
 
@@ -52,8 +54,6 @@ class Frequency:
 
 def _times() -> list[tuple[float, float]]:
     """Busy and all seconds of each core."""
-    import psutil
-
     rows = []
     for times in psutil.cpu_times(percpu=True):
         parts = times._asdict()

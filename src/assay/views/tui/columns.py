@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 
 from assay import units
 from assay.views.tables import printable
@@ -107,8 +108,6 @@ class Column:
         if self.cells:
             return self.cells
         if isinstance(self.values, Words):
-            from rich.cells import cell_len
-
             longest = max((cell_len(printable(text)) for text in self.values.distinct if text), default=1)
             return max(len(self.title), min(longest, self.widest))
         return max(len(self.title), 9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -275,6 +276,5 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def _wrapped(text: str, width: int) -> Sequence[str]:
-    import textwrap
 
     return [line for part in text.splitlines() for line in textwrap.wrap(part, width) or [""]]
