@@ -10,8 +10,7 @@ import assay.analysis.cost.formulas  # noqa: F401  (fills the registry)
 from assay.analysis.cost.categories import CATEGORIES
 from assay.analysis.cost.counting import cost_of
 from assay.analysis.cost.own_ops import register_cost
-from assay.analysis.cost.registry import Formula, formulas, register
-from assay.analysis.cost.work import Work
+from assay.analysis.cost.registry import formulas, register
 from assay.document.cost import KindCost
 
-__all__ = ["CATEGORIES", "Formula", "KindCost", "Work", "cost_of", "formulas", "register", "register_cost"]
+__all__ = ["CATEGORIES", "KindCost", "cost_of", "formulas", "register", "register_cost"]

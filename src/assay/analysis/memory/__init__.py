@@ -4,15 +4,12 @@ Counted from the storages that a capture saw live and die. What an allocator or 
 """
 
 from assay.analysis.memory.batches import LargestBatch, largest_batch
-from assay.analysis.memory.caches import KeyValue, key_value, key_value_of_two
+from assay.analysis.memory.caches import key_value, key_value_of_two
 from assay.analysis.memory.fitting import Fit, fits
-from assay.analysis.memory.optimizers import OPTIMIZERS
 from assay.analysis.memory.totals import Memory, memory_of
 
 __all__ = [
-    "OPTIMIZERS",
     "Fit",
-    "KeyValue",
     "LargestBatch",
     "Memory",
     "fits",

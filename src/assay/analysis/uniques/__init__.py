@@ -5,7 +5,7 @@ Belongs here: deciding what is equal, and the entries that say so. Does not: fil
 
 from __future__ import annotations
 
-from assay.analysis.uniques.modules import UniqueModules, unique_modules
+from assay.analysis.uniques.modules import unique_modules
 from assay.analysis.uniques.ops import unique_ops
 
-__all__ = ["UniqueModules", "unique_modules", "unique_ops"]
+__all__ = ["unique_modules", "unique_ops"]
