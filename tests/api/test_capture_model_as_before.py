@@ -162,9 +162,9 @@ def test_parametrizations(model):
 class OnThreads(nn.DataParallel):
     """Data parallelism as torch does it, with replicas and threads but without devices."""
 
-    def __init__(self, module, devices=2):
+    def __init__(self, module, devices=2, together=True):
         super().__init__(module)
-        self._devices = devices
+        self._devices, self._together = devices, together
 
     def forward(self, x):
         replicas = [_replicated(self.module) for _ in range(self._devices)]
@@ -178,6 +178,8 @@ class OnThreads(nn.DataParallel):
         ]
         for thread in threads:
             thread.start()
+            if not self._together:
+                thread.join()  # the next thread then gets this one's number
         for thread in threads:
             thread.join()
         return torch.cat(outputs)
@@ -197,10 +199,11 @@ def test_replicas_run_with_their_own_layers(model):
     assert torch.allclose(OnThreads(model)(X[:2]), expected(model)[:2])
 
 
-def test_replicas_are_one_trace(active):
+@pytest.mark.parametrize("together", [True, False])
+def test_replicas_are_one_trace(active, together):
     capture_model(model_name="Net")(Decorated)
     model = Decorated().eval()
-    OnThreads(model)(X[:2])
+    OnThreads(model, together=together)(X[:2])
     assert traces(active) == ["Net_forward_001.json"]
     told = labels(active / "Net_forward_001.json")
     assert told[0] == ""

@@ -24,7 +24,10 @@ class Labelling:
         self.replicas = isinstance(root, nn.DataParallel)
         """Whether other threads take part: those that run a replica."""
         self._shapes = Shapes() if shapes else None
-        self._lanes = {threading.get_ident(): Lane(root, "", self._shapes)}
+        self._lanes = [Lane(root, "", self._shapes)]
+        # Not by the thread's number, which the next thread gets when this one ends.
+        self._here = threading.local()
+        self._here.lane = self._lanes[0]
 
     def call(
         self,
@@ -35,12 +38,12 @@ class Labelling:
         elsewhere: Callable[..., Any] | None = None,
     ) -> Any:
         """What `original` returns, labelled where this thread takes part; `elsewhere` decides for other threads."""
-        thread = threading.get_ident()
-        lane = self._lanes.get(thread)
+        lane: Lane | None = getattr(self._here, "lane", None)
         if lane is None:
             if not (self.replicas and module.__dict__.get("_is_replica")):
                 return elsewhere(module, original, args, kwargs) if elsewhere else original(module, *args, **kwargs)
-            lane = self._lanes[thread] = Lane(module, REPLICATED, self._shapes)
+            lane = self._here.lane = Lane(module, REPLICATED, self._shapes)
+            self._lanes.append(lane)
         return lane.call(module, original, args, kwargs)
 
     def modules(self) -> tuple[TracedModule, ...]:
@@ -72,7 +75,7 @@ class Labelling:
     def _by_path(self) -> Iterable[list[Slot]]:
         """The slots of each module; a replicated one has a slot a thread."""
         found: dict[str, list[Slot]] = {}
-        for lane in list(self._lanes.values()):
+        for lane in list(self._lanes):
             for slot in lane.called:
                 found.setdefault(slot.path, []).append(slot)
         return found.values()
