@@ -12,7 +12,7 @@ from assay.version import __version__
 
 if TYPE_CHECKING:
     from assay.analysis.cost import register_cost
-    from assay.api.analyze.run import Analysis, analyze
+    from assay.api.analyze.run import analyze
     from assay.api.capture import capture, capture_model
     from assay.api.check import CheckResult, check
     from assay.api.cost import cost
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from assay.document.document import Document
     from assay.document.files import load, save
     from assay.errors import AssayError
+    from assay.findings.analyzed import Analysis
     from assay.forward_stats import (
         clear_forward_stats,
         record_forward_stats,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "analysis.cost": ("register_cost",),
-    "api.analyze.run": ("Analysis", "analyze"),
+    "api.analyze.run": ("analyze",),
     "api.capture": ("capture", "capture_model"),
     "api.check": ("CheckResult", "check"),
     "api.cost": ("cost",),
@@ -65,6 +66,7 @@ _MODULES = {
     "document.document": ("Document",),
     "document.files": ("load", "save"),
     "errors": ("AssayError",),
+    "findings.analyzed": ("Analysis",),
     "forward_stats": ("clear_forward_stats", "record_forward_stats", "record_torch_module_forward_stats"),
     "sources.opened": ("Opened",),
     "trace.read.contract": ("parse_model_trace",),

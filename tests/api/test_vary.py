@@ -365,7 +365,7 @@ def command(tmp_path, capsys):
     inputs = f"{path}::get_inputs"
 
     def call(format, at=(), vary="batch,seq", **options):
-        output = Output(format, options.get("output"), False, options.get("save"), "never")
+        output = Output(format, options.get("output"), False, "never", options.get("save"))
         code = cost_vary(Narrator(), f"{path}::load_model", inputs, RunOptions(), output, vary=vary, at=at)
         return code, *capsys.readouterr()
 

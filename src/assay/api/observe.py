@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from assay import host
 from assay.analysis.cost.totals import with_cost
 from assay.api.options import RunOptions
-from assay.document.document import Document, InputTensor, Machine, Run, Training
+from assay.document.document import Document, InputTensor, Run, Training
+from assay.document.this_machine import this_machine
 from assay.errors import UsageError
+from assay.messages import first_line
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 
@@ -90,11 +92,8 @@ def _document(opened: Opened, inputs: Inputs, options: RunOptions, shown: Pass, 
     assumptions = shown.assumptions + (step.assumptions if step is not None and stepped else ())
     return Document(
         origin=opened.origin,
-        machine=Machine(
-            python=platform.python_version(),
-            torch=str(torch.__version__),
-            system=f"{platform.system()} {platform.machine()}",
-            device="none" if options.without_data else options.device or "cpu",
+        machine=this_machine(
+            torch=str(torch.__version__), device="none" if options.without_data else options.device or "cpu"
         ),
         run=Run(
             mode=shown.mode,

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay import atomic
 from assay.api.options import RunOptions
+from assay.cli.ceilings import achieved_here
 from assay.cli.narration import Narrator
-from assay.cli.options import Output, model_argument, narration_options, run_options
+from assay.cli.options import model_argument, narration_options, run_options
+from assay.cli.output import show
 from assay.cli.profile import SENSED, TIMED, given, measured_options, measuring_options
+from assay.cli.progress import ProgressLine
+from assay.cli.streams import prints_to_stderr
+from assay.errors import PartialError
 
 if TYPE_CHECKING:
     from assay.findings.analyzed import Analysis
@@ -49,10 +55,7 @@ def analyze(
     (--trust runs their code), a .pt2 file, a saved document or any checkpoint. A report is printed; the document and
     the report of every parameter and operation are written into --dir.
     """
-    from assay import atomic
     from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analysis_of
-    from assay.cli.progress import ProgressLine
-    from assay.cli.streams import prints_to_stderr
 
     depth = PROFILE if profile else INFERENCE if inference else STRUCTURE
     _refuse_unused(depth)

@@ -10,6 +10,10 @@ import click
 from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
 from assay.cli.options import Output, narration_options, optional_model_argument, output_options, run_options
+from assay.cli.output import emit, refuse_overwrite
+from assay.cli.progress import ProgressLine
+from assay.cli.streams import prints_to_stderr
+from assay.errors import FOUND, OK
 
 if TYPE_CHECKING:
     from assay.api.check import CheckResult
@@ -48,9 +52,6 @@ def check(
     """
     from assay.api.check import checked, examined
     from assay.cli.observed import exit_code, report_run, weights_exit_code
-    from assay.cli.output import emit, refuse_overwrite
-    from assay.cli.progress import ProgressLine
-    from assay.cli.streams import prints_to_stderr
     from assay.document import files
     from assay.findings.catalogue import chosen
     from assay.sources.open import open_source
@@ -87,7 +88,6 @@ def _codes(given: tuple[str, ...]) -> list[str]:
 
 
 def _found(result: CheckResult, fail_on: str | None) -> int:
-    from assay.errors import FOUND, OK
     from assay.findings.engine import at_least
 
     return FOUND if fail_on is not None and at_least(result.findings, fail_on) else OK

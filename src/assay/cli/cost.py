@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.api.options import RunOptions
+from assay.cli.cost_vary import cost_vary
 from assay.cli.narration import Narrator
 from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
+from assay.cli.output import emit
+from assay.errors import FOUND, OK
 
 if TYPE_CHECKING:
     from assay.document.cost import Cost
@@ -69,10 +72,7 @@ def cost(
     """
     from assay.analysis.cost.totals import add_up
     from assay.cli.cost_device import roofline_report
-    from assay.cli.cost_vary import cost_vary
     from assay.cli.observed import document_of, exit_code
-    from assay.cli.output import emit
-    from assay.errors import OK
     from assay.views.json.cost import cost_file
     from assay.views.json.files import encode
     from assay.views.text.cost_tables import Shown

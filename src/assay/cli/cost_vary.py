@@ -11,6 +11,7 @@ from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
 from assay.cli.observed import report_inputs
 from assay.cli.options import Output
+from assay.cli.output import emit, refuse_overwrite
 from assay.errors import OK, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ def cost_vary(
 ) -> int:
     """Write the laws of MODEL in the sizes named by `vary`, and what they give at the points of `at`."""
     from assay.api.vary import laws_of
-    from assay.cli.output import emit, refuse_overwrite
     from assay.sources.open import open_source
     from assay.views.json.files import encode
     from assay.views.json.laws import encode_law_lines, laws_file

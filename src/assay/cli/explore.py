@@ -7,6 +7,8 @@ import click
 from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
 from assay.cli.options import model_argument, narration_options, run_options
+from assay.cli.streams import prints_to_stderr
+from assay.errors import OK
 
 
 @click.command()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from assay import units
 from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
 from assay.cli.options import narration_options, optional_model_argument, run_options
@@ -35,7 +36,6 @@ def extract(
 
     MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
     """
-    from assay import units
     from assay.cli.observed import document_of, exit_code
     from assay.views.json.files import modules_file, ops_file
     from assay.views.json.write import check_directory, default_directory, write_uniques

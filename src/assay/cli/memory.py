@@ -12,6 +12,9 @@ import click
 from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
 from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
+from assay.cli.output import emit, refuse_overwrite, utf8
+from assay.cli.streams import prints_to_stderr
+from assay.errors import InputsError, UsageError
 
 if TYPE_CHECKING:
     from assay.analysis.devices import Device
@@ -69,8 +72,6 @@ def memory(
     from assay.analysis.memory.optimizers import optimizer_named
     from assay.cli.cost_device import this_machine
     from assay.cli.observed import document_of, exit_code
-    from assay.cli.output import emit, refuse_overwrite, utf8
-    from assay.cli.streams import prints_to_stderr
     from assay.sources.open import open_source
     from assay.views.json.memory import encode, memory_file
     from assay.views.text.memory import report
@@ -148,7 +149,6 @@ def _peaks(
 ) -> Callable[[int], int]:
     """What the model needs at a batch, from a pass on shapes alone; each batch is recorded once."""
     from assay.api.observe import observed
-    from assay.errors import InputsError, UsageError
     from assay.sources.inputs import find_inputs
     from assay.sources.resizing import resized
 

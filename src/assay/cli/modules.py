@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from assay import units
 from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
 from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
+from assay.cli.output import emit
 
 
 @click.command()
@@ -21,9 +23,7 @@ def modules(narrator: Narrator, model: str, inputs: str | None, options: RunOpti
     JSON is the form of
     unique_modules.json.
     """
-    from assay import units
     from assay.cli.observed import document_of, exit_code
-    from assay.cli.output import emit
     from assay.views.json.files import encode, encode_lines, modules_file
     from assay.views.text.uniques import module_table
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from assay import units
 from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
 from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
+from assay.cli.output import emit
 
 
 @click.command()
@@ -21,9 +23,7 @@ def ops(narrator: Narrator, model: str, inputs: str | None, options: RunOptions,
     JSON is the form of
     pytorch_ops.json.
     """
-    from assay import units
     from assay.cli.observed import document_of, exit_code
-    from assay.cli.output import emit
     from assay.views.json.files import encode, encode_lines, ops_file
     from assay.views.text.uniques import op_table
 

@@ -26,11 +26,12 @@ FORMATS = ("table", "json", "jsonl", "csv", "md")
 class Output:
     """Where the data goes and in which form."""
 
-    format: str = "table"
-    output: Path | None = None
-    force: bool = False
+    format: str
+    output: Path | None
+    force: bool
+    color: str
     save: Path | None = None
-    color: str = "auto"
+    """Where the document goes, in commands that have one."""
 
 
 def _complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -61,8 +62,7 @@ def _gathered(kind: type[Any], name: str, options: Sequence[Callable[[Any], Any]
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def call(*args: Any, **values: Any) -> Any:
-            given = {each: values.pop(each) for each in names}
-            values[name] = kind(**{each: value for each, value in given.items() if value is not None})
+            values[name] = kind(**{each: values.pop(each) for each in names})
             return function(*args, **values)
 
         return reduce(lambda decorated, option: option(decorated), reversed(options), call)
@@ -93,7 +93,7 @@ run_options = _gathered(
         ),
         click.option("--device", metavar="NAME", help="Device to run on."),
         click.option("--dtype", metavar="NAME", help="Floating point type to run in."),
-        click.option("--real", "mode", flag_value="real", help="Run with real weights."),
+        click.option("--real", "mode", default="auto", flag_value="real", help="Run with real weights."),
         click.option(
             "--meta", "mode", flag_value="meta", help="Run on shapes alone, without memory for the weights."
         ),
@@ -105,31 +105,24 @@ run_options = _gathered(
 )
 """How a model is opened and run: a command gets `inputs`, and the rest as `options`."""
 
-output_options = _gathered(
-    Output,
-    "output",
-    [
-        click.option(
-            "--format",
-            type=click.Choice(FORMATS),
-            default="table",
-            show_default=True,
-            help="Form of the data.",
-        ),
-        click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file instead of stdout."),
-        click.option(
-            "--save", type=click.Path(path_type=Path), help="Save the document too, as *.assay.json or .gz."
-        ),
-        click.option("--force", is_flag=True, help="Overwrite files that exist."),
-        click.option(
-            "--color",
-            type=click.Choice(["auto", "always", "never"]),
-            default="auto",
-            help="When to color; auto heeds NO_COLOR.",
-        ),
-    ],
-    ("format", "output", "force", "save", "color"),
-)
+_TARGET = [
+    click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."),
+    click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file instead of stdout."),
+]
+_SAVE = click.option("--save", type=click.Path(path_type=Path), help="Save the document too, as *.assay.json or .gz.")
+_MANNER = [
+    click.option("--force", is_flag=True, help="Overwrite files that exist."),
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="When to color; auto heeds NO_COLOR.",
+    ),
+]
+_OUTPUT = ("format", "output", "force", "color")
+result_options = _gathered(Output, "output", [*_TARGET, *_MANNER], _OUTPUT)
+"""For commands without a document to save."""
+output_options = _gathered(Output, "output", [*_TARGET, _SAVE, *_MANNER], (*_OUTPUT, "save"))
 
 
 def narration_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -155,7 +155,6 @@ def _weights(document: Document) -> WeightsReport:
 
 def _exit_code(narrator: Narrator, weights: WeightsReport, stats: bool) -> int:
     """Zero, or 4 with one line that names what could not be analysed."""
-    from assay.errors import OK, PartialError
 
     if weights.kernel == "numpy":
         narrator.note("the native kernel was not built here: numpy computed this, with the same figures and slower")

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from assay import host
 from assay.api.options import RunOptions
+from assay.cli.ceilings import achieved_here
 from assay.cli.narration import Narrator
 from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
+from assay.cli.output import emit, refuse_overwrite
+from assay.cli.streams import prints_to_stderr
+from assay.errors import PartialError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,10 +148,7 @@ def profile(
     """
     from assay.api.profile.profiled import prepared
     from assay.api.profile.run import measure
-    from assay.cli.ceilings import achieved_here
     from assay.cli.observed import report_inputs
-    from assay.cli.output import emit, refuse_overwrite
-    from assay.cli.streams import prints_to_stderr
     from assay.document import files
     from assay.sources.open import open_source
     from assay.views.json.files import encode

@@ -7,6 +7,7 @@ import click
 from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
 from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
+from assay.cli.output import emit
 
 
 @click.command()
@@ -34,7 +35,6 @@ def summary(
     it and, where it stands for a run of equal siblings, all of them.
     """
     from assay.cli.observed import document_of, exit_code
-    from assay.cli.output import emit
     from assay.views.json.files import encode
     from assay.views.json.summary import summary_file
     from assay.views.text.summary import Summary

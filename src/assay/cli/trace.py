@@ -13,7 +13,7 @@ from assay.cli.narration import Narrator
 from assay.cli.options import Output, narration_options, result_options
 from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
-from assay.errors import OK, PartialError, ReadError, UsageError
+from assay.errors import OK, PartialError, UsageError
 
 if TYPE_CHECKING:
     from assay.document.trace import Trace
@@ -81,8 +81,6 @@ def trace(
     files or a directory are taken as passes or ranks of a model and shown together: how much layers vary, which
     rank holds the others up. Exit code 4 where one of them could not be read; the others are shown.
     """
-    from assay.cli.output import refuse_overwrite
-    from assay.cli.progress import ProgressLine
     from assay.trace.read.parallel import read_with, trace_files
 
     if bool(paths) == bool(diff):
@@ -132,7 +130,6 @@ def _refuse_target(target: Path | None, output: Output) -> None:
 def _show(narrator: Narrator, found: Sequence[Trace | Failure], shown: Shown, output: Output) -> int:
     """One trace in full, several together."""
     from assay.api.trace import sorted_out
-    from assay.cli.output import emit
     from assay.document.trace import Traces
     from assay.trace.read.across import trace_sets
     from assay.views.json.files import encode
@@ -157,7 +154,6 @@ def _show_diff(
     output: Output,
 ) -> int:
     from assay.api.trace import sorted_out
-    from assay.cli.output import emit
     from assay.trace.read.diff import compared
     from assay.views.json.files import encode
     from assay.views.text.traces import diff_report
@@ -201,7 +197,6 @@ def _write_perfetto(narrator: Narrator, file: Path, target: Path, output: Output
 
 
 def _exit_code(narrator: Narrator, failures: Iterable[str]) -> int:
-    from assay.errors import OK, PartialError
 
     reasons = list(failures)
     for reason in reasons:

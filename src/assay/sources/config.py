@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ReadError, TrustError
-from assay.messages import brief, said
+from assay.messages import brief, error_line
 from assay.sources.needs import need, usable
 from assay.sources.usercode import guarded
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.errors import AssayError, ReadError
-from assay.messages import said
+from assay.messages import error_line
 
 EXTRAS = {"torch": "torch", "transformers": "hf"}
 
@@ -30,12 +30,12 @@ def usable(package: str) -> Iterator[None]:
     except AssayError:
         raise
     except Exception as error:
-        broken = _broken(error) or package
+        broken, why = _broken(error) or package, error_line(error)
         if broken == package:
             remedy = f"pip install torch-assay[{EXTRAS[package]}]"
-            raise ReadError(f"this needs {package}, which cannot be imported ({said(error)}): {remedy}") from error
+            raise ReadError(f"this needs {package}, which cannot be imported ({why}): {remedy}") from error
         raise ReadError(
-            f"{package} cannot be used because {broken} is broken ({said(error)}): reinstall or uninstall {broken}"
+            f"{package} cannot be used because {broken} is broken ({why}): reinstall or uninstall {broken}"
         ) from error
 
 

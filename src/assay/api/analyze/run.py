@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from assay.analysis.architecture import Architecture, architecture
-from assay.analysis.memory import Memory, memory_of
-from assay.api.analyze.script import Written, operations
+from assay.analysis.architecture import architecture
+from assay.analysis.memory import memory_of
+from assay.api.analyze.script import operations
 from assay.api.observe import observed
 from assay.api.options import RunOptions
 from assay.api.profile.options import EnergyOptions, OnStep, ProfileOptions
@@ -20,7 +20,8 @@ from assay.api.weights import weigh
 from assay.checkpoint.statistics.settings import Progress
 from assay.document.document import Document
 from assay.errors import AssayError, InputsError, ReadError, UsageError
-from assay.findings.engine import Checked, check_all
+from assay.findings.analyzed import Analysis, CodeOp
+from assay.findings.engine import check_all
 from assay.sources.open import open_source
 from assay.sources.opened import Opened, why_not_run
 
@@ -33,21 +34,6 @@ PASS_MEMORY, TIME, WEIGHT_VALUES = "memory of a pass", "time", "values of weight
 """The parts of an analysis that can be missing."""
 
 UNTRUSTED = "holds code, which was not run: pass --trust (trust=True) if you trust its author"
-
-
-class Analysis(Struct, frozen=True):
-    """Everything that was learned, and what could not be."""
-
-    document: Document
-    depth: str
-    architecture: Architecture
-    checked: Checked
-    memory: Memory | None = None
-    """None where nothing is known of it but the sizes of weights."""
-    missing: dict[str, str] = field(default_factory=dict)
-    """The parts that are missing, and why."""
-    code: list[Written] = field(default_factory=list)
-    """The operations in the code of a TorchScript file that was not run."""
 
 
 def analyze(
@@ -258,7 +244,7 @@ class _Analysis:
             return None
         return opened
 
-    def _finished(self, document: Document, code: list[Written] | None = None) -> Analysis:
+    def _finished(self, document: Document, code: list[CodeOp] | None = None) -> Analysis:
         self._on_step("looking for findings")
         memory = memory_of(document) if document.tensors else None
         if memory is not None and not document.storages:  # nothing was seen to be made, which is not nothing

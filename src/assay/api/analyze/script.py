@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.formats.torchscript import demangled
+from assay.findings.analyzed import CodeOp
 
 _OPERATIONS = ("torch.", "ops.")
 """How calls of operations begin; others are calls of modules and of functions of the file."""
@@ -12,7 +13,7 @@ _ERRORS = ("torch.format", "ops.prim.RaiseException")
 """Calls that only report what went wrong."""
 
 
-def operations(checkpoint: Checkpoint) -> list[Written]:
+def operations(checkpoint: Checkpoint) -> list[CodeOp]:
     """The calls of operations in a TorchScript file's code, in the order of the text; none for other files."""
     return [
         (demangled(function.name), call.target, ", ".join(call.arguments))

@@ -8,6 +8,7 @@ from typing import Any
 from assay.api.explore.subjects import subject_of
 from assay.api.explore.terminal import need_terminal, show
 from assay.api.options import RunOptions
+from assay.messages import error_line
 
 
 def explore(
@@ -58,7 +59,7 @@ def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
             model(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  the user wants to see how far it came; it is raised below
             failure = error
-    notes = () if failure is None else (f"the forward pass stopped: {type(failure).__name__}: {failure}",)
+    notes = () if failure is None else (f"the forward pass stopped: {error_line(failure)}",)
     show(subject_of(model, notes=notes))
     if failure is not None:
         raise failure

@@ -9,7 +9,7 @@ from assay.checkpoint.entries import Checkpoint, Entry
 from assay.checkpoint.reading import Reader
 from assay.checkpoint.statistics.run import statistics
 from assay.checkpoint.statistics.settings import Settings
-from assay.document.document import Document, Machine, Origin, Run
+from assay.document.document import Document, Origin, Run
 from assay.document.inspection import TensorDetail, TensorFacts
 from assay.document.rows import Module, Tensor, TensorType
 from assay.document.this_machine import this_machine

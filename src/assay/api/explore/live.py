@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from assay.document.document import Document, Machine, Run
+from assay.document.document import Document, Run
 from assay.document.inspection import ForwardTensor
 from assay.document.rows import Call, TensorType
 from assay.document.this_machine import this_machine
@@ -27,9 +27,8 @@ def live_subject(opened: Opened, document: Document | None = None) -> Subject:
     taken = inventory.take(model)
     if document is None:
         modules = taken.modules if holder is None else [_root(taken.modules[0], type(holder)), *taken.modules[1:]]
-        machine = Machine(platform.python_version(), system=f"{platform.system()} {platform.machine()}")
         document = Document(
-            origin=opened.origin, machine=machine, run=Run("none"), modules=modules, tensors=taken.tensors
+            origin=opened.origin, machine=this_machine(), run=Run("none"), modules=modules, tensors=taken.tensors
         )
     document = _with_recorded(document, shown, evidence)
     places = {name: str(tensor.device) for row, tensor in zip(taken.tensors, taken.live_tensors, strict=False)

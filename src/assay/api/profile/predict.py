@@ -12,8 +12,8 @@ from assay.sources.resizing import Axis, resized
 class Predictor:
     """Bytes at the peak of a pass for any sizes; each is captured once."""
 
-    def __init__(self, profiled: ProfiledModel, axes: dict[str, Axis], *, backward: bool = False) -> None:
-        self._profiled, self._axes, self._backward = profiled, axes, backward
+    def __init__(self, profiled: ProfiledModel, axes: dict[str, Axis]) -> None:
+        self._profiled, self._axes = profiled, axes
         self._made: dict[tuple[int, ...], int] = {}
 
     def peak(self, **sizes: int) -> int:

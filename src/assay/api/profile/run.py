@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from assay.api.profile.energy import energy as energy_of
 from assay.api.profile.options import EnergyOptions, OnStep, ProfileOptions
 from assay.api.profile.predict import over_limit
 from assay.api.profile.profiled import ProfiledModel, prepared
+from assay.api.profile.training import step as training_step
 from assay.document.document import Document
 from assay.document.machine import Recording
 from assay.document.profile import MemoryMeasured, Profile, ThreadPoint
@@ -25,6 +26,7 @@ from assay.document.provenance import Counted, Figure, Unknown
 from assay.errors import AssayError, UsageError
 from assay.machine.load import BUSY, OtherWork
 from assay.machine.monitor import Monitor
+from assay.messages import error_line, first_line
 from assay.sources.open import open_source
 from assay.sources.resizing import axes
 from assay.timing import settings
@@ -107,7 +109,7 @@ def measure(profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep | 
     options.check(backward=profiled.backward)
     for axis, _ in options.sweeps:
         axes(profiled.inputs, [axis])
-    with _threads(options.threads):
+    with settings.threads(options.threads):
         return _Profiling(profiled, options, on_step or (lambda _: None)).document()
 
 
@@ -147,10 +149,9 @@ class _Profiling:
 
     def _timed(self, document: Document) -> Document:
         """The pass, its modules and its operations."""
-        import torch
 
         from assay.recorder import inventory
-        from assay.timing.measuring import bench, clock_modules, clock_ops
+        from assay.timing.measuring import bench
 
         given, setting = self._profiled.inputs, self._profiled.setting()
         model = self._profiled.opened.module
@@ -193,7 +194,7 @@ class _Profiling:
                 self._notes.append(f"no training step: {_why_no_step(document)}")
             return document
         self._on_step("timing a training step")
-        found = step(self._profiled, document, self._budget(), self._options.optimizer)
+        found = training_step(self._profiled, document, self._budget(), self._options.optimizer)
         return _with(document, step=found)
 
     def _swept(self, document: Document) -> Document:

@@ -55,13 +55,10 @@ def threads(profiled: ProfiledModel, counts: Sequence[int], budget: Budget, on_s
     from assay.timing import settings
 
     points: list[ThreadPoint] = []
-    try:
-        for count in counts:
-            on_step(f"{count} threads")
-            torch.set_num_threads(count)
+    for count in counts:
+        on_step(f"{count} threads")
+        with settings.threads(count):
             points.append(ThreadPoint(count, figures.of_seconds(_bare(profiled, budget))))
-    finally:
-        torch.set_num_threads(before)
     alone = next((point.time.value for point in points if point.threads == 1), None)
     return [ThreadPoint(point.threads, point.time, _efficiency(alone, point)) for point in points]
 

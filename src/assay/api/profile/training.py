@@ -39,8 +39,6 @@ _REPEATS = 5
 
 def step(profiled: ProfiledModel, document: Document, budget: Any, optimizer: str) -> StepTime:
     """The times of one training step."""
-    from assay.recorder import inventory
-    from assay.timing.measuring import bench, clock_ops
 
     model, inputs, setting = profiled.opened.module, profiled.inputs, profiled.setting(backward=True)
     with bench(model, inputs.args, inputs.kwargs, setting, keep_parameters=True) as stand:

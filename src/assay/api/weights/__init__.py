@@ -13,12 +13,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from assay import host
 from assay.api.weights.live import LIVE
 from assay.api.weights.source import TensorSource, tensors_of
 from assay.checkpoint.entries import Entry
 from assay.checkpoint.statistics.journal import Journal
 from assay.checkpoint.statistics.settings import Progress, Settings
-from assay.document.document import Document, Machine, Origin, Run
+from assay.document.document import Document, Origin, Run
+from assay.document.this_machine import this_machine
 from assay.document.weights import TensorStatistics, WeightsReport
 from assay.errors import ReadError, UsageError
 from assay.sources.open import open_source
@@ -190,11 +192,10 @@ def _report(tensors: TensorSource, rows: list[TensorStatistics], kernel: str = "
 def _document(tensors: TensorSource, report: WeightsReport) -> Document:
     checkpoint = tensors.checkpoint
     kind = LIVE if tensors.in_memory else "file"
-    now = datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
     return Document(
         origin=Origin(kind, checkpoint.path, os.path.basename(checkpoint.path.rstrip("/\\"))),
-        machine=Machine(python=platform.python_version(), system=f"{platform.system()} {platform.machine()}"),
-        run=Run("none", timestamp=now),
+        machine=this_machine(),
+        run=Run("none", timestamp=host.now()),
         modules=tensors.modules,
         weights=report,
     )

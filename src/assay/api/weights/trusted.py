@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from assay.api.open import open
 from assay.checkpoint.statistics.settings import Settings
 from assay.document.weights import WeightsReport
 from assay.errors import AssayError, ReadError, UserCodeError

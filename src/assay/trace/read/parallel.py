@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from assay import host
 from assay.cluster import joined
 from assay.document.trace import Trace
 from assay.errors import AssayError, ReadError, UsageError
+from assay.messages import first_line
 from assay.trace.read.opening import Progress
 from assay.trace.read.reading import read_trace
 
