@@ -54,7 +54,7 @@ def main() -> None:
         lines.append(line)
         print(line, flush=True)
 
-    report = measure_machine(given.device, fresh=True, told=lambda line: print(f"… {line}", file=sys.stderr))
+    report = measure_machine(given.device, fresh=True, on_step=lambda line: print(f"… {line}", file=sys.stderr))
     tell(as_text(machine_report(report)))
     found: dict[str, Any] = {"machine": msgspec.to_builtins(report)}
     sensors = of_device(given.device, report.sensors)

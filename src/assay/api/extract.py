@@ -21,10 +21,14 @@ def extract_unique_modules(
     get_sample_input: Callable[[], Any] | None = None,
     output_path: str | Path | None = None,
 ) -> dict[str, Any]:
-    """The unique modules of the model that `load_fn` makes, also written to `output_path` where given.
+    """The unique modules of a model, as the content of `unique_modules.json`.
 
-    `get_sample_input` may be left out; inputs are then inferred. A forward pass that stops midway raises
-    PartialError after what was learned is written.
+    A forward pass that stops midway raises `PartialError` after what was learned is written.
+
+    Args:
+        load_fn: Builds the model.
+        get_sample_input: Returns what to call the model with; inferred where left out.
+        output_path: Where to write the file; None writes none.
     """
     document = _watched(load_fn, get_sample_input)
     return _finished(document, modules_file(document), output_path)
@@ -36,7 +40,14 @@ def extract_pytorch_ops(
     get_sample_input: Callable[[], Any] | None = None,
     output_path: str | Path | None = None,
 ) -> dict[str, Any]:
-    """The unique operations of the model, with the module ids of the file at `modules_json_path`."""
+    """The unique operations of a model, as the content of `pytorch_ops.json`.
+
+    Args:
+        modules_json_path: The file that `extract_unique_modules` wrote, whose module ids are used.
+        load_fn: Builds the model.
+        get_sample_input: Returns what to call the model with; inferred where left out.
+        output_path: Where to write the file; None writes none.
+    """
     modules = _read(Path(modules_json_path))
     document = _watched(load_fn, get_sample_input)
     if _identities(modules) != _identities(modules_file(document)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from assay import host
 from assay.analysis.energy import Work
 from assay.analysis.energy_fit import Sample, calibrate
+from assay.api.options import OnStep
 from assay.document.machine import EnergyModel, Hardware, MachineReport, Scaling, Sensor, unknown
 from assay.document.provenance import Figure
 from assay.errors import ReadError, UsageError, WriteError
@@ -25,8 +26,6 @@ from assay.machine.sensors.cadence import watch
 from assay.machine.sensors.finding import find
 from assay.machine.sensors.probe import ENERGY, POWER
 
-Told = Callable[[str], None]
-
 _DEVICES = ("cpu", "cuda")
 _WINDOW_S = 1.0
 _DISAGREE = 0.15
@@ -38,21 +37,24 @@ def _silent(line: str) -> None:
 
 
 def measure_machine(
-    device: str | None = None, *, fresh: bool = False, energy: bool = False, told: Told = _silent
+    device: str | None = None, *, fresh: bool = False, energy: bool = False, on_step: OnStep = _silent
 ) -> MachineReport:
-    """What this machine can do: from the cache where it was measured before, unless `fresh`.
+    """What this machine can do: measured peaks, bandwidths, overheads and sensors; from the cache where it has them.
 
-    `device` is `cpu` or `cuda`; the board where there is one. With `energy` operations are replayed for a minute to
-    calibrate the energy model, where a sensor allows it.
+    Args:
+        device: `"cpu"` or `"cuda"`; None chooses the GPU where there is one.
+        fresh: Measure again even if the cache has a report.
+        energy: Replay operations for a minute to calibrate the energy model, where a sensor allows it.
+        on_step: Called with a line of text before each step.
     """
     if device is not None and device not in _DEVICES:
-        raise UsageError(f"{device!r} was given, cpu or cuda is wanted")
+        raise UsageError(f"unknown device {device!r}: expected cpu or cuda")
     chosen = device or _default()
     hardware = identify(chosen)
     known = None if fresh else reports.kept(hardware.key)
     if known is not None and _threads_agree(known) and (known.energy is not None or not energy):
         return known
-    report = _measured(chosen, hardware, energy, told)
+    report = _measured(chosen, hardware, energy, on_step)
     try:
         reports.keep(report)
     except WriteError as error:
@@ -60,7 +62,7 @@ def measure_machine(
     return report
 
 
-def calibrated(device: str, sensors: Gauged, name: str, told: Told = _silent) -> EnergyModel | None:
+def calibrated(device: str, sensors: Gauged, name: str, on_step: OnStep = _silent) -> EnergyModel | None:
     """The energy model of this device, from replaying operations of many kinds; None where a sensor failed."""
     import torch
 
@@ -70,7 +72,7 @@ def calibrated(device: str, sensors: Gauged, name: str, told: Told = _silent) ->
     where, samples = place(device), []
     with torch.inference_mode():
         for operation in operations(where):
-            told(f"energy of {operation.name}")
+            on_step(f"energy of {operation.name}")
             found = replay(
                 operation.run, sensors, synchronize=where.synchronize, window_s=_WINDOW_S, repeats=_REPEATS
             )
@@ -82,7 +84,7 @@ def calibrated(device: str, sensors: Gauged, name: str, told: Told = _silent) ->
     return calibrate(samples, name, source, sensors.idle_w.value)
 
 
-def _measured(device: str, hardware: Hardware, energy: bool, told: Told) -> MachineReport:
+def _measured(device: str, hardware: Hardware, energy: bool, on_step: OnStep) -> MachineReport:
     measuring = _measuring()
     why = measuring.available(device)
     if why:
@@ -92,12 +94,12 @@ def _measured(device: str, hardware: Hardware, energy: bool, told: Told) -> Mach
         board = measuring.board()
         uuid = board.uuid
         hardware = replace(hardware, name=board.name, memory_bytes=board.memory_bytes, caches=board.caches)
-    told("sensors, idle")
+    on_step("sensors, idle")
     sensors = _sensors()
-    peaks = measuring.measure(device, hardware.caches, hardware.memory_bytes, told)
+    peaks = measuring.measure(device, hardware.caches, hardware.memory_bytes, on_step)
     gauges = of_device(device, sensors, uuid)
     share = others.share()
-    model = calibrated(device, gauges, hardware.name, told) if energy and isinstance(gauges, Gauged) else None
+    model = calibrated(device, gauges, hardware.name, on_step) if energy and isinstance(gauges, Gauged) else None
     return MachineReport(
         hardware=replace(hardware, threads=peaks.threads),
         date=host.today(),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from assay.errors import UsageError
+
+OnStep = Callable[[str], None]
+"""Called with a line of text before each step of something long."""
 
 
 @dataclass(frozen=True)

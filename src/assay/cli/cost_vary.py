@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from assay.api.options import RunOptions
 from assay.cli.narration import Narrator
-from assay.cli.observed import report_inputs
 from assay.cli.options import Output
 from assay.cli.output import emit, refuse_overwrite
 from assay.errors import OK, UsageError
@@ -67,6 +66,7 @@ def _point(text: str, names: Sequence[str]) -> dict[str, int]:
 
 
 def _tell(narrator: Narrator, laws: Laws, points: Sequence[dict[str, int]]) -> None:
+    from assay.cli.observed import report_inputs
     from assay.views.text.laws import point_text
 
     report_inputs(narrator, laws.inputs_from, laws.inputs_kind)

@@ -29,7 +29,9 @@ def machine(narrator: Narrator, fresh: bool, energy: bool, device: str | None, o
     from assay.views.text.machine import machine_report
 
     refuse_overwrite(output)
-    report = measure_machine(device, fresh=fresh, energy=energy, told=lambda line: narrator.note(f"measuring {line}"))
+    report = measure_machine(
+        device, fresh=fresh, energy=energy, on_step=lambda line: narrator.note(f"measuring {line}")
+    )
     emit(output, lambda: machine_report(report, utf8=utf8(output)), {"json": lambda: encode(report)})
     if output.format != "table":
         for note in report.notes:

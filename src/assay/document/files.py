@@ -20,7 +20,13 @@ class _Version(msgspec.Struct):
 
 
 def save(document: Document, path: str | Path, *, overwrite: bool = True) -> None:
-    """Write `document` to `path`, compressed when the name ends in `.gz`."""
+    """Write a document to a file, atomically.
+
+    Args:
+        document: What to write.
+        path: Where; compressed if the name ends in `.gz`.
+        overwrite: Replace a file that exists; otherwise that is an error.
+    """
     target = Path(path)
     data = msgspec.json.encode(document)
     # omit_defaults drops the version as well, and a file must always say what it is.
@@ -31,7 +37,11 @@ def save(document: Document, path: str | Path, *, overwrite: bool = True) -> Non
 
 
 def load(path: str | Path) -> Document:
-    """Read a document that `save` wrote, here or elsewhere, without torch."""
+    """Read a document that `assay.save` wrote, here or on another machine, without torch.
+
+    Args:
+        path: The file, compressed or not.
+    """
     source = Path(path)
     try:
         data = source.read_bytes()

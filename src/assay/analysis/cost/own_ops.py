@@ -18,11 +18,15 @@ FIGURES = ("macs", "matrix_flops", "pointwise_flops", "needed_flops")
 
 
 def register_cost(target: object, *, category: str = CUSTOM, override: bool = False) -> Callable[[AnyRule], AnyRule]:
-    """A decorator that says what an operation of your own costs.
+    """A decorator for a function that computes what an operation of your own costs.
 
-    The function gets the `OpKind` and returns its matrix FLOPs as an int, or a mapping with any of
-    `macs`, `matrix_flops`, `pointwise_flops` and `needed_flops`. The target is written `"mylib::op"`,
-    `"mylib.op"` or `"mylib.op.default"`, or is the operation itself (`torch.ops.mylib.op`).
+    The function gets the `OpKind` and returns its matrix FLOPs as an int, or a mapping with any of `macs`,
+    `matrix_flops`, `pointwise_flops` and `needed_flops`.
+
+    Args:
+        target: The operation: `"mylib::op"`, `"mylib.op"`, `"mylib.op.default"` or `torch.ops.mylib.op` itself.
+        category: The type of operation to list it under.
+        override: Replace a formula that is registered already.
     """
     key = target_key(target)
 

@@ -12,8 +12,8 @@ from assay.analysis.architecture import architecture
 from assay.analysis.memory import memory_of
 from assay.api.analyze.script import operations
 from assay.api.observe import observed
-from assay.api.options import RunOptions
-from assay.api.profile.options import EnergyOptions, OnStep, ProfileOptions
+from assay.api.options import OnStep, RunOptions
+from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.predict import over_limit
 from assay.api.profile.profiled import ProfiledModel, prepared
 from assay.api.weights import weigh

@@ -11,7 +11,8 @@ from assay.analysis.ceilings import as_device
 from assay.analysis.devices import Device
 from assay.analysis.energy import estimate, flops_per_joule, model_of, work_of, work_of_kind
 from assay.analysis.roofline import bound
-from assay.api.profile.options import EnergyOptions, OnStep
+from assay.api.options import OnStep
+from assay.api.profile.options import EnergyOptions
 from assay.api.profile.profiled import ProfiledModel
 from assay.document.document import Document
 from assay.document.machine import NOT_MEASURED, EnergyModel, MachineReport, Recording, measured, unknown

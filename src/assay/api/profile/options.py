@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.analysis.carbon import find_grid, price
 from assay.analysis.memory.optimizers import optimizer_named
 from assay.document.machine import unknown
-
-OnStep = Callable[[str], None]
-"""Called with what is about to be done."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from assay.analysis.memory import memory_of
 from assay.api.machine import measure_machine
-from assay.api.options import RunOptions
+from assay.api.options import OnStep, RunOptions
 from assay.api.profile import figures, module_times, op_times, resident
 from assay.api.profile import sweep as sweeping
 from assay.api.profile.energy import energy as energy_of
-from assay.api.profile.options import EnergyOptions, OnStep, ProfileOptions
+from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.predict import over_limit
 from assay.api.profile.profiled import ProfiledModel, prepared
 from assay.api.profile.training import step as training_step
@@ -233,7 +233,7 @@ class _Profiling:
                 self._on_step("watching the machine")
                 document = _with(document, system=self._recorded(stand))
             if options.energy is not None:
-                report = measure_machine(stand.device.type, told=self._on_step)
+                report = measure_machine(stand.device.type, on_step=self._on_step)
                 wait = synchronizer(stand.device)
                 found = energy_of(self._profiled, document, stand.run, wait, report, options.energy, self._on_step)
                 document = _with(document, energy=found)

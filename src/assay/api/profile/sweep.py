@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from assay.analysis.memory import largest_batch
+from assay.api.options import OnStep
 from assay.api.profile import figures, resident
-from assay.api.profile.options import OnStep
 from assay.api.profile.predict import Predictor
 from assay.api.profile.profiled import ProfiledModel
 from assay.document.machine import NOT_MEASURED

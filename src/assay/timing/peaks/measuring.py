@@ -14,8 +14,6 @@ from assay.timing.peaks.bursts import place
 from assay.timing.peaks.threads import scaling
 from assay.timing.settings import threads
 
-Told = Callable[[str], None]
-
 
 @dataclass
 class Peaks:
@@ -30,16 +28,16 @@ class Peaks:
     threads: int | None = None
 
 
-def measure(device: str, caches: Sequence[Cache], memory_bytes: int | None, told: Told) -> Peaks:
-    """The ceilings of `device`; `told` hears what is measured next."""
+def measure(device: str, caches: Sequence[Cache], memory_bytes: int | None, on_step: Callable[[str], None]) -> Peaks:
+    """The ceilings of `device`; `on_step` is called before each step."""
     where, found = place(device), Peaks(threads=torch.get_num_threads())
     with torch.inference_mode(), torch.cuda.device(where.device) if where.cuda else nullcontext():
-        told("the cost of an operation")
+        on_step("the cost of an operation")
         with threads(1):  # waiting for other threads is no part of it
             found.overhead = list(dispatch.overheads(where if where.cuda else where.alone()))
-        told("arithmetic")
+        on_step("arithmetic")
         found.arithmetic = list(arithmetic.peaks(where))
-        told("memory")
+        on_step("memory")
         size = memory.array_bytes(where, caches, memory_bytes)
         found.bandwidth = list(memory.bandwidths(where, size))
         # Caches belong to one core each, so one thread is what shows them.
@@ -48,7 +46,7 @@ def measure(device: str, caches: Sequence[Cache], memory_bytes: int | None, told
         floor = min((one.value for one in found.overhead if one.value is not None), default=0.0)
         found.levels = memory.levels(found.sweep, caches, floor)
         if not where.cuda:
-            told("threads")
+            on_step("threads")
             found.scaling = list(scaling(where, torch.get_num_threads()))
     return found
 

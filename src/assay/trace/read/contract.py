@@ -23,7 +23,11 @@ _PER_US = 1000
 def parse_model_trace(trace_file: str | os.PathLike[str], model_name: str = "Unknown") -> dict[str, Any] | None:
     """Time, calls, shapes and operations of each layer in a trace file; None where the file holds no trace.
 
-    A layer's `total_time_us` is its own: what its submodules took is in their rows, so that rows add up.
+    A layer's `total_time_us` is its self time: what its submodules took is in their rows, so that rows add up.
+
+    Args:
+        trace_file: The trace.
+        model_name: The name to report; the one in the trace where left out.
     """
     try:
         parts = opened(trace_file)

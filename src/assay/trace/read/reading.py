@@ -33,7 +33,12 @@ _FALLBACKS = {
 
 
 def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
-    """Everything the trace at `path` tells, in layers, operations, kernels, steps and memory."""
+    """A Chrome or Kineto trace by layers, operations, kernels, steps and memory.
+
+    Args:
+        path: The trace, plain or gzip, complete or cut off.
+        progress: Called with the bytes that are read and the bytes in all.
+    """
     return summarized(opened(path, progress=progress))
 
 
