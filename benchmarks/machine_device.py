@@ -24,11 +24,11 @@ from device_models import models
 import assay
 from assay import units
 from assay.analysis.ceilings import as_device
-from assay.analysis.energy import Work, energy_model, estimate, work_of
-from assay.analysis.energy_fit import Sample, calibrate
+from assay.analysis.energy import EnergyWork, energy_model, estimate, work_of
+from assay.analysis.energy_fit import EnergySample, calibrate
 from assay.api.machine import measure_machine
 from assay.document.machine import MachineReport, Replay
-from assay.machine.energy import Gauged, idle, of_device, replay
+from assay.machine.energy import CounterGroup, idle, of_device, replay
 from assay.machine.monitor import Monitor
 from assay.machine.sensors.nvml import throttles
 from assay.timing.peaks.bursts import place
@@ -71,13 +71,13 @@ def main() -> None:
 
 
 def energies(
-    device: str, report: MachineReport, sensors: Gauged, window_s: float, tell: Callable[..., None]
+    device: str, report: MachineReport, sensors: CounterGroup, window_s: float, tell: Callable[..., None]
 ) -> dict[str, Any]:
     """Everything that has to do with energy."""
     where = place(device)
     where.normal(1)  # a context, so that idle power is that of a board in use
     quiet = idle(sensors, 2.0)
-    sensors = Gauged(sensors.probes, sensors.period_s, quiet)
+    sensors = CounterGroup(sensors.probes, sensors.period_s, quiet)
     tell(f"counter: {sensors.name}, a tick every {units.seconds(sensors.period_s)}")
     tell(f"idle power with a context: {quiet.value and round(quiet.value, 1)} W, {quiet.how}")
     with torch.inference_mode(), Monitor() as monitor:
@@ -97,8 +97,8 @@ def energies(
 
 
 def repeated(
-    every: list[Operation], where: Any, sensors: Gauged, window_s: float, tell: Callable[..., None]
-) -> tuple[list[dict[str, Any]], list[Sample]]:
+    every: list[Operation], where: Any, sensors: CounterGroup, window_s: float, tell: Callable[..., None]
+) -> tuple[list[dict[str, Any]], list[EnergySample]]:
     """Each operation twice, the second time in the opposite order."""
     runs: dict[str, list[Replay]] = {operation.name: [] for operation in every}
     for order in (every, every[::-1]):
@@ -115,7 +115,7 @@ def repeated(
             tell(f"{operation.name:<20} {first.energy_j.how}")
             continue
         energy, seconds = row["energy_j"], row["time_s"]
-        samples.append(Sample(operation.name, Work(operation.flops, operation.bytes), seconds, energy))
+        samples.append(EnergySample(operation.name, EnergyWork(operation.flops, operation.bytes), seconds, energy))
         tell(
             f"{operation.name:<20}{1e3 * first.energy_j.value:>9.2f} mJ{1e3 * second.energy_j.value:>9.2f} mJ"
             f"{100 * row['differ']:>9.2f} %{energy / seconds:>7.0f} W{units.seconds(seconds):>12}"
@@ -148,7 +148,7 @@ def model_energy(
     model: torch.nn.Module,
     inputs: tuple[Any, ...],
     report: MachineReport,
-    sensors: Gauged,
+    sensors: CounterGroup,
     calibration: Any,
     window_s: float,
     tell: Callable[..., None],

@@ -174,12 +174,12 @@ def runs(subject: Subject, directory: Path, device: str) -> Iterator[tuple[str, 
     """Every way to run the model, by name."""
     from assay import capture_model
     from assay.trace.write import gate
-    from assay.trace.write.plan import Plan
+    from assay.trace.write.plan import CapturePlan
 
     plain_call = nn.Module.__call__
     tables = Tables()
     captures = gate.Gate(tables)
-    plan = Plan(directory, "model")
+    plan = CapturePlan(directory, "model")
     assert capture_model(type(subject.model)) is type(subject.model)
     models = {OFF: subject.model}
     for name, how in {DEFAULTS: plan, LIGHT: replace(plan, record_shapes=False, profile_memory=False)}.items():

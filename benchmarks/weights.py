@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from assay.checkpoint.statistics.chunks import CHUNK_BYTES, TILE_ELEMENTS, Chunk, Weight
 from assay.checkpoint.statistics.dtypes import DTYPES as KNOWN
-from assay.checkpoint.statistics.engine import Options, run_here
+from assay.checkpoint.statistics.engine import EngineOptions, run_here
 from assay.checkpoint.statistics.kernel import kernel, name
 
 DTYPES = {"bfloat16": 2, "float16": 2, "float32": 4}
@@ -37,7 +37,7 @@ def full_pass(data: NDArray[np.uint8], dtype: str, side: int) -> Callable[[], ob
     def read(chunk: Chunk) -> bytes:
         return view[chunk.offset : chunk.offset + chunk.bytes]  # type: ignore[return-value]
 
-    return lambda: run_here([weight], read, Options(1))
+    return lambda: run_here([weight], read, EngineOptions(1))
 
 
 def kernel_pass(data: NDArray[np.uint8], dtype: str, side: int) -> Callable[[], object]:

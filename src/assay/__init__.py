@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from assay.analysis.cost import register_cost
     from assay.api.analyze.run import analyze
     from assay.api.capture import capture, capture_model
-    from assay.api.check import CheckResult, check
+    from assay.api.check import CheckReport, check
     from assay.api.cost import cost
     from assay.api.explore import (
         explore,
@@ -48,7 +48,7 @@ _MODULES = {
     "analysis.cost": ("register_cost",),
     "api.analyze.run": ("analyze",),
     "api.capture": ("capture", "capture_model"),
-    "api.check": ("CheckResult", "check"),
+    "api.check": ("CheckReport", "check"),
     "api.cost": ("cost",),
     "api.explore": (
         "explore", "explore_torch_module", "explore_torch_module_with_stats", "explore_with_stats",
@@ -76,7 +76,7 @@ _MODULES = {
 _WHERE = {name: f"assay.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "Analysis", "AssayError", "CheckResult", "Document", "Opened", "__version__", "analyze", "analyze_weights",
+    "Analysis", "AssayError", "CheckReport", "Document", "Opened", "__version__", "analyze", "analyze_weights",
     "capture", "capture_model", "check", "clear_forward_stats", "compare_traces", "cost", "explore",
     "explore_torch_module", "explore_torch_module_with_stats", "explore_with_stats", "extract_pytorch_ops",
     "extract_unique_modules", "load", "measure_machine", "memory", "observe", "open", "parse_model_trace", "profile",

@@ -72,6 +72,11 @@ def shape(dims: Iterable[int | str]) -> str:
     return "x".join(str(dim) for dim in dims) or "scalar"
 
 
+def shapes(several: Iterable[Iterable[int | str]]) -> str:
+    """Shapes on one line: `1x3x224x224, 64x3x7x7`."""
+    return ", ".join(shape(dims) for dims in several)
+
+
 def _small(value: float | None, unit: str) -> str:
     """A figure in decimal steps that may be far below one."""
     if value is None:

@@ -10,9 +10,9 @@ from torch import nn
 
 from assay import observe
 from assay.analysis.cost import totals as costing
-from assay.document.cost import Totals
+from assay.document.cost import CostTotals
 
-FIELDS = Totals.__struct_fields__
+FIELDS = CostTotals.__struct_fields__
 
 
 def added(totals):
@@ -87,6 +87,6 @@ def test_an_unknown_operation_lowers_coverage_and_is_named():
 
 
 def test_a_sum_of_unknowns_is_unknown():
-    assert Totals(ops=2, unknown_ops=2).flops is None
-    assert Totals(ops=2, unknown_ops=1, matrix_flops=6).flops == 6
-    assert Totals().flops == 0
+    assert CostTotals(ops=2, unknown_ops=2).flops is None
+    assert CostTotals(ops=2, unknown_ops=1, matrix_flops=6).flops == 6
+    assert CostTotals().flops == 0

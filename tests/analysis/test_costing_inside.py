@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from assay import observe
 from assay.analysis.cost import totals as costing
 from assay.analysis.executed import executed, grouped
-from assay.document.cost import Totals
+from assay.document.cost import CostTotals
 
 
 class Stack(nn.Module):
@@ -40,7 +40,7 @@ def watched(model, inputs):
 def test_a_container_that_is_never_called_has_what_it_holds_once():
     document, cost, at = watched(Stack(), torch.randn(2, 8))
     totals = costing.module_totals(document, cost)
-    assert cost.modules[at["layers"]].total == Totals()
+    assert cost.modules[at["layers"]].total == CostTotals()
     assert totals[at["layers"]] == totals[at[""]] == cost.forward
     assert totals[at["layers.0"]].macs == 2 * 2 * 8 * 8
     assert totals[at["layers.1"]].macs == 2 * 8 * 8

@@ -11,7 +11,7 @@ from assay.analysis.carbon import carbon_g, find_grid, grids, price
 from assay.analysis.ceilings import as_device, overhead_s
 from assay.analysis.devices import Device, find
 from assay.analysis.energy import (
-    Work,
+    EnergyWork,
     energy_model,
     estimate,
     flops_per_joule,
@@ -21,7 +21,7 @@ from assay.analysis.energy import (
     published,
     work_of,
 )
-from assay.analysis.energy_fit import Sample, _nonnegative, calibrate
+from assay.analysis.energy_fit import EnergySample, _nonnegative, calibrate
 from assay.document.machine import Ceiling, EnergyModel, Hardware, MachineReport, measured, unknown
 from assay.document.provenance import Figure, Measured, Modelled
 from assay.errors import UsageError
@@ -30,7 +30,7 @@ MODEL = EnergyModel("board", {"bf16": 1e-12, "fp32": 1e-11}, 1e-10, 100.0, error
 
 
 def test_energy_is_the_sum_of_its_parts():
-    found = estimate(Work({"bf16": 3e12, "fp32": 1e11}, 2e10), 0.5, MODEL)
+    found = estimate(EnergyWork({"bf16": 3e12, "fp32": 1e11}, 2e10), 0.5, MODEL)
     assert found.value == pytest.approx(3.0 + 1.0 + 2.0 + 50.0)
     assert isinstance(found.how, Modelled)
     assert found.how.error == 0.2
@@ -39,25 +39,25 @@ def test_energy_is_the_sum_of_its_parts():
 
 @given(st.floats(0, 1e15), st.floats(0, 1e12), st.floats(0, 10), st.floats(1, 5))
 def test_energy_is_linear(flops, moved, seconds, times):
-    once = estimate(Work({"bf16": flops}, moved), seconds, MODEL).value
-    more = estimate(Work({"bf16": times * flops}, times * moved), times * seconds, MODEL).value
+    once = estimate(EnergyWork({"bf16": flops}, moved), seconds, MODEL).value
+    more = estimate(EnergyWork({"bf16": times * flops}, times * moved), times * seconds, MODEL).value
     assert more == pytest.approx(times * once)
 
 
 def test_what_is_not_known_makes_the_whole_unknown():
-    assert estimate(Work({"fp32": 1.0}), None, MODEL).value is None
-    odd = estimate(Work({"odd": 1.0}), 1.0, MODEL)
+    assert estimate(EnergyWork({"fp32": 1.0}), None, MODEL).value is None
+    odd = estimate(EnergyWork({"odd": 1.0}), 1.0, MODEL)
     assert odd.value is None
     assert "odd on board" in odd.how.why
 
 
 def test_a_stand_in_is_an_assumption():
-    found = estimate(Work({"fp16": 1e12, "tf32": 1e12}), 0.0, MODEL)
+    found = estimate(EnergyWork({"fp16": 1e12, "tf32": 1e12}), 0.0, MODEL)
     assert found.value == pytest.approx(1.0 + 2.0)
     assert "tf32 takes 2 times as much a FLOP as bf16" in found.how.assumptions
 
 
-def samples(noise: float, seed: int = 0) -> list[Sample]:
+def samples(noise: float, seed: int = 0) -> list[EnergySample]:
     """Operations of many kinds on a board whose coefficients are known."""
     draw = np.random.default_rng(seed)
     found = []
@@ -66,7 +66,9 @@ def samples(noise: float, seed: int = 0) -> list[Sample]:
         flops = {precision: float(10 ** draw.uniform(10, 12))} if precision else {}
         moved, seconds = float(10 ** draw.uniform(7, 10)), float(10 ** draw.uniform(-4, -2))
         joules = sum(flops.values()) * (1e-12 if precision == "bf16" else 1e-11) + moved * 1e-10 + seconds * 100
-        found.append(Sample(str(index), Work(flops, moved), seconds, joules * (1 + noise * draw.uniform(-1, 1))))
+        found.append(
+            EnergySample(str(index), EnergyWork(flops, moved), seconds, joules * (1 + noise * draw.uniform(-1, 1)))
+        )
     return found
 
 
@@ -110,9 +112,11 @@ def test_published_coefficients_say_where_they_come_from():
 
 def test_a_device_that_waits_draws_its_idle_power():
     model = EnergyModel("board", {"bf16": 1e-12}, 1e-10, 300.0, idle_w=100.0)
-    assert estimate(Work({"bf16": 1e12}, 1e9), 1.0, model).value == pytest.approx(1.0 + 0.1 + 300.0)
-    assert estimate(Work({"bf16": 1e12}, 1e9), 1.0, model, busy_s=0.25).value == pytest.approx(1.1 + 75.0 + 75.0)
-    assert estimate(Work({}, 0.0), 1.0, model, busy_s=2.0).value == pytest.approx(300.0)
+    assert estimate(EnergyWork({"bf16": 1e12}, 1e9), 1.0, model).value == pytest.approx(1.0 + 0.1 + 300.0)
+    assert estimate(EnergyWork({"bf16": 1e12}, 1e9), 1.0, model, busy_s=0.25).value == pytest.approx(
+        1.1 + 75.0 + 75.0
+    )
+    assert estimate(EnergyWork({}, 0.0), 1.0, model, busy_s=2.0).value == pytest.approx(300.0)
 
 
 def test_pointwise_work_is_paid_for_by_its_bytes_where_it_has_no_coefficient():
@@ -120,7 +124,7 @@ def test_pointwise_work_is_paid_for_by_its_bytes_where_it_has_no_coefficient():
         EnergyModel("a", {"bf16": 1e-12}, 1e-10),
         EnergyModel("b", {"bf16": 1e-12, "pointwise": 1e-11}, 1e-10),
     )
-    work = Work({"bf16": 1e12, "pointwise": 1e9}, 1e9)
+    work = EnergyWork({"bf16": 1e12, "pointwise": 1e9}, 1e9)
     assert estimate(work, None, plain).value == pytest.approx(1.0 + 0.1)
     assert estimate(work, None, priced).value == pytest.approx(1.0 + 0.1 + 0.01)
 
@@ -128,8 +132,8 @@ def test_pointwise_work_is_paid_for_by_its_bytes_where_it_has_no_coefficient():
 def test_a_device_with_a_rated_power_draws_it_at_each_of_its_ceilings():
     device = find("A100")
     model = from_rated_power(device)
-    peak = estimate(Work({"bf16": device.peak("bf16")}), 1.0, model)
-    moving = estimate(Work({}, device.bandwidth), 1.0, model)
+    peak = estimate(EnergyWork({"bf16": device.peak("bf16")}), 1.0, model)
+    moving = estimate(EnergyWork({}, device.bandwidth), 1.0, model)
     assert peak.value == pytest.approx(device.tdp_w)
     assert moving.value == pytest.approx(device.tdp_w)
     assert peak.how.error == 1.0
@@ -139,16 +143,16 @@ def test_a_device_with_a_rated_power_draws_it_at_each_of_its_ceilings():
 def test_the_rule_agrees_with_the_calibration_within_its_error():
     rule, known = from_rated_power(find("H200")), published()["H200"]
     for work, seconds in (
-        (Work({"bf16": 1.4e11}, 1e8), 2e-4),
-        (Work({}, 1e9), 3e-4),
-        (Work({"fp32": 1e11}, 1e8), 2e-3),
+        (EnergyWork({"bf16": 1.4e11}, 1e8), 2e-4),
+        (EnergyWork({}, 1e9), 3e-4),
+        (EnergyWork({"fp32": 1e11}, 1e8), 2e-3),
     ):
         ratio = estimate(work, seconds, rule).value / estimate(work, seconds, known).value
         assert 0.5 < ratio < 2.0
 
 
 def test_cores_alone_are_a_wide_guess():
-    found = estimate(Work({"fp32": 1e9}, 1e6), 2.0, from_cores("a processor", 4))
+    found = estimate(EnergyWork({"fp32": 1e9}, 1e6), 2.0, from_cores("a processor", 4))
     assert found.value == pytest.approx(48.0)
     assert found.how.error == 1.0
 

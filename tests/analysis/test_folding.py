@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.analysis.folding import Node, Row, children, fold, run_name
+from assay.analysis.folding import FoldedRow, TreeNode, children, fold, run_name
 
 
 @st.composite
-def trees(draw) -> list[Node]:
+def trees(draw) -> list[TreeNode]:
     """A tree in reading order, with few names and keys so that equal subtrees abound."""
-    nodes = [Node("root", None, "k")]
+    nodes = [TreeNode("root", None, "k")]
     pending = [0]
     while pending and len(nodes) < 60:
         parent = pending.pop()
@@ -22,11 +22,11 @@ def trees(draw) -> list[Node]:
         for offset in range(draw(st.integers(0, 4))):
             stem = draw(st.sampled_from(["", "", "", "conv"]))
             pending.append(len(nodes))
-            nodes.append(Node(f"{stem}{first + offset}", parent, draw(st.sampled_from("kkkl"))))
+            nodes.append(TreeNode(f"{stem}{first + offset}", parent, draw(st.sampled_from("kkkl"))))
     return nodes
 
 
-def preorder(nodes: list[Node]) -> list[int]:
+def preorder(nodes: list[TreeNode]) -> list[int]:
     below = children(nodes)
 
     def walk(index: int) -> list[int]:
@@ -35,7 +35,7 @@ def preorder(nodes: list[Node]) -> list[int]:
     return walk(0)
 
 
-def unfolded(rows: list[Row]) -> list[int]:
+def unfolded(rows: list[FoldedRow]) -> list[int]:
     """The nodes in the order one reads them when every run is written out."""
 
     def walk(at: int, copy: int) -> list[int]:
@@ -49,7 +49,7 @@ def unfolded(rows: list[Row]) -> list[int]:
     return walk(0, 0)
 
 
-def subtree(nodes: list[Node], index: int) -> tuple:
+def subtree(nodes: list[TreeNode], index: int) -> tuple:
     """A node without its own name, compared the slow way."""
     below = children(nodes)[index]
     return nodes[index].key, [(nodes[child].name, subtree(nodes, child)) for child in below]
@@ -83,18 +83,21 @@ def test_what_is_folded_is_equal_and_what_is_equal_is_folded(nodes):
 
 
 def test_without_runs_every_node_has_its_row():
-    nodes = [Node("root", None, 0), *(Node(str(number), 0, 0) for number in range(5))]
+    nodes = [TreeNode("root", None, 0), *(TreeNode(str(number), 0, 0) for number in range(5))]
     assert [row.members for row in fold(nodes, runs=False)] == [(index,) for index in range(6)]
     assert [(row.members, row.run, row.depth) for row in fold(nodes)] == [((0,), 1, 0), ((1, 2, 3, 4, 5), 5, 1)]
 
 
 def test_names_without_numbers_stay_apart():
-    nodes = [Node("root", None, 0), *(Node(name, 0, 0) for name in ("q", "k", "v", "conv1", "conv2", "3", "5"))]
+    nodes = [
+        TreeNode("root", None, 0),
+        *(TreeNode(name, 0, 0) for name in ("q", "k", "v", "conv1", "conv2", "3", "5")),
+    ]
     assert [row.run for row in fold(nodes)] == [1, 1, 1, 1, 2, 1, 1]
 
 
 def test_a_deep_chain_does_not_exhaust_the_stack():
-    nodes = [Node("0", index - 1 if index else None, 0) for index in range(20_000)]
+    nodes = [TreeNode("0", index - 1 if index else None, 0) for index in range(20_000)]
     assert fold(nodes)[-1].depth == 19_999
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.analysis.laws import reach
 from assay.analysis.laws.comparing import highest, never_above
-from assay.analysis.laws.law import Law, Laws, Part, Span
+from assay.analysis.laws.law import Law, Laws, Part, VerifiedRange
 from assay.analysis.laws.polynomials import Polynomial, grid, polynomial, through
 from assay.errors import UsageError
 
@@ -31,8 +31,8 @@ def nodes(draw, count):
     return tuple(draw(st.lists(st.integers(1, 60), min_size=count, max_size=count, unique=True)))
 
 
-def law(*parts: Part, **spans: Span) -> Law:
-    return Law(NAMES, parts, {name: spans.get(name, Span(1, 100)) for name in NAMES})
+def law(*parts: Part, **spans: VerifiedRange) -> Law:
+    return Law(NAMES, parts, {name: spans.get(name, VerifiedRange(1, 100)) for name in NAMES})
 
 
 @few
@@ -121,13 +121,13 @@ def test_a_law_adds_its_parts():
 
 def test_a_law_is_silent_where_it_is_known_not_to_hold():
     half = Part((polynomial(NAMES, {(0, 1): Fraction(1, 2)}),))
-    seq = Span(8, 64, multiple=2, ends_below=True)
+    seq = VerifiedRange(8, 64, multiple=2, ends_below=True)
     confined = law(half, seq=seq)
     assert [confined(batch=1, seq=size) for size in (6, 8, 9, 10, 128)] == [None, 4, None, 5, 64]
     assert confined.condition == "8 ≤ seq, a multiple of 2"
     assert confined.covers(batch=1, seq=64)
     assert not confined.covers(batch=1, seq=128)
-    assert law(half, seq=Span(8, 64, ends_above=True))(batch=1, seq=66) is None
+    assert law(half, seq=VerifiedRange(8, 64, ends_above=True))(batch=1, seq=66) is None
 
 
 @pytest.mark.parametrize("sizes", [{"batch": 1}, {"batch": 1, "seq": 0}, {"batch": 1, "seq": 2, "more": 3}])
@@ -146,23 +146,23 @@ def test_laws_by_name():
 
 
 def test_a_span_is_searched_along_a_line():
-    along = reach.line("seq", 16, limit=None, far=True)
+    along = reach.size_plan("seq", 16, limit=None, far=True)
     assert along.nodes == (16, 32, 48)
-    assert reach.span(lambda size: size >= 5, along) == Span(8, 256, ends_below=True)
-    assert reach.span(lambda size: size % 4 == 0 or None, along) == Span(4, 256, multiple=4)
-    assert reach.span(lambda size: size <= 128, along) == Span(1, 128, ends_above=True)
-    assert reach.span(lambda size: None, along) == Span(16, 112, multiple=16)
+    assert reach.span(lambda size: size >= 5, along) == VerifiedRange(8, 256, ends_below=True)
+    assert reach.span(lambda size: size % 4 == 0 or None, along) == VerifiedRange(4, 256, multiple=4)
+    assert reach.span(lambda size: size <= 128, along) == VerifiedRange(1, 128, ends_above=True)
+    assert reach.span(lambda size: None, along) == VerifiedRange(16, 112, multiple=16)
 
 
 @pytest.mark.parametrize("limit", [112, 120, 1000])
 def test_no_size_is_above_the_limit(limit):
-    along = reach.line("seq", 16, limit=limit, far=True)
+    along = reach.size_plan("seq", 16, limit=limit, far=True)
     assert along.far == min(limit // 16 * 16, 256)
     assert max(*along.nodes, along.check) <= limit
 
 
 def test_a_size_of_one_is_kept_out_of_the_grid():
-    assert reach.line("batch", 1, limit=None, far=False).nodes == (2, 3)
+    assert reach.size_plan("batch", 1, limit=None, far=False).nodes == (2, 3)
 
 
 @pytest.mark.parametrize("sizes", [(4,), (4, 4), (0, 4)])

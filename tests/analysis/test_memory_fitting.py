@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from assay.analysis.devices import GIB, find, sized
 from assay.analysis.memory import fits, key_value, key_value_of_two, largest_batch
-from assay.document.document import Cache, Document, Run
+from assay.document.document import Document, KeyValueCache, Run
 
 
 def test_a_device_keeps_a_gibibyte_and_a_percent_back():
@@ -57,7 +57,7 @@ def test_a_peak_that_never_grows_ends_the_search():
 
 
 def cached(size: int, batch: int, length: int) -> Document:
-    return Document(run=Run("meta", cache=Cache(size, batch, length, 2)))
+    return Document(run=Run("meta", cache=KeyValueCache(size, batch, length, 2)))
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 9), st.integers(1, 50), st.integers(1, 50))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from assay.analysis.devices import find, sized
 from assay.analysis.memory import LargestBatch, fits, memory_of
-from assay.document.document import Cache, Document, Run
+from assay.document.document import Document, KeyValueCache, Run
 from assay.document.rows import Op, OpKind, Storage, Tensor, TensorType
 from assay.views import plots
 from assay.views.text.memory import batch_table, figures, fit_table, report
@@ -20,7 +20,7 @@ def watched() -> Document:
     weight = Tensor(("w",), "parameter", TensorType((256,), "float32"), 1024, True)
     storages = [Storage(1024, 0, None, "parameter"), Storage(2048, 0, 2), Storage(512, 1, None)]
     kinds = [OpKind("torch.relu", "aten.relu.default", {}, (), ())]
-    run = Run("meta", cache=Cache(960, 3, 10, 2))
+    run = Run("meta", cache=KeyValueCache(960, 3, 10, 2))
     return Document(run=run, tensors=[weight], kinds=kinds, ops=[Op(0, -1)] * 3, storages=storages)
 
 
@@ -51,13 +51,13 @@ def test_without_utf8_the_plot_is_ascii():
 
 
 def test_rows_hold_plain_bytes_and_how_each_was_obtained():
-    rows = {row[0]: row for row in figures(memory_of(watched())).rows}
-    assert rows["parameters"][1:3] == [1024, "counted"]
-    assert rows["optimizer state"][1] == 2 * 1024 + 4
-    assert rows["gradients"][1:3] == [1024, "modelled"]
-    assert rows["inference: peak"][1] == 1024 + 2048 + 512
-    assert rows["training: peak"][1:3] == [None, "unknown"]
-    assert rows["cache: batch 3, length 10"][1] == 960
+    rows = {row["what"]: (row["bytes"], row["how"]) for row in figures(memory_of(watched())).values()}
+    assert rows["parameters"] == (1024, "counted")
+    assert rows["optimizer state"][0] == 2 * 1024 + 4
+    assert rows["gradients"] == (1024, "modelled")
+    assert rows["inference: peak"][0] == 1024 + 2048 + 512
+    assert rows["training: peak"] == (None, "unknown")
+    assert rows["cache: batch 3, length 10"][0] == 960
 
 
 def test_a_person_is_told_the_peak_what_is_unknown_and_what_is_left_out():
@@ -71,11 +71,12 @@ def test_a_person_is_told_the_peak_what_is_unknown_and_what_is_left_out():
 
 def test_devices_and_batches_have_a_row_each():
     devices = [find("H100"), sized("24GiB")]
-    assert [row[0] for row in fit_table(fits(1 << 36, devices)).rows] == ["H100 SXM", "24GiB"]
-    assert [row[-1] for row in fit_table(fits(1 << 36, devices)).rows] == [True, False]
+    rows = fit_table(fits(1 << 36, devices)).values()
+    assert {row["device"]: row["fits"] for row in rows} == {"H100 SXM": True, "24GiB": False}
     doubtful = LargestBatch(8, 100, 5, 200, monotone=False)
     ended = LargestBatch(64, 100, 7, 200, bounded=False)
-    notes = [row[-1] for row in batch_table({"a": doubtful, "b": ended, "c": LargestBatch(1, 1, 1, 1)}).rows]
+    batches = batch_table({"a": doubtful, "b": ended, "c": LargestBatch(1, 1, 1, 1)})
+    notes = [row["note"] for row in batches.values()]
     assert [note.split(":")[0] for note in notes] == [
         "the peak fell as the batch grew",
         "the search ended here",

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import assay
-from assay.document.machine import Recording, Series
+from assay.document.machine import MonitorRecording, Series
 from assay.errors import ReadError, UsageError
 from assay.findings.analyzed import Analysis
 from assay.views.text.analysis import LINES, analysis_report
@@ -333,8 +333,8 @@ def test_the_machine_is_written_in_its_units():
         Series("gpu.0.temperature", "°C", "board", [40.0, 60.0]),
         Series("gpu.0.throttle", "bits", "board", [0.0, 4.0]),
     ]
-    recording = Recording([0.0, 2.0], series)
-    rows = {row[0]: row[2:5] for row in system_table(recording).rows}
+    recording = MonitorRecording([0.0, 2.0], series)
+    rows = {row["what"]: [row["mean"], row["peak"], row["in all"]] for row in system_table(recording).values()}
     assert rows["cpu.utilisation"] == ["50.0 %", "75.0 %", ""]
     assert rows["cpu.frequency"] == ["–", "–", ""]
     assert rows["process.rss"] == ["2 KiB", "3 KiB", ""]

@@ -13,7 +13,7 @@ import pytest
 from assay.api.capture.console import Console
 from assay.api.capture.tables import lines_of
 from assay.document.trace_labels import TraceFacts
-from assay.trace.write.plan import Captured, Layer
+from assay.trace.write.plan import CapturedPass, LayerTime
 from assay.views.text.layer_table import MOST_LINES, LayerLine, layer_table, layer_text
 
 
@@ -30,11 +30,11 @@ class Log(io.StringIO):
 
 def captured(number=1, name="Net", covers="forward", count=2):
     layers = tuple(
-        Layer(f"layer{at}" if at else "", "Linear", 1, 1_000_000 * (at + 1), 1, (((32, 100),),))
+        LayerTime(f"layer{at}" if at else "", "Linear", 1, 1_000_000 * (at + 1), 1, (((32, 100),),))
         for at in range(count)
     )
     took = sum(layer.own_ns for layer in layers) + (500_000 if covers == "block" else 0)
-    return Captured(TraceFacts(name, number, covers=covers), layers, took, Path("x.json"))
+    return CapturedPass(TraceFacts(name, number, covers=covers), layers, took, Path("x.json"))
 
 
 def cells(text):
@@ -69,13 +69,13 @@ def test_columns_add_up_to_the_total(covers, count):
 def test_a_long_table_shows_the_slowest():
     lines = [LayerLine(f"l{at}", 1, at, ()) for at in range(100)]
     rows = layer_table(lines, 5).rows
-    assert [row[0] for row in rows] == ["l99", "l98", "l97", "l96", "(96 others)"]
-    assert rows[-1][2] == sum(range(96))
+    assert [row.name for row in rows] == ["l99", "l98", "l97", "l96", "(96 others)"]
+    assert rows[-1].time_ns == sum(range(96))
 
 
 def test_several_shapes_are_cut_after_two():
     shapes = tuple(((size, 2), (3,)) for size in range(4))
-    assert layer_table([LayerLine("l", 4, 1, shapes)]).rows[0][4] == "(0, 2), (3,) | (1, 2), (3,) | …"
+    assert layer_table([LayerLine("l", 4, 1, shapes)]).values()[0]["Shapes"] == "(0, 2), (3,) | (1, 2), (3,) | …"
 
 
 def test_a_log_gets_few_tables_and_the_sum():

@@ -150,7 +150,7 @@ def test_a_meta_model_has_shapes_and_no_values() -> None:
         model = net()
     subject = subject_of(model)
     assert set(subject.devices) == {"meta"}
-    assert "meta" in subject.evidence.tensor("0", "weight").problem
+    assert "meta" in subject.inspector.tensor("0", "weight").problem
     opened(subject, "j", "a")
 
 
@@ -179,7 +179,7 @@ def test_a_checkpoint_opens_as_a_tree_of_tensors_with_layers_folded(tmp_path, fo
     assert sheet.column("params").values[0] == sum(each.numel() for each in model.parameters())
     last = next(row for row in range(len(sheet.index)) if sheet.path(row) == "11.weight")
     path, name = sheet.tensor(last)
-    found = subject.evidence.tensor(path, name)
+    found = subject.inspector.tensor(path, name)
     values = model[11].weight.detach()
     assert found.min == pytest.approx(values.min().item())
     assert found.std == pytest.approx(values.std(unbiased=False).item(), rel=1e-5)

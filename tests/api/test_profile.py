@@ -314,8 +314,7 @@ def test_on_a_device_modules_are_ranked_by_its_time():
     placed = [replace(time, device_total_s=device, device_self_s=own)
               for time, device, own in zip(times, (3e-3, 1e-3, 2e-3), (0.0, 1e-3, 2e-3), strict=True)]  # fmt: skip
     table = module_table(replace(document, timing=replace(document.timing, modules=placed)))
-    titles = [column.title for column in table.columns]
-    rows = [dict(zip(titles, row, strict=True)) for row in table.rows]
+    rows = table.values()
     assert [row["module"] for row in rows] == ["1", "0", "(root)"]
     assert [row["self share"] for row in rows] == pytest.approx([2 / 3, 1 / 3, 0.0])
     assert rows[0]["FLOP/s"] == pytest.approx(rows[0]["FLOPs"] / 2e-3)

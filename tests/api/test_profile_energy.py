@@ -16,10 +16,10 @@ from assay.api.profile import run as running
 from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.profiled import prepared
 from assay.api.profile.run import measure
-from assay.document.machine import Ceiling, EnergyModel, Hardware, MachineReport, Recording, Series, measured
+from assay.document.machine import Ceiling, EnergyModel, Hardware, MachineReport, MonitorRecording, Series, measured
 from assay.document.provenance import Measured, Modelled, Unknown
 from assay.errors import UsageError
-from assay.machine.energy import Gauged
+from assay.machine.energy import CounterGroup
 from assay.machine.sensors.probe import ENERGY, Probe, SensorError
 from assay.sources.open import open_source
 from assay.views.text.energy import energy_table, energy_title
@@ -57,7 +57,7 @@ def machine(monkeypatch, tmp_path):
 def sensed(monkeypatch, read):
     """The processor has this one counter."""
     probe = Probe("fake:energy", ENERGY, "package", read, adds=True)
-    sensors = Gauged((probe,), PERIOD, measured(20.0, "hand"))
+    sensors = CounterGroup((probe,), PERIOD, measured(20.0, "hand"))
     monkeypatch.setattr(profiled_energy, "of_device", lambda *_: sensors)
 
 
@@ -187,7 +187,7 @@ def test_a_sensor_that_goes_away_after_the_pass_keeps_the_pass(monkeypatch):
 def test_the_power_of_a_board_is_not_that_of_a_processor(monkeypatch):
     monkeypatch.setattr(profiled_energy, "of_device", lambda *_: "none")
     series = [Series("gpu.0.power", "W", "board", [300.0, 310.0])]
-    monkeypatch.setattr(running._Profiling, "_recorded", lambda *_: Recording([0.0, 1.0], series))
+    monkeypatch.setattr(running._Profiling, "_recorded", lambda *_: MonitorRecording([0.0, 1.0], series))
     document = assay.profile(Net(), torch.randn(1, WIDE), passes=2, system=True, energy=True)
     assert document.profile.system.series == series
     assert document.profile.energy.peak_w.value is None

@@ -22,7 +22,7 @@ import assay
 from assay.api.weights import analyze_weights, weigh
 from assay.checkpoint.statistics import run
 from assay.checkpoint.statistics.journal import Journal
-from assay.checkpoint.statistics.settings import Settings
+from assay.checkpoint.statistics.settings import StatisticsSettings
 from assay.document.weights import QUANTILES
 from assay.errors import ReadError, UsageError
 
@@ -397,7 +397,7 @@ def test_what_a_saved_document_cannot_answer_is_said(tmp_path, asked):
 
 def test_a_listing_has_no_spectra(tmp_path):
     with pytest.raises(UsageError, match="headers alone: spectral"):
-        weigh(write_safetensors(Net(), tmp_path / "m"), settings=Settings(spectral=True), listing=True)
+        weigh(write_safetensors(Net(), tmp_path / "m"), settings=StatisticsSettings(spectral=True), listing=True)
 
 
 def test_a_trusted_module_is_not_resumed(tmp_path):

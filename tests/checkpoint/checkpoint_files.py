@@ -17,14 +17,14 @@ import pytest
 import torch
 
 import assay
-from assay.checkpoint.reading import Reader
+from assay.checkpoint.reading import RangeReader
 
 SOURCE = str(Path(assay.__file__).parents[1])
 
 
 def plain_bytes(entry):
     """The bytes of an entry's numbers."""
-    return Reader().read(entry.span.file, entry.span.offset, entry.span.length, entry.coded)
+    return RangeReader().read(entry.span.file, entry.span.offset, entry.span.length, entry.coded)
 
 
 def tensor_of(entry):

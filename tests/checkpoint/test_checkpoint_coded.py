@@ -25,9 +25,9 @@ from hypothesis import strategies as st
 
 from assay.api.weights import analyze_weights
 from assay.checkpoint import unpacking
-from assay.checkpoint.entries import Coded, Span
+from assay.checkpoint.entries import ByteRange, EncodedBytes
 from assay.checkpoint.open import open_checkpoint
-from assay.checkpoint.reading import Reader
+from assay.checkpoint.reading import RangeReader
 from assay.errors import ReadError
 
 
@@ -134,7 +134,7 @@ def test_a_damaged_record_is_one_line(tmp_path):
 def test_packed_bytes_are_read_anywhere_in_any_order(ranges, text, window):
     plain = bytes(random.Random(5).choices(range(256), k=5000))
     packed = plain.decode("latin-1").encode() if text else zlib.compress(plain)[2:-4]
-    coded = Coded(Span("f", 0, len(packed)), "text" if text else "deflate", len(plain))
+    coded = EncodedBytes(ByteRange("f", 0, len(packed)), "text" if text else "deflate", len(plain))
     start = unpacking.Encoding() if text else unpacking.Inflating()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unpacking, "STEP", 700)
@@ -148,7 +148,7 @@ def test_packed_bytes_are_read_anywhere_in_any_order(ranges, text, window):
 def test_a_reader_keeps_few_states_of_a_large_record():
     plain = bytes(40 << 20)
     packed = zlib.compress(plain)[2:-4]
-    coded = Coded(Span("f", 0, len(packed)), "deflate", len(plain))
+    coded = EncodedBytes(ByteRange("f", 0, len(packed)), "deflate", len(plain))
     found = unpacking.Unpacked(coded, unpacking.Inflating(), lambda offset, length: packed[offset : offset + length])
     for first in range(0, len(plain), 1 << 20):
         assert found.read(first, 1 << 20) == bytes(1 << 20)
@@ -158,7 +158,7 @@ def test_a_reader_keeps_few_states_of_a_large_record():
 def test_a_reader_can_be_sent_away(tmp_path):
     torch.save({"w": torch.arange(50.0)}, tmp_path / "a.pt")
     (entry,) = open_checkpoint(repacked(tmp_path / "a.pt", tmp_path / "b.pt")).entries
-    reader = pickle.loads(pickle.dumps(Reader()))  # noqa: S301
+    reader = pickle.loads(pickle.dumps(RangeReader()))  # noqa: S301
     data = reader.read(entry.span.file, entry.span.offset, entry.span.length, entry.coded)
     assert data == np.arange(50, dtype="<f4").tobytes()
 

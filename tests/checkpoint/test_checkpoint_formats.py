@@ -13,7 +13,7 @@ import torch.distributed.checkpoint as dcp
 from checkpoint_files import assert_same, gguf_file, gguf_text, tar_file, tensor_of
 
 from assay.checkpoint.open import open_checkpoint
-from assay.checkpoint.reading import Reader
+from assay.checkpoint.reading import RangeReader
 from assay.errors import ReadError
 
 
@@ -173,7 +173,7 @@ def test_gguf_tensors_values_and_block_types(tmp_path):
     assert torch.equal(tensor_of(w), weight)
     assert (q.dtype, q.shape, q.bytes, q.problem) == ("gguf:q4_0", (2, 64), 72, "")
     stored = q.coded.span
-    assert Reader().read(stored.file, stored.offset, stored.length) == blocks
+    assert RangeReader().read(stored.file, stored.offset, stored.length) == blocks
     assert tensor_of(b).tolist() == [1.0, 2.0]
     assert "unknown GGUF type 99" in new.problem
     facts = checkpoint.metadata

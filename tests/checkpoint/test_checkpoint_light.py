@@ -19,8 +19,8 @@ HEAVY = {"torch", "numpy", "safetensors", "fsspec", "rich", "click"}
 def imported(path):
     program = (
         "import sys; from assay.checkpoint.open import open_checkpoint\n"
-        "from assay.checkpoint.reading import Reader\n"
-        "for entry in open_checkpoint(sys.argv[1]).entries: Reader().read(entry.span.file, 0, entry.span.length)\n"
+        "from assay.checkpoint.reading import RangeReader\nread = RangeReader().read\n"
+        "for entry in open_checkpoint(sys.argv[1]).entries: read(entry.span.file, 0, entry.span.length)\n"
         "print(*sys.modules)"
     )
     done = subprocess.run(

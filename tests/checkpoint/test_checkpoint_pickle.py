@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.checkpoint.files import HeldFile, Region
-from assay.checkpoint.pickle.machine import Machine
+from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.values import Blob, Stub
 from assay.checkpoint.stream import WINDOW, Stream
 from assay.errors import ReadError
 
 
 def load(data):
-    return Machine(Stream(Region(HeldFile("here", data))), lambda pid: ("stored", pid)).load()
+    return PickleMachine(Stream(Region(HeldFile("here", data))), lambda pid: ("stored", pid)).load()
 
 
 def plain():
@@ -54,7 +54,7 @@ def test_a_value_larger_than_the_window(protocol):
 
 def test_several_pickles_follow_each_other():
     data = b"".join(pickle.dumps(value) for value in (1, "two", [3]))
-    machine = Machine(Stream(Region(HeldFile("here", data))), lambda pid: pid)
+    machine = PickleMachine(Stream(Region(HeldFile("here", data))), lambda pid: pid)
     assert [machine.load() for _ in range(3)] == [1, "two", [3]]
     with pytest.raises(ReadError, match="cut short"):
         machine.load()
@@ -68,7 +68,7 @@ class Thing:
 @pytest.mark.parametrize("protocol", range(6))
 def test_an_object_is_a_stub_with_its_state(protocol):
     data = pickle.dumps([Thing({"a": 1}), Path("a/b")], protocol=protocol)
-    machine = Machine(Stream(Region(HeldFile("here", data))), lambda pid: pid)
+    machine = PickleMachine(Stream(Region(HeldFile("here", data))), lambda pid: pid)
     thing, path = machine.load()
     assert isinstance(thing, Stub)
     assert thing.class_path == f"{Thing.__module__}.Thing"

@@ -14,7 +14,7 @@ from assay.api.weights import analyze_weights
 from assay.checkpoint import decoding
 from assay.checkpoint.formats.gguf_types import BLOCKS
 from assay.checkpoint.open import open_checkpoint
-from assay.checkpoint.reading import Reader
+from assay.checkpoint.reading import RangeReader
 from assay.cli.main import run
 from assay.document.weights import QUANTILES
 
@@ -73,7 +73,7 @@ def test_every_type_is_what_the_package_says(tmp_path, name):
     expected = whole(name, stored).astype("<f4").tobytes()
     assert plain_bytes(entry) == expected
     for first, length in ((0, 4), (12, 4000), (4 * 511, 8), (len(expected) - 4, 4)):
-        piece = Reader().read(entry.span.file, entry.span.offset + first, length, entry.coded)
+        piece = RangeReader().read(entry.span.file, entry.span.offset + first, length, entry.coded)
         assert piece == expected[first : first + length]
 
 

@@ -12,7 +12,7 @@ from checkpoint_files import assert_same, plain_bytes, tensor_of
 from safetensors.torch import save_file
 
 from assay.checkpoint.open import open_checkpoint
-from assay.checkpoint.reading import Reader
+from assay.checkpoint.reading import RangeReader
 from assay.errors import ReadError
 
 TENSORS = {f"layers.{i}.w": torch.randn(i + 1, 3).bfloat16() for i in range(6)}
@@ -122,11 +122,11 @@ def test_a_file_is_read_by_any_part_and_never_beyond_it(tmp_path):
     save_file({"w": torch.arange(10, dtype=torch.int8)}, path)
     (entry,) = open_checkpoint(path).entries
     file, first = entry.span.file, entry.span.offset
-    assert list(Reader().read(file, first + 3, 4)) == [3, 4, 5, 6]
-    assert Reader().read(file, first + 10, 0) == b""
+    assert list(RangeReader().read(file, first + 3, 4)) == [3, 4, 5, 6]
+    assert RangeReader().read(file, first + 10, 0) == b""
     for start, length in ((first + 8, 3), (-1, 2), (0, -1)):
         with pytest.raises(ReadError, match="cut short"):
-            Reader().read(file, start, length)
+            RangeReader().read(file, start, length)
 
 
 def test_a_file_that_shrinks_under_the_reader_is_an_error_and_no_crash(tmp_path):
@@ -182,7 +182,7 @@ def test_without_fsspec_the_error_says_what_to_install(monkeypatch):
     with pytest.raises(ReadError, match=r"pip install torch-assay\[remote\]"):
         open_checkpoint("memory://models/none.pt")
     with pytest.raises(ReadError, match=r"torch-assay\[remote\]"):
-        Reader().read("memory://models/none.pt", 0, 4)
+        RangeReader().read("memory://models/none.pt", 0, 4)
 
 
 def test_a_local_file_never_touches_fsspec(tmp_path, monkeypatch):

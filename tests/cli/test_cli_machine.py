@@ -16,7 +16,7 @@ from assay.document.machine import (
     MachineReport,
     Scaling,
     Sensor,
-    Working,
+    WorkingSet,
     measured,
     unknown,
 )
@@ -46,7 +46,7 @@ def machine(cache, monkeypatch):
             arithmetic=[ceiling("fp32", 1e11), ceiling("bf16", 2e11), Ceiling("int8", unknown("torch has none"))],
             bandwidth=[ceiling("copy", 2e10)],
             levels=[CacheLevel("L1", unknown("hidden"), 1 << 15), CacheLevel("memory", measured(2e10, "copy"))],
-            sweep=[Working(1 << 20, 9e10)],
+            sweep=[WorkingSet(1 << 20, 9e10)],
             overhead=[ceiling("add", 1e-6)],
             scaling=[Scaling(1, measured(1e11, "clock"), 1.0), Scaling(2, measured(1.5e11, "clock"), 0.75)],
             threads=torch.get_num_threads(),

@@ -13,7 +13,7 @@ from handmade import conv_stack
 from assay.cli.cost_device import roofline_report
 from assay.cli.narration import Narrator
 from assay.cli.options import Output
-from assay.document.document import Cache
+from assay.document.document import KeyValueCache
 from assay.document.rows import Storage
 
 MODEL = """
@@ -33,7 +33,7 @@ def get_inputs():
 
 def document():
     storages = [Storage(4, 0, None, "parameter"), Storage(1 << 20, 0, 3), Storage(1 << 19, 2, None)]
-    cached = conv_stack(cache=Cache(3200, 2, 10, 4))
+    cached = conv_stack(cache=KeyValueCache(3200, 2, 10, 4))
     return msgspec.structs.replace(cached, storages=storages)
 
 

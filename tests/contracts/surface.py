@@ -44,7 +44,7 @@ def measured(model: Any, on_step: Callable[[str], None]) -> None:
 
 def checked(model: Any) -> None:
     try:
-        result: assay.CheckResult = assay.check(model, select=["W1"], ignore=["C2"], weights="w.safetensors")
+        result: assay.CheckReport = assay.check(model, select=["W1"], ignore=["C2"], weights="w.safetensors")
     except assay.AssayError as error:
         code: int = error.exit_code
         raise SystemExit(code) from error

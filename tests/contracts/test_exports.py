@@ -9,7 +9,7 @@ import assay
 PUBLIC = {
     "Analysis",
     "AssayError",
-    "CheckResult",
+    "CheckReport",
     "Document",
     "Opened",
     "__version__",

@@ -17,15 +17,15 @@ from assay.findings.catalogue import chosen, register, rules
 from assay.findings.engine import DEFECT, apply, at_least, check, check_all
 from assay.findings.naming import folded, listed, plural
 from assay.findings.needs import WHOLE_PASS
-from assay.findings.rule import Found, Rule
+from assay.findings.rule import Rule, RuleMatch
 
 
-def rule(code="Z001", severity="warning", search=lambda facts: [Found("a", {})], needs=()):
+def rule(code="Z001", severity="warning", search=lambda facts: [RuleMatch("a", {})], needs=()):
     return Rule(code, severity, "a rule", "Do it.", search, needs)
 
 
 def breaks(facts):
-    yield Found("seen before", {})
+    yield RuleMatch("seen before", {})
     raise KeyError("gone")
 
 
@@ -119,7 +119,7 @@ def test_every_rule_is_written_out():
 
 def test_a_finding_carries_its_rule():
     evidence = {"bytes": Figure(3, Counted("x"))}
-    made = rule(search=lambda facts: [Found("t", evidence, modules=[1], tensors=["a"])])
+    made = rule(search=lambda facts: [RuleMatch("t", evidence, modules=[1], tensors=["a"])])
     assert list(made.find(conv_stack())) == [Finding("Z001", "warning", "t", "Do it.", (1,), ("a",), evidence)]
 
 

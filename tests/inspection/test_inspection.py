@@ -14,7 +14,7 @@ from torch import nn
 
 import assay
 from assay.errors import ReadError
-from assay.inspection import LiveEvidence, detail
+from assay.inspection import LiveInspector, detail
 
 
 class Hostile(nn.Module):
@@ -60,7 +60,7 @@ class Raising:
 
 
 def test_attributes_are_all_there_and_nothing_runs():
-    found = {each.name: each for each in LiveEvidence(nn.Sequential(Hostile())).attributes("0")}
+    found = {each.name: each for each in LiveInspector(nn.Sequential(Hostile())).attributes("0")}
     kinds = {name: found[name].kind for name in ("weight", "bias", "seen", "child", "mask", "training", "setting")}
     assert list(kinds.values()) == ["parameter", "parameter", "buffer", "module", "value", "value", "value"]
     facts = found["weight"].tensor
@@ -87,7 +87,7 @@ def test_attributes_are_all_there_and_nothing_runs():
 def test_hooks_are_shown_where_there_are_any():
     model = nn.Linear(1, 1)
     model.register_forward_hook(print)
-    assert [each.name for each in LiveEvidence(model).attributes("") if each.name.startswith("_")] == [
+    assert [each.name for each in LiveInspector(model).attributes("") if each.name.startswith("_")] == [
         "_forward_hooks"
     ]
 
@@ -101,7 +101,7 @@ def test_a_subclass_of_a_plain_type_is_written_by_its_base():
 
     model = nn.Identity()
     model.word = Loud("quiet")
-    [word] = [each for each in LiveEvidence(model).attributes("") if each.name == "word"]
+    [word] = [each for each in LiveInspector(model).attributes("") if each.name == "word"]
     assert (word.type, word.text) == ("Loud", "'quiet'")
 
 
@@ -109,7 +109,7 @@ def test_a_subclass_of_a_plain_type_is_written_by_its_base():
 
 
 def test_the_source_is_the_file_s():
-    found = LiveEvidence(nn.Sequential(Hostile())).source("0")
+    found = LiveInspector(nn.Sequential(Hostile())).source("0")
     assert found.text == inspect.getsource(Hostile)
     assert (found.file, found.forward_file) == (__file__, __file__)
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
@@ -122,14 +122,14 @@ def test_inherited_and_patched_forwards_are_shown():
     class Child(Hostile):
         pass
 
-    assert "the very line" in LiveEvidence(Child()).source("").forward_text
+    assert "the very line" in LiveInspector(Child()).source("").forward_text
     model = Child()
 
     def other(x):
         return x + 1  # patched
 
     model.forward = other
-    assert "patched" in LiveEvidence(model).source("").forward_text
+    assert "patched" in LiveInspector(model).source("").forward_text
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -137,11 +137,11 @@ def test_no_source_says_why():
     names = {"nn": nn}
     exec("class Typed(nn.Module):\n    def forward(self, x):\n        return x", names)  # noqa: S102
     with pytest.raises(ReadError, match="Typed"):
-        LiveEvidence(names["Typed"]()).source("")
+        LiveInspector(names["Typed"]()).source("")
     with pytest.raises(ReadError, match="TorchScript"):
-        LiveEvidence(torch.jit.script(nn.Sequential(nn.ReLU()))).source("0")
+        LiveInspector(torch.jit.script(nn.Sequential(nn.ReLU()))).source("0")
     generated = torch.fx.symbolic_trace(nn.Sequential(nn.ReLU()))
-    assert "def forward" in LiveEvidence(generated).source("").forward_text
+    assert "def forward" in LiveInspector(generated).source("").forward_text
 
 
 # --- tensors
@@ -150,7 +150,7 @@ def test_no_source_says_why():
 def holding(tensor):
     model = nn.Identity()
     model.register_buffer("t", tensor)
-    return LiveEvidence(model).tensor("", "t")
+    return LiveInspector(model).tensor("", "t")
 
 
 TENSORS = {
@@ -201,7 +201,7 @@ def test_tensors_without_numbers_say_why():
         assert [found.min, found.max, found.mean, found.nan] == [None] * 4
     nothing = holding(torch.full((3,), math.nan))
     assert (nothing.nan, nothing.min, nothing.problem) == (3, None, "no value is finite")
-    assert "initialized" in LiveEvidence(nn.LazyLinear(3)).tensor("", "weight").problem
+    assert "initialized" in LiveInspector(nn.LazyLinear(3)).tensor("", "weight").problem
 
 
 def test_a_look_changes_nothing():
@@ -209,7 +209,7 @@ def test_a_look_changes_nothing():
     before = {name: (value.clone(), value._version) for name, value in model.state_dict(keep_vars=True).items()}
     dicts = [dict(module.__dict__) for module in model.modules()]
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    evidence = LiveEvidence(model)
+    evidence = LiveInspector(model)
     for path in ("", "0", "1"):
         evidence.attributes(path)
         evidence.source(path)
@@ -232,7 +232,7 @@ def test_paths_by_every_name():
     model = nn.Sequential(nn.ModuleList([shared, nn.ModuleDict({"k": shared})]), shared)
     model[0].register_module("up", model)
     model._modules["a.b"] = nn.Sequential(nn.Tanh())
-    evidence = LiveEvidence(model)
+    evidence = LiveInspector(model)
     for path in ("0.0", "0.1.k", "1", "0.up.1", "0.up.0.up.0.0"):
         assert evidence.tensor(path, "weight").values == tuple(shared.weight.flatten().tolist())
     assert [each.name for each in evidence.attributes("a.b") if each.kind == "module"] == ["0"]
@@ -247,13 +247,13 @@ def test_paths_by_every_name():
 def test_very_long_and_deep_names():
     model = nn.Sequential()
     model.add_module("x" * 10_000, nn.Linear(1, 1))
-    assert LiveEvidence(model).tensor("x" * 10_000, "bias").values == (model[0].bias.item(),)
+    assert LiveInspector(model).tensor("x" * 10_000, "bias").values == (model[0].bias.item(),)
     deep = inner = nn.Sequential()
     for _ in range(2000):
         inner.append(nn.Sequential())
         inner = inner[0]
     inner.append(nn.Linear(1, 1))
-    assert LiveEvidence(deep).tensor(".".join(["0"] * 2001), "bias").values
+    assert LiveInspector(deep).tensor(".".join(["0"] * 2001), "bias").values
 
 
 def test_objects_that_hold_modules():
@@ -264,7 +264,7 @@ def test_objects_that_hold_modules():
             self.unet = nn.Linear(2, 2)
             self.steps = 5
 
-    evidence = LiveEvidence(Pipeline())
+    evidence = LiveInspector(Pipeline())
     found = {each.name: (each.kind, each.text) for each in evidence.attributes("")}
     assert found == {"unet": ("module", "Linear"), "steps": ("value", "5"), "scheduler": ("value", "'ddim'")}
     assert evidence.tensor("unet", "weight").facts.shape == (2, 2)
@@ -284,7 +284,7 @@ def test_recorded_calls_are_rows():
         model[0].weight.fill_(math.nan)
     with assay.record_forward_stats(model):
         model(torch.ones(3, 2))
-    evidence = LiveEvidence(model)
+    evidence = LiveInspector(model)
     good, mixed, bad = evidence.forward_calls("1.0")
     assert (good.nan, good.first_bad) == (False, None)
     assert bad.first_bad == "0"

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from assay.api import machine
-from assay.machine.energy import Gauged
+from assay.machine.energy import CounterGroup
 from assay.machine.sensors.probe import ENERGY, Probe, SensorError
 from assay.timing.peaks.operations import Operation
 
@@ -33,7 +33,9 @@ def test_a_machine_that_draws_the_same_whatever_it_does(quick):
         return math.floor(time.perf_counter() / PERIOD) * PERIOD * WATTS
 
     told: list[str] = []
-    model = machine.calibrated("cpu", Gauged((Probe("fake", ENERGY, "package", read),), PERIOD), "it", told.append)
+    model = machine.calibrated(
+        "cpu", CounterGroup((Probe("fake", ENERGY, "package", read),), PERIOD), "it", told.append
+    )
     assert model.static_w + 1e6 * model.j_per_byte == pytest.approx(WATTS, rel=0.25)
     assert model.error < 0.25
     assert "calibration on this machine with fake" in model.source
@@ -44,4 +46,4 @@ def test_a_sensor_that_fails_gives_no_model(quick):
     def read() -> float:
         raise SensorError("gone")
 
-    assert machine.calibrated("cpu", Gauged((Probe("fake", ENERGY, "package", read),), PERIOD), "it") is None
+    assert machine.calibrated("cpu", CounterGroup((Probe("fake", ENERGY, "package", read),), PERIOD), "it") is None

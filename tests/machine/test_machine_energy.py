@@ -13,9 +13,9 @@ from machine_fakes import Clock
 
 from assay.document.machine import measured
 from assay.machine import energy
-from assay.machine.energy import EnergyMeter, Gauged, gauged, idle, of_device, replay, runs_at
+from assay.machine.energy import CounterGroup, EnergyMeter, gauged, idle, of_device, replay, runs_at
 from assay.machine.sensors.counter import Counter, Joules, PowerSum
-from assay.machine.sensors.probe import ENERGY, POWER, Found, Probe, SensorError
+from assay.machine.sensors.probe import ENERGY, POWER, Probe, ProbedSensors, SensorError
 from assay.machine.ticks import TickWatcher, between
 
 WATTS, PERIOD = 80.0, 0.005
@@ -135,7 +135,7 @@ def test_runs_between_marks_are_parts():
 
 
 def test_a_replay_finds_the_energy_of_one_run():
-    sensors = Gauged((real_time(),), PERIOD, measured(30.0, "fake"))
+    sensors = CounterGroup((real_time(),), PERIOD, measured(30.0, "fake"))
     found = replay(lambda: time.sleep(0.002), sensors, window_s=0.3, repeats=2)
     assert found.power_w.value == pytest.approx(WATTS, rel=0.15)
     assert found.energy_j.value == pytest.approx(WATTS * found.time_s.value, rel=0.15)
@@ -147,7 +147,7 @@ def test_a_replay_finds_the_energy_of_one_run():
 
 
 def test_the_window_is_long_beside_the_period():
-    sensors = Gauged((real_time(0.02),), 0.02)
+    sensors = CounterGroup((real_time(0.02),), 0.02)
     found = replay(lambda: time.sleep(0.004), sensors, window_s=0.01, repeats=1)
     assert found.window_s >= 0.9 * energy.PERIODS * 0.02
     assert found.above_idle_j.value is None
@@ -155,20 +155,20 @@ def test_the_window_is_long_beside_the_period():
 
 @pytest.mark.parametrize("reads", [1, 3])
 def test_a_sensor_that_fails_in_a_replay_gives_no_energy(reads):
-    found = replay(lambda: time.sleep(0.001), Gauged((failing_after(reads),), PERIOD), window_s=0.05, repeats=2)
+    found = replay(lambda: time.sleep(0.001), CounterGroup((failing_after(reads),), PERIOD), window_s=0.05, repeats=2)
     assert found.energy_j.value is None
     assert found.energy_j.how.why == "it is gone"
 
 
 def test_a_counter_that_stands_still_gives_no_energy():
     still = Probe("fake:energy", ENERGY, "package", lambda: 5.0)
-    found = replay(lambda: time.sleep(0.001), Gauged((still,), PERIOD), window_s=0.05, repeats=1)
+    found = replay(lambda: time.sleep(0.001), CounterGroup((still,), PERIOD), window_s=0.05, repeats=1)
     assert found.energy_j.value is None
     assert "did not tick" in found.energy_j.how.why
 
 
 def test_a_meter_measures_a_window():
-    with EnergyMeter(Gauged((real_time(),), PERIOD)) as meter:
+    with EnergyMeter(CounterGroup((real_time(),), PERIOD)) as meter:
         start = time.perf_counter()
         time.sleep(0.4)
         took = time.perf_counter() - start
@@ -177,7 +177,7 @@ def test_a_meter_measures_a_window():
 
 
 def test_a_window_shorter_than_a_tick_is_unknown():
-    with EnergyMeter(Gauged((real_time(60.0),), 60.0)) as meter:
+    with EnergyMeter(CounterGroup((real_time(60.0),), 60.0)) as meter:
         time.sleep(0.01)
     assert meter.energy.value is None
     assert "too short" in meter.energy.how.why
@@ -185,14 +185,14 @@ def test_a_window_shorter_than_a_tick_is_unknown():
 
 @pytest.mark.parametrize("reads", [0, 2])
 def test_a_meter_without_an_answer_is_unknown(reads):
-    with EnergyMeter(Gauged((failing_after(reads),), PERIOD)) as meter:
+    with EnergyMeter(CounterGroup((failing_after(reads),), PERIOD)) as meter:
         time.sleep(0.05)
     assert meter.energy.value is None
 
 
 def test_what_runs_inside_may_raise_and_the_thread_ends():
     before = threading.active_count()
-    with pytest.raises(ZeroDivisionError), EnergyMeter(Gauged((real_time(),), PERIOD)):
+    with pytest.raises(ZeroDivisionError), EnergyMeter(CounterGroup((real_time(),), PERIOD)):
         raise ZeroDivisionError
     with pytest.raises(ZeroDivisionError), TickWatcher(Joules([real_time()]), PERIOD):
         raise ZeroDivisionError
@@ -200,16 +200,16 @@ def test_what_runs_inside_may_raise_and_the_thread_ends():
 
 
 def test_idle_power():
-    assert idle(Gauged((real_time(),), PERIOD), 0.1).value == pytest.approx(WATTS, rel=0.1)
-    assert idle(Gauged((failing_after(2),), PERIOD), 0.05).value is None
+    assert idle(CounterGroup((real_time(),), PERIOD), 0.1).value == pytest.approx(WATTS, rel=0.1)
+    assert idle(CounterGroup((failing_after(2),), PERIOD), 0.05).value is None
 
 
 def test_sensors_are_chosen_or_their_absence_explained(monkeypatch):
-    monkeypatch.setattr(energy, "find", lambda: Found([real_time()]))
+    monkeypatch.setattr(energy, "find", lambda: ProbedSensors([real_time()]))
     chosen = gauged("fake:")
     assert chosen.idle_w.value == pytest.approx(WATTS, rel=0.1)
     assert chosen.period_s == pytest.approx(PERIOD, rel=0.5)
-    nothing = Found()
+    nothing = ProbedSensors()
     nothing.absent("rapl", ENERGY, "package", "not here")
     monkeypatch.setattr(energy, "find", lambda: nothing)
     assert of_device("cpu") == "rapl: not here"

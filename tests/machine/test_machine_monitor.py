@@ -15,7 +15,7 @@ from machine_fakes import NVMLError, nvml, write
 from assay.document.machine import Series
 from assay.machine.gauges.boards import BoardGauge
 from assay.machine.gauges.perf_events import PerfEvents
-from assay.machine.gauges.process import Since, disk_bytes
+from assay.machine.gauges.process import SystemCounts, disk_bytes
 from assay.machine.gauges.processor import Frequency, Utilisation
 from assay.machine.monitor import Monitor
 from assay.machine.sensors import nvml as nvml_sensors
@@ -118,10 +118,10 @@ def test_everything_there_is_on_this_machine():
 
 def test_counts_begin_at_zero_and_grow(tmp_path):
     numbers = iter([[100.0, 7.0], [130.0, 7.0], None])
-    gauge = Since(lambda: next(numbers), ("a", "b"), "B", "machine")
+    gauge = SystemCounts(lambda: next(numbers), ("a", "b"), "B", "machine")
     assert gauge.read() == [30.0, 0.0]
     assert gauge.read() == [None, None]
-    absent = Since(lambda: None, ("a", "b"), "B", "machine")
+    absent = SystemCounts(lambda: None, ("a", "b"), "B", "machine")
     assert absent.read() == [None, None]
     assert len(absent.problems) == 2
 

@@ -6,15 +6,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from assay.document.machine import Cache, Working  # noqa: E402
+from assay.document.machine import Cache, WorkingSet  # noqa: E402
 from assay.timing.peaks import arithmetic, dispatch, memory, operations, threads  # noqa: E402
-from assay.timing.peaks.bursts import Place, bursts, place, rate  # noqa: E402
+from assay.timing.peaks.bursts import TimedDevice, bursts, place, rate  # noqa: E402
 from assay.timing.peaks.measuring import available, measure  # noqa: E402
 from assay.timing.settings import matmul_precision  # noqa: E402
 from assay.timing.settings import threads as set_threads  # noqa: E402
 
 
-class Scripted(Place):
+class Scripted(TimedDevice):
     """A place whose clock says what it is told; one run takes `each` seconds."""
 
     def __init__(self, *each: float) -> None:
@@ -70,7 +70,7 @@ def test_everything_of_this_processor(quick):
 
 
 def test_a_precision_torch_cannot_multiply_is_unknown(quick, monkeypatch):
-    def refuse(where: Place, size: int):
+    def refuse(where: TimedDevice, size: int):
         raise RuntimeError("not implemented for 'Odd'\nand more")
 
     monkeypatch.setitem(arithmetic.PRECISIONS, "int8", arithmetic.Precision(refuse))
@@ -96,7 +96,7 @@ def test_products_are_of_the_size_they_claim(name):
 
 def test_levels_take_what_lies_inside_them():
     caches = (Cache(1, 1000), Cache(2, 10_000))
-    points = [Working(500, 50.0), Working(5000, 40.0), Working(9000, 99.0), Working(100_000, 10.0)]
+    points = [WorkingSet(500, 50.0), WorkingSet(5000, 40.0), WorkingSet(9000, 99.0), WorkingSet(100_000, 10.0)]
     found = {level.name: level.bandwidth.value for level in memory.levels(points, caches, 0.0)}
     assert found == {"L1": 50.0, "L2": 40.0, "memory": 10.0}
     hidden = memory.levels(points, caches, overhead_s=5.0)[0].bandwidth

@@ -105,7 +105,11 @@ def test_caches_from_the_kernel(tmp_path):
     for index, (level, kind, size) in enumerate(rows):
         for name, text in (("level", level), ("type", kind), ("size", size)):
             write(tmp_path / f"index{index}" / name, text)
-    assert hardware.caches(tmp_path) == (Cache(1, 32 << 10), Cache(2, 1 << 20), Cache(3, 32 << 20))
+    assert hardware.caches(tmp_path) == (
+        Cache(1, 32 << 10),
+        Cache(2, 1 << 20),
+        Cache(3, 32 << 20),
+    )
     assert hardware.caches(tmp_path / "none") == ()
 
 

@@ -187,7 +187,7 @@ def test_a_folder_with_weights_opens_with_them(hf):
 def test_the_explorer_shows_the_stored_values_of_a_folder(hf):
     folder, model = hf
     found = subject_of(str(folder))
-    detail = found.evidence.tensor("model.layers.1.mlp.down_proj", "weight")
+    detail = found.inspector.tensor("model.layers.1.mlp.down_proj", "weight")
     assert detail.max == pytest.approx(model.model.layers[1].mlp.down_proj.weight.max().item())
 
 

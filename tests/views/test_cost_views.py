@@ -17,7 +17,7 @@ from assay.views import tables
 from assay.views.text import report
 from assay.views.text.cost import cost_report
 from assay.views.text.cost_lines import DIVISIONS
-from assay.views.text.cost_tables import SORTS, Shown, cost_table
+from assay.views.text.cost_tables import SORTS, CostOptions, cost_table
 
 SELF = {"module": "self FLOPs", "class": "self FLOPs", "call": "self FLOPs"}
 SUMS = ("count", "MACs", "bytes", "self MACs", "self bytes", "backward self FLOPs")
@@ -69,7 +69,7 @@ def printed(table: tables.Table) -> tuple[dict[str, list[int | None]], dict[str,
 
 
 def text_of(document: Document, by: str) -> str:
-    return tables.as_text(cost_table(document, add_up(document), by, Shown()))
+    return tables.as_text(cost_table(document, add_up(document), by, CostOptions()))
 
 
 def _number(cell: str) -> int | None:
@@ -77,7 +77,9 @@ def _number(cell: str) -> int | None:
     return int(digits) if digits.isdecimal() else None
 
 
-@pytest.mark.parametrize("shown", [Shown(exact=True), Shown(exact=True, top=2), Shown(exact=True, depth=1)])
+@pytest.mark.parametrize(
+    "shown", [CostOptions(exact=True), CostOptions(exact=True, top=2), CostOptions(exact=True, depth=1)]
+)
 @pytest.mark.parametrize("by", list(DIVISIONS))
 @pytest.mark.parametrize("name", ["mixed", "trained"])
 def test_the_printed_sums_add_up_to_the_printed_total(request, name, by, shown):
@@ -95,10 +97,10 @@ def test_the_printed_sums_add_up_to_the_printed_total(request, name, by, shown):
 
 
 def test_a_cut_table_says_how_much_is_left_out(mixed):
-    lines = tables.as_text(cost_table(mixed, mixed.cost, "op", Shown(top=1))).splitlines()
+    lines = tables.as_text(cost_table(mixed, mixed.cost, "op", CostOptions(top=1))).splitlines()
     assert lines[2].startswith("torch.nn.functional.linear")
     assert lines[4].startswith(f"({len(DIVISIONS['op'](mixed, mixed.cost).lines) - 1} others)")
-    deep = tables.as_text(cost_table(mixed, mixed.cost, "module", Shown(depth=1)))
+    deep = tables.as_text(cost_table(mixed, mixed.cost, "module", CostOptions(depth=1)))
     assert "(9 deeper)" in deep
     assert "blocks.0" not in deep
 
@@ -108,24 +110,23 @@ def test_sorting_puts_the_largest_first_and_the_unknown_last(sort):
     document = with_unknown()
     cost = add_up(document)
     title = {"flops": "FLOPs", "macs": "MACs", "total": "FLOPs"}.get(sort, sort)
-    table = cost_table(document, cost, "kind", Shown(sort=sort))
-    at = [column.title for column in table.columns].index(title)
-    values = [row[at] for row in table.rows]
+    table = cost_table(document, cost, "kind", CostOptions(sort=sort))
+    values = [row[title] for row in table.values()]
     known = [value for value in values if value is not None]
     assert values == sorted(known, reverse=True) + [None] * (len(values) - len(known))
 
 
 def test_modules_are_a_tree_unless_sorted(mixed):
-    tree = tables.as_text(cost_table(mixed, mixed.cost, "module", Shown()))
+    tree = tables.as_text(cost_table(mixed, mixed.cost, "module", CostOptions()))
     assert "\n├ blocks " in tree
     assert "\n│ ├ 0 " in tree
-    listed = cost_table(mixed, mixed.cost, "module", Shown(sort="total"))
-    assert [row[0] for row in listed.rows][:2] == ["(root)", "blocks"]
+    listed = cost_table(mixed, mixed.cost, "module", CostOptions(sort="total"))
+    assert [row["module"] for row in listed.values()][:2] == ["(root)", "blocks"]
     assert "\nblocks.2.1 " in tables.as_text(listed)
 
 
 def test_data_has_paths_and_raw_figures_and_no_total(mixed):
-    table = cost_table(mixed, mixed.cost, "module", Shown())
+    table = cost_table(mixed, mixed.cost, "module", CostOptions())
     rows = [msgspec.json.decode(line) for line in tables.as_json_lines(table).splitlines()]
     assert [row["module"] for row in rows][:3] == ["(root)", "blocks", "blocks.0"]
     assert rows[0]["total_flops"] == mixed.cost.forward.flops
@@ -136,18 +137,18 @@ def test_data_has_paths_and_raw_figures_and_no_total(mixed):
 def test_an_unknown_operation_is_a_dash_and_named():
     document = with_unknown()
     cost = add_up(document)
-    text = report.as_text(cost_report(document, cost, Shown()))
+    text = report.as_text(cost_report(document, cost, CostOptions()))
     assert "66.6 % of 6 ops counted; 2 unknown: mylib::norm (no formula) ×2" in text
-    columns, _ = printed(cost_table(document, cost, "op", Shown(exact=True)))
+    columns, _ = printed(cost_table(document, cost, "op", CostOptions(exact=True)))
     assert columns["FLOPs"][-1] is columns["MACs"][-1] is None
     assert re.search(r"^torch.ops.mylib.norm +Custom +– +2 +– +– ", text_of(document, "op"), re.MULTILINE)
-    columns, total = printed(cost_table(document, cost, "category", Shown(exact=True)))
+    columns, total = printed(cost_table(document, cost, "category", CostOptions(exact=True)))
     assert (total["unknown ops"], sum(columns["unknown ops"])) == (2, 2)
 
 
 def test_the_report_tells_totals_types_and_kinds():
     document = conv_stack()
-    text = report.as_text(cost_report(document, add_up(document), Shown(exact=True)))
+    text = report.as_text(cost_report(document, add_up(document), CostOptions(exact=True)))
     macs = 224 * 224 * 64 * 9 * (3 + 64)
     facts = dict(re.findall(r"^(\S.*?)  +(\S.*)$", text, re.MULTILINE))
     assert facts["MACs"] == f"{macs:,}"
@@ -164,16 +165,16 @@ def test_causal_attention_shows_what_is_needed_beside_what_is_done():
             return nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
 
     document = observe(Causal(), torch.randn(1, 2, 16, 8))
-    text = report.as_text(cost_report(document, document.cost, Shown(exact=True)))
+    text = report.as_text(cost_report(document, document.cost, CostOptions(exact=True)))
     pairs, visible = 2 * 16 * 16, 2 * 16 * 17 // 2
     assert re.search(rf"matrix FLOPs +{2 * pairs * 16:,}\n", text)
     assert re.search(rf"needed FLOPs \(causal\) +{2 * visible * 16:,}\n", text)
     plain = conv_stack()
-    assert "needed" not in report.as_text(cost_report(plain, add_up(plain), Shown()))
+    assert "needed" not in report.as_text(cost_report(plain, add_up(plain), CostOptions()))
 
 
 def test_two_passes_have_a_column_each_and_their_sum(trained):
-    text = report.as_text(cost_report(trained, trained.cost, Shown(exact=True)))
+    text = report.as_text(cost_report(trained, trained.cost, CostOptions(exact=True)))
     cells = next(line.split() for line in text.splitlines() if line.startswith("total FLOPs"))[2:]
     forward, backward, both = (int(cell.replace(",", "")) for cell in cells)
     assert (forward, backward) == (trained.cost.forward.flops, trained.cost.backward.flops)
@@ -183,14 +184,14 @@ def test_two_passes_have_a_column_each_and_their_sum(trained):
 def test_a_stopped_pass_says_what_the_figures_cover():
     document = stopped()
     assert "stopped in 3: the figures cover what ran before" in report.as_text(
-        cost_report(document, add_up(document), Shown())
+        cost_report(document, add_up(document), CostOptions())
     )
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])
 @pytest.mark.parametrize("by", [None, *DIVISIONS])
 def test_a_terminal_holds_it(trained, by, width):
-    shown = Shown()
+    shown = CostOptions()
     made = cost_report(trained, trained.cost, shown) if by is None else cost_table(trained, trained.cost, by, shown)
     lines = report.as_text(report.whole(made), width=width).splitlines()
     assert max(map(len, lines)) <= width
@@ -199,12 +200,12 @@ def test_a_terminal_holds_it(trained, by, width):
 def test_an_empty_document_has_no_figures_and_no_error():
     document = Document()
     cost = add_up(document)
-    assert "nothing ran" in report.as_text(cost_report(document, cost, Shown()))
+    assert "nothing ran" in report.as_text(cost_report(document, cost, CostOptions()))
     for by in DIVISIONS:
-        assert tables.as_text(cost_table(document, cost, by, Shown())).splitlines()[-1].startswith("total")
+        assert tables.as_text(cost_table(document, cost, by, CostOptions())).splitlines()[-1].startswith("total")
 
 
 def test_markdown_has_headings_and_the_total(mixed):
-    text = report.as_markdown(cost_report(mixed, mixed.cost, Shown()))
+    text = report.as_markdown(cost_report(mixed, mixed.cost, CostOptions()))
     assert "## By type of operation\n\n| type |" in text
     assert "\n| total | 100.0 % |" in text

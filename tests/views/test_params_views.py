@@ -17,9 +17,9 @@ from assay.views.json.files import encode
 from assay.views.json.params import params_file
 from assay.views.json.schema import schema
 from assay.views.text import report as reports
-from assay.views.text.params import Shown, params_report
+from assay.views.text.params import ParamsOptions, params_report
 from assay.views.text.params_data import params_table
-from assay.views.text.params_lines import FIGURES, Line, lines_of, sorted_lines
+from assay.views.text.params_lines import FIGURES, TensorRow, lines_of, sorted_lines
 
 
 def row(name, values, *, shape=None, **figures):
@@ -48,7 +48,7 @@ def document(*rows, kernel="avx512", modules=(), **facts):
 
 
 def text(shown_document, **options):
-    return reports.as_text(params_report(shown_document, Shown(**options)))
+    return reports.as_text(params_report(shown_document, ParamsOptions(**options)))
 
 
 def names(shown_document, **options):
@@ -87,7 +87,7 @@ def test_the_figures_of_a_folded_line_are_those_of_all_its_values():
     rng = np.random.default_rng(0)
     parts = [rng.normal(i, 1 + i, 50) for i in range(4)]
     parts[1][:9] = 0
-    line = Line("all", [row(f"l.{i}.w", part) for i, part in enumerate(parts)])
+    line = TensorRow("all", [row(f"l.{i}.w", part) for i, part in enumerate(parts)])
     whole = np.concatenate(parts)
     expected = {
         "count": 200, "bytes": 800, "min": whole.min(), "max": whole.max(), "mean": whole.mean(),
@@ -168,7 +168,7 @@ def test_a_terminal_is_never_overrun_nor_obeyed(width):
     rows = [row(hostile, [1.0]), row(("x", hostile), [2.0]), row("y", [0.0], note=hostile)]
     broken = TensorStatistics((hostile + "b",), "t", (1,), 1, 1, problem=hostile)
     modules = [Module("", hostile, hostile, None)]
-    made = params_report(document(*rows, broken, modules=modules, files_lost=(hostile,)), Shown(full=True))
+    made = params_report(document(*rows, broken, modules=modules, files_lost=(hostile,)), ParamsOptions(full=True))
     for out in (reports.as_text(made, width=width), reports.as_markdown(made), reports.as_csv(made)):
         assert not set(out) & {"\x1b", "\x07", "\u202e"}
     lines = reports.as_text(made, width=width).splitlines()
@@ -180,9 +180,7 @@ def test_programs_get_every_figure_of_every_tensor():
     values = row("l.0.w", [1.0, 2.0], quantiles=tuple(range(11)), n_of_m={"2:4": 0.75})
     other = row("l.1.w", [3.0], roundings=(Rounding("int8", "tensor", exact=True),))
     table = params_table(document(values, other))
-    first, second = (
-        dict(zip([column.title for column in table.columns], cells, strict=True)) for cells in table.rows
-    )
+    first, second = table.values()
     assert (first["tensor"], first["family"], first["mean"], first["kept 2:4"]) == ("l.0.w", "l.#.w", 1.5, 0.75)
     assert (first["quantile 0.1"], first["quantile 50"], first["quantile 100"]) == (1, 5, 10)
     assert first["int8 tensor db"] is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 
 import pytest
 from hypothesis import given
@@ -11,12 +12,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from assay import units
-from assay.views.tables import Column, Table, as_csv, as_markdown, as_text, printable
+from assay.views.tables import Column, Table, as_csv, as_json_lines, as_markdown, as_text, printable
 
 COLUMNS = (
-    Column("name", shrinks=True),
-    Column("size", "right", units.exact),
-    Column("note", shrinks=True, drops=True),
+    Column("name", lambda row: row[0], shrinks=True),
+    Column("size", lambda row: row[1], "right", units.exact),
+    Column("note", lambda row: row[2], shrinks=True, drops=True),
 )
 TABLE = Table(COLUMNS, [["conv", 1234567, "first"], ["norm", None, "second"]])
 HOSTILE = "[red]x[/red] \x1b[31m\n\x07"
@@ -111,3 +112,24 @@ def test_no_line_is_wider_than_the_terminal(names, width):
 @pytest.mark.parametrize("width", [None, 40])
 def test_a_table_without_rows_has_its_heading(width):
     assert as_text(Table(COLUMNS, []), width=width).startswith("name")
+
+
+def test_a_row_of_sums_names_its_values_and_lacks_the_others():
+    table = Table(COLUMNS, TABLE.rows, [{"name": "total", "size": 1234567}])
+    assert as_text(table).splitlines()[-1].split() == ["total", "1,234,567", "–"]
+    assert as_csv(table) == as_csv(TABLE)
+
+
+def test_programs_get_the_name_of_a_column_and_people_its_title():
+    table = Table([Column("GPU self", len, name="gpu_self_ns")], ["abc"])
+    assert as_csv(table) == "gpu_self_ns\n3\n"
+    assert json.loads(as_json_lines(table)) == {"gpu_self_ns": 3}
+    assert as_text(table).splitlines()[0] == "GPU self"
+    assert table.values() == [{"gpu_self_ns": 3}]
+
+
+def test_columns_in_which_nothing_is_known_can_be_left_out():
+    table = Table(COLUMNS, [("conv", None, ""), ("norm", None, "second")])
+    assert [column.title for column in table.without_empty().columns] == ["name", "note"]
+    assert Table(COLUMNS, []).without_empty().columns == COLUMNS
+    assert len(table.first(1).rows) == 1

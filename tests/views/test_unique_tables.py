@@ -29,8 +29,8 @@ def test_eighty_columns_hold_it(table):
     assert max(map(len, lines)) <= 80
     whole = as_text(table)
     assert len(whole.splitlines()) == 2 + len(table.rows)
-    for row in table.rows:
-        assert all(str(value) in whole for value in row if value)
+    for row in table.values():
+        assert all(str(value) in whole for value in row.values() if value)
 
 
 @pytest.mark.parametrize(("table", "total"), [(modules_of(conv_stack()), 7), (ops_of(conv_stack()), 6)])

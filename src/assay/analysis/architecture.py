@@ -16,7 +16,7 @@ from assay.analysis.attention import attention_by_hand, fused_attention
 from assay.analysis.cost import categories
 from assay.analysis.cost.totals import add_up
 from assay.document import tree
-from assay.document.cost import Totals
+from assay.document.cost import CostTotals
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure
 from assay.document.rows import Module
@@ -152,9 +152,9 @@ class _Seen:
         owners = (document.modules[document.module_of(op)] for op in found)
         return sum(_category(module, leaf=False) == "Attention" for module in owners)
 
-    def category(self, name: str) -> Totals:
+    def category(self, name: str) -> CostTotals:
         """What operations of a category cost."""
-        return self.cost.categories.get(name, Totals())
+        return self.cost.categories.get(name, CostTotals())
 
     def holding(self, names: Iterable[str]) -> int:
         """Modules that hold a tensor, or have a child, of one of these names."""

@@ -7,7 +7,7 @@ from math import prod
 
 from msgspec import Struct
 
-from assay.analysis.flow import Flow
+from assay.analysis.flow import DataFlow
 from assay.document.document import Document
 from assay.document.dtypes import nbytes
 from assay.document.rows import OpKind
@@ -34,7 +34,7 @@ _STEPS = 8
 """Operations between a product and the softmax: scaling, bias, mask, clamp, casts."""
 
 
-class ByHand(Struct, frozen=True):
+class UnfusedAttention(Struct, frozen=True):
     """One attention; operations are indices into `Document.ops`."""
 
     softmax: int
@@ -46,11 +46,11 @@ class ByHand(Struct, frozen=True):
     """Whether all between is scaling, bias, mask and dropout, which a fused operation has too."""
 
 
-def attention_by_hand(document: Document) -> list[ByHand]:
+def attention_by_hand(document: Document) -> list[UnfusedAttention]:
     """Every softmax whose scores come from a product of two activations and weigh another's rows."""
     if not any(op.reads for op in document.ops):
         return []
-    flow = Flow(document)
+    flow = DataFlow(document)
     found = []
     for index in _named(document, _SOFTMAX):
         before = _back(document, flow, index)
@@ -60,7 +60,7 @@ def attention_by_hand(document: Document) -> list[ByHand]:
             scores = kind.outputs[0].type
             size = nbytes(prod(scores.shape), scores.dtype)
             plain = _all_named(document, before, _BEFORE) and _all_named(document, after, _AFTER)
-            found.append(ByHand(index, (*before, index, *after), size, plain))
+            found.append(UnfusedAttention(index, (*before, index, *after), size, plain))
     return found
 
 
@@ -78,7 +78,7 @@ def _named(document: Document, names: Iterable[str]) -> Iterable[int]:
     return (index for index, op in enumerate(document.ops) if op.kind in wanted)
 
 
-def _back(document: Document, flow: Flow, softmax: int) -> list[int] | None:
+def _back(document: Document, flow: DataFlow, softmax: int) -> list[int] | None:
     """The operations from a product of two activations to the softmax; None where there is no such product."""
     shape = _kind(document, softmax).outputs[0].type.shape
     passed: list[int] = []
@@ -94,7 +94,7 @@ def _back(document: Document, flow: Flow, softmax: int) -> list[int] | None:
     return None
 
 
-def _source(document: Document, flow: Flow, op: int, shape: tuple[int, ...]) -> int | None:
+def _source(document: Document, flow: DataFlow, op: int, shape: tuple[int, ...]) -> int | None:
     """What made the operand of the scores' size: the last that wrote it before this one."""
     size = prod(shape)
     row = document.ops[op]
@@ -105,7 +105,7 @@ def _source(document: Document, flow: Flow, op: int, shape: tuple[int, ...]) -> 
     return None
 
 
-def _on(document: Document, flow: Flow, softmax: int) -> list[int] | None:
+def _on(document: Document, flow: DataFlow, softmax: int) -> list[int] | None:
     """The operations from the softmax to a product that it is the first operand of; None where there is none."""
     shape = _kind(document, softmax).outputs[0].type.shape
     passed: list[int] = []

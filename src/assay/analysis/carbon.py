@@ -22,7 +22,7 @@ MILLION = 1_000_000
 _GIVEN = re.compile(r"(\d+(?:\.\d+)?)\s*g(?:/kwh)?", re.IGNORECASE)
 
 
-class Grid(Struct, frozen=True, omit_defaults=True):
+class PowerGrid(Struct, frozen=True, omit_defaults=True):
     """How much carbon dioxide a grid gives off for each unit of energy, over a year."""
 
     code: str
@@ -34,18 +34,18 @@ class Grid(Struct, frozen=True, omit_defaults=True):
 
 
 @cache
-def grids() -> tuple[Grid, ...]:
+def grids() -> tuple[PowerGrid, ...]:
     """Every grid there are figures for."""
     data = files("assay.analysis").joinpath("grid.json").read_bytes()
-    return msgspec.json.decode(data, type=tuple[Grid, ...])
+    return msgspec.json.decode(data, type=tuple[PowerGrid, ...])
 
 
-def find_grid(text: str) -> Grid:
+def find_grid(text: str) -> PowerGrid:
     """The grid of `FR`, `US-CA`, `france`, or one given as `400g` a kilowatt-hour."""
     plain = text.strip()
     given = _GIVEN.fullmatch(plain)
     if given is not None:
-        return Grid(plain, "as given", float(given[1]), source="as given")
+        return PowerGrid(plain, "as given", float(given[1]), source="as given")
     names = {name.lower(): grid for grid in grids() for name in (grid.code, grid.name)}
     if plain.lower() in names:
         return names[plain.lower()]
@@ -54,7 +54,7 @@ def find_grid(text: str) -> Grid:
     raise UsageError(f"no grid is called {text!r}: say {shown}, or give grams a kilowatt-hour as 400g")
 
 
-def carbon_g(energy_j: Figure, grid: Grid, pue: float = 1.0) -> Figure:
+def carbon_g(energy_j: Figure, grid: PowerGrid, pue: float = 1.0) -> Figure:
     """Grams of carbon dioxide for that energy; modelled, however the energy was obtained."""
     _check(pue, 1.0, "a PUE is 1 or more: all energy of a building over that of its machines")
     if energy_j.value is None:

@@ -58,7 +58,7 @@ class Device(Struct, frozen=True, omit_defaults=True):
         return None if tera is None else tera * 1e12
 
 
-This = Callable[[], Device | None]
+FindDevice = Callable[[], Device | None]
 """The machine at hand as a device, where it was measured."""
 
 
@@ -69,7 +69,7 @@ def devices() -> tuple[Device, ...]:
     return msgspec.json.decode(data, type=tuple[Device, ...])
 
 
-def find(name: str, this: This | None = None) -> Device:
+def find(name: str, this: FindDevice | None = None) -> Device:
     """The device called `name`, by any of its names, however they are spaced or capitalised.
 
     `this` gives the machine at hand, where it was measured.
@@ -94,7 +94,7 @@ def sized(text: str) -> Device | None:
     return Device(text.strip(), size / GIB, source="as given")
 
 
-def listed(text: str, this: This | None = None) -> Sequence[Device]:
+def listed(text: str, this: FindDevice | None = None) -> Sequence[Device]:
     """The devices in a list such as `H100,RTX4090,24GiB,this`; `all` is every one with a name of its own."""
     if _plain(text) == "all":
         return devices()

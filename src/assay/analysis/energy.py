@@ -44,14 +44,14 @@ POINTWISE = "pointwise"
 """Stands among the precisions for work outside the matrix units; its bytes pay for it where it has no coefficient."""
 
 
-class Work(Struct, frozen=True):
+class EnergyWork(Struct, frozen=True):
     """What something does: FLOPs by precision (pointwise ones apart), and bytes moved."""
 
     flops: dict[str, float] = {}
     bytes: float = 0.0
 
 
-def work_of(document: Document, device: Device) -> tuple[Work, tuple[str, ...]]:
+def work_of(document: Document, device: Device) -> tuple[EnergyWork, tuple[str, ...]]:
     """The work of one forward pass as `device` would do it, and the names of operations it leaves out."""
     roofline = bound(document, device)
     costs = document.cost.kinds if document.cost is not None else [cost_of(kind) for kind in document.kinds]
@@ -62,10 +62,10 @@ def work_of(document: Document, device: Device) -> tuple[Work, tuple[str, ...]]:
         for precision, amount in each.flops.items():
             flops[precision] = flops.get(precision, 0.0) + amount * row.count
         moved += each.bytes * row.count
-    return Work(flops, moved), roofline.coverage.unknown
+    return EnergyWork(flops, moved), roofline.coverage.unknown
 
 
-def work_of_kind(cost: KindCost, precision: str | None) -> Work:
+def work_of_kind(cost: KindCost, precision: str | None) -> EnergyWork:
     """The work of one execution whose matrix work is done in `precision`."""
     needed = cost.matrix_flops if cost.needed_flops is None else cost.needed_flops
     flops: dict[str, float] = {}
@@ -73,10 +73,10 @@ def work_of_kind(cost: KindCost, precision: str | None) -> Work:
         flops[precision] = needed
     if cost.pointwise_flops:
         flops[POINTWISE] = cost.pointwise_flops
-    return Work(flops, cost.bytes)
+    return EnergyWork(flops, cost.bytes)
 
 
-def estimate(work: Work, seconds: float | None, model: EnergyModel, *, busy_s: float | None = None) -> Figure:
+def estimate(work: EnergyWork, seconds: float | None, model: EnergyModel, *, busy_s: float | None = None) -> Figure:
     """The joules of `work` that takes so long and keeps a device busy for a part of it; unknown where a part is."""
     if seconds is None and model.static_w:
         return Figure(None, Unknown("the time it takes is unknown"))

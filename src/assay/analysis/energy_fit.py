@@ -9,23 +9,25 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from assay.analysis.energy import Work
+from assay.analysis.energy import EnergyWork
 from assay.document.machine import EnergyModel
 
 _BYTES, _SECONDS = "bytes", "seconds"
 Matrix = NDArray[np.float64]
 
 
-class Sample(Struct, frozen=True):
+class EnergySample(Struct, frozen=True):
     """One operation that was measured: what it does, how long it takes, what it took."""
 
     name: str
-    work: Work
+    work: EnergyWork
     seconds: float
     joules: float
 
 
-def calibrate(samples: Sequence[Sample], device: str, source: str, idle_w: float | None = None) -> EnergyModel | None:
+def calibrate(
+    samples: Sequence[EnergySample], device: str, source: str, idle_w: float | None = None
+) -> EnergyModel | None:
     """The model that fits best in relative terms; its error is the median of leaving each sample out in turn.
 
     None where there are not more samples than coefficients.
@@ -48,18 +50,18 @@ def calibrate(samples: Sequence[Sample], device: str, source: str, idle_w: float
     )
 
 
-def _features(samples: Sequence[Sample]) -> list[str]:
+def _features(samples: Sequence[EnergySample]) -> list[str]:
     precisions = sorted({name for sample in samples for name, flops in sample.work.flops.items() if flops})
     return [*precisions, _BYTES, _SECONDS]
 
 
-def _row(sample: Sample, names: Sequence[str]) -> list[float]:
+def _row(sample: EnergySample, names: Sequence[str]) -> list[float]:
     known = {**sample.work.flops, _BYTES: sample.work.bytes, _SECONDS: sample.seconds}
     # Divided by what was measured, so that small operations count as much as large ones.
     return [known.get(name, 0.0) / sample.joules for name in names]
 
 
-def _solved(samples: Sequence[Sample], names: Sequence[str]) -> list[float]:
+def _solved(samples: Sequence[EnergySample], names: Sequence[str]) -> list[float]:
     rows = np.array([_row(sample, names) for sample in samples])
     scale = np.maximum(np.abs(rows).max(axis=0), 1e-300)
     found = _nonnegative(rows / scale, np.ones(len(samples)))
@@ -82,7 +84,7 @@ def _nonnegative(rows: Matrix, wanted: Matrix) -> Matrix:
     return best
 
 
-def _left_out(samples: Sequence[Sample], names: Sequence[str]) -> float:
+def _left_out(samples: Sequence[EnergySample], names: Sequence[str]) -> float:
     errors = []
     for index, sample in enumerate(samples):
         others = [*samples[:index], *samples[index + 1 :]]

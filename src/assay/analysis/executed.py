@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from assay.analysis.cost import cost_of
 from assay.analysis.cost.totals import Label, summed, times
-from assay.document.cost import Cost, KindCost, Totals
+from assay.document.cost import Cost, CostTotals, KindCost
 from assay.document.document import Document
 from assay.document.rows import Op, OpKind
 
@@ -26,7 +26,7 @@ class Executed(Struct, frozen=True):
     phase: str
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> CostTotals:
         """All its executions together."""
         return times(self.each, self.count)
 
@@ -41,9 +41,9 @@ def executed(document: Document, cost: Cost) -> list[Executed]:
     return rows
 
 
-def grouped(rows: Iterable[Executed], key: Callable[[Executed], Label]) -> dict[Label, Totals]:
+def grouped(rows: Iterable[Executed], key: Callable[[Executed], Label]) -> dict[Label, CostTotals]:
     """The sums over the rows of each key, in the order the keys are met."""
-    groups: dict[Label, list[Totals]] = {}
+    groups: dict[Label, list[CostTotals]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row.totals)
     return {label: summed(totals) for label, totals in groups.items()}

@@ -19,7 +19,7 @@ def is_view(kind: OpKind) -> bool:
     return shares and not any(operand.written for operand in kind.inputs)
 
 
-class Flow:
+class DataFlow:
     """The readers and makers of every storage of a forward pass."""
 
     def __init__(self, document: Document) -> None:

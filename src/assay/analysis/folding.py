@@ -13,7 +13,7 @@ from msgspec import Struct
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>0|[1-9][0-9]{0,17})", re.DOTALL)
 
 
-class Node(Struct, frozen=True):
+class TreeNode(Struct, frozen=True):
     """A node of a tree; its parent comes before it, its siblings in their order."""
 
     name: str
@@ -23,7 +23,7 @@ class Node(Struct, frozen=True):
     """What must be equal, besides the subtrees, for two siblings to be one."""
 
 
-class Row(Struct, frozen=True):
+class FoldedRow(Struct, frozen=True):
     """A row of the folded tree; its parent row comes before it."""
 
     members: tuple[int, ...]
@@ -34,17 +34,17 @@ class Row(Struct, frozen=True):
     parent: int | None
 
 
-def fold(nodes: Sequence[Node], *, runs: bool = True) -> list[Row]:
+def fold(nodes: Sequence[TreeNode], *, runs: bool = True) -> list[FoldedRow]:
     """The rows in the order a person reads a tree; with `runs` false one row a node."""
     below = children(nodes)
     same = _subtree_numbers(nodes, below)
     roots = [index for index, node in enumerate(nodes) if node.parent is None]
-    rows: list[Row] = []
+    rows: list[FoldedRow] = []
     stack: list[tuple[tuple[int, ...], int, int, int | None]] = [((root,), 1, 0, None) for root in reversed(roots)]
     while stack:
         members, run, depth, parent = stack.pop()
         here = len(rows)
-        rows.append(Row(members, run, depth, parent))
+        rows.append(FoldedRow(members, run, depth, parent))
         shown = below[members[0]]
         spans = list(_spans([nodes[child].name for child in shown], [same[child] for child in shown], runs))
         for start, end in reversed(spans):
@@ -53,7 +53,7 @@ def fold(nodes: Sequence[Node], *, runs: bool = True) -> list[Row]:
     return rows
 
 
-def children(nodes: Sequence[Node]) -> list[list[int]]:
+def children(nodes: Sequence[TreeNode]) -> list[list[int]]:
     """For each node its children, in order."""
     below: list[list[int]] = [[] for _ in nodes]
     for index, node in enumerate(nodes):
@@ -68,7 +68,7 @@ def run_name(first: str, run: int) -> str:
     return f"{first}–{int(matched['number']) + run - 1}" if matched and run > 1 else first
 
 
-def _subtree_numbers(nodes: Sequence[Node], below: list[list[int]]) -> list[int]:
+def _subtree_numbers(nodes: Sequence[TreeNode], below: list[list[int]]) -> list[int]:
     """A number for each node, equal where keys, names below and subtrees are."""
     numbers: dict[Hashable, int] = {}
     result = [0] * len(nodes)

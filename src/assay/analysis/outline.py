@@ -1,4 +1,4 @@
-"""The outline of a model: its module tree as lines with their figures, runs of equal siblings folded."""
+"""The outline of a model: its module tree as rows with their figures, runs of equal siblings folded."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from msgspec import Struct
 from assay import units
 from assay.analysis import folding
 from assay.analysis.cost.totals import module_totals, summed
-from assay.analysis.folding import Node, Row
+from assay.analysis.folding import FoldedRow, TreeNode
 from assay.analysis.parameters import PARAMETER, first_holders, held, known_sum
 from assay.analysis.uniques.canonical import canonical
 from assay.document import tree
-from assay.document.cost import Cost, Totals
+from assay.document.cost import Cost, CostTotals
 from assay.document.document import Document
 from assay.document.rows import Call, Module, Tensor
 
@@ -25,8 +25,8 @@ class Tie(Struct, frozen=True):
     other: str
 
 
-class Line(Struct, frozen=True):
-    """One line of an outline. Sums cover all the modules it stands for, with everything they hold and run."""
+class OutlineRow(Struct, frozen=True):
+    """One row of an outline. Sums cover all the modules it stands for, with everything they hold and run."""
 
     name: str
     """Among its siblings, a run as `0–31`."""
@@ -37,7 +37,7 @@ class Line(Struct, frozen=True):
     run: int
     """How many equal siblings it folds."""
     modules: int
-    """How many modules it stands for: its run in every copy of the lines above it."""
+    """How many modules it stands for: its run in every copy of the rows above it."""
     calls: int
     """Calls of all of them together."""
     output_shapes: list[str]
@@ -48,19 +48,19 @@ class Line(Struct, frozen=True):
     """Held by these modules themselves and by none before them."""
     parameters: int | None
     trainable: int | None
-    totals: Totals
+    totals: CostTotals
     ties: tuple[Tie, ...] = ()
     """Parameters of the first module that were counted before."""
     same_as: str | None = None
-    """Where the very same module stands already; such a line has no figures of its own."""
+    """Where the very same module stands already; such a row has no figures of its own."""
     created_in_forward: bool = False
 
 
-def outline(document: Document, cost: Cost, *, runs: bool = True) -> list[Line]:
-    """The lines of the whole tree, parents first; with `runs` false every module has its own."""
+def outline(document: Document, cost: Cost, *, runs: bool = True) -> list[OutlineRow]:
+    """The rows of the whole tree, parents first; with `runs` false every module has its own."""
     members, nodes = _nodes(document)
     facts = _Facts(document, cost)
-    return [_line(facts, row, [members[at] for at in row.members], nodes) for row in folding.fold(nodes, runs=runs)]
+    return [_row(facts, row, [members[at] for at in row.members], nodes) for row in folding.fold(nodes, runs=runs)]
 
 
 class _Alias(Struct, frozen=True):
@@ -73,12 +73,12 @@ class _Alias(Struct, frozen=True):
 _Member = int | _Alias
 
 
-def _nodes(document: Document) -> tuple[list[_Member], list[Node]]:
+def _nodes(document: Document) -> tuple[list[_Member], list[TreeNode]]:
     """The modules and their further places in the order of the tree, and what folding is to know of them."""
     below = _members_below(document)
     keys = _keys(document)
     members: list[_Member] = []
-    nodes: list[Node] = []
+    nodes: list[TreeNode] = []
     stack: list[tuple[_Member, int | None]] = [
         (index, None) for index in reversed(range(len(document.modules))) if document.modules[index].parent is None
     ]
@@ -87,10 +87,10 @@ def _nodes(document: Document) -> tuple[list[_Member], list[Node]]:
         here = len(nodes)
         members.append(member)
         if isinstance(member, int):
-            nodes.append(Node(_local_name(_path(document, member)), parent, keys[member]))
+            nodes.append(TreeNode(_local_name(_path(document, member)), parent, keys[member]))
             stack.extend((child, here) for child in reversed(below[member]))
         else:
-            nodes.append(Node(_local_name(member.path), parent, ("same as", member.module)))
+            nodes.append(TreeNode(_local_name(member.path), parent, ("same as", member.module)))
     return members, nodes
 
 
@@ -155,7 +155,7 @@ def _shapes(call: Call) -> tuple[tuple[int, ...], ...]:
 
 
 class _Facts:
-    """What is looked up for every line."""
+    """What is looked up for every row."""
 
     def __init__(self, document: Document, cost: Cost) -> None:
         self.document = document
@@ -179,15 +179,15 @@ class _Facts:
         return sums
 
 
-def _line(facts: _Facts, row: Row, members: Sequence[_Member], nodes: Sequence[Node]) -> Line:
+def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Sequence[TreeNode]) -> OutlineRow:
     first = members[0]
     name = folding.run_name(nodes[row.members[0]].name, row.run)
     if isinstance(first, _Alias):
-        return _alias_line(facts.document, row, name, first)
+        return _alias_row(facts.document, row, name, first)
     modules = [member for member in members if isinstance(member, int)]
     module = facts.document.modules[first]
     calls = facts.calls[first]
-    return Line(
+    return OutlineRow(
         name=name,
         path=module.path,
         class_name=module.class_name,
@@ -206,9 +206,9 @@ def _line(facts: _Facts, row: Row, members: Sequence[_Member], nodes: Sequence[N
     )
 
 
-def _alias_line(document: Document, row: Row, name: str, alias: _Alias) -> Line:
+def _alias_row(document: Document, row: FoldedRow, name: str, alias: _Alias) -> OutlineRow:
     module = document.modules[alias.module]
-    return Line(
+    return OutlineRow(
         name=name,
         path=alias.path,
         class_name=module.class_name,
@@ -221,7 +221,7 @@ def _alias_line(document: Document, row: Row, name: str, alias: _Alias) -> Line:
         own_parameters=0,
         parameters=0,
         trainable=0,
-        totals=Totals(),
+        totals=CostTotals(),
         same_as=tree.shown(module.path),
     )
 

@@ -15,7 +15,7 @@ PARAMETER = "parameter"
 BUFFER = "buffer"
 
 
-class Held(Struct, frozen=True):
+class TensorTotals(Struct, frozen=True):
     """Tensors of one dtype, or all of them: how many elements and bytes; None is a size nobody knows."""
 
     elements: int | None
@@ -29,9 +29,9 @@ class Parameters(Struct, frozen=True):
     """Elements of all parameters, tied ones once."""
     trainable: int | None
     bytes: int
-    by_dtype: dict[str, Held]
+    by_dtype: dict[str, TensorTotals]
     """Parameters by element type, most bytes first."""
-    buffers: Held
+    buffers: TensorTotals
     tied: list[tuple[str, ...]]
     """The names of each parameter that has several."""
 
@@ -50,10 +50,10 @@ def parameters(document: Document) -> Parameters:
     )
 
 
-def held(tensors: Iterable[Tensor]) -> Held:
+def held(tensors: Iterable[Tensor]) -> TensorTotals:
     """The elements and bytes of `tensors` together."""
     listed = list(tensors)
-    return Held(known_sum(elements(tensor.type) for tensor in listed), sum(tensor.bytes for tensor in listed))
+    return TensorTotals(known_sum(elements(tensor.type) for tensor in listed), sum(tensor.bytes for tensor in listed))
 
 
 def known_sum(counts: Iterable[int | None]) -> int | None:
@@ -61,6 +61,12 @@ def known_sum(counts: Iterable[int | None]) -> int | None:
     listed = list(counts)
     known = [count for count in listed if count is not None]
     return sum(known) if len(known) == len(listed) else None
+
+
+def sum_of_known(counts: Iterable[int | None]) -> int | None:
+    """The sum of those that are known; None where none is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def elements(type: TensorType) -> int | None:
@@ -80,7 +86,7 @@ def first_holders(document: Document) -> list[list[int]]:
     return result
 
 
-def _by_dtype(tensors: list[Tensor]) -> dict[str, Held]:
+def _by_dtype(tensors: list[Tensor]) -> dict[str, TensorTotals]:
     groups: dict[str, list[Tensor]] = {}
     for tensor in tensors:
         groups.setdefault(tensor.type.dtype, []).append(tensor)

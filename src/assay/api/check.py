@@ -15,18 +15,18 @@ from assay.checkpoint.statistics.settings import Progress
 from assay.document.document import Document
 from assay.document.findings import Finding
 from assay.findings.catalogue import chosen
-from assay.findings.engine import Checked, Skipped, apply
+from assay.findings.engine import CheckResult, Skipped, apply
 from assay.findings.rule import Rule
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 
 
-class CheckResult(Struct, frozen=True):
+class CheckReport(Struct, frozen=True):
     """The findings about a model, and the rules that could not be applied."""
 
     document: Document
     """What was examined, with the findings in it."""
-    checked: Checked
+    checked: CheckResult
 
     @property
     def findings(self) -> list[Finding]:
@@ -59,7 +59,7 @@ def check(
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
     progress: Progress | None = None,
-) -> CheckResult:
+) -> CheckReport:
     """What a person should know or do about `model`, worst first, each finding with its evidence.
 
     A model is run once; of a file that holds weights alone, or code that is not trusted, the weights are examined.
@@ -85,10 +85,10 @@ def check(
     return checked(examined(opened, inputs, options, weights, progress), rules)
 
 
-def checked(document: Document, rules: Sequence[Rule]) -> CheckResult:
+def checked(document: Document, rules: Sequence[Rule]) -> CheckReport:
     """What these rules find in a document."""
     found = apply(rules, document)
-    return CheckResult(replace(document, findings=found.findings), found)
+    return CheckReport(replace(document, findings=found.findings), found)
 
 
 def examined(

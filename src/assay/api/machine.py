@@ -11,14 +11,14 @@ from types import ModuleType
 from msgspec.structs import replace
 
 from assay import host
-from assay.analysis.energy import Work
-from assay.analysis.energy_fit import Sample, calibrate
+from assay.analysis.energy import EnergyWork
+from assay.analysis.energy_fit import EnergySample, calibrate
 from assay.api.options import OnStep
 from assay.document.machine import EnergyModel, Hardware, MachineReport, Scaling, Sensor, unknown
 from assay.document.provenance import Figure
 from assay.errors import ReadError, UsageError, WriteError
 from assay.machine import reports
-from assay.machine.energy import Gauged, of_device, replay
+from assay.machine.energy import CounterGroup, of_device, replay
 from assay.machine.hardware import CPU, CUDA, identify
 from assay.machine.load import BUSY, OtherWork
 from assay.machine.sensors import nvml
@@ -62,7 +62,7 @@ def measure_machine(
     return report
 
 
-def calibrated(device: str, sensors: Gauged, name: str, on_step: OnStep = _silent) -> EnergyModel | None:
+def calibrated(device: str, sensors: CounterGroup, name: str, on_step: OnStep = _silent) -> EnergyModel | None:
     """The energy model of this device, from replaying operations of many kinds; None where a sensor failed."""
     import torch
 
@@ -78,8 +78,8 @@ def calibrated(device: str, sensors: Gauged, name: str, on_step: OnStep = _silen
             )
             if found.energy_j.value is None or found.time_s.value is None or found.energy_j.value <= 0:
                 return None
-            work = Work(operation.flops, operation.bytes)
-            samples.append(Sample(operation.name, work, found.time_s.value, found.energy_j.value))
+            work = EnergyWork(operation.flops, operation.bytes)
+            samples.append(EnergySample(operation.name, work, found.time_s.value, found.energy_j.value))
     source = f"calibration on this machine with {sensors.name}, {host.today()}"
     return calibrate(samples, name, source, sensors.idle_w.value)
 
@@ -99,7 +99,9 @@ def _measured(device: str, hardware: Hardware, energy: bool, on_step: OnStep) ->
     peaks = measuring.measure(device, hardware.caches, hardware.memory_bytes, on_step)
     gauges = of_device(device, sensors, uuid)
     share = others.share()
-    model = calibrated(device, gauges, hardware.name, on_step) if energy and isinstance(gauges, Gauged) else None
+    model = (
+        calibrated(device, gauges, hardware.name, on_step) if energy and isinstance(gauges, CounterGroup) else None
+    )
     return MachineReport(
         hardware=replace(hardware, threads=peaks.threads),
         date=host.today(),
@@ -131,11 +133,13 @@ def _sensors() -> list[Sensor]:
     return [*watch(found.probes), *found.useless]
 
 
-def _idle(gauges: Gauged | str) -> Figure:
+def _idle(gauges: CounterGroup | str) -> Figure:
     return unknown(gauges) if isinstance(gauges, str) else gauges.idle_w
 
 
-def _notes(share: float | None, gauges: Gauged | str, asked: bool, model: EnergyModel | None) -> tuple[str, ...]:
+def _notes(
+    share: float | None, gauges: CounterGroup | str, asked: bool, model: EnergyModel | None
+) -> tuple[str, ...]:
     notes = []
     if share is not None and share > BUSY:
         notes.append(

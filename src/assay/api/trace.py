@@ -10,7 +10,7 @@ from assay.errors import ReadError
 from assay.trace.read.across import trace_sets
 from assay.trace.read.diff import compared
 from assay.trace.read.opening import Progress
-from assay.trace.read.parallel import Failure, read_with, trace_files
+from assay.trace.read.parallel import UnreadableTrace, read_with, trace_files
 from assay.trace.read.reading import read_trace
 
 __all__ = ["compare_traces", "read_trace", "read_traces"]
@@ -70,7 +70,7 @@ def _read(
     return sorted_out(found)
 
 
-def sorted_out(found: Sequence[Trace | Failure]) -> tuple[list[Trace], dict[str, str]]:
+def sorted_out(found: Sequence[Trace | UnreadableTrace]) -> tuple[list[Trace], dict[str, str]]:
     """The traces, and why each other file could not be read; raises where there is no trace at all."""
     traces = [each for each in found if isinstance(each, Trace)]
     failures = {each.path: each.why for each in found if not isinstance(each, Trace)}

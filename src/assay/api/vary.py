@@ -9,8 +9,8 @@ from typing import Any
 from assay.analysis.laws import reach
 from assay.analysis.laws.law import Laws
 from assay.analysis.laws.polynomials import Sizes
-from assay.analysis.laws.reach import Line
-from assay.analysis.laws.samples import Sample, sample
+from assay.analysis.laws.reach import SizePlan
+from assay.analysis.laws.samples import SizeSample, sample
 from assay.analysis.laws.searching import along, search
 from assay.api.observe import observed
 from assay.api.options import RunOptions
@@ -31,20 +31,20 @@ class _Captures:
 
     def __init__(self, opened: Opened, inputs: Inputs, found: Mapping[str, Axis], options: RunOptions) -> None:
         self.variables = tuple(found)
-        self.made: dict[Sizes, Sample | str] = {}
+        self.made: dict[Sizes, SizeSample | str] = {}
         self.modes: dict[str, None] = {}
         self._opened, self._inputs, self._axes, self._options = opened, inputs, found, options
 
-    def __call__(self, sizes: Sizes) -> Sample | str:
+    def __call__(self, sizes: Sizes) -> SizeSample | str:
         """The sample at these sizes, or why the model stopped there."""
         if sizes not in self.made:
             inputs = resized(self._inputs, base=self._axes, **self.named(sizes))
             self.made[sizes] = self._kept(sizes, observed(self._opened, inputs, self._options))
         return self.made[sizes]
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[SizeSample]:
         """Everything that ran."""
-        return [made for made in self.made.values() if isinstance(made, Sample)]
+        return [made for made in self.made.values() if isinstance(made, SizeSample)]
 
     def named(self, sizes: Sizes) -> dict[str, int]:
         """The sizes by their variables."""
@@ -54,7 +54,7 @@ class _Captures:
         """The sizes in words."""
         return ", ".join(f"{name}={size}" for name, size in self.named(sizes).items())
 
-    def _kept(self, sizes: Sizes, document: Document) -> Sample | str:
+    def _kept(self, sizes: Sizes, document: Document) -> SizeSample | str:
         failure = document.run.failure
         if failure is not None:
             # Where several passes were tried, the first one's error is about the sizes.
@@ -147,19 +147,19 @@ def _lines(
     limits: Mapping[str, int],
     *,
     far: bool,
-) -> list[Line]:
+) -> list[SizePlan]:
     """The sizes of every variable; each step is small enough that the model runs at its check."""
     if set(points) - set(found):
         raise UsageError(f"points were given for {', '.join(points)}, but what varies is {', '.join(found)}")
     steps = [_first_step(axis, limits.get(name)) for name, axis in found.items()]
-    lines: list[Line] = []
+    lines: list[SizePlan] = []
     for index, name in enumerate(found):
         if name in points:
             lines.append(reach.given(name, points[name]))
             steps[index] = lines[index].nodes[0]
         else:
             steps[index] = _working_step(captures, tuple(steps), index)
-            lines.append(reach.line(name, steps[index], limit=limits.get(name), far=far))
+            lines.append(reach.size_plan(name, steps[index], limit=limits.get(name), far=far))
     return lines
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from assay.checkpoint.entries import Coded
+from assay.checkpoint.entries import EncodedBytes
 from assay.checkpoint.formats.gguf_types import BLOCKS
 from assay.errors import ReadError
 from assay.messages import brief, error_line
@@ -19,7 +19,7 @@ Stored = Callable[[int, int], bytes]
 """Reads a range of the stored bytes."""
 
 
-def decode(coded: Coded, offset: int, length: int, stored: Stored) -> bytes:
+def decode(coded: EncodedBytes, offset: int, length: int, stored: Stored) -> bytes:
     """`length` plain bytes from `offset`; the kind is one whose parts can be read alone."""
     kind, _, detail = coded.kind.partition(":")
     return _KINDS[kind](detail, offset, length, stored)

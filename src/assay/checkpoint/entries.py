@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 
-class Span(Struct, frozen=True, gc=False):
+class ByteRange(Struct, frozen=True, gc=False):
     """A range of bytes in a file."""
 
     file: str
@@ -19,10 +19,10 @@ class Span(Struct, frozen=True, gc=False):
     length: int
 
 
-class Coded(Struct, frozen=True, omit_defaults=True, gc=False):
+class EncodedBytes(Struct, frozen=True, omit_defaults=True, gc=False):
     """Stored bytes that are not the numbers themselves, and how plain ones are had from them."""
 
-    span: Span
+    span: ByteRange
     """Of the stored bytes."""
     kind: str
     """`deflate`, `text`, `swapped:4` or a block-quantised type such as `gguf:q4_k`; `decoding` knows them."""
@@ -43,7 +43,7 @@ class Entry(Struct, frozen=True, omit_defaults=True, gc=False):
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
     """In elements; None where it is contiguous. A dimension of stride 0 repeats the same elements."""
-    span: Span | None
+    span: ByteRange | None
     """Of its elements where it is contiguous, of the whole storage otherwise; None where there are none to read.
     Where it is `coded`, a range of the plain bytes."""
     bytes: int
@@ -56,7 +56,7 @@ class Entry(Struct, frozen=True, omit_defaults=True, gc=False):
     """Why its numbers cannot be read, where that is so."""
     shares_storage_with: int | None = None
     """The first entry of the same storage, where this is another view of it."""
-    coded: Coded | None = None
+    coded: EncodedBytes | None = None
     """Where its numbers do not lie in the file as they are."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol
 
-from assay.checkpoint.entries import Coded
+from assay.checkpoint.entries import EncodedBytes
 from assay.checkpoint.remote import RemoteFile, is_url, reason, remote_names
 from assay.errors import ReadError
 from assay.messages import brief
@@ -25,7 +25,7 @@ class File(Protocol):
     @property
     def size(self) -> int: ...
     @property
-    def coded(self) -> Coded | None: ...
+    def coded(self) -> EncodedBytes | None: ...
     def read(self, offset: int, length: int) -> bytes: ...
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]: ...
     def close(self) -> None: ...
@@ -150,7 +150,7 @@ class LocalFile:
 class HeldFile:
     """Bytes that were unpacked into memory, under the name of the file they came from."""
 
-    def __init__(self, path: str, data: bytes, coded: Coded | None = None) -> None:
+    def __init__(self, path: str, data: bytes, coded: EncodedBytes | None = None) -> None:
         self.path = path
         self.size = len(data)
         self.coded = coded

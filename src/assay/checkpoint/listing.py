@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from assay.checkpoint.dtypes import item_bytes, unreadable
-from assay.checkpoint.entries import Entry, Span, alignment
+from assay.checkpoint.entries import ByteRange, Entry, alignment
 from assay.checkpoint.pickle.represented import dtype_name
-from assay.checkpoint.pickle.values import Storage, TensorValue
+from assay.checkpoint.pickle.values import RawStorage, TensorValue
 from assay.errors import ReadError
 from assay.messages import brief
 
@@ -33,7 +33,7 @@ class _Layout(NamedTuple):
 class _View(NamedTuple):
     """A tensor whose numbers have been found to be numbers."""
 
-    storage: Storage | None
+    storage: RawStorage | None
     dtype: str
     offset: int
     layout: _Layout
@@ -78,7 +78,7 @@ def _view(path: str, name: str, tensor: TensorValue, layouts: dict[Any, _Layout]
     layout = _known_layout(path, name, tensor, layouts)
     if type(offset) is not int or offset < 0:
         _refuse(path, name, f"negative offset {offset} into its storage")
-    if storage is not None and type(storage) is not Storage:
+    if storage is not None and type(storage) is not RawStorage:
         _refuse(path, name, "it has no storage")
     dtype = dtype_name(tensor.dtype) or (storage.dtype if storage is not None else "unknown")
     return _View(storage, dtype, offset, layout, tensor.problem)
@@ -135,9 +135,9 @@ def _entry(path: str, names: tuple[str, ...], view: _View, shares: int | None) -
     first = storage.offset + view.offset * width
     place = alignment(first) if coded is None else 0
     if strides is None:
-        span = Span(storage.file, first, elements * width)
+        span = ByteRange(storage.file, first, elements * width)
         return Entry(names, dtype, shape, None, span, elements * width, place, 0, problem, shares, coded)
-    span = Span(storage.file, storage.offset, storage.length)
+    span = ByteRange(storage.file, storage.offset, storage.length)
     size = min(distinct * width, storage.length)
     return Entry(names, dtype, shape, strides, span, size, place, view.offset, problem, shares, coded)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from assay.checkpoint.decoding import decode
-from assay.checkpoint.entries import Coded
+from assay.checkpoint.entries import EncodedBytes
 from assay.checkpoint.files import Files
 from assay.checkpoint.unpacking import Encoding, Inflating, Unpacked, Unpacker
 
@@ -22,19 +22,19 @@ UNPACKERS: dict[str, Callable[[], Unpacker]] = {"deflate": Inflating, "text": En
 """The kinds that unpack from front to back only."""
 
 
-class Reader:
+class RangeReader:
     """Reads ranges of any files; safe in several threads. What it knows of them is lost when it is pickled."""
 
     def __init__(self, files: Files | None = None) -> None:
         self._files = files or Files()
-        self._unpacked: OrderedDict[Coded, Unpacked] = OrderedDict()
+        self._unpacked: OrderedDict[EncodedBytes, Unpacked] = OrderedDict()
         self._lock = threading.Lock()
 
     def __call__(self, chunk: Chunk) -> bytes:
         """The plain bytes of a chunk, as the engines ask for them."""
         return self.read(chunk.file, chunk.offset, chunk.bytes, chunk.coded)
 
-    def read(self, file: str, offset: int, length: int, coded: Coded | None = None) -> bytes:
+    def read(self, file: str, offset: int, length: int, coded: EncodedBytes | None = None) -> bytes:
         """Exactly `length` bytes from `offset` of the file, or of the plain bytes of `coded`; else `ReadError`."""
         if coded is None:
             return self._stored(file, offset, length)
@@ -48,11 +48,11 @@ class Reader:
         with self._files.region(file) as region:
             return region.read(offset, length)
 
-    def _of(self, coded: Coded) -> Callable[[int, int], bytes]:
+    def _of(self, coded: EncodedBytes) -> Callable[[int, int], bytes]:
         file, first = coded.span.file, coded.span.offset
         return lambda offset, length: self._stored(file, first + offset, length)
 
-    def _unpacking(self, coded: Coded) -> Unpacked:
+    def _unpacking(self, coded: EncodedBytes) -> Unpacked:
         with self._lock:
             found = self._unpacked.pop(coded, None) or Unpacked(coded, UNPACKERS[coded.kind](), self._of(coded))
             self._unpacked[coded] = found
@@ -60,5 +60,5 @@ class Reader:
                 self._unpacked.popitem(last=False)
         return found
 
-    def __reduce__(self) -> tuple[type[Reader], tuple[()]]:
-        return Reader, ()
+    def __reduce__(self) -> tuple[type[RangeReader], tuple[()]]:
+        return RangeReader, ()

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from assay.checkpoint.entries import Coded
+from assay.checkpoint.entries import EncodedBytes
 from assay.errors import ReadError
 from assay.messages import brief
 
@@ -79,7 +79,7 @@ class _Place(NamedTuple):
 class Unpacked:
     """The plain bytes of one packed range; safe to be read by several threads, which wait for each other."""
 
-    def __init__(self, coded: Coded, start: Unpacker, read: Callable[[int, int], bytes]) -> None:
+    def __init__(self, coded: EncodedBytes, start: Unpacker, read: Callable[[int, int], bytes]) -> None:
         self._coded = coded
         self._read_stored = read
         self._window = (0, b"")

@@ -16,7 +16,7 @@ from assay.cli.streams import prints_to_stderr
 from assay.errors import FOUND, OK
 
 if TYPE_CHECKING:
-    from assay.api.check import CheckResult
+    from assay.api.check import CheckReport
 
 FAIL_ON = ("error", "warning")
 
@@ -87,7 +87,7 @@ def _codes(given: tuple[str, ...]) -> list[str]:
     return [code for text in given for code in text.split(",") if code.strip()]
 
 
-def _found(result: CheckResult, fail_on: str | None) -> int:
+def _found(result: CheckReport, fail_on: str | None) -> int:
     from assay.findings.engine import at_least
 
     return FOUND if fail_on is not None and at_least(result.findings, fail_on) else OK

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from assay.document.cost import Cost
     from assay.document.document import Document
     from assay.views.tables import Table
-    from assay.views.text.cost_tables import Shown
+    from assay.views.text.cost_tables import CostOptions
     from assay.views.text.report import Report
 
 DIVISIONS = ("category", "kind", "op", "module", "class", "call")
@@ -75,7 +75,7 @@ def cost(
     from assay.cli.observed import document_of, exit_code
     from assay.views.json.cost import cost_file
     from assay.views.json.files import encode
-    from assay.views.text.cost_tables import Shown
+    from assay.views.text.cost_tables import CostOptions
 
     options, roofline = _roofline_of(replace(options, backward=backward))
     if at and vary is None:
@@ -90,7 +90,7 @@ def cost(
     if roofline is not None:
         roofline_report(narrator, document, roofline, output, training=backward and document.training is not None)
         return exit_code(narrator, document) or (_strict_exit_code(narrator, found) if strict else OK)
-    shown = Shown(exact=exact, top=top, sort=sort, depth=depth)
+    shown = CostOptions(exact=exact, top=top, sort=sort, depth=depth)
     emit(
         output,
         lambda: _shown(document, found, by, shown),
@@ -121,7 +121,7 @@ def _tell_backward(narrator: Narrator, document: Document, found: Cost, wanted: 
     narrator.warn(f"there is no backward pass to count: {why}")
 
 
-def _shown(document: Document, found: Cost, by: str | None, shown: Shown) -> Table | Report:
+def _shown(document: Document, found: Cost, by: str | None, shown: CostOptions) -> Table | Report:
     from assay.views.text.cost import cost_report
     from assay.views.text.cost_tables import cost_table
 

@@ -28,7 +28,7 @@ def roofline_report(
 ) -> None:
     """Write what each kind of operation takes at least on the device called `name`."""
     from assay.analysis.roofline import bound
-    from assay.views.json.memory import encode
+    from assay.views.json.files import encode
     from assay.views.text.roofline import headline, report
 
     device = device_named(name)

@@ -25,7 +25,7 @@ def machine(narrator: Narrator, fresh: bool, energy: bool, device: str | None, o
     this` uses it.
     """
     from assay.api.machine import measure_machine
-    from assay.views.json.machine import encode
+    from assay.views.json.files import encode
     from assay.views.text.machine import machine_report
 
     refuse_overwrite(output)

@@ -73,7 +73,8 @@ def memory(
     from assay.cli.cost_device import this_machine
     from assay.cli.observed import document_of, exit_code
     from assay.sources.open import open_source
-    from assay.views.json.memory import encode, memory_file
+    from assay.views.json.files import encode
+    from assay.views.json.memory import memory_file
     from assay.views.text.memory import report
 
     optimizer_named(optimizer)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from assay.document.document import Document
     from assay.document.weights import WeightsReport
     from assay.views.tables import Table
-    from assay.views.text.params import Shown
+    from assay.views.text.params import ParamsOptions
     from assay.views.text.report import Report
 
 SORTS = (
@@ -84,12 +84,12 @@ def params(
     every figure; JSON is the whole. Exit code 4 where a shard or tensor could not be analysed; the others are kept.
     """
     from assay.api.weights import weigh
-    from assay.checkpoint.statistics.settings import Settings
+    from assay.checkpoint.statistics.settings import StatisticsSettings
     from assay.document import files
-    from assay.views.text.params import Shown
+    from assay.views.text.params import ParamsOptions
 
     refuse_overwrite(output, source)
-    settings = Settings(engine, workers, address, spectral, sqnr)
+    settings = StatisticsSettings(engine, workers, address, spectral, sqnr)
     journal = _journal(source, resume, output)
     try:
         with ProgressLine(not narrator.quiet) as progress:
@@ -109,7 +109,7 @@ def params(
         raise
     if output.save is not None:
         files.save(document, output.save, overwrite=output.force)
-    shown = Shown(full=full, sort=sort, top=top, histogram=histogram, utf8=utf8(output))
+    shown = ParamsOptions(full=full, sort=sort, top=top, histogram=histogram, utf8=utf8(output))
     emit(output, lambda: _shown(document, shown, output.format), {"json": lambda: _encoded(document)})
     if stats and _is_spent(journal, resume, pattern):
         journal.remove()
@@ -127,7 +127,7 @@ def _journal(source: str, resume: str | None, output: Output) -> Journal:
     return Journal(path, read=resume is not None, at_once=resume is not None or beside is not None)
 
 
-def _shown(document: Document, shown: Shown, form: str) -> Report | Table:
+def _shown(document: Document, shown: ParamsOptions, form: str) -> Report | Table:
     """The report for people, or for programs every figure of every tensor."""
     from assay.views.text.params import params_report
     from assay.views.text.params_data import params_table

@@ -198,7 +198,7 @@ def _shown(document: Document, rows: Sequence[Achieved], by: str | None, top: in
     if by is None:
         return views.profile_report(document, rows, top=top)
     table = views.module_table(document) if by == "module" else views.op_table(rows)
-    return views.first(table, top)
+    return table.first(top)
 
 
 def _exit_code(narrator: Narrator, document: Document) -> int:

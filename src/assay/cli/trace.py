@@ -18,8 +18,8 @@ from assay.errors import OK, PartialError, UsageError
 if TYPE_CHECKING:
     from assay.document.trace import Trace
     from assay.trace.read.opening import Progress
-    from assay.trace.read.parallel import Failure
-    from assay.views.text.traces_tables import Shown
+    from assay.trace.read.parallel import UnreadableTrace
+    from assay.views.text.traces_tables import TraceOptions
 
 DIVISIONS = ("layer", "op", "kernel", "step", "stack")
 SORTS = ("self", "total", "gpu", "backward", "memory", "calls", "median", "max", "latency", "name")
@@ -111,10 +111,10 @@ def trace(
         return _show(narrator, found, shown, output)
 
 
-def _shown(by: str, sort: str | None, top: int | None) -> Shown:
-    from assay.views.text.traces_tables import Shown
+def _shown(by: str, sort: str | None, top: int | None) -> TraceOptions:
+    from assay.views.text.traces_tables import TraceOptions
 
-    return Shown(by, sort, top)
+    return TraceOptions(by, sort, top)
 
 
 def _refuse_target(target: Path | None, output: Output) -> None:
@@ -127,7 +127,7 @@ def _refuse_target(target: Path | None, output: Output) -> None:
         raise UsageError(f"cannot write {target}: there is no directory {target.parent}")
 
 
-def _show(narrator: Narrator, found: Sequence[Trace | Failure], shown: Shown, output: Output) -> int:
+def _show(narrator: Narrator, found: Sequence[Trace | UnreadableTrace], shown: TraceOptions, output: Output) -> int:
     """One trace in full, several together."""
     from assay.api.trace import sorted_out
     from assay.document.trace import Traces
@@ -148,9 +148,9 @@ def _show(narrator: Narrator, found: Sequence[Trace | Failure], shown: Shown, ou
 
 def _show_diff(
     narrator: Narrator,
-    before: Sequence[Trace | Failure],
-    after: Sequence[Trace | Failure],
-    shown: Shown,
+    before: Sequence[Trace | UnreadableTrace],
+    after: Sequence[Trace | UnreadableTrace],
+    shown: TraceOptions,
     output: Output,
 ) -> int:
     from assay.api.trace import sorted_out
@@ -166,7 +166,7 @@ def _show_diff(
 
 
 def _show_opened(
-    narrator: Narrator, file: Path, export: Path | None, shown: Shown, output: Output, progress: Progress
+    narrator: Narrator, file: Path, export: Path | None, shown: TraceOptions, output: Output, progress: Progress
 ) -> int:
     """Stacks as lines or as an export, and the trace itself where stacks were not asked for."""
     from assay.trace.read.flames import folded, icicle

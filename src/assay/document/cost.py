@@ -49,7 +49,7 @@ class KindCost(Struct, frozen=True, omit_defaults=True):
         return flops / self.bytes if flops is not None and self.bytes else None
 
 
-class Totals(Struct, frozen=True, omit_defaults=True):
+class CostTotals(Struct, frozen=True, omit_defaults=True):
     """A sum over executions of operations."""
 
     ops: int = 0
@@ -89,11 +89,11 @@ class Totals(Struct, frozen=True, omit_defaults=True):
 class ModuleCost(Struct, frozen=True, omit_defaults=True):
     """What one module costs over all its calls."""
 
-    own: Totals = field(name="self", default=Totals())
+    own: CostTotals = field(name="self", default=CostTotals())
     """Its own operations, without those of its submodules."""
-    total: Totals = Totals()
+    total: CostTotals = CostTotals()
     """Everything that happens inside its calls."""
-    backward: Totals | None = None
+    backward: CostTotals | None = None
     """Its own operations' share of the backward pass, where that was watched."""
 
 
@@ -112,11 +112,11 @@ class Cost(Struct, frozen=True, omit_defaults=True):
     """In the order of `Document.kinds`."""
     modules: list[ModuleCost] = field(default_factory=list)
     """In the order of `Document.modules`; the forward pass."""
-    outside: Totals = Totals()
+    outside: CostTotals = CostTotals()
     """Operations of the forward pass outside any module."""
-    forward: Totals = Totals()
-    backward: Totals | None = None
-    categories: dict[str, Totals] = field(default_factory=dict)
+    forward: CostTotals = CostTotals()
+    backward: CostTotals | None = None
+    categories: dict[str, CostTotals] = field(default_factory=dict)
     """By type of operation, the forward pass, largest first."""
     unknown: list[UnknownOp] = field(default_factory=list)
     convention: str = "1 MAC = 2 FLOPs; matrix work and pointwise work apart; causal attention dense"

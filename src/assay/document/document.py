@@ -60,7 +60,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     failure: Failure
 
 
-class Cache(Struct, frozen=True, omit_defaults=True):
+class KeyValueCache(Struct, frozen=True, omit_defaults=True):
     """The key and value cache that a decoder's forward pass left behind."""
 
     bytes: int
@@ -98,7 +98,7 @@ class Run(Struct, frozen=True, omit_defaults=True):
     """The passes in other modes that stopped before this one was made, in their order."""
     backward_failure: Failure | None = None
     """Where and why the backward pass stopped, where one was asked for and did."""
-    cache: Cache | None = None
+    cache: KeyValueCache | None = None
     timestamp: str = ""
 
 

@@ -71,7 +71,7 @@ class CacheLevel(Struct, frozen=True, omit_defaults=True):
     size: int | None = None
 
 
-class Working(Struct, frozen=True):
+class WorkingSet(Struct, frozen=True):
     """A copy inside a working set of this many bytes."""
 
     bytes: int
@@ -144,7 +144,7 @@ class MachineReport(Struct, frozen=True, omit_defaults=True):
     bandwidth: tuple[Ceiling, ...] = ()
     """Bytes a second: `read`, `copy`, `triad`, far outside any cache."""
     levels: tuple[CacheLevel, ...] = ()
-    sweep: tuple[Working, ...] = ()
+    sweep: tuple[WorkingSet, ...] = ()
     overhead: tuple[Ceiling, ...] = ()
     """Seconds an operation takes that has nothing to do; the least is best."""
     scaling: tuple[Scaling, ...] = ()
@@ -186,7 +186,7 @@ class Series(Struct, frozen=True, omit_defaults=True):
         return sum(self.known) / len(self.known) if self.known else None
 
 
-class Recording(Struct, frozen=True, omit_defaults=True):
+class MonitorRecording(Struct, frozen=True, omit_defaults=True):
     """What a monitor saw while something ran."""
 
     times_s: list[float] = field(default_factory=list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from assay.document.machine import NOT_MEASURED, Recording
+from assay.document.machine import NOT_MEASURED, MonitorRecording
 from assay.document.provenance import Figure
 
 
@@ -147,7 +147,7 @@ class Profile(Struct, frozen=True, omit_defaults=True):
     thread_points: list[ThreadPoint] = field(default_factory=list)
     sweeps: list[Sweep] = field(default_factory=list)
     energy: EnergyProfile | None = None
-    system: Recording | None = None
+    system: MonitorRecording | None = None
     """The machine while passes ran, apart from those that were timed."""
     notes: list[str] = field(default_factory=list)
     """What could not be measured and why, a line each."""

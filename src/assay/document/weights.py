@@ -122,7 +122,7 @@ class TensorStatistics(Struct, frozen=True, omit_defaults=True):
     """A digest of its bytes; equal for duplicates."""
 
 
-class Totals(Struct, frozen=True):
+class WeightTotals(Struct, frozen=True):
     """Tensors added up."""
 
     tensors: int
@@ -135,7 +135,7 @@ class Family(Struct, frozen=True, omit_defaults=True):
 
     name: str
     """`layers.#.mlp.up_proj.weight`"""
-    totals: Totals
+    totals: WeightTotals
     tensors: tuple[int, ...]
     """Rows in `WeightsReport.tensors`."""
 
@@ -161,7 +161,7 @@ class WeightsReport(Struct, frozen=True, omit_defaults=True):
     kernel: str = ""
     """What computed it: `avx512`, `avx2`, `baseline` or `numpy`."""
     tensors: list[TensorStatistics] = field(default_factory=list)
-    by_dtype: dict[str, Totals] = field(default_factory=dict)
+    by_dtype: dict[str, WeightTotals] = field(default_factory=dict)
     families: list[Family] = field(default_factory=list)
     outliers: list[Outlier] = field(default_factory=list)
     duplicates: list[tuple[int, ...]] = field(default_factory=list)

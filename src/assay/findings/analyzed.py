@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from assay.analysis.architecture import Architecture
 from assay.analysis.memory import Memory
 from assay.document.document import Document
-from assay.findings.engine import Checked
+from assay.findings.engine import CheckResult
 
 CodeOp = tuple[str, str, str]
 """An operation in code that was read and not run: its function, its name, its arguments."""
@@ -19,7 +19,7 @@ class Analysis(Struct, frozen=True):
     document: Document
     depth: str
     architecture: Architecture
-    checked: Checked
+    checked: CheckResult
     memory: Memory | None = None
     """None where only the sizes of the weights are known."""
     missing: dict[str, str] = field(default_factory=dict)

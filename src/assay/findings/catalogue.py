@@ -8,10 +8,10 @@ from functools import cache
 from importlib import import_module
 
 from assay.errors import UsageError
-from assay.findings.facts import Facts
-from assay.findings.rule import Found, Need, Rule
+from assay.findings.facts import ModelFacts
+from assay.findings.rule import Need, Rule, RuleMatch
 
-Search = Callable[[Facts], Iterable[Found]]
+Search = Callable[[ModelFacts], Iterable[RuleMatch]]
 
 _RULES: dict[str, Rule] = {}
 

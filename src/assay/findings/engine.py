@@ -9,7 +9,7 @@ from msgspec import Struct
 from assay.document.document import Document
 from assay.document.findings import SEVERITIES, Finding
 from assay.findings.catalogue import chosen
-from assay.findings.facts import Facts
+from assay.findings.facts import ModelFacts
 from assay.findings.rule import Rule
 from assay.messages import error_line
 
@@ -27,7 +27,7 @@ class Skipped(Struct, frozen=True):
     why: str
 
 
-class Checked(Struct, frozen=True):
+class CheckResult(Struct, frozen=True):
     """What the rules said."""
 
     findings: list[Finding]
@@ -47,14 +47,14 @@ def check(
 
 def check_all(
     document: Document, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
-) -> Checked:
+) -> CheckResult:
     """The findings, and the rules that could not be applied."""
     return apply(chosen(select, ignore), document)
 
 
-def apply(rules: Iterable[Rule], document: Document) -> Checked:
+def apply(rules: Iterable[Rule], document: Document) -> CheckResult:
     """What these rules say."""
-    facts = Facts(document)
+    facts = ModelFacts(document)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
     asked = list(rules)
@@ -67,7 +67,7 @@ def apply(rules: Iterable[Rule], document: Document) -> Checked:
             continue
         if why:
             skipped.append(Skipped(rule.code, rule.summary, why))
-    return Checked(sorted(findings, key=_place), skipped, len(asked))
+    return CheckResult(sorted(findings, key=_place), skipped, len(asked))
 
 
 def at_least(findings: Iterable[Finding], severity: str) -> list[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from assay.analysis.cost.totals import add_up
-from assay.analysis.flow import Flow
+from assay.analysis.flow import DataFlow
 from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters
 from assay.document import tree
 from assay.document.cost import Cost, KindCost
@@ -20,7 +20,7 @@ BY_TENSORS = Counted("the shapes and dtypes of parameters and buffers, tied ones
 BY_PASS = Counted("the watched pass")
 
 
-class Facts:
+class ModelFacts:
     """A document and what follows from it; the document is never changed."""
 
     def __init__(self, document: Document) -> None:
@@ -32,9 +32,9 @@ class Facts:
         return self.document.cost if self.document.cost is not None else add_up(self.document)
 
     @cached_property
-    def flow(self) -> Flow:
+    def flow(self) -> DataFlow:
         """Who makes and who reads each storage."""
-        return Flow(self.document)
+        return DataFlow(self.document)
 
     @cached_property
     def parameters(self) -> Parameters:

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from assay.findings.facts import Facts
+from assay.findings.facts import ModelFacts
 from assay.findings.rule import Need
 
 
-def _modules(facts: Facts) -> str:
+def _modules(facts: ModelFacts) -> str:
     return "" if facts.document.modules else "the document has no modules"
 
 
-def _whole_pass(facts: Facts) -> str:
+def _whole_pass(facts: ModelFacts) -> str:
     document = facts.document
     if not document.ops:
         return "no operation was watched"
     return "" if document.complete else "the forward pass stopped before its end"
 
 
-def _evaluation(facts: Facts) -> str:
+def _evaluation(facts: ModelFacts) -> str:
     return "the pass was made in training mode" if facts.document.run.training else ""
 
 
-def _flow(facts: Facts) -> str:
+def _flow(facts: ModelFacts) -> str:
     known = any(op.reads for op in facts.document.ops)
     return "" if known else "the document does not say which operation reads what another made"
 
 
-def _training_step(facts: Facts) -> str:
+def _training_step(facts: ModelFacts) -> str:
     return "" if facts.document.training is not None else "no training step was watched"
 
 
-def _cache(facts: Facts) -> str:
+def _cache(facts: ModelFacts) -> str:
     return "" if facts.document.run.cache is not None else "the pass left no key and value cache"
 
 
-def _statistics(facts: Facts) -> str:
+def _statistics(facts: ModelFacts) -> str:
     weights = facts.document.weights
     if weights is None:
         return "the bytes of the weights have not been read"

@@ -10,12 +10,12 @@ from msgspec import Struct
 from assay.document.document import Document
 from assay.document.findings import SEVERITIES, Finding
 from assay.document.provenance import Figure
-from assay.findings.facts import Facts
+from assay.findings.facts import ModelFacts
 
 CODE = re.compile(r"[A-Z][0-9]{3}")
 
 
-class Found(Struct, frozen=True):
+class RuleMatch(Struct, frozen=True):
     """A finding without what all findings of its rule share."""
 
     title: str
@@ -30,7 +30,7 @@ class Need(Struct, frozen=True):
     """Something a document must hold for a rule to say anything."""
 
     name: str
-    missing: Callable[[Facts], str]
+    missing: Callable[[ModelFacts], str]
     """Why it is not there; empty where it is."""
 
 
@@ -42,7 +42,7 @@ class Rule(Struct, frozen=True):
     summary: str
     """What it looks for, as one line of a list."""
     advice: str
-    search: Callable[[Facts], Iterable[Found]]
+    search: Callable[[ModelFacts], Iterable[RuleMatch]]
     needs: tuple[Need, ...] = ()
 
     def __post_init__(self) -> None:
@@ -51,9 +51,9 @@ class Rule(Struct, frozen=True):
         if self.severity not in SEVERITIES:
             raise ValueError(f"{self.code}: a severity is one of {', '.join(SEVERITIES)}, got {self.severity!r}")
 
-    def find(self, document: Document | Facts) -> Iterable[Finding]:
+    def find(self, document: Document | ModelFacts) -> Iterable[Finding]:
         """Its findings in a document; none where the document does not hold what it needs."""
-        facts = document if isinstance(document, Facts) else Facts(document)
+        facts = document if isinstance(document, ModelFacts) else ModelFacts(document)
         if self.missing(facts):
             return
         for found in self.search(facts):
@@ -67,6 +67,6 @@ class Rule(Struct, frozen=True):
                 evidence=dict(found.evidence),
             )
 
-    def missing(self, facts: Facts) -> str:
+    def missing(self, facts: ModelFacts) -> str:
         """The first thing it needs that the document does not hold, in words; empty where nothing is missing."""
         return next((why for need in self.needs if (why := need.missing(facts))), "")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from assay.document.provenance import Counted
+from assay.document.provenance import Counted, Figure
 from assay.document.weights import TensorStatistics
-from assay.findings.facts import Facts
+from assay.findings.facts import ModelFacts
 from assay.findings.naming import folded, listed
+from assay.findings.rule import RuleMatch
 
 BY_BYTES = Counted("every number of the stored tensors")
 MATRIX_LEAST = 64
@@ -16,13 +17,13 @@ _WEIGHTS = ("weight", "proj", "kernel")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def rows(facts: Facts) -> list[TensorStatistics]:
+def rows(facts: ModelFacts) -> list[TensorStatistics]:
     """The tensors with statistics."""
     weights = facts.document.weights
     return [row for row in weights.tensors if row.zeros is not None] if weights is not None else []
 
 
-def matrices(facts: Facts) -> list[TensorStatistics]:
+def matrices(facts: ModelFacts) -> list[TensorStatistics]:
     """Floating tensors of two dimensions or more that products are made with, by their names."""
     return [
         row
@@ -55,3 +56,9 @@ def in_words(found: Sequence[TensorStatistics]) -> str:
 def total(found: Sequence[TensorStatistics], value: Callable[[TensorStatistics], int | None]) -> int:
     """The sum of a figure over tensors."""
     return sum(value(row) or 0 for row in found)
+
+
+def in_tensors(found: Sequence[TensorStatistics], title: str, **figures: float) -> RuleMatch:
+    """A match about tensors, whose names end its title; its figures were counted from their bytes."""
+    evidence = {name: Figure(value, BY_BYTES) for name, value in figures.items()}
+    return RuleMatch(f"{title}: {in_words(found)}", evidence, tensors=names(found))

@@ -1,7 +1,7 @@
 """Forward statistics: what went into and came out of every call of every module, and how long it took."""
 
 from assay.forward_stats.call_list import CallList, clear_forward_stats
-from assay.forward_stats.recorder import Recording, record_forward_stats
+from assay.forward_stats.recorder import ForwardRecorder, record_forward_stats
 from assay.forward_stats.results import ForwardStats, TensorStats
 from assay.forward_stats.timing import timing_of
 
@@ -9,8 +9,8 @@ record_torch_module_forward_stats = record_forward_stats
 
 __all__ = [
     "CallList",
+    "ForwardRecorder",
     "ForwardStats",
-    "Recording",
     "TensorStats",
     "clear_forward_stats",
     "record_forward_stats",

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from assay.forward_stats.values import Values, deviation, flattened, reducible
+from assay.forward_stats.values import ValueStats, deviation, flattened, reducible
 
 BLOCK = 1 << 17
 """Elements of a block; single precision is good for the sum of this many."""
@@ -20,7 +20,7 @@ _AS_THEY_ARE = {torch.float32, torch.float64}
 """Types that are added up as they are."""
 
 
-def values(tensor: torch.Tensor, count: int) -> Values:
+def values(tensor: torch.Tensor, count: int) -> ValueStats:
     """The values of a real tensor of `count` elements."""
     wide = None
     if tensor.dtype not in _AS_THEY_ARE:
@@ -31,9 +31,9 @@ def values(tensor: torch.Tensor, count: int) -> Values:
     if not (math.isfinite(low) and math.isfinite(high)):
         nan = math.isnan(low)
         inf = not nan or bool(torch.isinf(flat).any())
-        return Values(low, high, total / flat.numel(), math.nan if count > 1 else None, nan, inf)
+        return ValueStats(low, high, total / flat.numel(), math.nan if count > 1 else None, nan, inf)
     mean, variance = _moments(flat, low, high, total, squares)
-    return Values(low, high, mean, deviation(variance, count), False, False)
+    return ValueStats(low, high, mean, deviation(variance, count), False, False)
 
 
 def _sweep(flat: torch.Tensor, wide: torch.dtype | None) -> tuple[Any, Any, float, float]:

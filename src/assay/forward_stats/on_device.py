@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from assay.forward_stats.values import Values, deviation, flattened, reducible
+from assay.forward_stats.values import ValueStats, deviation, flattened, reducible
 from assay.messages import first_line
 
 PIECE = 1 << 24
@@ -25,9 +25,9 @@ class Pending:
         self._count = count
         self._kind = kind
         self._queue: Queue | None = queue
-        self._values = Values(why="not fetched")
+        self._values = ValueStats(why="not fetched")
 
-    def get(self) -> Values:
+    def get(self) -> ValueStats:
         """The values; waits for the device the first time, for all that are pending."""
         if self._queue is not None:
             self._queue.resolve()
@@ -36,7 +36,7 @@ class Pending:
     def settle(self, numbers: torch.Tensor | str) -> None:
         """Take the numbers that were fetched, or why there are none."""
         if isinstance(numbers, str):
-            self._values = Values(why=numbers)
+            self._values = ValueStats(why=numbers)
         else:
             self._values = from_vector(numbers, self._kind, self._count)
         self.vector = self._queue = None
@@ -126,15 +126,15 @@ def _moments(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return mean, ((variances + (means - mean) ** 2) * shares).sum()
 
 
-def from_vector(numbers: torch.Tensor, kind: str, count: int) -> Values:
+def from_vector(numbers: torch.Tensor, kind: str, count: int) -> ValueStats:
     """What a vector that has been fetched says."""
     low, high, mean, variance, infinite, imaginary = numbers.tolist()
     inf = bool(infinite)
     if kind == "int":
         low, high = numbers[:2].view(torch.int64).tolist()
-        return Values(low, high, mean, deviation(variance, count), False, False)
+        return ValueStats(low, high, mean, deviation(variance, count), False, False)
     nan = bool(low) if kind == "complex" else math.isnan(low)
     std = math.nan if (nan or inf) and count > 1 else deviation(variance, count)
     if kind == "complex":
-        return Values(None, None, complex(mean, imaginary), std, nan, inf)
-    return Values(low, high, mean, std, nan, inf)
+        return ValueStats(None, None, complex(mean, imaginary), std, nan, inf)
+    return ValueStats(low, high, mean, std, nan, inf)

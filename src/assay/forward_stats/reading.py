@@ -9,7 +9,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from assay.forward_stats import on_cpu, on_device
 from assay.forward_stats.on_device import Pending, Queue
-from assay.forward_stats.values import EMPTY, META, Values
+from assay.forward_stats.values import EMPTY, META, ValueStats
 from assay.messages import error_line
 
 _NO_NUMBERS = {torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
@@ -17,7 +17,7 @@ _PLAIN = {torch.Tensor, torch.nn.Parameter}
 _MOST_KNOWN = 10_000
 
 
-class Reader:
+class TensorReader:
     """Reads tensors; one that comes again unchanged, as a module's output and the next one's input, is read once."""
 
     def __init__(self) -> None:
@@ -25,16 +25,16 @@ class Reader:
         self.doubtful = False
         """Whether a tensor was not, or may not have been, all finite."""
         # The weak reference keeps the storage's address from being given to another one.
-        self._known: dict[tuple[Any, ...], tuple[StorageWeakRef, Values | Pending]] = {}
+        self._known: dict[tuple[Any, ...], tuple[StorageWeakRef, ValueStats | Pending]] = {}
 
-    def read(self, tensor: torch.Tensor) -> Values | Pending:
+    def read(self, tensor: torch.Tensor) -> ValueStats | Pending:
         """The values of `tensor` as it is now."""
         values = self._read(tensor)
         if isinstance(values, Pending) or values.nan or values.inf:
             self.doubtful = True
         return values
 
-    def _read(self, tensor: torch.Tensor) -> Values | Pending:
+    def _read(self, tensor: torch.Tensor) -> ValueStats | Pending:
         if tensor.__class__ not in _PLAIN or tensor.layout is not torch.strided or tensor.is_inference():
             # Inference tensors do not tell when they are written into.
             return values_of(tensor, self.queue)
@@ -65,7 +65,7 @@ def _key(tensor: torch.Tensor, address: int) -> tuple[Any, ...]:
     return (*place, tensor.shape, tensor.stride())
 
 
-def values_of(tensor: torch.Tensor, queue: Queue) -> Values | Pending:
+def values_of(tensor: torch.Tensor, queue: Queue) -> ValueStats | Pending:
     """The values of `tensor` as it is now; nothing is waited for, and nothing raised."""
     try:
         if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
@@ -77,14 +77,14 @@ def values_of(tensor: torch.Tensor, queue: Queue) -> Values | Pending:
         with torch._C.DisableTorchFunctionSubclass():
             return _values_of(tensor, queue)
     except Exception as error:  # noqa: BLE001  the model's call must go on whatever its tensors are
-        return Values(why=error_line(error))
+        return ValueStats(why=error_line(error))
 
 
-def _values_of(tensor: torch.Tensor, queue: Queue) -> Values | Pending:
+def _values_of(tensor: torch.Tensor, queue: Queue) -> ValueStats | Pending:
     if tensor.is_meta:
         return META
     if tensor.layout in _NO_NUMBERS:
-        return Values(why=f"a layout of {str(tensor.layout).removeprefix('torch.')}")
+        return ValueStats(why=f"a layout of {str(tensor.layout).removeprefix('torch.')}")
     tensor = _dense(tensor.detach())
     count = tensor.numel()
     if not count:
@@ -92,14 +92,14 @@ def _values_of(tensor: torch.Tensor, queue: Queue) -> Values | Pending:
     if tensor.is_cpu:
         return _on_cpu(tensor, count)
     if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
-        return Values(why="a CUDA graph was being captured")
+        return ValueStats(why="a CUDA graph was being captured")
     kind = on_device.kind_of(tensor)
     if tensor.device.type == "mps" and kind == "int":
         tensor, kind = tensor.float(), "float"
     return queue.put(tensor, kind, count)
 
 
-def _on_cpu(tensor: torch.Tensor, count: int) -> Values:
+def _on_cpu(tensor: torch.Tensor, count: int) -> ValueStats:
     if tensor.is_complex():
         return on_device.from_vector(on_device.vector(tensor, "complex"), "complex", count)
     return on_cpu.values(tensor, count)

@@ -21,9 +21,9 @@ from assay.errors import UsageError
 from assay.forward_stats import interception, tensors
 from assay.forward_stats.call_list import ATTRIBUTE, CallList, prepared
 from assay.forward_stats.device_clock import DeviceClock, clock_for
-from assay.forward_stats.reading import Reader
+from assay.forward_stats.reading import TensorReader
 from assay.forward_stats.results import ForwardStats, TensorStats
-from assay.forward_stats.running import Running, running
+from assay.forward_stats.running import OpenCall, running
 from assay.forward_stats.values import SWITCHED_OFF
 from assay.sources.holders import named_modules
 
@@ -35,7 +35,7 @@ _calls = itertools.count()
 _passes = itertools.count()
 
 
-def record_forward_stats(model: object, values: bool = True, keep: int | None = None) -> Recording:
+def record_forward_stats(model: object, values: bool = True, keep: int | None = None) -> ForwardRecorder:
     """A context in which every call of every module of `model` is kept in its `forward_stats`, newest last.
 
     `model` may be an object that holds several modules. `values=False` leaves the tensors' numbers alone;
@@ -46,17 +46,17 @@ def record_forward_stats(model: object, values: bool = True, keep: int | None = 
     modules = list(named_modules(model))
     if not modules:
         raise UsageError(f"a {type(model).__name__} holds no modules; give a torch.nn.Module or what holds some")
-    return Recording(modules, values, keep)
+    return ForwardRecorder(modules, values, keep)
 
 
-class Recording:
+class ForwardRecorder:
     """Records while it is entered; afterwards tells which call was the first to produce a NaN or an infinity."""
 
     def __init__(self, modules: list[tuple[str, nn.Module]], values: bool, keep: int | None) -> None:
         self._modules = modules
         self._root = modules[0][1] if not modules[0][0] else None
         self._keep = keep
-        self._reader = Reader() if values else None
+        self._reader = TensorReader() if values else None
         self._pass = next(_passes)
         self._seats: list[tuple[nn.Module, CallList]] = []
         self._device: DeviceClock | None = None
@@ -82,7 +82,7 @@ class Recording:
         found = [call for call in (self.first_nan, self.first_inf) if call is not None]
         return min(found, key=lambda call: call.index, default=None)
 
-    def __enter__(self) -> Recording:
+    def __enter__(self) -> ForwardRecorder:
         if not self._modules:
             raise UsageError("a recording is entered once; call record_forward_stats again")
         lists = [prepared(module, path) for path, module in self._modules]
@@ -125,7 +125,7 @@ class Recording:
         device = self._device.begin(outer.clock if outer else None) if self._device else None
         record = ForwardStats(path, self._described(tensors.of_arguments, args, kwargs))
         record.device_clock = device
-        inner = Running(self, module, record, device)
+        inner = OpenCall(self, module, record, device)
         self._place(inner, outer, stack)
         try:
             stack.append(inner)
@@ -160,7 +160,7 @@ class Recording:
         self._seats, self._modules = [], []
         self._root = None
 
-    def _place(self, inner: Running, outer: Running | None, stack: list[Running]) -> None:
+    def _place(self, inner: OpenCall, outer: OpenCall | None, stack: list[OpenCall]) -> None:
         """Where among the other calls this one stands."""
         record = inner.record
         if outer is not None:
@@ -174,8 +174,8 @@ class Recording:
 
     def _end(
         self,
-        inner: Running,
-        outer: Running | None,
+        inner: OpenCall,
+        outer: OpenCall | None,
         calls: CallList,
         times: tuple[int, int, int],
         result: Any,
@@ -203,7 +203,7 @@ class Recording:
         outer.children_ns += record.time_ns
         outer.added_ns += inner.added_ns + (started - began) + (_clock() - ended)
 
-    def _described(self, find: Callable[..., tensors.Found], *given: Any) -> tuple[TensorStats, ...]:
+    def _described(self, find: Callable[..., tensors.NamedTensors], *given: Any) -> tuple[TensorStats, ...]:
         """The tensors among what was given, each with its values; empty where that cannot be looked at."""
         reader = self._reader
         try:

@@ -9,7 +9,7 @@ import torch
 
 from assay.forward_stats.device_clock import CallClock
 from assay.forward_stats.on_device import Pending
-from assay.forward_stats.values import Number, Values
+from assay.forward_stats.values import Number, ValueStats
 from assay.recorder.inventory import sizes
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
@@ -20,7 +20,7 @@ class TensorStats:
 
     __slots__ = ("_values", "device", "dtype", "has_grad", "memory_bytes", "path", "requires_grad", "shape")
 
-    def __init__(self, path: str, tensor: torch.Tensor, values: Values | Pending) -> None:
+    def __init__(self, path: str, tensor: torch.Tensor, values: ValueStats | Pending) -> None:
         self.path = path
         """How it is reached: `args[0]`, `kwargs.mask`, `out.logits`."""
         plain = tensor.__class__ in _PLAIN and tensor.layout is torch.strided and not tensor.is_nested
@@ -34,7 +34,7 @@ class TensorStats:
         self._values = values
 
     @property
-    def values(self) -> Values:
+    def values(self) -> ValueStats:
         """All figures at once; waits for the device where they are still there."""
         if isinstance(self._values, Pending):
             self._values = self._values.get()

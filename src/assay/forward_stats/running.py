@@ -11,7 +11,7 @@ from assay.forward_stats.device_clock import CallClock
 from assay.forward_stats.results import ForwardStats
 
 
-class Running:
+class OpenCall:
     """A call that has not ended."""
 
     __slots__ = ("added_ns", "calls", "children_ns", "clock", "module", "record", "recording")
@@ -29,18 +29,18 @@ class Running:
 
 class _Threads(threading.local):
     def __init__(self) -> None:
-        self.running: list[Running] = []
+        self.running: list[OpenCall] = []
 
 
 _threads = _Threads()
 
 
-def running() -> list[Running]:
+def running() -> list[OpenCall]:
     """The calls of this thread."""
     return _threads.running
 
 
-def path_below(outer: Running, module: nn.Module) -> str | None:
+def path_below(outer: OpenCall, module: nn.Module) -> str | None:
     """The path of a module that the running one has come to hold, itself or in a list; None for a stranger."""
     prefix = f"{outer.record.module_path}." if outer.record.module_path else ""
     for name, child in outer.module._modules.items():

@@ -13,14 +13,14 @@ _DEEPEST = 32
 MOST = 1_000
 """Tensors of one call that are looked at."""
 
-Found = list[tuple[str, torch.Tensor]]
+NamedTensors = list[tuple[str, torch.Tensor]]
 
 
-def of_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Found:
+def of_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NamedTensors:
     """The tensors a call gets: `args[0]`, `args[1].hidden[2]`, `kwargs.mask`."""
     if len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor):
         return [("args[0]", args[0])]
-    found: Found = []
+    found: NamedTensors = []
     for index, value in enumerate(args):
         _collect(f"args[{index}]", value, found, 0)
     for name, value in kwargs.items():
@@ -28,16 +28,16 @@ def of_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Found:
     return found
 
 
-def of_result(result: Any) -> Found:
+def of_result(result: Any) -> NamedTensors:
     """The tensors a call gives back: `out`, `out[0]`, `out.logits`."""
     if isinstance(result, torch.Tensor):
         return [("out", result)]
-    found: Found = []
+    found: NamedTensors = []
     _collect("out", result, found, 0)
     return found
 
 
-def _collect(path: str, value: Any, found: Found, depth: int) -> None:
+def _collect(path: str, value: Any, found: NamedTensors, depth: int) -> None:
     if isinstance(value, torch.Tensor):
         if len(found) < MOST:
             found.append((path, value))

@@ -14,7 +14,7 @@ import torch
 Number = float | int | complex
 
 
-class Values(NamedTuple):
+class ValueStats(NamedTuple):
     """What a tensor's values were; None where nobody knows, and then `why`."""
 
     min: Number | None = None
@@ -26,9 +26,9 @@ class Values(NamedTuple):
     why: str = ""
 
 
-SWITCHED_OFF = Values(why="values were switched off")
-META = Values(why="on the meta device: there are no numbers")
-EMPTY = Values(nan=False, inf=False, why="empty")
+SWITCHED_OFF = ValueStats(why="values were switched off")
+META = ValueStats(why="on the meta device: there are no numbers")
+EMPTY = ValueStats(nan=False, inf=False, why="empty")
 
 _READ_AS = {torch.uint16: torch.int32, torch.uint32: torch.int64}
 """Types that torch cannot reduce, and what holds all of their values."""

@@ -1,5 +1,5 @@
 """Looking at a live model: its source, its attributes, its tensors and its recorded calls."""
 
-from assay.inspection.evidence import LiveEvidence
+from assay.inspection.live import LiveInspector
 
-__all__ = ["LiveEvidence"]
+__all__ = ["LiveInspector"]

@@ -16,7 +16,7 @@ from assay.machine.sensors.cadence import watch
 from assay.machine.sensors.counter import Joules, whole
 from assay.machine.sensors.finding import find
 from assay.machine.sensors.probe import Probe, SensorError
-from assay.machine.ticks import Span, TickWatcher, between
+from assay.machine.ticks import TickInterval, TickWatcher, between
 
 PERIODS = 20
 """A window holds at least this many periods of its counter, so that one is less than 5 % of it."""
@@ -30,7 +30,7 @@ _COVERED = 0.5
 _PROCESSOR = ("rapl", "hwmon:", "powermetrics")
 """Sensors that cover a processor, the best first."""
 
-Run = Callable[[], object]
+Workload = Callable[[], object]
 
 
 def _nothing() -> None:
@@ -38,7 +38,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True)
-class Gauged:
+class CounterGroup:
     """Counters that together cover something, and what is known of their ticks."""
 
     probes: tuple[Probe, ...]
@@ -55,7 +55,7 @@ class Gauged:
         return " + ".join(probe.name for probe in self.probes)
 
 
-def gauged(prefix: str = "", rows: Sequence[Sensor] | None = None) -> Gauged | str:
+def gauged(prefix: str = "", rows: Sequence[Sensor] | None = None) -> CounterGroup | str:
     """The energy counters of this machine whose names begin with `prefix`, or why there are none, if that is known.
 
     `rows` are sensors watched before; they are watched now otherwise, for a second.
@@ -69,10 +69,10 @@ def gauged(prefix: str = "", rows: Sequence[Sensor] | None = None) -> Gauged | s
         return "; ".join(dict.fromkeys(f"{row.name}: {row.why}" for row in told))
     periods = [seen[probe.name].period.value for probe in usable]
     idles = [seen[probe.name].idle_w for probe in usable]
-    return Gauged(tuple(usable), max((each for each in periods if each), default=0.1), _sum(idles))
+    return CounterGroup(tuple(usable), max((each for each in periods if each), default=0.1), _sum(idles))
 
 
-def of_device(device: str, rows: Sequence[Sensor] | None = None, uuid: str = "") -> Gauged | str:
+def of_device(device: str, rows: Sequence[Sensor] | None = None, uuid: str = "") -> CounterGroup | str:
     """The counters that cover `cpu`, or for `cuda` the board of that UUID, or the first; or why there are none."""
     if device == CUDA:
         visible = nvml.boards()
@@ -81,7 +81,7 @@ def of_device(device: str, rows: Sequence[Sensor] | None = None, uuid: str = "")
     reasons = []
     for prefix in _PROCESSOR:
         found = gauged(prefix, rows)
-        if isinstance(found, Gauged):
+        if isinstance(found, CounterGroup):
             return found
         reasons.append(found)
     return "; ".join(reason for reason in reasons if reason) or "no sensor for energy on this machine"
@@ -90,7 +90,7 @@ def of_device(device: str, rows: Sequence[Sensor] | None = None, uuid: str = "")
 class EnergyMeter:
     """The energy of a window: `with EnergyMeter(gauged) as meter: …`, then `meter.energy`."""
 
-    def __init__(self, sensors: Gauged, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, sensors: CounterGroup, clock: Callable[[], float] = time.perf_counter) -> None:
         self._sensors, self._clock = sensors, clock
         self.energy: Figure = NOT_MEASURED
         self.power_w: Figure = NOT_MEASURED
@@ -128,8 +128,8 @@ class EnergyMeter:
 
 
 def replay(
-    run: Run,
-    sensors: Gauged,
+    run: Workload,
+    sensors: CounterGroup,
     *,
     synchronize: Callable[[], object] = _nothing,
     window_s: float = WINDOW_S,
@@ -141,7 +141,7 @@ def replay(
     """
     window = max(window_s, PERIODS * sensors.period_s)
     batch = _batch(run, synchronize)
-    spans: list[tuple[Span, float]] = []
+    spans: list[tuple[TickInterval, float]] = []
     for _ in range(repeats):
         try:
             spans.append(_window(run, synchronize, sensors, window, batch))
@@ -150,7 +150,7 @@ def replay(
     return _replayed(spans, sensors)
 
 
-def idle(sensors: Gauged, seconds: float = 1.0) -> Figure:
+def idle(sensors: CounterGroup, seconds: float = 1.0) -> Figure:
     """The power while this process does nothing."""
     with TickWatcher(sensors.joules(), sensors.period_s) as watcher:
         time.sleep(max(seconds, 10 * sensors.period_s))
@@ -165,8 +165,8 @@ def idle(sensors: Gauged, seconds: float = 1.0) -> Figure:
 
 
 def _window(
-    run: Run, synchronize: Callable[[], object], sensors: Gauged, window: float, batch: int
-) -> tuple[Span, float]:
+    run: Workload, synchronize: Callable[[], object], sensors: CounterGroup, window: float, batch: int
+) -> tuple[TickInterval, float]:
     """One span between ticks, and how many runs it holds."""
     marks = [(time.perf_counter(), 0)]
     # A tick may come right after the beginning and right before the end: two more periods hold a whole window.
@@ -193,7 +193,7 @@ def runs_at(marks: Sequence[tuple[float, int]], when: float) -> float:
     return float(marks[-1][1])
 
 
-def _batch(run: Run, synchronize: Callable[[], object]) -> int:
+def _batch(run: Workload, synchronize: Callable[[], object]) -> int:
     """How many runs take about as long as a batch should; the first, which may prepare things, does not count."""
     run()
     synchronize()
@@ -209,7 +209,7 @@ def _batch(run: Run, synchronize: Callable[[], object]) -> int:
         count *= 2
 
 
-def _replayed(spans: Sequence[tuple[Span, float]], sensors: Gauged) -> Replay:
+def _replayed(spans: Sequence[tuple[TickInterval, float]], sensors: CounterGroup) -> Replay:
     by = f"{sensors.name} between ticks, replayed"
     idle_w = sensors.idle_w.value
     gross = [span.joules / runs for span, runs in spans]

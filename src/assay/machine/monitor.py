@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import psutil
 from msgspec.structs import replace
 
-from assay.document.machine import NOT_MEASURED, Recording, Series, measured, unknown
+from assay.document.machine import NOT_MEASURED, MonitorRecording, Series, measured, unknown
 from assay.document.provenance import Figure
 from assay.machine.gauges.boards import BoardGauge
 from assay.machine.gauges.gauge import Gauge
 from assay.machine.gauges.perf_events import PerfEvents
-from assay.machine.gauges.process import Memory, counts
+from assay.machine.gauges.process import ProcessMemory, counts
 from assay.machine.gauges.processor import Frequency, Utilisation
 from assay.machine.sensors import nvml
 from assay.machine.sensors.probe import SensorError
@@ -30,7 +30,7 @@ _UNIT = 1 if sys.platform == "darwin" else 1024
 def everything() -> list[Gauge]:
     """All that can be watched here."""
     boards = [BoardGauge(board) for board in nvml.boards().boards]
-    return [Utilisation(), Frequency(), Memory(), *counts(), PerfEvents(), *boards]
+    return [Utilisation(), Frequency(), ProcessMemory(), *counts(), PerfEvents(), *boards]
 
 
 class Monitor:
@@ -67,14 +67,14 @@ class Monitor:
             gauge.close()
 
     @property
-    def recording(self) -> Recording:
+    def recording(self) -> MonitorRecording:
         """What was seen so far."""
         rows = list(self._rows)
         empty = [series for gauge in self._gauges for series in gauge.series]
         columns: list[Series] = [
             replace(series, values=[row[index] for _, row in rows]) for index, series in enumerate(empty)
         ]
-        return Recording(
+        return MonitorRecording(
             times_s=[when for when, _ in rows],
             series=columns,
             period_s=self._period_s,

@@ -38,7 +38,7 @@ class Energy(Protocol):
 
 
 @dataclass(frozen=True)
-class Span:
+class TickInterval:
     """From one tick to another."""
 
     start_s: float
@@ -94,11 +94,11 @@ class TickWatcher:
             self.why = str(error)
 
 
-def between(ticks: Sequence[Tick], start_s: float, end_s: float) -> Span | None:
+def between(ticks: Sequence[Tick], start_s: float, end_s: float) -> TickInterval | None:
     """From the first tick in a window to the last; None where there are not two."""
     times = [when for when, _ in ticks]
     inside = ticks[bisect_left(times, start_s) : bisect_right(times, end_s)]
     if len(inside) < 2:
         return None
     (first_s, first), (last_s, last) = inside[0], inside[-1]
-    return Span(first_s, last_s, last - first)
+    return TickInterval(first_s, last_s, last - first)

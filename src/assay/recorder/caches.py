@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten
 
-from assay.document.document import Cache
+from assay.document.document import KeyValueCache
 
 _DEPTH = 4
 """A cache is an object with layers that hold tensors; deeper is something else."""
 
 
-def found(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache | None:
+def found(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyValueCache | None:
     """The cache in `past_key_values` of the result, with the batch and length of the ids that filled it."""
     cache = result.get("past_key_values") if isinstance(result, Mapping) else getattr(result, "past_key_values", None)
     ids = next(
@@ -29,7 +29,7 @@ def found(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache |
     if ids is None or not tensors:
         return None
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    return Cache(bytes=size, batch=ids.shape[0], length=ids.shape[1], tensors=len(tensors))
+    return KeyValueCache(bytes=size, batch=ids.shape[0], length=ids.shape[1], tensors=len(tensors))
 
 
 def _tensors(value: Any, depth: int) -> Iterator[torch.Tensor]:

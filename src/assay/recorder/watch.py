@@ -13,7 +13,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from assay.document.document import Attempt, Cache, Failure
+from assay.document.document import Attempt, Failure, KeyValueCache
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor
 from assay.recorder import backward, caches, explain, guard, higher_order, inventory, substitute
 from assay.recorder.calls import CallLog
@@ -37,7 +37,7 @@ class Pass(NamedTuple):
     storages: list[Storage]
     assumptions: tuple[str, ...]
     failure: Failure | None
-    cache: Cache | None
+    cache: KeyValueCache | None
     error: BaseException | None
     attempts: tuple[Attempt, ...] = ()
     """The passes in other modes that stopped before."""
@@ -140,7 +140,7 @@ def _record(
     executor = without_data if dataless else _with_data(originals, caller)
     recorder = Recorder(calls, storages, executor, nominal_device="cpu" if setting.mode in ("meta", "fake") else None)
     error: BaseException | None = None
-    cache: Cache | None = None
+    cache: KeyValueCache | None = None
     try:
         with _watching(calls, modules, setting), recorder:
             result = model(*args, **kwargs)

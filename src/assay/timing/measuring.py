@@ -37,7 +37,7 @@ class Budget(NamedTuple):
     seconds: float = 2.0
 
 
-class Clocked(NamedTuple):
+class ClockedPasses(NamedTuple):
     """Bare and clocked passes of one model, in nanoseconds."""
 
     bare: list[int]
@@ -47,7 +47,7 @@ class Clocked(NamedTuple):
     device: str
 
 
-class OpTimes(NamedTuple):
+class TimedPass(NamedTuple):
     """A recorded pass and the time of each of its operations in every repetition."""
 
     shown: Pass
@@ -135,7 +135,7 @@ def bench(
             yield Bench(_passes(model, called, placed, setting), device_of([*placed, *_tensors(called)]))
 
 
-def clock_modules(stand: Bench, index: dict[int, int], budget: Budget) -> Clocked:
+def clock_modules(stand: Bench, index: dict[int, int], budget: Budget) -> ClockedPasses:
     """Bare and clocked passes in turn, so that a busy machine slows both alike."""
     stand.warm(budget.warmup)
     clock = ModuleClock()
@@ -152,12 +152,12 @@ def clock_modules(stand: Bench, index: dict[int, int], budget: Budget) -> Clocke
 
     for _ in _within(budget, both):
         pass
-    return Clocked(bare, clocked, spans, str(stand.device))
+    return ClockedPasses(bare, clocked, spans, str(stand.device))
 
 
 def clock_ops(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting, budget: Budget
-) -> OpTimes:
+) -> TimedPass:
     """The operations of a pass with their times over several passes; passes that took another way are left out.
 
     On an accelerator the times are those of the kernels they launched.
@@ -194,7 +194,7 @@ def clock_ops(
     for _ in _within(budget, once):
         pass
     assert first is not None
-    return OpTimes(first, times, whole, device.type != "cpu")
+    return TimedPass(first, times, whole, device.type != "cpu")
 
 
 def _within(budget: Budget, measure: Callable[[], int]) -> Iterator[int]:

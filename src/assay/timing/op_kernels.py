@@ -17,8 +17,8 @@ from assay.document.trace_labels import encode_path
 from assay.errors import ReadError
 from assay.timing.op_clock import BODIES
 from assay.trace.read.reading import read_trace
-from assay.trace.write.plan import Plan
-from assay.trace.write.profiler import Recording
+from assay.trace.write.plan import CapturePlan
+from assay.trace.write.profiler import ProfilerSession
 
 
 class OpKernels:
@@ -29,8 +29,8 @@ class OpKernels:
         self._spent: dict[str, int] = {}
 
     def __enter__(self) -> OpKernels:
-        plan = Plan(Path(), record_shapes=False, profile_memory=False)
-        self._recording = Recording(plan, all_threads=False)
+        plan = CapturePlan(Path(), record_shapes=False, profile_memory=False)
+        self._recording = ProfilerSession(plan, all_threads=False)
         return self
 
     def __exit__(self, *raised: object) -> None:

@@ -34,11 +34,13 @@ padding-top:8px}
 _OPEN_DEPTH = 2
 """Deeper levels are folded at first."""
 
-Row = tuple[int, Sequence[str]]
+IndentedRow = tuple[int, Sequence[str]]
 """Its depth, and its cells with the name first."""
 
 
-def tree_table(*, title: str, headings: Sequence[str], rows: Sequence[Row], facts: Sequence[tuple[str, str]]) -> str:
+def tree_table(
+    *, title: str, headings: Sequence[str], rows: Sequence[IndentedRow], facts: Sequence[tuple[str, str]]
+) -> str:
     """The HTML of a tree of rows in reading order, with facts below."""
     widths = _widths(len(headings))
     titles = "".join(f"<th>{escape(each)}</th>" for each in headings)
@@ -59,7 +61,7 @@ def _widths(count: int) -> str:
     return f"<colgroup>{columns}</colgroup>"
 
 
-def _body(rows: Sequence[Row], widths: str, columns: int) -> str:
+def _body(rows: Sequence[IndentedRow], widths: str, columns: int) -> str:
     """The rows as nested tables: a row with rows below it is the summary of its details."""
     parts = [f"<table>{widths}"]
     open_depths: list[int] = []

@@ -1,6 +1,6 @@
-"""Tables from plain rows, in every format a table has: text, CSV, JSON lines, Markdown.
+"""Tables of row objects, in every format a table has: text, CSV, JSON lines, Markdown.
 
-A row holds raw values; a column says how its values are shown. CSV and JSON get the raw values.
+A column gets its raw value from a row and formats it. CSV and JSON contain the raw values.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from assay import units
+
+Row = TypeVar("Row")
 
 
 def _as_text(value: object) -> str:
@@ -21,10 +23,11 @@ def _as_text(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column: its heading, its side, and how a value is written."""
+class Column(Generic[Row]):
+    """One column: its heading, how to get its value from a row, and how the value is written."""
 
     title: str
+    of: Callable[[Row], Any]
     align: Literal["left", "right"] = "left"
     show: Callable[[Any], str] = _as_text
     shrinks: bool = False
@@ -35,18 +38,48 @@ class Column:
     """Whether it is cut with an ellipsis instead of folded."""
     keeps: int = 0
     """How much wider than the others it stays when they are folded."""
+    name: str = ""
+    """The name in CSV and JSON, where that is not the title."""
+
+    @property
+    def key(self) -> str:
+        """The name in CSV and JSON."""
+        return self.name or self.title
+
+    def value(self, row: Row | Mapping[str, Any]) -> Any:
+        """The raw value; a mapping holds it under the column's key, or not at all."""
+        return row.get(self.key) if isinstance(row, Mapping) else self.of(row)
+
+    def text(self, row: Row | Mapping[str, Any]) -> str:
+        """The value as it is written."""
+        return printable(self.show(self.value(row)))
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and their rows."""
+    """Columns and their rows: objects that the columns read, or mappings from the keys of columns to values."""
 
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Any]]
-    footer: Sequence[Sequence[Any]] = ()
-    """Rows that sum up the others; forms for programs leave them out."""
+    columns: Sequence[Column[Any]]
+    rows: Sequence[Any]
+    footer: Sequence[Any] = ()
+    """Rows that sum up the others; CSV and JSON leave them out."""
     bare: bool = False
-    """Whether text shows it without headings: facts, one a row, the first column naming them."""
+    """Whether text omits the headings: one fact per row, named by the first column."""
+
+    def values(self) -> list[dict[str, Any]]:
+        """The raw values of every row by the keys of the columns."""
+        return [{column.key: column.value(row) for column in self.columns} for row in self.rows]
+
+    def first(self, count: int | None) -> Table:
+        """The table cut to `count` rows, its footer kept; whole where that is None."""
+        return replace(self, rows=self.rows[:count])
+
+    def without_empty(self, *, unknown: tuple[Any, ...] = (None,)) -> Table:
+        """The table without columns that hold nothing but `unknown` values; whole where it has no rows."""
+        if not self.rows:
+            return self
+        known = [column for column in self.columns if any(column.value(row) not in unknown for row in self.rows)]
+        return replace(self, columns=known)
 
 
 def printable(text: str) -> str:
@@ -57,21 +90,23 @@ def printable(text: str) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """The table as CSV with raw values, on one line a row; an unknown is an empty field."""
+    """The table as CSV with raw values, one line per row; an unknown is an empty field."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([column.title for column in table.columns])
+    writer.writerow([column.key for column in table.columns])
     for row in table.rows:
-        writer.writerow([printable(value) if isinstance(value, str) else value for value in row])
+        values = (column.value(row) for column in table.columns)
+        writer.writerow([printable(value) if isinstance(value, str) else value for value in values])
     return buffer.getvalue()
 
 
 def as_json_lines(table: Table) -> str:
-    """One object a row, its keys the headings as names: `self FLOPs` is `self_flops`; an unknown is null."""
+    """One object per row, its keys the headings as names: `self FLOPs` is `self_flops`; an unknown is null."""
     import msgspec
 
-    keys = [column.title.lower().replace(" ", "_") for column in table.columns]
-    return msgspec.json.Encoder().encode_lines([dict(zip(keys, row, strict=True)) for row in table.rows]).decode()
+    keys = {column.key.lower().replace(" ", "_"): column for column in table.columns}
+    rows = [{key: column.value(row) for key, column in keys.items()} for row in table.rows]
+    return msgspec.json.Encoder().encode_lines(rows).decode()
 
 
 def as_markdown(table: Table) -> str:
@@ -122,8 +157,8 @@ def markdown_text(text: str) -> str:
     return text
 
 
-def _shown(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> list[list[str]]:
-    return [[printable(column.show(value)) for column, value in zip(columns, row, strict=True)] for row in rows]
+def _shown(columns: Sequence[Column[Any]], rows: Sequence[Any]) -> list[list[str]]:
+    return [[column.text(row) for column in columns] for row in rows]
 
 
 def _natural_widths(table: Table, rows: list[list[str]]) -> list[int]:
@@ -134,7 +169,7 @@ def _natural_widths(table: Table, rows: list[list[str]]) -> list[int]:
     return [max(map(cell_len, cells)) for cells in zip(headings, *rows, strict=True)]
 
 
-def _fitted(columns: Sequence[Column], natural: list[int], width: int | None) -> tuple[list[int], list[int]]:
+def _fitted(columns: Sequence[Column[Any]], natural: list[int], width: int | None) -> tuple[list[int], list[int]]:
     """Which columns are drawn and how wide: first some are left out, then the widest are folded."""
     kept = list(range(len(columns)))
     if width is None:
@@ -158,7 +193,7 @@ def _line_width(widths: Sequence[int]) -> int:
     return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
-def _lines(cells: list[str], widths: list[int], columns: Sequence[Column]) -> list[str]:
+def _lines(cells: list[str], widths: list[int], columns: Sequence[Column[Any]]) -> list[str]:
     """The lines one row takes."""
     from rich.cells import cell_len
 

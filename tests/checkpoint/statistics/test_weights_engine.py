@@ -16,7 +16,7 @@ from weight_tensors import encoded
 from assay import cluster
 from assay.checkpoint.statistics import ray_engine
 from assay.checkpoint.statistics.chunks import Weight
-from assay.checkpoint.statistics.engine import Options, run, run_here
+from assay.checkpoint.statistics.engine import EngineOptions, run, run_here
 from assay.errors import ReadError, UsageError
 
 
@@ -59,7 +59,7 @@ class Bytes:
         return self.raw[chunk.offset : chunk.offset + chunk.bytes]
 
 
-SMALL = Options(2, chunk_bytes=10_000)
+SMALL = EngineOptions(2, chunk_bytes=10_000)
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
@@ -72,7 +72,7 @@ def test_every_executor_gives_the_same(model):
     assert dict(run(weights, read, SMALL, Immediate())) == wanted
     with ThreadPoolExecutor(3) as pool:
         assert dict(run(weights, read, SMALL, pool)) == wanted
-    assert dict(run_here(weights, read, Options())) == wanted
+    assert dict(run_here(weights, read, EngineOptions())) == wanted
 
 
 def test_results_stream_out_before_all_is_read(model):
@@ -83,7 +83,7 @@ def test_results_stream_out_before_all_is_read(model):
         seen.append(chunk.tensor)
         return raw[chunk.offset : chunk.offset + chunk.bytes]
 
-    first = next(iter(run(weights * 20, read, Options(1, chunk_bytes=10_000), Immediate())))
+    first = next(iter(run(weights * 20, read, EngineOptions(1, chunk_bytes=10_000), Immediate())))
     assert first[0] == 0
     assert max(seen) < 20
 
@@ -109,7 +109,7 @@ def test_a_failing_read_is_tried_again(model):
 
 
 @pytest.mark.parametrize("error", [OSError("shard is missing"), ReadError("shard is missing")])
-@pytest.mark.parametrize("options", [Options(2), SMALL])
+@pytest.mark.parametrize("options", [EngineOptions(2), SMALL])
 def test_a_lost_tensor_is_named_and_the_others_are_kept(model, error, options):
     weights, raw = model
 
@@ -126,14 +126,14 @@ def test_a_lost_tensor_is_named_and_the_others_are_kept(model, error, options):
 
 def test_a_short_read_is_a_problem(model):
     weights, raw = model
-    found = dict(run(weights[:1], lambda chunk: raw[: chunk.bytes - 2], Options(1)))
+    found = dict(run(weights[:1], lambda chunk: raw[: chunk.bytes - 2], EngineOptions(1)))
     assert "wanted 89,600 bytes" in found[0].problem
 
 
 def test_a_mistake_in_the_program_is_not_hidden(model):
     weights, _ = model
     with pytest.raises(ZeroDivisionError):
-        list(run(weights, lambda chunk: 1 // 0, Options(1)))
+        list(run(weights, lambda chunk: 1 // 0, EngineOptions(1)))
 
 
 @pytest.mark.parametrize(

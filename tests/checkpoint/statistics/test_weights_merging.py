@@ -12,10 +12,10 @@ from weight_tensors import decoded, encoded, measured
 
 from assay.checkpoint.statistics import counted, partials, wide
 from assay.checkpoint.statistics.chunks import Weight, plan
-from assay.checkpoint.statistics.engine import Options, run
+from assay.checkpoint.statistics.engine import EngineOptions, run
 from assay.checkpoint.statistics.gathering import fetch
 from assay.checkpoint.statistics.partials import merge, merge_refined
-from assay.checkpoint.statistics.passes import Layout, first_pass, refining_pass
+from assay.checkpoint.statistics.passes import ChunkLayout, first_pass, refining_pass
 from assay.checkpoint.statistics.search import advance
 
 DTYPES = ["bfloat16", "float16", "float8_e4m3fn", "float32", "float64", "int8", "int16", "int32", "int64"]
@@ -23,7 +23,7 @@ DTYPES = ["bfloat16", "float16", "float8_e4m3fn", "float32", "float64", "int8", 
 
 def cut(weight, raw, chunk_bytes):
     planned = plan(0, weight, chunk_bytes)
-    layout = Layout.of(planned)
+    layout = ChunkLayout.of(planned)
     read = lambda chunk: raw[chunk.offset : chunk.offset + chunk.bytes]  # noqa: E731
     return planned, layout, [(chunk, fetch(chunk, read)) for chunk in planned.chunks]
 
@@ -118,7 +118,9 @@ def test_strided_views_equal_their_copies(dtype, axes):
     raw = whole.tobytes()
     weight = Weight(("w",), dtype, view.shape, "file", 0, len(raw), strides, start)
     copied = np.ascontiguousarray(view).tobytes()
-    given = next(iter(run([weight], lambda c: raw[c.offset : c.offset + c.bytes], Options(1, chunk_bytes=20_000))))[1]
+    given = next(
+        iter(run([weight], lambda c: raw[c.offset : c.offset + c.bytes], EngineOptions(1, chunk_bytes=20_000)))
+    )[1]
     wanted = measured(copied, dtype, view.shape)
     assert given.content == wanted.content
     assert (given.quantiles, given.rows, given.columns) == (wanted.quantiles, wanted.rows, wanted.columns)

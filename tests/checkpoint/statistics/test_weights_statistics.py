@@ -10,7 +10,7 @@ from weight_tensors import decoded, encoded, measured
 
 from assay.checkpoint.statistics.chunks import Weight
 from assay.checkpoint.statistics.dtypes import DTYPES
-from assay.checkpoint.statistics.engine import Options, run
+from assay.checkpoint.statistics.engine import EngineOptions, run
 from assay.checkpoint.statistics.layout import PRUNE_SHARES
 from assay.document.weights import QUANTILES
 
@@ -219,7 +219,7 @@ def test_l1_of_a_large_float32_tensor():
         return raw * (chunk.bytes // len(raw))
 
     weight = Weight(("w",), "float32", (8192, 8192), "file", 0, 1 << 28)
-    found = next(iter(run([weight], read, Options(1))))[1]
+    found = next(iter(run([weight], read, EngineOptions(1))))[1]
     truth = 64 * math.fsum(np.abs(block.astype(np.float64)))
     assert found.l1 == pytest.approx(truth, rel=1e-12)
     assert found.l2 == pytest.approx(math.sqrt(64 * math.fsum(block.astype(np.float64) ** 2)), rel=1e-12)

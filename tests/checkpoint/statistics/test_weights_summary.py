@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from assay.checkpoint.statistics.summary import folded, summarize
-from assay.document.weights import TensorStatistics, Totals, WeightsReport
+from assay.document.weights import TensorStatistics, WeightsReport, WeightTotals
 
 
 def tensor(name, **figures):
@@ -37,7 +37,7 @@ def report():
 
 
 def test_totals_and_families(report):
-    assert report.by_dtype == {"bfloat16": Totals(9, 144, 288), "float32": Totals(1, 16, 64)}
+    assert report.by_dtype == {"bfloat16": WeightTotals(9, 144, 288), "float32": WeightTotals(1, 16, 64)}
     assert [(family.name, len(family.tensors)) for family in report.families] == [
         ("layers.#.w", 8),
         ("head", 1),

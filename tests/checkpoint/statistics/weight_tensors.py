@@ -6,7 +6,7 @@ import numpy as np
 
 from assay.checkpoint.statistics.chunks import Weight
 from assay.checkpoint.statistics.dtypes import DTYPES, values
-from assay.checkpoint.statistics.engine import Options, run
+from assay.checkpoint.statistics.engine import EngineOptions, run
 
 
 def encoded(numbers, dtype):
@@ -45,5 +45,7 @@ def decoded(raw, dtype):
 def measured(raw, dtype, shape, **options):
     """The statistics of bytes as one tensor."""
     weight = Weight(("w",), dtype, tuple(shape), "file", 0, len(raw))
-    found = list(run([weight], lambda chunk: raw[chunk.offset : chunk.offset + chunk.bytes], Options(1, **options)))
+    found = list(
+        run([weight], lambda chunk: raw[chunk.offset : chunk.offset + chunk.bytes], EngineOptions(1, **options))
+    )
     return found[0][1]

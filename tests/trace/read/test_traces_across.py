@@ -12,7 +12,7 @@ from trace_making import Making, gpu_training
 from assay.errors import ReadError
 from assay.trace.read.across import trace_sets
 from assay.trace.read.diff import compared, noise_ns
-from assay.trace.read.parallel import Failure, read_traces, read_traces_on_ray, trace_files
+from assay.trace.read.parallel import UnreadableTrace, read_traces, read_traces_on_ray, trace_files
 from assay.trace.read.reading import read_trace
 
 
@@ -39,7 +39,7 @@ def test_files_of_a_directory_are_sorted_and_others_left_alone(tmp_path):
 def test_passes_have_a_median_and_a_spread(tmp_path):
     times = [100, 110, 120, 130, 1000]
     files = [pass_file(tmp_path, f"p{i}", a=time, b=50) for i, time in enumerate(times)]
-    (found,) = trace_sets([trace for trace in read_traces(files) if not isinstance(trace, Failure)])
+    (found,) = trace_sets([trace for trace in read_traces(files) if not isinstance(trace, UnreadableTrace)])
     rows = {row.name: row for row in found.layers}
     assert (rows["a"].median_ns, rows["a"].min_ns, rows["a"].max_ns, rows["a"].seen_in) == (120, 100, 1000, 5)
     assert rows["a"].spread_ns == 10
@@ -52,7 +52,7 @@ def test_a_file_that_fails_leaves_the_others(tmp_path):
     files[1].write_text("nothing")
     good, bad = read_traces(files)
     assert good.layers[0].cpu_self_ns == 5
-    assert isinstance(bad, Failure)
+    assert isinstance(bad, UnreadableTrace)
     assert "holds no trace events" in bad.why
 
 
@@ -73,7 +73,7 @@ def test_ray_reads_the_same(tmp_path):
     files[-1].write_text("")
     found = read_traces_on_ray([path.absolute() for path in files], workers=1)
     assert [trace.layers[0].cpu_self_ns for trace in found[:2]] == [5, 6]
-    assert isinstance(found[2], Failure)
+    assert isinstance(found[2], UnreadableTrace)
     assert not ray.is_initialized()
 
 

@@ -61,11 +61,11 @@ def test_facts_of_a_later_kind_can_still_be_read():
 def test_stems_avoid_what_lies_there(tmp_path, monkeypatch):
     for name in ("Net_forward_001.json", "Net-2_forward_1000.json.gz", "Net-4_forward_001_rank1.json", "other.json"):
         (tmp_path / name).touch()
-    stems = names.Stems()
+    stems = names.FileStems()
     assert [stems.claim(tmp_path, "Net") for _ in range(3)] == ["Net-3", "Net-4", "Net-5"]
     monkeypatch.setenv("RANK", "1")
-    assert names.Stems().claim(tmp_path, "Net") == "Net"
-    assert [names.Stems().claim(tmp_path, "Net-4")] == ["Net-4-2"]
+    assert names.FileStems().claim(tmp_path, "Net") == "Net"
+    assert [names.FileStems().claim(tmp_path, "Net-4")] == ["Net-4-2"]
 
 
 def test_a_name_taken_meanwhile_is_never_overwritten(tmp_path):

@@ -75,7 +75,8 @@ def test_runs_are_those_that_folding_finds(tree: Tree) -> None:
         assert len(members) == folded.run[head]
         found.add(members)
     nodes = [
-        folding.Node(name, None if at < 0 else at, key) for name, at, key in zip(names, parents, keys, strict=True)
+        folding.TreeNode(name, None if at < 0 else at, key)
+        for name, at, key in zip(names, parents, keys, strict=True)
     ]
     wanted = set()
     for row in folding.fold(nodes):

@@ -13,10 +13,10 @@ from tui_subjects import Answers, drive, explorer, lines, names, small_document,
 from assay.document.document import Document
 from assay.document.rows import Module
 from assay.views.tui import clipboard, export, settings
-from assay.views.tui.evidence import DocumentEvidence
+from assay.views.tui.inspectors import DocumentInspector
 from assay.views.tui.labels import Labels
-from assay.views.tui.settings import Settings
-from assay.views.tui.subject import Subject, of_document
+from assay.views.tui.settings import ExplorerSettings
+from assay.views.tui.subject import ExploredModel, of_document
 
 
 def shown(app, panel: str) -> str:
@@ -36,7 +36,7 @@ async def settled(pilot) -> None:
     await pilot.pause()
 
 
-def panel_text(key: str, id: str, *moves: str, subject: Subject | None = None) -> str:
+def panel_text(key: str, id: str, *moves: str, subject: ExploredModel | None = None) -> str:
     """What a panel says of a row."""
     found = []
 
@@ -96,7 +96,7 @@ def test_the_flow_panel_shows_both_ends() -> None:
 
 
 def test_an_answer_that_fails_is_one_line_in_its_panel() -> None:
-    subject = Subject(small_document(), Answers(broken="layers.0"))
+    subject = ExploredModel(small_document(), Answers(broken="layers.0"))
     for key, id in (("c", "code"), ("a", "attributes"), ("F", "forward")):
         assert "layers.0 cannot be looked into" in panel_text(key, id, *TO_BLOCK, subject=subject)
 
@@ -106,7 +106,7 @@ def test_a_defect_in_a_panel_does_not_end_the_explorer() -> None:
         def attributes(self, path):
             raise ZeroDivisionError("oh")
 
-    assert "ZeroDivisionError: oh" in panel_text("a", "attributes", subject=Subject(small_document(), Broken()))
+    assert "ZeroDivisionError: oh" in panel_text("a", "attributes", subject=ExploredModel(small_document(), Broken()))
 
 
 def test_details_are_asked_off_the_screens_thread_and_only_for_where_one_rests() -> None:
@@ -117,13 +117,13 @@ def test_details_are_asked_off_the_screens_thread_and_only_for_where_one_rests()
             asked.append((path, threading.current_thread() is threading.main_thread()))
             return super().attributes(path)
 
-    panel_text("a", "attributes", "j", "j", "k", subject=Subject(small_document(), Slow()))
+    panel_text("a", "attributes", "j", "j", "k", subject=ExploredModel(small_document(), Slow()))
     assert asked[-1] == ("embed", False)
     assert len(asked) <= 2
 
 
 def test_a_document_answers_what_it_can() -> None:
-    evidence = DocumentEvidence(small_document())
+    evidence = DocumentInspector(small_document())
     assert evidence.source("embed") is None
     assert {each.name for each in evidence.attributes("norm")} == {"weight", "running_mean", "width"}
     assert "saved document" in evidence.tensor("norm", "weight").problem
@@ -213,7 +213,7 @@ def test_broken_settings_are_one_warning(tmp_path, content) -> None:
     file = tmp_path / "explore.json"
     file.write_bytes(content)
     loaded, warning = settings.load(file)
-    assert loaded == Settings()
+    assert loaded == ExplorerSettings()
     assert "damaged" in warning
     assert "\n" not in warning
 
@@ -226,12 +226,12 @@ def test_broken_settings_are_one_warning(tmp_path, content) -> None:
 
 def test_settings_that_cannot_be_saved_are_one_line(tmp_path, monkeypatch) -> None:
     (tmp_path / "file").write_text("")
-    assert "settings not saved" in settings.save(Settings(), tmp_path / "file" / "explore.json")
-    assert settings.load(tmp_path / "none.json") == (Settings(), "")
+    assert "settings not saved" in settings.save(ExplorerSettings(), tmp_path / "file" / "explore.json")
+    assert settings.load(tmp_path / "none.json") == (ExplorerSettings(), "")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     place = settings.settings_path()
     assert place == tmp_path / "assay" / "explore.json"
-    assert settings.save(Settings(labels={"tree": Labels(("a",), ("a",))}), place) == ""
+    assert settings.save(ExplorerSettings(labels={"tree": Labels(("a",), ("a",))}), place) == ""
     assert settings.load(place)[0].labels["tree"].order == ("a",)
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from tui_subjects import small_subject
 
-from assay.views.tui.app import Explorer, Options
+from assay.views.tui.app import Explorer, ExplorerOptions
 
 SMALL, LARGE = (80, 24), (140, 45)
 DARK, LIGHT = "textual-dark", "textual-light"
@@ -75,4 +75,4 @@ def test_a_screen_looks_as_it_did(snap_compare, name, size, theme) -> None:
             await pilot.press(key)
         await rest(pilot)
 
-    assert snap_compare(Shown(small_subject(), Options(theme=theme)), terminal_size=size, run_before=before)
+    assert snap_compare(Shown(small_subject(), ExplorerOptions(theme=theme)), terminal_size=size, run_before=before)

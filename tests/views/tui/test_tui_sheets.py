@@ -12,7 +12,7 @@ from assay.views.tui.flow import INPUTS, flow
 from assay.views.tui.search import find, query
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.shapes import devices, dims
-from assay.views.tui.subject import Subject, of_document
+from assay.views.tui.subject import ExploredModel, of_document
 from assay.views.tui.tabs import TABS
 
 EMBED = WORDS * HIDDEN
@@ -20,7 +20,7 @@ LINEAR = HIDDEN * HIDDEN + HIDDEN
 ALL = EMBED + LAYERS * 2 * LINEAR + HIDDEN
 
 
-def made(id: str, subject: Subject | None = None) -> Sheet:
+def made(id: str, subject: ExploredModel | None = None) -> Sheet:
     return next(tab for tab in TABS if tab.id == id).make(subject or small_subject())
 
 

@@ -14,8 +14,8 @@ from assay.document.provenance import Counted, Figure, Measured
 from assay.document.rows import Call, Module, Op, Operand, OpKind, Storage, Tensor, TensorType
 from assay.document.timing import ModuleTime, Timing
 from assay.errors import ReadError
-from assay.views.tui.app import Explorer, Options
-from assay.views.tui.subject import Subject
+from assay.views.tui.app import Explorer, ExplorerOptions
+from assay.views.tui.subject import ExploredModel
 
 HIDDEN, WORDS, LAYERS = 8, 100, 4
 STATES = TensorType((1, 5, HIDDEN), "float32")
@@ -188,16 +188,16 @@ class Answers:
             raise ReadError(f"{path} cannot be looked into")
 
 
-def small_subject(**changes: Any) -> Subject:
+def small_subject(**changes: Any) -> ExploredModel:
     """The small model with its answers, on two devices."""
     document = small_document(**changes)
     devices = tuple(f"cuda:{at % 2}" for at in range(len(document.tensors)))
-    return Subject(document, Answers(), devices)
+    return ExploredModel(document, Answers(), devices)
 
 
-def explorer(subject: Subject | None = None, **options: Any) -> Explorer:
+def explorer(subject: ExploredModel | None = None, **options: Any) -> Explorer:
     """The explorer on the small model; remembers nothing."""
-    return Explorer(subject or small_subject(), Options(**options))
+    return Explorer(subject or small_subject(), ExplorerOptions(**options))
 
 
 def drive(app: Explorer, steps: Callable[[Any], Awaitable[None]], size: tuple[int, int] = (100, 30)) -> None:

@@ -1,7 +1,7 @@
 """Adding up a document: per kind, per call, per module (own and total), per type of operation, the model.
 
 Cost is a function of the kind, so it is computed once a kind and multiplied. Sums are kept as plain lists of
-integers while adding and become `Totals` at the end.
+integers while adding and become `CostTotals` at the end.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TypeVar
 import msgspec
 
 from assay.analysis.cost import cost_of
-from assay.document.cost import Cost, KindCost, ModuleCost, Totals, UnknownOp
+from assay.document.cost import Cost, CostTotals, KindCost, ModuleCost, UnknownOp
 from assay.document.document import Document
 from assay.document.rows import Op, OpKind
 
 _ZERO = (0,) * 9
 
-NOT_SEEN = Totals(unknown_ops=1)
+NOT_SEEN = CostTotals(unknown_ops=1)
 """What may well have a cost that nobody saw: its pass stopped first, or it runs inside TorchScript."""
 
 Label = TypeVar("Label", bound=Hashable)
@@ -47,7 +47,7 @@ def add_up(document: Document) -> Cost:
     return Cost(
         kinds=kinds,
         modules=_modules(document, calls, backward_own),
-        outside=Totals(*outside),
+        outside=CostTotals(*outside),
         forward=_sum([outside, *calls]) if document.ops or document.complete else NOT_SEEN,
         backward=backward,
         categories=_categories(document, kinds, columns),
@@ -64,25 +64,25 @@ def _by_call(ops: Sequence[Op], columns: list[tuple[int, ...]], count: int) -> t
     return outside, calls
 
 
-def per_call(document: Document, cost: Cost) -> list[Totals]:
+def per_call(document: Document, cost: Cost) -> list[CostTotals]:
     """The own cost of each call of the forward pass."""
     columns = [_columns(kind) for kind in cost.kinds]
-    return [Totals(*figures) for figures in _by_call(document.ops, columns, len(document.calls))[1]]
+    return [CostTotals(*figures) for figures in _by_call(document.ops, columns, len(document.calls))[1]]
 
 
-def per_call_total(document: Document, cost: Cost) -> list[Totals]:
+def per_call_total(document: Document, cost: Cost) -> list[CostTotals]:
     """The cost of each call of the forward pass with everything that happens inside it."""
     own = [list(msgspec.structs.astuple(figures)) for figures in per_call(document, cost)]
-    return [Totals(*figures) for figures in _inclusive(document, own)]
+    return [CostTotals(*figures) for figures in _inclusive(document, own)]
 
 
-def inside(document: Document, cost: Cost, labels: Sequence[Collection[Label]]) -> dict[Label, Totals]:
+def inside(document: Document, cost: Cost, labels: Sequence[Collection[Label]]) -> dict[Label, CostTotals]:
     """For each label, everything inside the calls of the modules that carry it; what is nested counts once."""
     inclusive = [msgspec.structs.astuple(figures) for figures in per_call_total(document, cost)]
-    return {label: Totals(*figures) for label, figures in _labelled(document, inclusive, labels).items()}
+    return {label: CostTotals(*figures) for label, figures in _labelled(document, inclusive, labels).items()}
 
 
-def module_totals(document: Document, cost: Cost) -> list[Totals]:
+def module_totals(document: Document, cost: Cost) -> list[CostTotals]:
     """Everything inside each module's calls; for a container that is never called, inside those of what it holds."""
     called = {call.module for call in document.calls}
     holders: list[tuple[int, ...]] = []
@@ -91,32 +91,32 @@ def module_totals(document: Document, cost: Cost) -> list[Totals]:
         holders.append(above if index in called else (*above, index))
     held = inside(document, cost, holders)
     return [
-        figures.total if index in called or not figures.total.known else held.get(index, Totals())
+        figures.total if index in called or not figures.total.known else held.get(index, CostTotals())
         for index, figures in enumerate(cost.modules)
     ]
 
 
-def backward_outside(cost: Cost) -> Totals | None:
+def backward_outside(cost: Cost) -> CostTotals | None:
     """The backward pass outside any module; None where it was not watched."""
     if cost.backward is None:
         return None
     inner = summed(figures.backward for figures in cost.modules if figures.backward is not None)
     pairs = zip(msgspec.structs.astuple(cost.backward), msgspec.structs.astuple(inner), strict=True)
-    return Totals(*(whole - part for whole, part in pairs))
+    return CostTotals(*(whole - part for whole, part in pairs))
 
 
-def times(cost: KindCost, count: int) -> Totals:
+def times(cost: KindCost, count: int) -> CostTotals:
     """The sum over `count` executions of one kind."""
-    return Totals(*(value * count for value in _columns(cost)))
+    return CostTotals(*(value * count for value in _columns(cost)))
 
 
-def summed(totals: Iterable[Totals]) -> Totals:
+def summed(totals: Iterable[CostTotals]) -> CostTotals:
     """The sum of sums."""
     return _sum([_ZERO, *map(msgspec.structs.astuple, totals)])
 
 
 def _columns(cost: KindCost) -> tuple[int, ...]:
-    """One execution as the columns of `Totals`."""
+    """One execution as the columns of `CostTotals`."""
     known = cost.flops is not None
     return (
         1,
@@ -136,8 +136,8 @@ def _add(into: list[int], columns: Iterable[int], times: int) -> None:
         into[position] += value * times
 
 
-def _sum(rows: Iterable[Iterable[int]]) -> Totals:
-    return Totals(*(sum(column) for column in zip(*rows, strict=True)))
+def _sum(rows: Iterable[Iterable[int]]) -> CostTotals:
+    return CostTotals(*(sum(column) for column in zip(*rows, strict=True)))
 
 
 def _own(document: Document, calls: list[list[int]]) -> list[list[int]]:
@@ -154,9 +154,9 @@ def _modules(document: Document, calls: list[list[int]], backward: list[list[int
     hidden = _not_seen(document)
     return [
         ModuleCost(
-            Totals(*own),
-            NOT_SEEN if index in hidden and not total.get(index, _ZERO)[0] else Totals(*total.get(index, _ZERO)),
-            Totals(*backward[index]) if backward else None,
+            CostTotals(*own),
+            NOT_SEEN if index in hidden and not total.get(index, _ZERO)[0] else CostTotals(*total.get(index, _ZERO)),
+            CostTotals(*backward[index]) if backward else None,
         )
         for index, own in enumerate(_own(document, calls))
     ]
@@ -194,15 +194,15 @@ def _labelled(
     return sums
 
 
-def _categories(document: Document, kinds: list[KindCost], columns: list[tuple[int, ...]]) -> dict[str, Totals]:
+def _categories(document: Document, kinds: list[KindCost], columns: list[tuple[int, ...]]) -> dict[str, CostTotals]:
     sums: dict[str, list[int]] = {}
     for kind, times in Counter(op.kind for op in document.ops).items():
         _add(sums.setdefault(kinds[kind].category, list(_ZERO)), columns[kind], times)
     return _ordered(sums)
 
 
-def _ordered(sums: dict[str, list[int]]) -> dict[str, Totals]:
-    totals = {name: Totals(*figures) for name, figures in sums.items()}
+def _ordered(sums: dict[str, list[int]]) -> dict[str, CostTotals]:
+    totals = {name: CostTotals(*figures) for name, figures in sums.items()}
     return dict(sorted(totals.items(), key=lambda item: (-(item[1].flops or 0), -item[1].bytes, item[0])))
 
 

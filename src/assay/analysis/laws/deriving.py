@@ -18,21 +18,21 @@ from msgspec.structs import replace
 
 from assay.analysis.cost.bytes import Traffic, streamed
 from assay.analysis.laws.comparing import highest, never_above
-from assay.analysis.laws.law import Law, Part, Span
+from assay.analysis.laws.law import Law, Part, VerifiedRange
 from assay.analysis.laws.polynomials import Polynomial, Sizes, polynomial, through
-from assay.analysis.laws.samples import Quantity, Sample, Trace, in_step, matched
+from assay.analysis.laws.samples import PhaseOps, Quantity, SizeSample, in_step, matched
 
 _NAMED = 3
 """Operations that a reason names."""
 
 
-class Grid(Struct, frozen=True):
+class SampleGrid(Struct, frozen=True):
     """Samples at all combinations of the nodes, in order, and more samples to agree with."""
 
     variables: tuple[str, ...]
     nodes: tuple[tuple[int, ...], ...]
-    samples: list[Sample]
-    checks: list[Sample]
+    samples: list[SizeSample]
+    checks: list[SizeSample]
     limits: Mapping[str, int]
     """The largest sizes that the model takes, where it says."""
 
@@ -44,12 +44,12 @@ class Grid(Struct, frozen=True):
         """The sizes of the samples."""
         return [each.sizes for each in self.samples]
 
-    def everywhere(self) -> list[Sample]:
+    def everywhere(self) -> list[SizeSample]:
         """All samples."""
         return [*self.samples, *self.checks]
 
 
-def law_of(quantity: Quantity, grid: Grid) -> Law | None:
+def law_of(quantity: Quantity, grid: SampleGrid) -> Law | None:
     """The law of a quantity, None where its form does not agree with every sample."""
     figures = [quantity.figure(each) for each in grid.samples]
     known = [figure for figure in figures if figure is not None]
@@ -69,12 +69,12 @@ def law_of(quantity: Quantity, grid: Grid) -> Law | None:
     return law if all(agrees(law, quantity, each) for each in grid.everywhere()) else None
 
 
-def agrees(law: Law, quantity: Quantity, sample: Sample) -> bool:
+def agrees(law: Law, quantity: Quantity, sample: SizeSample) -> bool:
     """Whether the law says what the sample shows."""
     return law.at(sample.sizes) == quantity.figure(sample)
 
 
-def reason(quantity: Quantity, grid: Grid) -> str:
+def reason(quantity: Quantity, grid: SampleGrid) -> str:
     """Why there is no law: which operations stand against it."""
     degree = max(len(nodes) for nodes in grid.nodes) - 1
     said = f"not a polynomial of degree ≤ {degree}"
@@ -86,11 +86,11 @@ def reason(quantity: Quantity, grid: Grid) -> str:
     return f"{said}: {', '.join(names) or 'other operations run at other sizes'}"
 
 
-def _traces(quantity: Quantity, samples: Iterable[Sample]) -> list[Trace]:
+def _traces(quantity: Quantity, samples: Iterable[SizeSample]) -> list[PhaseOps]:
     return [getattr(each, quantity.phase) for each in samples]
 
 
-def _with_lookups(traces: list[Trace], column: str, grid: Grid) -> tuple[Part, ...]:
+def _with_lookups(traces: list[PhaseOps], column: str, grid: SampleGrid) -> tuple[Part, ...]:
     """The sum of all that is streamed, and for each lookup the smaller of what it takes and what there is."""
     found = matched(traces)
     smooth = [
@@ -118,7 +118,7 @@ def _with_lookups(traces: list[Trace], column: str, grid: Grid) -> tuple[Part, .
     return (Part((total,)), *capped)
 
 
-def _taken(taken: Sequence[int], whole: Sequence[int], grid: Grid) -> Polynomial:
+def _taken(taken: Sequence[int], whole: Sequence[int], grid: SampleGrid) -> Polynomial:
     """What a lookup would take were the table endless: from the smallest sizes, where it takes less than all."""
     points = grid.points()
     upper = grid.fit(whole)
@@ -132,14 +132,14 @@ def _taken(taken: Sequence[int], whole: Sequence[int], grid: Grid) -> Polynomial
     return grid.fit(taken)
 
 
-def _largest(traces: list[Trace], grid: Grid) -> Part:
+def _largest(traces: list[PhaseOps], grid: SampleGrid) -> Part:
     """The largest of the sums at each moment, those that others are never below left out."""
     moments = sorted(set(zip(*(trace.live for trace in traces), strict=True)), reverse=True)
     kept = highest([grid.fit(values) for values in moments])
     return Part(tuple(kept) or (polynomial(grid.variables, {}),), "max" if len(kept) > 1 else "only")
 
 
-def _culprits(traces: list[Trace], column: str, grid: Grid) -> list[str]:
+def _culprits(traces: list[PhaseOps], column: str, grid: SampleGrid) -> list[str]:
     """The operations whose own figures no polynomial goes through, the most frequent first."""
     found: Counter[str] = Counter()
     for kinds, times in matched(traces).together.items():
@@ -151,7 +151,7 @@ def _culprits(traces: list[Trace], column: str, grid: Grid) -> list[str]:
     return [name for name, _ in found.most_common(_NAMED)]
 
 
-def _spans(grid: Grid) -> dict[str, Span]:
+def _spans(grid: SampleGrid) -> dict[str, VerifiedRange]:
     """From the smallest to the largest size of each variable among all samples."""
     columns = zip(*(each.sizes for each in grid.everywhere()), strict=True)
-    return {name: Span(min(sizes), max(sizes)) for name, sizes in zip(grid.variables, columns, strict=True)}
+    return {name: VerifiedRange(min(sizes), max(sizes)) for name, sizes in zip(grid.variables, columns, strict=True)}

@@ -27,7 +27,7 @@ class Part(Struct, frozen=True):
         return str(self.of[0]) if len(self.of) == 1 else f"{self.how}({', '.join(map(str, self.of))})"
 
 
-class Span(Struct, frozen=True):
+class VerifiedRange(Struct, frozen=True):
     """The sizes of one variable for which a law was compared with captures."""
 
     least: int
@@ -63,7 +63,7 @@ class Law(Struct, frozen=True):
     variables: tuple[str, ...]
     parts: tuple[Part, ...]
     """Their sum is the law."""
-    spans: dict[str, Span]
+    spans: dict[str, VerifiedRange]
 
     def __call__(self, **sizes: int) -> int | None:
         """The exact value; None where the law is known not to hold."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from assay.analysis.laws.law import Span
+from assay.analysis.laws.law import VerifiedRange
 from assay.errors import UsageError
 
 CHECK = 7
@@ -24,7 +24,7 @@ Verdict = Callable[[int], bool | None]
 """Whether the law holds at a size; None where the model does not run there."""
 
 
-class Line(Struct, frozen=True):
+class SizePlan(Struct, frozen=True):
     """The sizes of one variable: nodes for the grid, a check outside it, and how far to look beyond."""
 
     nodes: tuple[int, ...]
@@ -35,8 +35,8 @@ class Line(Struct, frozen=True):
     explored: bool = True
     """Whether to look at sizes other than the nodes and the check."""
 
-    def raised(self) -> Line:
-        """The line with as many nodes as the highest degree needs."""
+    def raised(self) -> SizePlan:
+        """The plan with as many nodes as the highest degree needs."""
         if not self.explored:
             return self
         first = self.nodes[0]
@@ -44,8 +44,8 @@ class Line(Struct, frozen=True):
             self, nodes=tuple(range(first, first + self.step * (_HIGHEST_DEGREE + 1), self.step))
         )
 
-    def finer(self, most: int) -> Line:
-        """The line with its step halved until it is at most `most`."""
+    def finer(self, most: int) -> SizePlan:
+        """The plan with its step halved until it is at most `most`."""
         step = self.step
         while self.explored and step > most and step % 2 == 0:
             step //= 2
@@ -55,7 +55,7 @@ class Line(Struct, frozen=True):
         )
 
 
-def line(name: str, step: int, *, limit: int | None, far: bool) -> Line:
+def size_plan(name: str, step: int, *, limit: int | None, far: bool) -> SizePlan:
     """The sizes for a variable in multiples of `step`, none above the limit where that allows it."""
     # A size of 1 is often a case of its own.
     start = 2 * step if step == 1 else step
@@ -63,26 +63,26 @@ def line(name: str, step: int, *, limit: int | None, far: bool) -> Line:
     most = step * _FAR.get(name, _USUAL_FAR)
     most = most if limit is None else min(most, limit - limit % step)
     nodes = tuple(start + step * index for index in range(count))
-    return Line(nodes, CHECK * step, step, most if far else None)
+    return SizePlan(nodes, CHECK * step, step, most if far else None)
 
 
-def given(name: str, sizes: Sequence[int]) -> Line:
+def given(name: str, sizes: Sequence[int]) -> SizePlan:
     """The sizes that somebody chose: all but the last for the grid, the last for the check."""
     chosen = tuple(sizes)
     if len(set(chosen)) != len(chosen) or len(chosen) < 2 or min(chosen) < 1:
         raise UsageError(f"points for {name} are {chosen}: two or more different sizes from 1 are wanted")
-    return Line(chosen[:-1], chosen[-1], 1, explored=False)
+    return SizePlan(chosen[:-1], chosen[-1], 1, explored=False)
 
 
-def span(verdict: Verdict, along: Line) -> Span:
+def span(verdict: Verdict, along: SizePlan) -> VerifiedRange:
     """How far a law holds along one variable."""
     multiple = _multiple(verdict, along)
     least, ends_below = _first(verdict, _doubled(multiple, along.nodes[0]), along.nodes[0])
     most, ends_above = _first(verdict, _halved(along), along.check)
-    return Span(least, most, multiple, ends_below, ends_above)
+    return VerifiedRange(least, most, multiple, ends_below, ends_above)
 
 
-def _multiple(verdict: Verdict, along: Line) -> int:
+def _multiple(verdict: Verdict, along: SizePlan) -> int:
     """The smallest divisor of the step whose multiples it holds for: 1, or the step less its needless factors."""
     if along.step == 1 or verdict(along.nodes[-1] + 1):
         return 1
@@ -121,7 +121,7 @@ def _doubled(size: int, end: int) -> Iterator[int]:
         size *= 2
 
 
-def _halved(along: Line) -> Iterator[int]:
+def _halved(along: SizePlan) -> Iterator[int]:
     size = along.far or 0
     while size > along.check:
         yield size

@@ -11,12 +11,12 @@ from assay.analysis.cost import cost_of
 from assay.analysis.cost.totals import add_up
 from assay.analysis.laws.polynomials import Sizes
 from assay.analysis.memory import lifetimes
-from assay.document.cost import KindCost, Totals
+from assay.document.cost import CostTotals, KindCost
 from assay.document.document import Document
 from assay.document.rows import Op, OpKind
 
 
-class Trace(Struct, frozen=True):
+class PhaseOps(Struct, frozen=True):
     """The operations of one phase in order."""
 
     kinds: list[OpKind]
@@ -26,15 +26,15 @@ class Trace(Struct, frozen=True):
     """The kind of each execution."""
     live: list[int]
     """Bytes alive during each operation, without what is resident."""
-    totals: Totals
+    totals: CostTotals
 
 
-class Sample(Struct, frozen=True):
+class SizeSample(Struct, frozen=True):
     """One capture at some sizes."""
 
     sizes: Sizes
-    forward: Trace
-    backward: Trace | None
+    forward: PhaseOps
+    backward: PhaseOps | None
     """Its `live` is that of the whole training step."""
     cache_bytes: int | None
 
@@ -43,28 +43,28 @@ class Quantity(Struct, frozen=True):
     """Something that grows: its title, where its figure is, and what it is made of."""
 
     title: str
-    figure: Callable[[Sample], int | None]
+    figure: Callable[[SizeSample], int | None]
     phase: str = "forward"
     column: str | None = None
     """What each operation adds, where it is a sum over operations."""
     peak: bool = False
     """Whether it is the largest of a sum over time."""
 
-    def unknown(self, one: Sample) -> bool:
+    def unknown(self, one: SizeSample) -> bool:
         """Whether the sample should tell and cannot: what ran has no formula."""
         return self.column is not None and getattr(one, self.phase) is not None and self.figure(one) is None
 
 
-def sample(sizes: Sizes, document: Document) -> Sample:
+def sample(sizes: Sizes, document: Document) -> SizeSample:
     """What a document says about its sizes."""
     cost = document.cost or add_up(document)
     watched = lifetimes.forward(document)
-    forward = Trace(document.kinds, cost.kinds, _kinds(document.ops), _live(watched), cost.forward)
+    forward = PhaseOps(document.kinds, cost.kinds, _kinds(document.ops), _live(watched), cost.forward)
     cache = document.run.cache
-    return Sample(sizes, forward, _backward(document, cost.backward), None if cache is None else cache.bytes)
+    return SizeSample(sizes, forward, _backward(document, cost.backward), None if cache is None else cache.bytes)
 
 
-class Matched(Struct, frozen=True):
+class MatchedOps(Struct, frozen=True):
     """The operations of several traces, those with the same place together."""
 
     together: Counter[tuple[int, ...]]
@@ -73,7 +73,7 @@ class Matched(Struct, frozen=True):
     """For each trace how often each kind ran whose operation runs more often in one trace than in another."""
 
 
-def matched(traces: Sequence[Trace]) -> Matched:
+def matched(traces: Sequence[PhaseOps]) -> MatchedOps:
     """The operations by their place among all with the same target."""
     by_target = [_by_target(trace) for trace in traces]
     together: Counter[tuple[int, ...]] = Counter()
@@ -85,10 +85,10 @@ def matched(traces: Sequence[Trace]) -> Matched:
         else:
             for counter, column in zip(apart, columns, strict=True):
                 counter.update(column)
-    return Matched(together, apart)
+    return MatchedOps(together, apart)
 
 
-def in_step(traces: Sequence[Trace]) -> bool:
+def in_step(traces: Sequence[PhaseOps]) -> bool:
     """Whether all traces ran the same operations in the same order and have as many moments."""
     first = [traces[0].kinds[kind].target for kind in traces[0].ops]
     return all(
@@ -97,34 +97,34 @@ def in_step(traces: Sequence[Trace]) -> bool:
     )
 
 
-def _by_target(trace: Trace) -> dict[str, list[int]]:
+def _by_target(trace: PhaseOps) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for kind in trace.ops:
         found.setdefault(trace.kinds[kind].target, []).append(kind)
     return found
 
 
-def _backward(document: Document, totals: Totals | None) -> Trace | None:
+def _backward(document: Document, totals: CostTotals | None) -> PhaseOps | None:
     step = lifetimes.training_step(document)
     if step is None or totals is None:
         return None
     ops = [op for op in step.ops if op.phase == "backward"]
-    return Trace(list(step.kinds), list(map(cost_of, step.kinds)), _kinds(ops), _live(step), totals)
+    return PhaseOps(list(step.kinds), list(map(cost_of, step.kinds)), _kinds(ops), _live(step), totals)
 
 
 def _kinds(ops: Sequence[Op]) -> list[int]:
     return [op.kind for op in ops]
 
 
-def _live(watched: lifetimes.Watched) -> list[int]:
+def _live(watched: lifetimes.PassStorages) -> list[int]:
     return lifetimes.alive(watched.moving, len(watched.ops))
 
 
-def _sum(phase: str, column: str) -> Callable[[Sample], int | None]:
+def _sum(phase: str, column: str) -> Callable[[SizeSample], int | None]:
     counted = column.endswith(("macs", "flops"))
 
-    def figure(one: Sample) -> int | None:
-        trace: Trace | None = getattr(one, phase)
+    def figure(one: SizeSample) -> int | None:
+        trace: PhaseOps | None = getattr(one, phase)
         if trace is None or (counted and not trace.totals.known):
             return None
         value: int = getattr(trace.totals, column)
@@ -133,9 +133,9 @@ def _sum(phase: str, column: str) -> Callable[[Sample], int | None]:
     return figure
 
 
-def _peak(phase: str) -> Callable[[Sample], int | None]:
-    def figure(one: Sample) -> int | None:
-        trace: Trace | None = getattr(one, phase)
+def _peak(phase: str) -> Callable[[SizeSample], int | None]:
+    def figure(one: SizeSample) -> int | None:
+        trace: PhaseOps | None = getattr(one, phase)
         return None if trace is None else max(trace.live, default=0)
 
     return figure

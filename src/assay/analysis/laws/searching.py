@@ -8,14 +8,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.analysis.laws import reach
-from assay.analysis.laws.deriving import Grid, agrees, law_of, reason
-from assay.analysis.laws.law import Law, Span
+from assay.analysis.laws.deriving import SampleGrid, agrees, law_of, reason
+from assay.analysis.laws.law import Law, VerifiedRange
 from assay.analysis.laws.polynomials import Sizes, grid
-from assay.analysis.laws.reach import Line
-from assay.analysis.laws.samples import QUANTITIES, Quantity, Sample
+from assay.analysis.laws.reach import SizePlan
+from assay.analysis.laws.samples import QUANTITIES, Quantity, SizeSample
 from assay.errors import UsageError
 
-Capture = Callable[[Sizes], Sample | str]
+Sampler = Callable[[Sizes], SizeSample | str]
 """The sample at some sizes, or why there is none."""
 
 _FINER = (16, 4)
@@ -27,28 +27,28 @@ _UNCHECKED = "the model runs at no size outside the grid that could verify it"
 class _Attempt(Struct, frozen=True):
     """A grid to look for laws on."""
 
-    lines: Sequence[Line]
+    plans: Sequence[SizePlan]
     widens: bool = False
     """Whether it may also find a wider law for what has one."""
 
 
 def search(
-    capture: Capture, lines: Sequence[Line], limits: Mapping[str, int], variables: tuple[str, ...]
+    capture: Sampler, plans: Sequence[SizePlan], limits: Mapping[str, int], variables: tuple[str, ...]
 ) -> tuple[dict[str, Law], dict[str, str]]:
     """The laws of the quantities that have one, with the sizes they hold for, and why the others have none."""
-    first = _needed(capture, grid([line.nodes for line in lines]), variables)
+    first = _needed(capture, grid([plan.nodes for plan in plans]), variables)
     wanted = {name: each for name, each in QUANTITIES.items() if each.figure(first) is not None}
     refused = {name: _UNKNOWN for name, each in QUANTITIES.items() if each.unknown(first)}
     refused |= dict.fromkeys(wanted, _UNCHECKED)
     laws: dict[str, Law] = {}
-    for attempt in _attempts(lines):
+    for attempt in _attempts(plans):
         left = [name for name in wanted if name not in laws or (attempt.widens and _narrow(laws[name], first.sizes))]
-        sampled = _sampled(capture, attempt.lines, limits, variables) if left else None
+        sampled = _sampled(capture, attempt.plans, limits, variables) if left else None
         if sampled is None:
             continue
         for name in left:
             law = law_of(wanted[name], sampled)
-            law = law and _confined(law, wanted[name], capture, attempt.lines)
+            law = law and _confined(law, wanted[name], capture, attempt.plans)
             if law is None:
                 refused[name] = reason(wanted[name], sampled)
             elif name not in laws or _wider(law, laws[name]):
@@ -62,76 +62,76 @@ def along(anchor: Sizes, axis: int, size: int) -> Sizes:
     return (*anchor[:axis], size, *anchor[axis + 1 :])
 
 
-def _needed(capture: Capture, points: Sequence[Sizes], variables: tuple[str, ...]) -> Sample:
+def _needed(capture: Sampler, points: Sequence[Sizes], variables: tuple[str, ...]) -> SizeSample:
     """The sample at the first point; refuses where the model stops at one of them."""
     found = [capture(sizes) for sizes in points]
     for sizes, each in zip(points, found, strict=True):
         if isinstance(each, str):
             at = ", ".join(f"{name}={size}" for name, size in zip(variables, sizes, strict=True))
             raise UsageError(f"the model stops at {at}: {each}")
-    assert isinstance(found[0], Sample)
+    assert isinstance(found[0], SizeSample)
     return found[0]
 
 
-def _attempts(lines: Sequence[Line]) -> Iterator[_Attempt]:
+def _attempts(plans: Sequence[SizePlan]) -> Iterator[_Attempt]:
     """Grids to try in turn, the next one for what has no law yet."""
-    yield _Attempt(lines)
+    yield _Attempt(plans)
     for most in _FINER:
-        finer = [line.finer(most) for line in lines]
-        if finer != lines:
+        finer = [plan.finer(most) for plan in plans]
+        if finer != plans:
             yield _Attempt(finer, widens=True)
-    yield _Attempt([line.raised() for line in lines])
+    yield _Attempt([plan.raised() for plan in plans])
 
 
 def _sampled(
-    capture: Capture, lines: Sequence[Line], limits: Mapping[str, int], variables: tuple[str, ...]
-) -> Grid | None:
+    capture: Sampler, plans: Sequence[SizePlan], limits: Mapping[str, int], variables: tuple[str, ...]
+) -> SampleGrid | None:
     """Samples on the grid and at the checks; None where the model does not run at enough of them."""
-    nodes = tuple(line.nodes for line in lines)
+    nodes = tuple(plan.nodes for plan in plans)
     anchor = tuple(each[0] for each in nodes)
     points = grid(nodes)
-    outside = [along(anchor, index, line.check) for index, line in enumerate(lines)]
-    outside.append(tuple(line.check for line in lines))
+    outside = [along(anchor, index, plan.check) for index, plan in enumerate(plans)]
+    outside.append(tuple(plan.check for plan in plans))
     samples, checks = (
-        [found for sizes in group if isinstance(found := capture(sizes), Sample)] for group in (points, outside)
+        [found for sizes in group if isinstance(found := capture(sizes), SizeSample)] for group in (points, outside)
     )
-    if len(samples) < len(points) or len(checks) < len(lines):
+    if len(samples) < len(points) or len(checks) < len(plans):
         return None
-    return Grid(variables, nodes, samples, checks, limits)
+    return SampleGrid(variables, nodes, samples, checks, limits)
 
 
-def _confined(law: Law, quantity: Quantity, capture: Capture, lines: Sequence[Line]) -> Law:
+def _confined(law: Law, quantity: Quantity, capture: Sampler, plans: Sequence[SizePlan]) -> Law:
     """The law with the sizes it holds for, looked for along each variable and at the corner below."""
-    anchor = tuple(line.nodes[0] for line in lines)
+    anchor = tuple(plan.nodes[0] for plan in plans)
     spans = dict(law.spans)
-    for index, (name, line) in enumerate(zip(law.variables, lines, strict=True)):
-        if line.explored:
-            bounded = _bounded(capture, line, anchor, index)
+    for index, (name, plan) in enumerate(zip(law.variables, plans, strict=True)):
+        if plan.explored:
+            bounded = _bounded(capture, plan, anchor, index)
             found = reach.span(_verdict(law, quantity, capture, anchor, index), bounded)
             spans[name] = replace(found, ends_above=found.ends_above or spans[name].ends_above)
     corner = capture(tuple(spans[name].least for name in law.variables))
-    if not isinstance(corner, Sample) or not agrees(law, quantity, corner):
+    if not isinstance(corner, SizeSample) or not agrees(law, quantity, corner):
         spans = {name: _from(spans[name], first) for name, first in zip(law.variables, anchor, strict=True)}
     return replace(law, spans=spans)
 
 
-def _from(span: Span, least: int) -> Span:
+def _from(span: VerifiedRange, least: int) -> VerifiedRange:
     return replace(span, least=least, ends_below=True)
 
 
-def _verdict(law: Law, quantity: Quantity, capture: Capture, anchor: Sizes, index: int) -> reach.Verdict:
+def _verdict(law: Law, quantity: Quantity, capture: Sampler, anchor: Sizes, index: int) -> reach.Verdict:
     def holds(size: int) -> bool | None:
         found = capture(along(anchor, index, size))
-        return agrees(law, quantity, found) if isinstance(found, Sample) else None
+        return agrees(law, quantity, found) if isinstance(found, SizeSample) else None
 
     return holds
 
 
-def _bounded(capture: Capture, line: Line, anchor: Sizes, index: int) -> Line:
-    """The line without its far end where more operations run at larger sizes: loops would take their time."""
-    near, check = capture(anchor), capture(along(anchor, index, line.check))
-    same = isinstance(near, Sample) and isinstance(check, Sample) and len(near.forward.ops) == len(check.forward.ops)
-    return line if same else replace(line, far=None)
+def _bounded(capture: Sampler, plan: SizePlan, anchor: Sizes, index: int) -> SizePlan:
+    """The plan without its far end where more operations run at larger sizes: loops would take their time."""
+    near, check = capture(anchor), capture(along(anchor, index, plan.check))
+    counts = [len(each.forward.ops) if isinstance(each, SizeSample) else None for each in (near, check)]
+    return replace(plan, far=None) if None in counts or counts[0] != counts[1] else plan
 
 
 def _narrow(law: Law, first: Sizes) -> bool:

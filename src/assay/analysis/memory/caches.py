@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from assay.document.document import Cache, Document
+from assay.document.document import Document, KeyValueCache
 from assay.document.provenance import Counted, Figure, Modelled
 from assay.errors import UsageError
 
@@ -19,7 +19,7 @@ LINEAR = (
 class KeyValue(Struct, frozen=True, omit_defaults=True):
     """A cache of `batch × (fixed + per_token × length)` bytes."""
 
-    captured: Cache
+    captured: KeyValueCache
     """What the capture left behind."""
     per_token: float
     """Bytes for each token of each sequence."""
@@ -57,7 +57,7 @@ def key_value_of_two(first: Document, second: Document) -> KeyValue:
     return KeyValue(longer, float(slope), float(low - slope * shorter.length), how)
 
 
-def _cache(document: Document) -> Cache:
+def _cache(document: Document) -> KeyValueCache:
     if document.run.cache is None:
         raise UsageError(f"{document.origin.name or document.model_class} left no key and value cache behind")
     return document.run.cache

@@ -22,7 +22,7 @@ BEFORE = "(before)"
 """Stands for the operation where a storage was there already when one first read it."""
 
 
-class Held(Struct, frozen=True, omit_defaults=True):
+class LiveStorage(Struct, frozen=True, omit_defaults=True):
     """A storage that is alive at the peak."""
 
     bytes: int
@@ -47,10 +47,10 @@ class Peak(Struct, frozen=True, omit_defaults=True):
     bytes: int
     """Alive then, without what is resident."""
     by_role: dict[str, int]
-    largest: tuple[Held, ...]
+    largest: tuple[LiveStorage, ...]
 
 
-class Watched(Struct, frozen=True):
+class PassStorages(Struct, frozen=True):
     """One pass as its storages tell it: the rows of a forward pass or of a training step."""
 
     document: Document
@@ -73,15 +73,15 @@ class Watched(Struct, frozen=True):
         return (storage for storage in self.storages if storage.role not in RESIDENT)
 
 
-def forward(document: Document) -> Watched:
+def forward(document: Document) -> PassStorages:
     """The forward pass of a document."""
-    return Watched(document, document.kinds, document.ops, document.storages)
+    return PassStorages(document, document.kinds, document.ops, document.storages)
 
 
-def training_step(document: Document) -> Watched | None:
+def training_step(document: Document) -> PassStorages | None:
     """The training step of a document, where it was watched."""
     step = document.training
-    return None if step is None else Watched(document, step.kinds, step.ops, step.storages)
+    return None if step is None else PassStorages(document, step.kinds, step.ops, step.storages)
 
 
 def resident(storages: Iterable[Storage], role: str) -> int:
@@ -106,7 +106,7 @@ def span(storage: Storage, ops: int) -> tuple[int, int]:
     return start, ops if storage.died is None else min(storage.died, ops)
 
 
-def peak_of(watched: Watched, series: Sequence[int]) -> Peak | None:
+def peak_of(watched: PassStorages, series: Sequence[int]) -> Peak | None:
     """Where most is alive; None where nothing ran."""
     if not series:
         return None
@@ -127,7 +127,7 @@ def peak_of(watched: Watched, series: Sequence[int]) -> Peak | None:
     )
 
 
-def saved_for_backward(step: Watched) -> int:
+def saved_for_backward(step: PassStorages) -> int:
     """Bytes that the forward part of a training step makes and the backward part reads."""
     read = {number for op in step.ops if op.phase == "backward" for number in op.reads}
     # Outside any module, after the last one, only the first gradient is made.
@@ -142,10 +142,10 @@ def _lives_in(storage: Storage, op: int, ops: int) -> bool:
     return start <= op < end
 
 
-def _held(storage: Storage, watched: Watched) -> Held:
+def _held(storage: Storage, watched: PassStorages) -> LiveStorage:
     maker = min(storage.born, len(watched.ops) - 1)
     made = storage.role != "constant"
-    return Held(
+    return LiveStorage(
         bytes=storage.bytes,
         role=storage.role,
         target=watched.target(maker) if made else BEFORE,

@@ -10,12 +10,12 @@ from math import prod
 
 from msgspec import Struct
 
-from assay.analysis.memory.weights import Trained
+from assay.analysis.memory.weights import TrainedParameter
 from assay.document.dtypes import BITS, nbytes
 from assay.document.provenance import Counted, Figure, Modelled
 from assay.errors import UsageError
 
-Rule = Callable[[Trained], int]
+StateRule = Callable[[TrainedParameter], int]
 
 _STEP = 4
 """Torch counts steps in one float32 a parameter."""
@@ -27,7 +27,7 @@ class Optimizer(Struct, frozen=True):
 
     state: str
     """In words."""
-    rule: Rule
+    rule: StateRule
     approximation: str = ""
     """Where torch has no such optimizer, or the state depends on more than shapes: what was taken."""
 
@@ -44,12 +44,12 @@ class OptimizerState(Struct, frozen=True, omit_defaults=True):
     """Copies of narrower parameters in float32."""
 
 
-def _copies(count: int, scalars: int = 0) -> Rule:
+def _copies(count: int, scalars: int = 0) -> StateRule:
     """So many tensors like the parameter, and so many single float32 numbers."""
     return lambda parameter: count * parameter.bytes + scalars * _STEP
 
 
-def _factored(parameter: Trained) -> int:
+def _factored(parameter: TrainedParameter) -> int:
     """A row and a column of the last two dimensions; all of it where there is one dimension."""
     if len(parameter.shape) < 2:
         return parameter.bytes + _STEP
@@ -61,7 +61,7 @@ _BLOCK = 256
 _SMALLEST_IN_8_BITS = 4096
 
 
-def _two_in_8_bits(parameter: Trained) -> int:
+def _two_in_8_bits(parameter: TrainedParameter) -> int:
     """Two bytes a number and a float32 scale for each block of each; small tensors stay in float32."""
     if parameter.elements < _SMALLEST_IN_8_BITS:
         return 2 * 4 * parameter.elements
@@ -69,7 +69,7 @@ def _two_in_8_bits(parameter: Trained) -> int:
     return 2 * (parameter.elements + 4 * blocks)
 
 
-def _momentum_or_adamw(parameter: Trained) -> int:
+def _momentum_or_adamw(parameter: TrainedParameter) -> int:
     """Momentum for matrices, AdamW for everything else."""
     return parameter.bytes if len(parameter.shape) >= 2 else 2 * parameter.bytes + _STEP
 
@@ -115,7 +115,7 @@ def optimizer_named(name: str) -> Optimizer:
     return found
 
 
-def state_of(name: str, parameters: Sequence[Trained], *, master_weights: bool = False) -> OptimizerState:
+def state_of(name: str, parameters: Sequence[TrainedParameter], *, master_weights: bool = False) -> OptimizerState:
     """What the optimizer called `name` keeps for `parameters`.
 
     With master weights it works on float32 copies of whatever is narrower, and its state is float32 too.
@@ -123,7 +123,7 @@ def state_of(name: str, parameters: Sequence[Trained], *, master_weights: bool =
     optimizer = optimizer_named(name)
     narrow = [parameter for parameter in parameters if master_weights and _is_narrow(parameter)]
     worked_on = [
-        Trained(parameter.shape, _MASTER) if master_weights and _is_narrow(parameter) else parameter
+        TrainedParameter(parameter.shape, _MASTER) if master_weights and _is_narrow(parameter) else parameter
         for parameter in parameters
     ]
     size = sum(optimizer.rule(parameter) for parameter in worked_on)
@@ -138,7 +138,7 @@ def state_of(name: str, parameters: Sequence[Trained], *, master_weights: bool =
     )
 
 
-def _is_narrow(parameter: Trained) -> bool:
+def _is_narrow(parameter: TrainedParameter) -> bool:
     return BITS.get(parameter.dtype, 32) < BITS[_MASTER]
 
 

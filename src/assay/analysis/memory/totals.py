@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from assay.analysis.memory.caches import KeyValue, key_value
 from assay.analysis.memory.lifetimes import (
+    PassStorages,
     Peak,
-    Watched,
     alive,
     forward,
     peak_of,
@@ -18,7 +18,7 @@ from assay.analysis.memory.lifetimes import (
     training_step,
 )
 from assay.analysis.memory.optimizers import OptimizerState, state_of
-from assay.analysis.memory.weights import Trained, trained, weights_of
+from assay.analysis.memory.weights import TrainedParameter, trained, weights_of
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Modelled, Unknown
 
@@ -119,7 +119,7 @@ def _attention_unfused(document: Document) -> bool:
     return fused and any(kind.target.startswith("aten._safe_softmax.") for kind in step)
 
 
-def _gradients(step: Watched | None, parameters: Sequence[Trained]) -> Figure:
+def _gradients(step: PassStorages | None, parameters: Sequence[TrainedParameter]) -> Figure:
     if step is not None:
         size = sum(storage.bytes for storage in step.storages if storage.role == "gradient")
         return Figure(size, _BY_STORAGES)
@@ -127,7 +127,7 @@ def _gradients(step: Watched | None, parameters: Sequence[Trained]) -> Figure:
     return Figure(sum(parameter.bytes for parameter in parameters), every)
 
 
-def _occupancy(watched: Watched) -> Occupancy | None:
+def _occupancy(watched: PassStorages) -> Occupancy | None:
     """A pass with nothing beside it."""
     series = alive(watched.moving, len(watched.ops))
     peak = peak_of(watched, series)
@@ -143,7 +143,7 @@ def _occupancy(watched: Watched) -> Occupancy | None:
     )
 
 
-def _training(step: Watched, state: OptimizerState) -> Occupancy | None:
+def _training(step: PassStorages, state: OptimizerState) -> Occupancy | None:
     """A training step after the first, when the optimizer's state is there."""
     found = _occupancy(step)
     if found is None:

@@ -24,7 +24,7 @@ class Weights(Struct, frozen=True):
     """Of both together, largest first."""
 
 
-class Trained(Struct, frozen=True):
+class TrainedParameter(Struct, frozen=True):
     """One parameter that an optimizer updates."""
 
     shape: tuple[int, ...]
@@ -52,7 +52,7 @@ def weights_of(document: Document) -> Weights:
     return Weights(sums[PARAMETER], sums[BUFFER], ordered)
 
 
-def trained(document: Document) -> tuple[list[Trained], tuple[str, ...]]:
+def trained(document: Document) -> tuple[list[TrainedParameter], tuple[str, ...]]:
     """The parameters an optimizer updates, and what had to be assumed; all floating ones where none is trainable."""
     parameters = [tensor for tensor in document.tensors if tensor.role == PARAMETER]
     chosen = [tensor for tensor in parameters if tensor.requires_grad]
@@ -60,7 +60,7 @@ def trained(document: Document) -> tuple[list[Trained], tuple[str, ...]]:
     if not chosen:
         chosen = [tensor for tensor in parameters if tensor.type.dtype.startswith(("float", "bfloat", "complex"))]
         notes = (ALL_TRAINED,) if chosen else ()
-    return [Trained(tensor.type.shape, tensor.type.dtype) for tensor in chosen], notes
+    return [TrainedParameter(tensor.type.shape, tensor.type.dtype) for tensor in chosen], notes
 
 
 def _held(document: Document) -> list[tuple[Tensor, int]]:

@@ -13,7 +13,7 @@ Dtype = Annotated[str, Meta(description="The element type without a prefix, as i
 Count = Annotated[int, Meta(ge=0)]
 
 
-class Signature(Struct, frozen=True):
+class CallSignature(Struct, frozen=True):
     """What went into and came out of calls of one module, and how many calls looked like that."""
 
     input_shapes: list[Shape]
@@ -67,7 +67,7 @@ class UniqueModule(Struct, frozen=True, kw_only=True):
     called: bool
     calls: Count
     """How often the first occurrence was called."""
-    call_signatures: list[Signature] | UnsetType = UNSET
+    call_signatures: list[CallSignature] | UnsetType = UNSET
     """Only where the first occurrence was called in more than one way."""
     aliases: list[str]
     """Further paths of the very same module objects."""

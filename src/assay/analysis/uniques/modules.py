@@ -13,9 +13,9 @@ from msgspec import UNSET, Struct
 from assay import units
 from assay.analysis.cost.totals import module_totals
 from assay.analysis.uniques.canonical import canonical
-from assay.analysis.uniques.entries import ModuleFigures, OwnTensor, Signature, UniqueModule
+from assay.analysis.uniques.entries import CallSignature, ModuleFigures, OwnTensor, UniqueModule
 from assay.document import tree
-from assay.document.cost import Totals
+from assay.document.cost import CostTotals
 from assay.document.document import Document
 from assay.document.rows import Module, Tensor, TensorType
 
@@ -80,7 +80,7 @@ def _own_key(tensor: Tensor) -> tuple[object, ...]:
     return tensor.type.shape, tensor.type.dtype, tensor.role
 
 
-def _figures(totals: Totals) -> ModuleFigures:
+def _figures(totals: CostTotals) -> ModuleFigures:
     return ModuleFigures(totals.flops, totals.macs if totals.known else None, totals.bytes)
 
 
@@ -90,7 +90,7 @@ def _entry(
     modules = document.modules
     first = modules[members[0]]
     calls = [_signature(inputs, outputs, count) for (inputs, outputs), count in signatures.items()]
-    shown = calls[0] if calls else Signature([], [], [], [], 0)
+    shown = calls[0] if calls else CallSignature([], [], [], [], 0)
     return UniqueModule(
         id=id,
         class_name=first.class_name,
@@ -113,8 +113,8 @@ def _entry(
     )
 
 
-def _signature(inputs: _Types, outputs: _Types, count: int) -> Signature:
-    return Signature(
+def _signature(inputs: _Types, outputs: _Types, count: int) -> CallSignature:
+    return CallSignature(
         input_shapes=[units.shape(shape) for shape, _ in inputs],
         output_shapes=[units.shape(shape) for shape, _ in outputs],
         input_dtypes=[dtype for _, dtype in inputs],

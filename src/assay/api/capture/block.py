@@ -10,7 +10,7 @@ from assay.api.capture import environment
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
-    from assay.trace.write.block import Block
+    from assay.trace.write.block import BlockCapture
 
 
 def capture(
@@ -23,7 +23,7 @@ def capture(
     gzip: bool = False,
     show: bool | None = None,
     **profiler_kwargs: Any,
-) -> Block:
+) -> BlockCapture:
     """A `with` block whose forward, backward and optimizer step become one trace in `dir`, by layers of `model`.
 
     `show` prints the table of layers on stderr; None does so where the program runs under `assay run`. A disk
@@ -32,14 +32,14 @@ def capture(
     from torch import nn
 
     from assay.api.capture.console import console, silent
-    from assay.trace.write.block import Block
-    from assay.trace.write.plan import Plan, check_options
+    from assay.trace.write.block import BlockCapture
+    from assay.trace.write.plan import CapturePlan, check_options
 
     if not isinstance(model, nn.Module):
         raise UsageError(f"capture got {model!r:.80}: a torch.nn.Module is wanted")
     check_options(profiler_kwargs)
     around = environment.read()
-    plan = Plan(
+    plan = CapturePlan(
         directory=Path(dir).absolute() if dir is not None else around.directory,
         model_name=model_name,
         record_shapes=record_shapes,
@@ -49,4 +49,4 @@ def capture(
         manifest=around.manifest,
     )
     shown = environment.is_on(environment.CAPTURE) if show is None else show
-    return Block(model, plan, console() if shown else silent())
+    return BlockCapture(model, plan, console() if shown else silent())

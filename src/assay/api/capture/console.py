@@ -19,7 +19,7 @@ from assay.views.tables import as_text, printable
 from assay.views.text.layer_table import LayerLine, layer_table, layer_text
 
 if TYPE_CHECKING:
-    from assay.trace.write.plan import Captured
+    from assay.trace.write.plan import CapturedPass
 
 _PAUSE_S = 0.5
 """A terminal gets a table of the latest pass this often at most."""
@@ -59,7 +59,7 @@ class Console:
         self._warned.add(line)
         self._write(f"assay: {_plain(line)}\n")
 
-    def passed(self, captured: Captured) -> None:
+    def passed(self, captured: CapturedPass) -> None:
         """Add a pass to the sums, and show its table where it is time to."""
         if captured.path is not None:
             self.debug(f"{captured.facts.model_name}, pass {captured.facts.pass_number}: {captured.path}")
@@ -73,7 +73,7 @@ class Console:
                 where = captured.facts.device if measured else CPU
                 self._write(self._table(_heading(captured, where), measured or lines_of([captured])))
 
-    def table(self, captured: Captured) -> str:
+    def table(self, captured: CapturedPass) -> str:
         """Every layer of a pass with its time on the CPU."""
         return as_text(layer_table(lines_of([captured])))
 
@@ -124,7 +124,7 @@ class _Sum:
         self.passes = 0
         self.lines: dict[str, LayerLine] = {}
 
-    def add(self, captured: Captured) -> None:
+    def add(self, captured: CapturedPass) -> None:
         self.passes += 1
         for line in lines_of([captured]):
             self.lines[line.name] = line.plus(self.lines.get(line.name))
@@ -145,7 +145,7 @@ def silent() -> Console:
     return Console(tables=False, explain=environment.is_on(environment.DEBUG))
 
 
-def _heading(captured: Captured, where: str) -> str:
+def _heading(captured: CapturedPass, where: str) -> str:
     facts = captured.facts
     what = "pass" if facts.covers == "forward" else "block"
     ended = f", ended by {facts.error}" if facts.error else ""

@@ -12,7 +12,7 @@ from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from assay.trace.write.gate import Gate
-    from assay.trace.write.plan import Plan
+    from assay.trace.write.plan import CapturePlan
 
 Target = TypeVar("Target")
 
@@ -53,11 +53,11 @@ def capture_model(
     return decorate
 
 
-def _plan(name: str | None, record_shapes: bool, profile_memory: bool, options: dict[str, Any]) -> Plan:
-    from assay.trace.write.plan import Plan
+def _plan(name: str | None, record_shapes: bool, profile_memory: bool, options: dict[str, Any]) -> CapturePlan:
+    from assay.trace.write.plan import CapturePlan
 
     around = environment.read()
-    return Plan(
+    return CapturePlan(
         directory=around.directory,
         model_name=name,
         record_shapes=record_shapes,
@@ -71,7 +71,7 @@ def _plan(name: str | None, record_shapes: bool, profile_memory: bool, options: 
     )
 
 
-def _kind_of(target: Any) -> Callable[[Any, Plan], Any]:
+def _kind_of(target: Any) -> Callable[[Any, CapturePlan], Any]:
     """How `target` is captured; torch need not be imported to tell."""
     nn = sys.modules.get("torch.nn")
     if nn is not None and isinstance(target, nn.Module):
@@ -84,17 +84,17 @@ def _kind_of(target: Any) -> Callable[[Any, Plan], Any]:
     raise UsageError(f"capture_model got {target!r:.80}: {_WANTED}")
 
 
-def _capture_class(target: Any, plan: Plan) -> Any:
+def _capture_class(target: Any, plan: CapturePlan) -> Any:
     _gate().add_class(target, plan)
     return target
 
 
-def _capture_object(target: Any, plan: Plan) -> Any:
+def _capture_object(target: Any, plan: CapturePlan) -> Any:
     _gate().add_object(target, plan)
     return target
 
 
-def _capture_results(target: Any, plan: Plan) -> Any:
+def _capture_results(target: Any, plan: CapturePlan) -> Any:
     @functools.wraps(target)
     def made(*args: Any, **kwargs: Any) -> Any:
         model = target(*args, **kwargs)

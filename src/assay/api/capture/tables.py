@@ -9,7 +9,7 @@ from assay.errors import ReadError
 from assay.views.text.layer_table import LayerLine
 
 if TYPE_CHECKING:
-    from assay.trace.write.plan import Captured
+    from assay.trace.write.plan import CapturedPass
 
 CPU = "CPU"
 ITSELF = "(model)"
@@ -17,7 +17,7 @@ ITSELF = "(model)"
 OUTSIDE = "(outside any layer)"
 
 
-def lines_of(passes: Sequence[Captured]) -> list[LayerLine]:
+def lines_of(passes: Sequence[CapturedPass]) -> list[LayerLine]:
     """A line for each layer of the passes, their own times added up; they sum to the time of the passes."""
     lines: dict[str, LayerLine] = {}
     for captured in passes:
@@ -30,7 +30,7 @@ def lines_of(passes: Sequence[Captured]) -> list[LayerLine]:
     return list(lines.values())
 
 
-def accelerator_lines(captured: Captured) -> list[LayerLine]:
+def accelerator_lines(captured: CapturedPass) -> list[LayerLine]:
     """A line for each layer with its own time on the accelerator, as the trace tells; none where it has none.
 
     What the trace cannot give to a layer is a line too: the lines add up to all the time on the device.

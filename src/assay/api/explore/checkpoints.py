@@ -6,22 +6,22 @@ import os
 from collections.abc import Sequence
 
 from assay.checkpoint.entries import Checkpoint, Entry
-from assay.checkpoint.reading import Reader
+from assay.checkpoint.reading import RangeReader
 from assay.checkpoint.statistics.run import statistics
-from assay.checkpoint.statistics.settings import Settings
+from assay.checkpoint.statistics.settings import StatisticsSettings
 from assay.document.document import Document, Origin, Run
 from assay.document.inspection import TensorDetail, TensorFacts
 from assay.document.rows import Module, Tensor, TensorType
 from assay.document.this_machine import this_machine
 from assay.errors import ReadError
 from assay.sources.opened import Opened
-from assay.views.tui.evidence import DocumentEvidence, Evidence, detail_of, tensor_facts
-from assay.views.tui.subject import Subject
+from assay.views.tui.inspectors import DocumentInspector, ModuleInspector, detail_of, tensor_facts
+from assay.views.tui.subject import ExploredModel
 
-_SETTINGS = Settings(workers=1)
+_SETTINGS = StatisticsSettings(workers=1)
 
 
-def checkpoint_subject(opened: Opened) -> Subject:
+def checkpoint_subject(opened: Opened) -> ExploredModel:
     """The stored tensors of what was opened; only headers are read."""
     checkpoint = opened.checkpoint
     assert checkpoint is not None
@@ -36,11 +36,11 @@ def checkpoint_subject(opened: Opened) -> Subject:
         modules=modules_of([tensor.names for tensor in tensors], _classes(checkpoint)),
         tensors=tensors,
     )
-    evidence = CheckpointEvidence(document, entries, Reader(opened.files))
-    return Subject(document, evidence, tensors_in_tree=True, notes=(*checkpoint.notes, *checkpoint.failures))
+    inspector = CheckpointInspector(document, entries, RangeReader(opened.files))
+    return ExploredModel(document, inspector, tensors_in_tree=True, notes=(*checkpoint.notes, *checkpoint.failures))
 
 
-def weights_subject(document: Document) -> Subject:
+def weights_subject(document: Document) -> ExploredModel:
     """A saved document that holds statistics of a checkpoint's tensors, and no model."""
     rows = document.weights.tensors if document.weights is not None else []
     tensors = [Tensor(row.names, "parameter", TensorType(row.shape, row.dtype), row.bytes) for row in rows]
@@ -54,13 +54,13 @@ def weights_subject(document: Document) -> Subject:
         weights=document.weights,
         findings=document.findings,
     )
-    return Subject(whole, DocumentEvidence(whole), tensors_in_tree=True)
+    return ExploredModel(whole, DocumentInspector(whole), tensors_in_tree=True)
 
 
-class CheckpointEvidence(DocumentEvidence):
+class CheckpointInspector(DocumentInspector):
     """Reads one tensor's bytes when somebody looks at it."""
 
-    def __init__(self, document: Document, entries: Sequence[Entry], reader: Reader) -> None:
+    def __init__(self, document: Document, entries: Sequence[Entry], reader: RangeReader) -> None:
         super().__init__(document)
         self._tensors = {name: at for at, entry in enumerate(entries) for name in entry.names}
         self._entries = entries
@@ -78,13 +78,13 @@ class CheckpointEvidence(DocumentEvidence):
         return detail_of(row, facts)
 
 
-class StoredEvidence:
+class StoredInspector:
     """A model without weights in memory, with the values of its tensors read from its files on demand."""
 
-    def __init__(self, model: Evidence, opened: Opened) -> None:
+    def __init__(self, model: ModuleInspector, opened: Opened) -> None:
         self.source, self.attributes, self.forward_calls = model.source, model.attributes, model.forward_calls
         self._model = model
-        self._reader = Reader(opened.files)
+        self._reader = RangeReader(opened.files)
         entries = opened.checkpoint.entries if opened.checkpoint is not None else []
         self._entries = {name: entry for entry in entries for name in entry.names}
 

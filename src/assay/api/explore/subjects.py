@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from assay.analysis.cost.totals import with_cost
-from assay.api.explore.checkpoints import StoredEvidence, checkpoint_subject, weights_subject
+from assay.api.explore.checkpoints import StoredInspector, checkpoint_subject, weights_subject
 from assay.api.observe import observed
 from assay.api.options import RunOptions
 from assay.document.document import Document
@@ -16,7 +16,7 @@ from assay.findings.engine import check_all
 from assay.sources.inputs import INFERRED, find_inputs
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
-from assay.views.tui.subject import Subject, of_document
+from assay.views.tui.subject import ExploredModel, of_document
 
 
 def subject_of(
@@ -27,7 +27,7 @@ def subject_of(
     run: bool | None = None,
     stats: bool = False,
     notes: tuple[str, ...] = (),
-) -> Subject:
+) -> ExploredModel:
     """What `target` is, ready to be looked at.
 
     A pass is recorded where inputs are given, and for anything opened by name also with inferred ones unless `run`
@@ -39,7 +39,7 @@ def subject_of(
     return _with_findings(replace(found, notes=(*notes, *found.notes)))
 
 
-def _subject(opened: Opened, inputs: Any, options: RunOptions, run: bool | None, stats: bool) -> Subject:
+def _subject(opened: Opened, inputs: Any, options: RunOptions, run: bool | None, stats: bool) -> ExploredModel:
     if opened.document is not None:
         return _of_saved(opened.document)
     error = opened.model_error
@@ -52,14 +52,14 @@ def _subject(opened: Opened, inputs: Any, options: RunOptions, run: bool | None,
     return _of_model(opened, inputs, options, runs=runs or inputs is not None, stats=stats)
 
 
-def _of_saved(document: Document) -> Subject:
+def _of_saved(document: Document) -> ExploredModel:
     """A document with its cost; one that holds tensors alone is shown as a checkpoint."""
     if document.weights is not None and not document.tensors:
         return weights_subject(document)
     return of_document(document if document.cost is not None else with_cost(document))
 
 
-def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, stats: bool) -> Subject:
+def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, stats: bool) -> ExploredModel:
     from assay.api.explore.live import live_subject
 
     notes: list[str] = []
@@ -80,7 +80,7 @@ def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, s
         notes.append(f"not run, so without FLOPs and shapes: {error}")
     subject = live_subject(opened, document)
     if opened.stored is not None and opened.model.on_meta:
-        subject = replace(subject, evidence=StoredEvidence(subject.evidence, opened))
+        subject = replace(subject, inspector=StoredInspector(subject.inspector, opened))
     return replace(subject, notes=tuple(notes))
 
 
@@ -108,7 +108,7 @@ def _recorded(opened: Opened, found: Any) -> list[str]:
     return []
 
 
-def _with_findings(subject: Subject) -> Subject:
+def _with_findings(subject: ExploredModel) -> ExploredModel:
     """The subject with what the rules say of it, unless its document brings findings along."""
     if subject.document.findings:
         return subject

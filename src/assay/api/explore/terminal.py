@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from assay.errors import UsageError
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 
 
 def need_terminal(theme: str = "") -> None:
@@ -19,9 +19,9 @@ def need_terminal(theme: str = "") -> None:
         check_theme(theme)
 
 
-def show(subject: Subject, *, theme: str = "") -> None:
+def show(subject: ExploredModel, *, theme: str = "") -> None:
     """Run the explorer until somebody quits."""
-    from assay.views.tui.app import Explorer, Options
+    from assay.views.tui.app import Explorer, ExplorerOptions
     from assay.views.tui.settings import settings_path
 
-    Explorer(subject, Options(theme=theme, settings=settings_path())).run()
+    Explorer(subject, ExplorerOptions(theme=theme, settings=settings_path())).run()

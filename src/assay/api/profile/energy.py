@@ -15,11 +15,11 @@ from assay.api.options import OnStep
 from assay.api.profile.options import EnergyOptions
 from assay.api.profile.profiled import ProfiledModel
 from assay.document.document import Document
-from assay.document.machine import NOT_MEASURED, EnergyModel, MachineReport, Recording, measured, unknown
+from assay.document.machine import NOT_MEASURED, EnergyModel, MachineReport, MonitorRecording, measured, unknown
 from assay.document.profile import EnergyProfile, KindEnergy, KindTime
 from assay.document.provenance import Figure, Modelled, Unknown
-from assay.machine.energy import Gauged, of_device, replay
-from assay.machine.sensors.nvml import Board, boards
+from assay.machine.energy import CounterGroup, of_device, replay
+from assay.machine.sensors.nvml import NvmlBoard, boards
 
 COVER = 0.95
 """Operations are replayed, the longest first, until this share of their time is covered."""
@@ -45,7 +45,7 @@ def energy(
     sensors = of_device(report.hardware.device, report.sensors, board.uuid if board is not None else "")
     why = sensors
     found = None
-    if isinstance(sensors, Gauged):
+    if isinstance(sensors, CounterGroup):
         found = _measured(profiled, document, run, wait, sensors, options, on_step)
         why = _why(found.whole)
     guess = _guess(document, report)
@@ -55,7 +55,7 @@ def energy(
             why=str(why),
             whole=guess,
             above_idle=unknown("no sensor was read"),
-            idle_w=sensors.idle_w if isinstance(sensors, Gauged) else report.idle_w,
+            idle_w=sensors.idle_w if isinstance(sensors, CounterGroup) else report.idle_w,
             average_w=_power(guess, document.profile.whole),
             kinds=_modelled_kinds(document, device, model) if model is not None else [],
         )
@@ -85,7 +85,7 @@ def _busy_s(document: Document) -> float | None:
     return sum(time.total_s for time in document.profile.kinds if time is not None)
 
 
-def _board(device: str) -> Board | None:
+def _board(device: str) -> NvmlBoard | None:
     """The board that `cuda:1` means to torch; None for a processor, or where NVML does not show it."""
     import torch
 
@@ -100,7 +100,7 @@ def _measured(
     document: Document,
     run: Callable[[], object],
     wait: Callable[[], None],
-    sensors: Gauged,
+    sensors: CounterGroup,
     options: EnergyOptions,
     on_step: OnStep,
 ) -> EnergyProfile:
@@ -126,7 +126,7 @@ def _replayed_kinds(
     profiled: ProfiledModel,
     document: Document,
     wait: Callable[[], None],
-    sensors: Gauged,
+    sensors: CounterGroup,
     options: EnergyOptions,
     on_step: OnStep,
 ) -> list[KindEnergy | None]:
@@ -224,7 +224,7 @@ def _with_consequences(found: EnergyProfile, document: Document, options: Energy
     return replace(found, flops_per_joule=flops_per_joule(flops, found.whole), carbon_g=carbon, price=paid)
 
 
-def _peak_power(recording: Recording | None, board: Board | None) -> Figure:
+def _peak_power(recording: MonitorRecording | None, board: NvmlBoard | None) -> Figure:
     """The most that the device's board drew while passes ran."""
     if recording is None:
         return NOT_MEASURED

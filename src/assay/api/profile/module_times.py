@@ -11,12 +11,12 @@ from assay.api.profile import figures
 from assay.document.provenance import Figure, Measured
 from assay.document.timing import ModuleTime, Timing
 from assay.machine.samples import spread
-from assay.timing.measuring import Clocked
+from assay.timing.measuring import ClockedPasses
 from assay.timing.module_clock import Spans
 
 
 def timing(
-    clocked: Clocked, parents: Sequence[int | None], device: Mapping[int, tuple[float, float]] | None = None
+    clocked: ClockedPasses, parents: Sequence[int | None], device: Mapping[int, tuple[float, float]] | None = None
 ) -> Timing:
     """The document's timing; `parents` are those of its modules. Self times and `outside` add up to `whole`.
 

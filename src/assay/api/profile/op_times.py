@@ -9,10 +9,10 @@ from statistics import median
 from assay.document.profile import KindTime
 from assay.document.rows import Call, OpKind
 from assay.machine.samples import spread
-from assay.timing.measuring import OpTimes
+from assay.timing.measuring import TimedPass
 
 
-def kind_times(timed: OpTimes, kinds: Sequence[OpKind]) -> list[KindTime | None]:
+def kind_times(timed: TimedPass, kinds: Sequence[OpKind]) -> list[KindTime | None]:
     """The forward operations' times in the order of `kinds`; None for a kind that did not run here."""
     samples: dict[int, list[float]] = defaultdict(list)
     totals: dict[int, float] = defaultdict(float)
@@ -32,7 +32,7 @@ def kind_times(timed: OpTimes, kinds: Sequence[OpKind]) -> list[KindTime | None]
     return rows
 
 
-def backward_times(timed: OpTimes, calls: Sequence[Call], modules: int) -> tuple[list[float | None], float]:
+def backward_times(timed: TimedPass, calls: Sequence[Call], modules: int) -> tuple[list[float | None], float]:
     """Backward seconds of each module's own operations, and of those that serve none."""
     spent: dict[int, float] = defaultdict(float)
     outside = 0.0
@@ -47,7 +47,7 @@ def backward_times(timed: OpTimes, calls: Sequence[Call], modules: int) -> tuple
     return [spent.get(index) for index in range(modules)], outside
 
 
-def device_times(timed: OpTimes) -> dict[int, tuple[float, float]]:
+def device_times(timed: TimedPass) -> dict[int, tuple[float, float]]:
     """Kernel seconds of the forward pass by module: everything inside its calls, and its own operations."""
     calls = timed.shown.calls
     own: dict[int, float] = defaultdict(float)
@@ -72,13 +72,13 @@ def _modules_around(call: int | None, calls: Sequence[Call]) -> set[int]:
     return found
 
 
-def whole_passes(timed: OpTimes, phase: str) -> list[float]:
+def whole_passes(timed: TimedPass, phase: str) -> list[float]:
     """The sum of one phase's operation times in each pass, in seconds."""
     inside = [number for number, op in enumerate(timed.shown.ops) if op.phase == phase]
     return [sum(times[number] or 0 for number in inside) / 1e9 for times in timed.times]
 
 
-def _seconds(timed: OpTimes, number: int) -> list[float]:
+def _seconds(timed: TimedPass, number: int) -> list[float]:
     return [time / 1e9 for times in timed.times if (time := times[number]) is not None]
 
 

@@ -20,7 +20,7 @@ from assay.api.profile.predict import over_limit
 from assay.api.profile.profiled import ProfiledModel, prepared
 from assay.api.profile.training import step as training_step
 from assay.document.document import Document
-from assay.document.machine import Recording
+from assay.document.machine import MonitorRecording
 from assay.document.profile import MemoryMeasured, Profile, ThreadPoint
 from assay.document.provenance import Counted, Figure, Unknown
 from assay.errors import AssayError, UsageError
@@ -239,7 +239,7 @@ class _Profiling:
                 document = _with(document, energy=found)
         return document
 
-    def _recorded(self, stand: Any) -> Recording:
+    def _recorded(self, stand: Any) -> MonitorRecording:
         """What the monitor saw over passes of at least so many seconds."""
         end = time.perf_counter() + max(self._options.seconds, MONITORED_S)
         with Monitor() as monitor:

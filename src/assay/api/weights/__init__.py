@@ -18,7 +18,7 @@ from assay.api.weights.live import LIVE
 from assay.api.weights.source import TensorSource, tensors_of
 from assay.checkpoint.entries import Entry
 from assay.checkpoint.statistics.journal import Journal
-from assay.checkpoint.statistics.settings import Progress, Settings
+from assay.checkpoint.statistics.settings import Progress, StatisticsSettings
 from assay.document.document import Document, Origin, Run
 from assay.document.this_machine import this_machine
 from assay.document.weights import TensorStatistics, WeightsReport
@@ -62,7 +62,7 @@ def analyze_weights(
         trust: Load a pickled or scripted module for real, in a process of its own, and analyse what it holds.
         lenient: Accept a safetensors file with bytes that belong to no tensor.
     """
-    settings = Settings(engine, workers, address, spectral, sqnr_db)
+    settings = StatisticsSettings(engine, workers, address, spectral, sqnr_db)
     found = weigh(
         source, settings=settings, resume=resume, progress=progress, filter=filter, trust=trust, lenient=lenient
     ).weights
@@ -73,7 +73,7 @@ def analyze_weights(
 def weigh(
     source: Any,
     *,
-    settings: Settings | None = None,
+    settings: StatisticsSettings | None = None,
     resume: Resume | None = None,
     progress: Progress | None = None,
     filter: str | None = None,
@@ -82,7 +82,7 @@ def weigh(
     listing: bool = False,
 ) -> Document:
     """A document whose `weights` hold the report; with `listing` what headers tell alone, without statistics."""
-    settings = settings or Settings()
+    settings = settings or StatisticsSettings()
     chosen = _matching(filter)
     asked = _asked(settings, resume)
     opened = open_source(source)
@@ -121,9 +121,9 @@ def weigh(
     return _document(tensors, _report(tensors, rows, kernel_name()))
 
 
-def _asked(settings: Settings, resume: Resume | None) -> list[str]:
+def _asked(settings: StatisticsSettings, resume: Resume | None) -> list[str]:
     """The settings that want numbers read, by name."""
-    usual = Settings()
+    usual = StatisticsSettings()
     names = {
         "engine": "engine",
         "workers": "workers",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from assay.checkpoint.dtypes import item_bytes, unreadable
-from assay.checkpoint.entries import Checkpoint, Entry, ModuleRow, Span, alignment
+from assay.checkpoint.entries import ByteRange, Checkpoint, Entry, ModuleRow, alignment
 
 if TYPE_CHECKING:
     from assay.checkpoint.statistics.chunks import Chunk
@@ -52,8 +52,8 @@ class _Memory:
         first = tensor.storage_offset() * width
         shape, place = _shape(tensor), alignment(storage.data_ptr() + first)
         if tensor.is_contiguous():
-            return Entry(names, dtype, shape, None, Span(file, first, size), size, place)
-        span = Span(file, 0, storage.nbytes())
+            return Entry(names, dtype, shape, None, ByteRange(file, first, size), size, place)
+        span = ByteRange(file, 0, storage.nbytes())
         distinct = min(size, storage.nbytes())
         return Entry(names, dtype, shape, tuple(tensor.stride()), span, distinct, place, tensor.storage_offset())
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from assay.api.weights.live import LIVE, live_checkpoint
 from assay.checkpoint.entries import Checkpoint, ModuleRow
-from assay.checkpoint.reading import Reader
+from assay.checkpoint.reading import RangeReader
 from assay.checkpoint.remote import is_url
 from assay.document.rows import Module
 from assay.errors import ReadError
@@ -47,7 +47,7 @@ def tensors_of(opened: Opened, *, lenient: bool = False) -> TensorSource:
     if opened.stored is not None:
         checkpoint = opened.stored(lenient=True) if lenient else opened.checkpoint
         assert checkpoint is not None
-        return TensorSource(checkpoint, Reader(opened.files))
+        return TensorSource(checkpoint, RangeReader(opened.files))
     if opened.origin.kind == "config":
         raise ReadError(f"{opened.origin.location} holds a config without weights: there are no values to read")
     return TensorSource(*live_checkpoint(opened.module))

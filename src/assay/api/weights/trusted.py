@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from assay.checkpoint.statistics.settings import Settings
+from assay.checkpoint.statistics.settings import StatisticsSettings
 from assay.document.weights import WeightsReport
 from assay.errors import AssayError, ReadError, UserCodeError
 from assay.sources.open import open_source
@@ -18,7 +18,7 @@ from assay.sources.open import open_source
 
 class _Question(Struct, frozen=True):
     path: str
-    settings: Settings
+    settings: StatisticsSettings
     filter: str | None
     listing: bool
 
@@ -29,7 +29,7 @@ class _Answer(Struct, frozen=True):
     frames: str = ""
 
 
-def weigh_trusted(path: str, settings: Settings, filter: str | None, listing: bool) -> WeightsReport:
+def weigh_trusted(path: str, settings: StatisticsSettings, filter: str | None, listing: bool) -> WeightsReport:
     """The report of the module that loading `path` makes; its code runs, and only in the other process."""
     with tempfile.TemporaryDirectory(prefix="assay-") as folder:
         answer_file = Path(folder, "answer.json")

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from assay.checkpoint.entries import Coded, Span
+from assay.checkpoint.entries import ByteRange, EncodedBytes
 from assay.checkpoint.files import HeldFile, Region
 from assay.errors import ReadError
 from assay.messages import brief
@@ -47,7 +47,7 @@ class Member(NamedTuple):
     method: int
 
 
-class Archive:
+class ZipArchive:
     """The members of a zip archive in a region."""
 
     def __init__(self, region: Region) -> None:
@@ -81,19 +81,19 @@ class Archive:
         if self.members[name].method == STORED:
             return self.part(name)
         part, data = self.part(name), self.read(name)
-        coded = Coded(Span(part.path, part.base, part.size), "deflate", len(data))
+        coded = EncodedBytes(ByteRange(part.path, part.base, part.size), "deflate", len(data))
         return Region(HeldFile(self.region.path, data, coded))
 
-    def record(self, member: Member, start: int) -> tuple[Coded | None, str]:
+    def record(self, member: Member, start: int) -> tuple[EncodedBytes | None, str]:
         """How the numbers in a member whose data starts at `start` are had, or why they cannot be."""
         if member.method == STORED:
             return None, ""
-        span = Span(self.region.path, self.region.base + start, member.packed)
+        span = ByteRange(self.region.path, self.region.base + start, member.packed)
         if member.method != DEFLATED:
             return None, f"its record is compressed by a method (number {member.method}) that is not read"
         if member.size > max(_SMALL_RECORD, member.packed * LARGEST_RATIO):
             return None, f"its record is compressed {member.size // max(member.packed, 1)}-fold: not unpacked"
-        return Coded(span, "deflate", member.size), ""
+        return EncodedBytes(span, "deflate", member.size), ""
 
     def part(self, name: str) -> Region:
         """Where a member's bytes lie, packed as they are."""

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Files, Region, inside
-from assay.checkpoint.formats.archive import Archive
+from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.torch_zip import describe, prefix_of
 from assay.checkpoint.listing import contiguous_strides, list_tensors
-from assay.checkpoint.pickle.machine import Machine
+from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.values import Stub, TensorValue
 from assay.checkpoint.remote import is_url
 from assay.checkpoint.stream import Stream
@@ -50,7 +50,7 @@ class _Whole(NamedTuple):
 def read(path: str, files: Files) -> Checkpoint:
     """The tensors of a distributed checkpoint; a missing file is a failure, and the rest is kept."""
     with files.region(inside(path, METADATA)) as region:
-        machine = Machine(Stream(region), lambda pid: pid)
+        machine = PickleMachine(Stream(region), lambda pid: pid)
         state = _fields(machine.load())
     wholes = _wholes(path, state.get("state_dict_metadata"))
     items = _items(path, state.get("storage_data"), wholes)
@@ -100,7 +100,7 @@ def _read_item(region: Region, item: _Item, whole: _Whole) -> list[tuple[str, Te
         problem = "its bytes were transformed (compressed or encrypted) on saving"
         return [(name, TensorValue(None, 0, shape, contiguous_strides(shape), whole.dtype, problem))]
     part = region.part(item.start, item.length)
-    archive = Archive(part)
+    archive = ZipArchive(part)
     found = describe(archive, prefix_of(archive, "data.pkl"), "data.pkl", "data/").found.tensors
     if len(found) == 1 and not found[0][0] and tuple(found[0][1].shape) != shape:
         problem = f"the piece has shape {tuple(found[0][1].shape)}, and {shape} was announced"

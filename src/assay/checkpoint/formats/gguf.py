@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from assay.checkpoint.decoding import dequantisation_problem
-from assay.checkpoint.entries import Checkpoint, Coded, Entry, Span, alignment
+from assay.checkpoint.entries import ByteRange, Checkpoint, EncodedBytes, Entry, alignment
 from assay.checkpoint.files import Region
 from assay.checkpoint.formats.gguf_types import (
     DEFAULT_ALIGNMENT,
     LARGEST_ALIGNMENT,
     TENSOR_TYPES,
     VERSIONS,
-    TensorType,
+    GgufType,
 )
 from assay.checkpoint.formats.gguf_values import Header
 from assay.checkpoint.listing import LARGEST
@@ -126,25 +126,27 @@ def _entry(data: Region, first: int, last: int, tensor: _Tensor, *, swapped: boo
     known = TENSOR_TYPES.get(tensor.type)
     dtype = known.dtype if known else f"gguf:type{tensor.type}"
     size = last - first
-    stored = Span(data.path, data.base + first, size)
+    stored = ByteRange(data.path, data.base + first, size)
     coded, problem = _coded(stored, tensor, known, swapped)
     if not size:
         return Entry((tensor.name,), dtype, tensor.shape, None, None, 0, 0, problem=problem, coded=coded)
-    span = stored if coded is None else Span(data.path, 0, coded.size)
+    span = stored if coded is None else ByteRange(data.path, 0, coded.size)
     place = alignment(stored.offset)
     return Entry((tensor.name,), dtype, tensor.shape, None, span, size, place, 0, problem, coded=coded)
 
 
-def _coded(stored: Span, tensor: _Tensor, known: TensorType | None, swapped: bool) -> tuple[Coded | None, str]:
+def _coded(
+    stored: ByteRange, tensor: _Tensor, known: GgufType | None, swapped: bool
+) -> tuple[EncodedBytes | None, str]:
     """How the numbers are had where they are not plain, or why they cannot be."""
     if known is None:
         return None, f"unknown GGUF type {tensor.type}"
     if known.block == 1:
-        coded = Coded(stored, f"swapped:{known.bytes}", stored.length) if swapped and known.bytes > 1 else None
+        coded = EncodedBytes(stored, f"swapped:{known.bytes}", stored.length) if swapped and known.bytes > 1 else None
         return coded, ""
     if swapped:
         return None, "blocks of quantised numbers from a big-endian machine"
-    return Coded(stored, known.dtype, math.prod(tensor.shape) * 4, "float32"), ""
+    return EncodedBytes(stored, known.dtype, math.prod(tensor.shape) * 4, "float32"), ""
 
 
 def _notes(metadata: dict[str, Any]) -> tuple[str, ...]:

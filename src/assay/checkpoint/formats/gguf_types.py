@@ -13,7 +13,7 @@ SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", BOOL: "B", 10
 """The struct codes of the plain value types."""
 
 
-class TensorType(NamedTuple):
+class GgufType(NamedTuple):
     """How numbers of one type are stored: `block` of them in `bytes` bytes."""
 
     dtype: str
@@ -39,6 +39,6 @@ BLOCKS = {name: (block, size) for name, block, size in _BLOCKS.values()}
 """Numbers and bytes of a block of each block-quantised type."""
 
 TENSOR_TYPES = {
-    **{number: TensorType(dtype, 1, size) for number, (dtype, size) in _PLAIN.items()},
-    **{number: TensorType(f"gguf:{name}", block, size) for number, (name, block, size) in _BLOCKS.items()},
+    **{number: GgufType(dtype, 1, size) for number, (dtype, size) in _PLAIN.items()},
+    **{number: GgufType(f"gguf:{name}", block, size) for number, (name, block, size) in _BLOCKS.items()},
 }

@@ -9,10 +9,10 @@ from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Region
 from assay.checkpoint.formats.torch_zip import not_run
 from assay.checkpoint.listing import list_tensors
-from assay.checkpoint.pickle.machine import Machine
+from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.texts import plain_region
-from assay.checkpoint.pickle.values import Blob, Builder, Global, Storage
+from assay.checkpoint.pickle.values import Blob, Builder, Global, RawStorage
 from assay.checkpoint.pickle.walking import INSIDE, find
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
@@ -46,9 +46,9 @@ class _Pickles:
         self._region = region
         self._path = brief(region.path)
         self._stream = Stream(region)
-        self._storages: dict[str, Storage] = {}
-        self._views: dict[tuple[str, int, int], Storage] = {}
-        self.machine = Machine(self._stream, self._persistent)
+        self._storages: dict[str, RawStorage] = {}
+        self._views: dict[tuple[str, int, int], RawStorage] = {}
+        self.machine = PickleMachine(self._stream, self._persistent)
         if not depth:
             # pickle.dump writes each storage as the bytes of a whole torch.save of it.
             self.machine.known[FROM_BYTES] = Global(*FROM_BYTES, self._nested())
@@ -74,17 +74,17 @@ class _Pickles:
         if pid[0] != "storage" or len(pid) != 6 or type(pid[2]) is not str or type(pid[4]) is not int:
             raise ReadError(f"{self._path} is damaged: it refers to something that is no storage")
         _, kind, key, _, numel, view = pid
-        storage = self._storages.setdefault(key, Storage(key, dtype_name(kind) or "unknown", numel))
+        storage = self._storages.setdefault(key, RawStorage(key, dtype_name(kind) or "unknown", numel))
         if storage.numel != numel and view is None:
             raise ReadError(f"{self._path} is refused: storage {brief(key)} has two sizes")
         return storage if view is None else self._view(storage, view)
 
-    def _view(self, storage: Storage, view: Any) -> Storage:
+    def _view(self, storage: RawStorage, view: Any) -> RawStorage:
         """Part of a storage, as the oldest files have it: (key, first element, elements)."""
         _, offset, numel = view
         if type(offset) is not int or type(numel) is not int or min(offset, numel) < 0:
             raise ReadError(f"{self._path} is damaged: a view of storage {brief(storage.key)} has no range")
-        return self._views.setdefault((storage.key, offset, numel), Storage(storage.key, storage.dtype, numel))
+        return self._views.setdefault((storage.key, offset, numel), RawStorage(storage.key, storage.dtype, numel))
 
     def _place(self, keys: Any, *, swapped: bool) -> None:
         """Find the storages, which follow the pickles in the order of `keys`, each after its size."""
@@ -109,16 +109,16 @@ class _Pickles:
                 raise TypeError(args[0])
             inner = plain_region(self._region, args[0])
             if inner is None:
-                return Storage("inside the pickle", "unknown", 0, problem=INSIDE)
+                return RawStorage("inside the pickle", "unknown", 0, problem=INSIDE)
             value, _ = _Pickles(inner, depth=1).read()
-            if not isinstance(value, Storage):
+            if not isinstance(value, RawStorage):
                 raise TypeError(value)
             return value
 
         return build
 
 
-def place(region: Region, storage: Storage, offset: int) -> int:
+def place(region: Region, storage: RawStorage, offset: int) -> int:
     """Find a storage whose size stands in the eight bytes at `offset`; where the next one is."""
     path = brief(region.path)
     if offset + 8 > region.size:

@@ -11,9 +11,9 @@ from assay.checkpoint.files import Region
 from assay.checkpoint.formats.legacy import place
 from assay.checkpoint.formats.torch_zip import not_run
 from assay.checkpoint.listing import MOST_DIMENSIONS, list_tensors
-from assay.checkpoint.pickle.machine import DAMAGE, MOST_UNITS, Machine
+from assay.checkpoint.pickle.machine import DAMAGE, MOST_UNITS, PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
-from assay.checkpoint.pickle.values import Storage, TensorValue
+from assay.checkpoint.pickle.values import RawStorage, TensorValue
 from assay.checkpoint.pickle.walking import find
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
@@ -41,7 +41,7 @@ def read(region: Region) -> Checkpoint:
             return pid[0]
         return tensors.get(_key(pid)) or storages[_key(pid)]
 
-    machine = Machine(Stream(members["pickle"]), persistent)
+    machine = PickleMachine(Stream(members["pickle"]), persistent)
     found = find(region.path, machine.load(), members["pickle"])
     return Checkpoint(
         "torch-legacy",
@@ -80,16 +80,16 @@ def _octal(field: bytes, region: Region) -> int:
         raise ReadError(f"{brief(region.path)} is damaged: a tar header without a size") from error
 
 
-def _storages(region: Region) -> dict[int, Storage]:
+def _storages(region: Region) -> dict[int, RawStorage]:
     """The storages by number: each a pickled (key, device, class), its size and its bytes."""
     stream = Stream(region)
-    machine = Machine(stream, lambda pid: pid)
-    storages: dict[int, Storage] = {}
+    machine = PickleMachine(stream, lambda pid: pid)
+    storages: dict[int, RawStorage] = {}
     for _ in range(_count(machine, region)):
         key, _, kind = _triple(machine.load(), region)
         start = stream.offset
         numel = stream.number(8, signed=True)
-        storage = Storage(str(key), dtype_name(kind) or "unknown", numel)
+        storage = RawStorage(str(key), dtype_name(kind) or "unknown", numel)
         stream.jump(place(region, storage, start))
         storages[_key(key)] = storage
     for view in machine.load():
@@ -98,15 +98,15 @@ def _storages(region: Region) -> dict[int, Storage]:
         width = item_bytes(whole.dtype) or 1
         if min(offset, numel) < 0 or (offset + numel) * width > whole.length:
             raise ReadError(f"{brief(region.path)} is refused: a view of storage {root} reaches beyond it")
-        part = Storage(str(target), whole.dtype, numel)
+        part = RawStorage(str(target), whole.dtype, numel)
         storages[_key(target)] = part.place(whole.file, whole.offset + offset * width, numel * width)
     return storages
 
 
-def _tensors(region: Region, storages: dict[int, Storage]) -> dict[int, TensorValue]:
+def _tensors(region: Region, storages: dict[int, RawStorage]) -> dict[int, TensorValue]:
     """The tensors by number: each a pickled (key, storage, class), then its shape, strides and offset."""
     stream = Stream(region)
-    machine = Machine(stream, lambda pid: pid)
+    machine = PickleMachine(stream, lambda pid: pid)
     tensors: dict[int, TensorValue] = {}
     for _ in range(_count(machine, region)):
         key, storage, _ = _triple(machine.load(), region)
@@ -120,7 +120,7 @@ def _tensors(region: Region, storages: dict[int, Storage]) -> dict[int, TensorVa
     return tensors
 
 
-def _count(machine: Machine, region: Region) -> int:
+def _count(machine: PickleMachine, region: Region) -> int:
     count = machine.load()
     if type(count) is not int or not 0 <= count <= MOST_ROWS:
         raise ReadError(f"{brief(region.path)} is damaged: {brief(count)} is no number of tensors")

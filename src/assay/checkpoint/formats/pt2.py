@@ -8,12 +8,12 @@ import msgspec
 
 from assay.checkpoint.dtypes import item_bytes
 from assay.checkpoint.entries import Checkpoint
-from assay.checkpoint.formats.archive import STORED, Archive
+from assay.checkpoint.formats.archive import STORED, ZipArchive
 from assay.checkpoint.formats.pt2_schema import Payload, PayloadConfig, TensorMeta
-from assay.checkpoint.formats.pt2_values import DTYPES, Sizes
+from assay.checkpoint.formats.pt2_values import DTYPES, SymbolicSizes
 from assay.checkpoint.formats.torch_zip import describe, prefix_of, put
 from assay.checkpoint.listing import list_tensors
-from assay.checkpoint.pickle.values import Storage, TensorValue
+from assay.checkpoint.pickle.values import RawStorage, TensorValue
 from assay.errors import ReadError
 from assay.messages import brief
 
@@ -21,17 +21,17 @@ _CONFIG = re.compile(r"((?:^|.*/)data/(weights|constants)/)([^/]+)_\2_config\.js
 _OLD = ("serialized_state_dict.pt", "serialized_constants.pt", "serialized_state_dict.json")
 """How exported programs kept their tensors before torch 2.8: whole files of torch.save in the archive."""
 
-Named = list[tuple[str, TensorValue]]
+NamedValues = list[tuple[str, TensorValue]]
 
 
-def read(archive: Archive) -> Checkpoint:
+def read(archive: ZipArchive) -> Checkpoint:
     """The parameters, buffers and constants of every program in the archive."""
     path = archive.region.path
     configs = [match for match in map(_CONFIG.match, archive.members) if match]
     several = len({match[3] for match in configs}) > 1
-    named: Named = []
+    named: NamedValues = []
     notes: list[str] = []
-    storages: dict[str, Storage] = {}
+    storages: dict[str, RawStorage] = {}
     for match in configs:
         payloads = _config(archive, match[0]).config
         for name, payload in payloads.items():
@@ -42,7 +42,7 @@ def read(archive: Archive) -> Checkpoint:
     return Checkpoint("pt2", path, list_tensors(path, named), notes=tuple(notes))
 
 
-def _config(archive: Archive, member: str) -> PayloadConfig:
+def _config(archive: ZipArchive, member: str) -> PayloadConfig:
     try:
         return msgspec.json.decode(archive.read(member), type=PayloadConfig)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -50,8 +50,8 @@ def _config(archive: Archive, member: str) -> PayloadConfig:
 
 
 def _payload(
-    archive: Archive, name: str, member: str, payload: Payload, storages: dict[str, Storage], notes: list[str]
-) -> Named:
+    archive: ZipArchive, name: str, member: str, payload: Payload, storages: dict[str, RawStorage], notes: list[str]
+) -> NamedValues:
     if member not in archive.members:
         raise ReadError(
             f"{brief(archive.region.path)} is damaged: {brief(member)} of tensor {brief(name)} is missing"
@@ -64,26 +64,28 @@ def _payload(
     return [(name, _tensor(archive, name, member, payload.tensor_meta, storages))]
 
 
-def _is_archive(archive: Archive, member: str) -> bool:
+def _is_archive(archive: ZipArchive, member: str) -> bool:
     """Whether a member is itself a file of torch.save, as tensors of subclasses are."""
     found = archive.members[member]
     return found.method == STORED and found.size > 4 and archive.part(member).read(0, 4) == b"PK\3\4"
 
 
-def _inner(archive: Archive, member: str) -> Named:
-    inside = Archive(archive.part(member))
+def _inner(archive: ZipArchive, member: str) -> NamedValues:
+    inside = ZipArchive(archive.part(member))
     return describe(inside, prefix_of(inside, "data.pkl"), "data.pkl", "data/").found.tensors
 
 
-def _tensor(archive: Archive, name: str, member: str, meta: TensorMeta, storages: dict[str, Storage]) -> TensorValue:
+def _tensor(
+    archive: ZipArchive, name: str, member: str, meta: TensorMeta, storages: dict[str, RawStorage]
+) -> TensorValue:
     dtype = DTYPES.get(meta.dtype, "unknown")
     storage = storages.get(member)
     if storage is None:
         found = archive.members[member]
-        storage = storages[member] = Storage(member, dtype, found.size // (item_bytes(dtype) or 1))
+        storage = storages[member] = RawStorage(member, dtype, found.size // (item_bytes(dtype) or 1))
         put(archive, storage, found, archive.starts([found])[0])
     try:
-        sizes = Sizes()
+        sizes = SymbolicSizes()
         shape = tuple(map(sizes.number, meta.sizes))
         strides = tuple(map(sizes.number, meta.strides))
         offset = sizes.number(meta.storage_offset) if meta.storage_offset else 0
@@ -92,8 +94,8 @@ def _tensor(archive: Archive, name: str, member: str, meta: TensorMeta, storages
     return TensorValue(storage, offset, shape, strides)
 
 
-def _old(archive: Archive) -> tuple[Named, list[str]]:
-    named: Named = []
+def _old(archive: ZipArchive) -> tuple[NamedValues, list[str]]:
+    named: NamedValues = []
     for member in archive.members:
         if member.rpartition("/")[2] in _OLD and _is_archive(archive, member):
             named += _inner(archive, member)

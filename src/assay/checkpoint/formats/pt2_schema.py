@@ -27,7 +27,7 @@ class NamedArgument(Struct):
     arg: Union
 
 
-class Node(Struct):
+class GraphNode(Struct):
     """One operation of the graph."""
 
     target: str
@@ -41,14 +41,14 @@ class Graph(Struct):
 
     inputs: list[Union]
     outputs: list[Union]
-    nodes: list[Node]
+    nodes: list[GraphNode]
     tensor_values: dict[str, TensorMeta]
     sym_int_values: dict[str, Union] = field(default_factory=dict)
     sym_float_values: dict[str, Union] = field(default_factory=dict)
     sym_bool_values: dict[str, Union] = field(default_factory=dict)
 
 
-class Signature(Struct):
+class GraphSignature(Struct):
     """What each graph input is: a parameter, a buffer, a constant or the user's."""
 
     input_specs: list[dict[str, dict[str, Any]]]
@@ -64,7 +64,7 @@ class GraphModule(Struct):
     """The graph with its signature and the paths of all modules."""
 
     graph: Graph
-    signature: Signature
+    signature: GraphSignature
     module_call_graph: list[ModuleCall] = field(default_factory=list)
 
 

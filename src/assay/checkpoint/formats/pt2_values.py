@@ -27,7 +27,7 @@ _SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)|(\w+)")
 """One symbol alone, as newer and as older files write it."""
 
 
-class Sizes:
+class SymbolicSizes:
     """Turns sizes into numbers and remembers which of them were dynamic."""
 
     def __init__(self) -> None:

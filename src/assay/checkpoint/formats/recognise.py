@@ -12,7 +12,7 @@ import msgspec
 
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Region
-from assay.checkpoint.formats.archive import Archive
+from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.shards import INDEX as INDEX_NAME
 from assay.errors import ReadError
 from assay.messages import brief
@@ -44,7 +44,7 @@ class Recognised(NamedTuple):
 
     kind: str
     region: Region
-    archive: Archive | None = None
+    archive: ZipArchive | None = None
     """Its members, where it is a zip archive."""
 
 
@@ -100,7 +100,7 @@ def _reader(kind: str) -> Any:
 
 
 def _zip(region: Region) -> Recognised:
-    archive = Archive(region)
+    archive = ZipArchive(region)
     members = ["/" + name for name in archive.members]
     for pattern, kind in _MEMBERS:
         if any(pattern.search(member) for member in members):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 from assay.checkpoint.dtypes import PACKED, SAFETENSORS, unreadable
-from assay.checkpoint.entries import Checkpoint, Entry, Span, alignment
+from assay.checkpoint.entries import ByteRange, Checkpoint, Entry, alignment
 from assay.checkpoint.files import Region
 from assay.checkpoint.listing import LARGEST, MOST_DIMENSIONS
 from assay.document.dtypes import BITS
@@ -40,7 +40,7 @@ _FIELDS = tuple(f'"{name}"'.encode() for name in (*_Info.__struct_fields__, META
 _HEADER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _INFO = msgspec.json.Decoder(_Info)
 
-Located = tuple[int, int, str, "_Kind"]
+TensorLocation = tuple[int, int, str, "_Kind"]
 """Begin, end, name and what it shares with others."""
 
 
@@ -61,7 +61,7 @@ def read(region: Region, *, lenient: bool) -> Checkpoint:
     return Checkpoint("safetensors", region.path, _entries(data, located), metadata, notes=notes)
 
 
-def _header(path: str, data: bytes) -> tuple[list[Located], Any]:
+def _header(path: str, data: bytes) -> tuple[list[TensorLocation], Any]:
     """The tensors, and what the file says of itself."""
     # Each tensor brings four colons, three of them before its fields.
     found = data.count(b":") - 3 * data.count(_FIELDS[0])
@@ -77,7 +77,7 @@ def _header(path: str, data: bytes) -> tuple[list[Located], Any]:
     return [_located(short, name, _described(short, name, value), kinds) for name, value in values.items()], metadata
 
 
-def _typed(path: str, data: bytes) -> tuple[list[Located], Any] | None:
+def _typed(path: str, data: bytes) -> tuple[list[TensorLocation], Any] | None:
     """The header read at once; None where that does not show whether all of it is as it should be.
 
     Without a backslash every field stands there as it is spelt, so that counting shows one that is there twice.
@@ -146,7 +146,7 @@ def _described(path: str, name: str, info: Any) -> _Info:
     return _Info(code, tuple(shape), (begin, end))
 
 
-def _located(path: str, name: str, info: _Info, kinds: dict[Any, _Kind]) -> Located:
+def _located(path: str, name: str, info: _Info, kinds: dict[Any, _Kind]) -> TensorLocation:
     """Where a tensor lies, checked by itself; `kinds` are those known so far, of which a model has few."""
     kind = kinds.get((info.dtype, info.shape))
     if kind is None:
@@ -189,7 +189,7 @@ def _kind(path: str, name: str, info: _Info) -> _Kind:
     return _Kind(dtype, shape, elements * bits // 8, unreadable(dtype))
 
 
-def _check_tiling(path: str, located: list[Located], size: int, *, lenient: bool) -> tuple[str, ...]:
+def _check_tiling(path: str, located: list[TensorLocation], size: int, *, lenient: bool) -> tuple[str, ...]:
     """Refuse holes, overlaps and missing bytes; a note on bytes left over where that is allowed."""
     at = 0
     for begin, end, name, _ in located:
@@ -207,14 +207,14 @@ def _check_tiling(path: str, located: list[Located], size: int, *, lenient: bool
     return (f"{size - at} bytes after the last tensor were ignored",)
 
 
-def _entries(data: Region, located: list[Located]) -> list[Entry]:
+def _entries(data: Region, located: list[TensorLocation]) -> list[Entry]:
     """One entry for each tensor; `located` is used up, for both together may take a lot of memory."""
     located.reverse()
     entries: list[Entry] = []
     while located:
         begin, end, name, kind = located.pop()
         start, size = data.base + begin, end - begin
-        span = Span(data.path, start, size) if size else None
+        span = ByteRange(data.path, start, size) if size else None
         place = alignment(start) if size else 0
         entries.append(Entry((name,), kind.dtype, kind.shape, None, span, size, place, 0, kind.problem))
     return entries

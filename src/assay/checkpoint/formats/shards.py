@@ -25,10 +25,10 @@ _LISTED = 5
 _NOT_WEIGHTS = re.compile(r"^(?:training_args|optimizer|scheduler|rng_state.*|scaler)\.\w+$")
 """Files that trainers put beside a model's weights."""
 
-Reader = Callable[[str], Checkpoint]
+OpenShard = Callable[[str], Checkpoint]
 
 
-def read_index(region: Region, reader: Reader) -> Checkpoint:
+def read_index(region: Region, reader: OpenShard) -> Checkpoint:
     """All shards that an index names; a shard that is missing or damaged is a failure, and the rest is kept."""
     path = region.path
     if region.size > LARGEST_INDEX:
@@ -47,7 +47,7 @@ def read_index(region: Region, reader: Reader) -> Checkpoint:
     return _compared(checkpoint, places, metadata if isinstance(metadata, dict) else {})
 
 
-def read_folder(path: str, names: list[str], reader: Reader, files: Files) -> Checkpoint:
+def read_folder(path: str, names: list[str], reader: OpenShard, files: Files) -> Checkpoint:
     """A folder's index where it has one, else all its shards."""
     indices = [name for name in names if INDEX.search(name)]
     if indices:
@@ -81,7 +81,7 @@ def _with_others(whole: Checkpoint, names: list[str]) -> Checkpoint:
     return replace(whole, notes=(*whole.notes, f"not read, for they are no part of it: {listed}"))
 
 
-def _read_all(path: str, files: dict[str, str], reader: Reader, lost: Callable[[str], str]) -> Checkpoint:
+def _read_all(path: str, files: dict[str, str], reader: OpenShard, lost: Callable[[str], str]) -> Checkpoint:
     """The shards in `files` as one checkpoint; `lost` says what a shard's failure costs."""
     read: list[Checkpoint] = []
     failures: list[str] = []

@@ -7,25 +7,25 @@ from typing import Any, NamedTuple
 
 from assay.checkpoint.dtypes import item_bytes
 from assay.checkpoint.entries import Checkpoint
-from assay.checkpoint.formats.archive import Archive, Member
+from assay.checkpoint.formats.archive import Member, ZipArchive
 from assay.checkpoint.listing import list_tensors
-from assay.checkpoint.pickle.machine import Machine
+from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
-from assay.checkpoint.pickle.values import Storage
-from assay.checkpoint.pickle.walking import Found, find
+from assay.checkpoint.pickle.values import RawStorage
+from assay.checkpoint.pickle.walking import PickleContents, find
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
 from assay.messages import brief
 
 
-class Described(NamedTuple):
+class DescribedPickle(NamedTuple):
     """A pickle of an archive and what it describes, storages found."""
 
-    found: Found
-    machine: Machine
+    found: PickleContents
+    machine: PickleMachine
 
 
-def read(archive: Archive) -> Checkpoint:
+def read(archive: ZipArchive) -> Checkpoint:
     """The checkpoint in an archive of torch.save."""
     prefix = prefix_of(archive, "data.pkl")
     described = describe(archive, prefix, "data.pkl", "data/")
@@ -41,7 +41,7 @@ def read(archive: Archive) -> Checkpoint:
     )
 
 
-def prefix_of(archive: Archive, name: str) -> str:
+def prefix_of(archive: ZipArchive, name: str) -> str:
     """The folder of the archive that holds `name`, which every archive of torch has at its top."""
     found = [member[: -len(name)] for member in archive.members if member == name or member.endswith(f"/{name}")]
     top = [prefix for prefix in found if prefix.count("/") <= 1]
@@ -51,18 +51,18 @@ def prefix_of(archive: Archive, name: str) -> str:
     return top[0]
 
 
-def describe(archive: Archive, prefix: str, pickle: str, records: str) -> Described:
+def describe(archive: ZipArchive, prefix: str, pickle: str, records: str) -> DescribedPickle:
     """What one pickle of the archive describes; its storages are the members under `records`."""
     region = archive.open(prefix + pickle)
-    storages: dict[tuple[str, str], Storage] = {}
-    machine = Machine(Stream(region), lambda pid: _storage(archive.region.path, storages, pid))
+    storages: dict[tuple[str, str], RawStorage] = {}
+    machine = PickleMachine(Stream(region), lambda pid: _storage(archive.region.path, storages, pid))
     value = machine.load()
     _place(archive, prefix + records, storages.values(), swapped=_is_swapped(archive, prefix))
     found = find(archive.region.path, value, region)
-    return Described(found, machine)
+    return DescribedPickle(found, machine)
 
 
-def not_run(machine: Machine) -> tuple[str, ...]:
+def not_run(machine: PickleMachine) -> tuple[str, ...]:
     """A note on the code that loading the file would have run."""
     if not machine.foreign:
         return ()
@@ -73,20 +73,20 @@ def not_run(machine: Machine) -> tuple[str, ...]:
     return (f"code not run: loading it with torch would import {count} global{'s' * (count > 1)} {what}",)
 
 
-def _storage(path: str, storages: dict[tuple[str, str], Storage], pid: Any) -> Storage:
+def _storage(path: str, storages: dict[tuple[str, str], RawStorage], pid: Any) -> RawStorage:
     """The storage that a persistent id names: ("storage", class, key, device, elements)."""
     if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage" or type(pid[2]) is not str:
         raise ReadError(f"{brief(path)} is damaged: it refers to something that is no storage")
     dtype = dtype_name(pid[1]) or "unknown"
     key = (pid[2], dtype)
     if key not in storages:
-        storages[key] = Storage(pid[2], dtype, pid[4])
+        storages[key] = RawStorage(pid[2], dtype, pid[4])
     elif storages[key].numel != pid[4]:
         raise ReadError(f"{brief(path)} is refused: storage {brief(pid[2])} has two sizes")
     return storages[key]
 
 
-def _place(archive: Archive, records: str, storages: Iterable[Storage], *, swapped: bool) -> None:
+def _place(archive: ZipArchive, records: str, storages: Iterable[RawStorage], *, swapped: bool) -> None:
     """Find every storage's record and check that it holds what the pickle says."""
     path = brief(archive.region.path)
     wanted = list(storages)
@@ -103,7 +103,7 @@ def _place(archive: Archive, records: str, storages: Iterable[Storage], *, swapp
             storage.swap()
 
 
-def put(archive: Archive, storage: Storage, member: Member, start: int) -> None:
+def put(archive: ZipArchive, storage: RawStorage, member: Member, start: int) -> None:
     """Say where the bytes of a storage are: in the member whose data starts at `start`."""
     coded, problem = archive.record(member, start)
     offset = archive.region.base + start if coded is None else 0
@@ -111,7 +111,7 @@ def put(archive: Archive, storage: Storage, member: Member, start: int) -> None:
     storage.problem = problem
 
 
-def _check_size(path: str, storage: Storage, size: int) -> None:
+def _check_size(path: str, storage: RawStorage, size: int) -> None:
     width = item_bytes(storage.dtype) or 1
     count = storage.numel
     if type(count) is not int or count < 0:
@@ -123,6 +123,6 @@ def _check_size(path: str, storage: Storage, size: int) -> None:
         )
 
 
-def _is_swapped(archive: Archive, prefix: str) -> bool:
+def _is_swapped(archive: ZipArchive, prefix: str) -> bool:
     name = f"{prefix}byteorder"
     return name in archive.members and archive.read(name, 64) == b"big"

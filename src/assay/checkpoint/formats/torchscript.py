@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from assay.checkpoint.entries import Checkpoint, ModuleRow, ScriptFunction
-from assay.checkpoint.formats.archive import Archive
+from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.script_code import Unreadable, functions_in
 from assay.checkpoint.formats.torch_zip import describe, prefix_of
 from assay.checkpoint.listing import list_tensors
@@ -20,7 +20,7 @@ CONSTANTS = "CONSTANTS"
 _MANGLED = re.compile(r"\.___torch_mangle_\d+")
 
 
-def read(archive: Archive) -> Checkpoint:
+def read(archive: ZipArchive) -> Checkpoint:
     """The checkpoint and graph in an archive of torch.jit.save."""
     prefix = prefix_of(archive, "data.pkl")
     path = archive.region.path
@@ -45,7 +45,7 @@ def demangled(name: str) -> str:
     return _MANGLED.sub("", name).removeprefix(f"{SCRIPTED}.")
 
 
-def _functions(archive: Archive, folder: str) -> tuple[list[ScriptFunction], list[str]]:
+def _functions(archive: ZipArchive, folder: str) -> tuple[list[ScriptFunction], list[str]]:
     """What every file of source text defines, and a note on those that could not be read."""
     found: list[ScriptFunction] = []
     notes: list[str] = []

@@ -29,7 +29,7 @@ DAMAGE = (IndexError, KeyError, TypeError, ValueError, AttributeError, OverflowE
 Persistent = Callable[[Any], Any]
 
 
-class Machine:
+class PickleMachine:
     """Reads pickles one after another from a stream."""
 
     __slots__ = ("called", "foreign", "known", "made", "marks", "memo", "persistent", "sparse", "stack", "stream")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Global, Stub
 
 if TYPE_CHECKING:
-    from assay.checkpoint.pickle.machine import Machine
+    from assay.checkpoint.pickle.machine import PickleMachine
 
 LONGEST_LINE = 1 << 16
 LONGEST_STRING = 1 << 12
@@ -19,7 +19,7 @@ LONGEST_NUMBER = 512
 LARGEST_KEY = 1 << 60
 """Integers beyond it can be chosen so that they all collide in a dictionary."""
 
-Handler = Callable[["Machine"], None]
+Handler = Callable[["PickleMachine"], None]
 
 
 class Stop(Exception):
@@ -31,7 +31,7 @@ def _pushing(value: Any) -> Handler:
 
 
 def _empty(kind: type) -> Handler:
-    def push(machine: Machine) -> None:
+    def push(machine: PickleMachine) -> None:
         machine.made += 1
         machine.stack.append(kind())
 
@@ -39,22 +39,22 @@ def _empty(kind: type) -> Handler:
 
 
 def _number(length: int, *, signed: bool) -> Handler:
-    def push(machine: Machine) -> None:
+    def push(machine: PickleMachine) -> None:
         machine.made += 1
         machine.stack.append(machine.stream.number(length, signed=signed))
 
     return push
 
 
-def _sized(width: int, push: Callable[[Machine, int], None]) -> Handler:
+def _sized(width: int, push: Callable[[PickleMachine, int], None]) -> Handler:
     return lambda machine: push(machine, machine.stream.number(width))
 
 
-def _text(machine: Machine, length: int) -> None:
+def _text(machine: PickleMachine, length: int) -> None:
     machine.text(length)
 
 
-def _string(machine: Machine, length: int) -> None:
+def _string(machine: PickleMachine, length: int) -> None:
     """A text of Python 2, which may as well be bytes."""
     start = machine.stream.offset
     data = machine.stream.take(length) if length <= LONGEST_STRING else b"\xff"
@@ -66,39 +66,39 @@ def _string(machine: Machine, length: int) -> None:
         machine.blob(length)
 
 
-def _blob(machine: Machine, length: int) -> None:
+def _blob(machine: PickleMachine, length: int) -> None:
     machine.blob(length)
 
 
-def _long(machine: Machine, length: int) -> None:
+def _long(machine: PickleMachine, length: int) -> None:
     if length > LONGEST_NUMBER:
         raise ValueError(length)
     machine.made += 1 + length // 64
     machine.stack.append(int.from_bytes(machine.stream.take(length), "little", signed=True))
 
 
-def _raw_line(machine: Machine) -> bytes:
+def _raw_line(machine: PickleMachine) -> bytes:
     line = machine.stream.line(LONGEST_LINE)
     machine.made += 1 + (len(line) >> 5)
     return line
 
 
-def _line(machine: Machine) -> str:
+def _line(machine: PickleMachine) -> str:
     return _raw_line(machine).decode("utf-8", "backslashreplace")
 
 
-def _line_int(machine: Machine) -> None:
+def _line_int(machine: PickleMachine) -> None:
     line = _line(machine)
     if len(line) > LONGEST_NUMBER:
         raise ValueError(line)
     machine.stack.append(line == "01" if line in ("00", "01") else int(line.rstrip("L")))
 
 
-def _line_float(machine: Machine) -> None:
+def _line_float(machine: PickleMachine) -> None:
     machine.stack.append(float(_line(machine)))
 
 
-def _line_string(machine: Machine) -> None:
+def _line_string(machine: PickleMachine) -> None:
     line = _raw_line(machine)
     if len(line) < 2 or line[0] != line[-1] or line[:1] not in (b"'", b'"'):
         raise ValueError(line)
@@ -106,42 +106,42 @@ def _line_string(machine: Machine) -> None:
     machine.stack.append(raw.decode("utf-8", "backslashreplace"))
 
 
-def _line_unicode(machine: Machine) -> None:
+def _line_unicode(machine: PickleMachine) -> None:
     text = codecs.raw_unicode_escape_decode(_raw_line(machine))[0]
     machine.stack.append(text.encode("utf-8", "backslashreplace").decode())
 
 
-def _float(machine: Machine) -> None:
+def _float(machine: PickleMachine) -> None:
     machine.made += 1
     machine.stack.append(struct.unpack(">d", machine.stream.take(8))[0])
 
 
-def _pop(machine: Machine) -> None:
+def _pop(machine: PickleMachine) -> None:
     if machine.stack:
         machine.stack.pop()
     else:
         machine.pop_mark()
 
 
-def _pop_mark(machine: Machine) -> None:
+def _pop_mark(machine: PickleMachine) -> None:
     machine.pop_mark()
 
 
-def _dup(machine: Machine) -> None:
+def _dup(machine: PickleMachine) -> None:
     machine.stack.append(machine.stack[-1])
 
 
-def _put_line(machine: Machine) -> None:
+def _put_line(machine: PickleMachine) -> None:
     machine.made += 2
     machine.put(int(_line(machine)))
 
 
-def _get_line(machine: Machine) -> None:
+def _get_line(machine: PickleMachine) -> None:
     machine.stack.append(machine.get(int(_line(machine))))
 
 
 def _tuple_of(count: int) -> Handler:
-    def push(machine: Machine) -> None:
+    def push(machine: PickleMachine) -> None:
         machine.made += 1
         items = tuple(machine.stack[-count:])
         if len(items) != count:
@@ -151,28 +151,28 @@ def _tuple_of(count: int) -> Handler:
     return push
 
 
-def _list(machine: Machine) -> None:
+def _list(machine: PickleMachine) -> None:
     items = machine.pop_mark()
     machine.made += 1 + (len(items) >> 1)
     machine.stack.append(items)
 
 
-def _dict(machine: Machine) -> None:
+def _dict(machine: PickleMachine) -> None:
     items = machine.pop_mark()
     machine.stack.append({})
     _set_pairs(machine, items)
 
 
-def _set_items(machine: Machine) -> None:
+def _set_items(machine: PickleMachine) -> None:
     _set_pairs(machine, machine.pop_mark())
 
 
-def _set_item(machine: Machine) -> None:
+def _set_item(machine: PickleMachine) -> None:
     value, key = machine.stack.pop(), machine.stack.pop()
     _set_pairs(machine, [key, value])
 
 
-def _set_pairs(machine: Machine, items: list[Any]) -> None:
+def _set_pairs(machine: PickleMachine, items: list[Any]) -> None:
     target = machine.stack[-1]
     if len(items) % 2:
         raise ValueError(len(items))
@@ -200,15 +200,15 @@ def _key(value: Any) -> Any:
     return value
 
 
-def _append(machine: Machine) -> None:
+def _append(machine: PickleMachine) -> None:
     _extend(machine, [machine.stack.pop()])
 
 
-def _appends(machine: Machine) -> None:
+def _appends(machine: PickleMachine) -> None:
     _extend(machine, machine.pop_mark())
 
 
-def _extend(machine: Machine, items: list[Any]) -> None:
+def _extend(machine: PickleMachine, items: list[Any]) -> None:
     target = machine.stack[-1]
     machine.made += 1 + (len(items) >> 1)
     if type(target) is list:
@@ -220,23 +220,23 @@ def _extend(machine: Machine, items: list[Any]) -> None:
         raise TypeError(target)
 
 
-def _global_lines(machine: Machine) -> None:
+def _global_lines(machine: PickleMachine) -> None:
     module, name = _line(machine), _line(machine)
     machine.stack.append(machine.name(module, name))
 
 
-def _global_stack(machine: Machine) -> None:
+def _global_stack(machine: PickleMachine) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
     if type(name) is not str or type(module) is not str:
         raise TypeError(name)
     machine.stack.append(machine.name(module, name))
 
 
-def _extension(machine: Machine, code: int) -> None:
+def _extension(machine: PickleMachine, code: int) -> None:
     machine.stack.append(machine.name("copyreg", f"extension {code}"))
 
 
-def _new_object_with_names(machine: Machine) -> None:
+def _new_object_with_names(machine: PickleMachine) -> None:
     names, args = machine.stack.pop(), machine.stack.pop()
     made = machine.make(machine.stack[-1], args)
     if isinstance(made, Stub) and isinstance(names, dict) and names:
@@ -244,18 +244,18 @@ def _new_object_with_names(machine: Machine) -> None:
     machine.stack[-1] = made
 
 
-def _instance(machine: Machine) -> None:
+def _instance(machine: PickleMachine) -> None:
     module, name = _line(machine), _line(machine)
     args = tuple(machine.pop_mark())
     machine.stack.append(machine.make(machine.name(module, name), args))
 
 
-def _object(machine: Machine) -> None:
+def _object(machine: PickleMachine) -> None:
     function, *args = machine.pop_mark()
     machine.stack.append(machine.make(function, tuple(args)))
 
 
-def _build(machine: Machine) -> None:
+def _build(machine: PickleMachine) -> None:
     state = machine.stack.pop()
     target = machine.stack[-1]
     if isinstance(target, Stub):
@@ -266,26 +266,26 @@ def _build(machine: Machine) -> None:
         target.order = str(state[1])
 
 
-def _persistent_line(machine: Machine) -> None:
+def _persistent_line(machine: PickleMachine) -> None:
     machine.stack.append(machine.persistent(_line(machine)))
 
 
-def _outside_buffer(machine: Machine) -> None:
+def _outside_buffer(machine: PickleMachine) -> None:
     machine.stack.append(Stub(Global("pickle", "PickleBuffer", None), ()))
 
 
 def _passing(length: int) -> Handler:
-    def passing(machine: Machine) -> None:
+    def passing(machine: PickleMachine) -> None:
         machine.stream.take(length)
 
     return passing
 
 
-def _nothing(machine: Machine) -> None:
+def _nothing(machine: PickleMachine) -> None:
     """A read-only mark on a buffer changes nothing here."""
 
 
-def _stop(machine: Machine) -> None:
+def _stop(machine: PickleMachine) -> None:
     if not machine.stack:
         raise IndexError
     raise Stop

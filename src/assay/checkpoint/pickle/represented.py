@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from assay.checkpoint.dtypes import ALIASES, STORAGES
-from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Builder, Global, Parts, Stub, TensorValue
+from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Builder, Global, Stub, TensorParts, TensorValue
 from assay.document.dtypes import BITS
 
 NO_DATA = "it has no data: a meta tensor"
@@ -47,17 +47,17 @@ def _quantized(args: Any) -> Any:
     storage, offset, shape, strides, parameters = args[:5]
     tensor = TensorValue(storage, offset, shape, strides)
     extra = [item for item in parameters if isinstance(item, TensorValue)]
-    return Parts({"": tensor, **dict(zip(("scales", "zero_points"), extra, strict=False))}) if extra else tensor
+    return TensorParts({"": tensor, **dict(zip(("scales", "zero_points"), extra, strict=False))}) if extra else tensor
 
 
-def _sparse(args: Any) -> Parts:
+def _sparse(args: Any) -> TensorParts:
     layout = args[0].args[0] if isinstance(args[0], Stub) else ""
     names = ("indices", "values") if "coo" in str(layout) else ("compressed_indices", "plain_indices", "values")
-    return Parts(dict(zip(names, args[1], strict=False)))
+    return TensorParts(dict(zip(names, args[1], strict=False)))
 
 
-def _nested(args: Any) -> Parts:
-    return Parts(dict(zip(("buffer", "sizes", "strides", "storage_offsets"), args, strict=True)))
+def _nested(args: Any) -> TensorParts:
+    return TensorParts(dict(zip(("buffer", "sizes", "strides", "storage_offsets"), args, strict=True)))
 
 
 def _meta(args: Any) -> TensorValue:
@@ -78,11 +78,7 @@ def _from_type(args: Any) -> Any:
         return made
     attributes = state[0] if isinstance(state, tuple) and state else state
     inner = {str(key): item for key, item in attributes.items()} if isinstance(attributes, dict) else {}
-    return Parts({"": made, **inner}) if inner else made
-
-
-def _from_numpy(args: Any) -> Any:
-    return args[0]
+    return TensorParts({"": made, **inner}) if inner else made
 
 
 def _first(args: Any) -> Any:
@@ -141,8 +137,8 @@ _TORCH_BUILDERS: dict[str, Builder] = {
     "_rebuild_nested_tensor": _nested,
     "_rebuild_meta_tensor_no_storage": _meta,
     "_rebuild_wrapper_subclass": _wrapper,
-    "_rebuild_device_tensor_from_numpy": _from_numpy,
-    "_rebuild_xla_tensor": _from_numpy,
+    "_rebuild_device_tensor_from_numpy": _first,
+    "_rebuild_xla_tensor": _first,
     "_rebuild_device_tensor_from_cpu_tensor": _first,
 }
 

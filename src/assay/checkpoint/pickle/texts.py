@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.checkpoint.entries import Coded, Span
+from assay.checkpoint.entries import ByteRange, EncodedBytes
 from assay.checkpoint.files import HeldFile, Region
 from assay.checkpoint.pickle.values import Blob
 from assay.checkpoint.unpacking import Encoding, Unpacked
@@ -20,7 +20,7 @@ class TextFile:
     def __init__(self, region: Region) -> None:
         self.path = region.path
         self.size = _characters(region)
-        self.coded = Coded(Span(region.path, region.base, region.size), "text", self.size)
+        self.coded = EncodedBytes(ByteRange(region.path, region.base, region.size), "text", self.size)
         self._unpacked = Unpacked(self.coded, Encoding(), region.read)
 
     def read(self, offset: int, length: int) -> bytes:
@@ -38,7 +38,7 @@ class TextFile:
 def plain_region(region: Region, data: bytes | Blob) -> Region | None:
     """The bytes that were read from a pickle in `region`, or passed over there; None where they are coded twice."""
     if isinstance(data, bytes):
-        held = Coded(Span(region.path, region.base, 0), "held", len(data), held=data)
+        held = EncodedBytes(ByteRange(region.path, region.base, 0), "held", len(data), held=data)
         return Region(HeldFile(region.path, data, held))
     part = region.part(data.start, data.length)
     if not data.latin:

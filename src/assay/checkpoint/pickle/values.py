@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.checkpoint.dtypes import ALIASES, STORAGES, item_bytes
-from assay.checkpoint.entries import Coded, Span
+from assay.checkpoint.entries import ByteRange, EncodedBytes
 from assay.document.dtypes import BITS
 
 Builder = Callable[[Any], Any]
@@ -67,7 +67,7 @@ class Blob(Struct, eq=False, gc=False):
     """Whether they are the UTF-8 of a text whose characters are the bytes that were meant."""
 
 
-class Storage(Struct, eq=False, gc=False):
+class RawStorage(Struct, eq=False, gc=False):
     """Memory that tensors look into: what the pickle says of it, and then where it was found."""
 
     key: str
@@ -80,10 +80,10 @@ class Storage(Struct, eq=False, gc=False):
     length: int = 0
     """Bytes found."""
     problem: str = ""
-    coded: Coded | None = None
+    coded: EncodedBytes | None = None
     """Where `offset` counts plain bytes that are had from stored ones."""
 
-    def place(self, file: str, offset: int, length: int, coded: Coded | None = None) -> Storage:
+    def place(self, file: str, offset: int, length: int, coded: EncodedBytes | None = None) -> RawStorage:
         """This storage, found at `offset` of `file`, or of the plain bytes of `coded`."""
         self.file, self.offset, self.length, self.coded = file, offset, length, coded
         return self
@@ -95,8 +95,8 @@ class Storage(Struct, eq=False, gc=False):
         if width > 1 and self.coded is not None:
             self.problem = self.problem or SWAPPED
         elif width > 1 and self.file:
-            span = Span(self.file, self.offset, self.length)
-            self.place(self.file, 0, self.length, Coded(span, f"swapped:{width}", self.length))
+            span = ByteRange(self.file, self.offset, self.length)
+            self.place(self.file, 0, self.length, EncodedBytes(span, f"swapped:{width}", self.length))
 
 
 class TensorValue(Struct, eq=False, gc=False):
@@ -110,7 +110,7 @@ class TensorValue(Struct, eq=False, gc=False):
     problem: str = ""
 
 
-class Parts:
+class TensorParts:
     """A tensor made of others (sparse, nested, a wrapper), by the names of its parts."""
 
     __slots__ = ("parts",)

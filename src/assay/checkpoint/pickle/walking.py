@@ -9,7 +9,7 @@ from assay.checkpoint.dtypes import NUMPY
 from assay.checkpoint.entries import ModuleRow
 from assay.checkpoint.files import Region
 from assay.checkpoint.pickle.texts import plain_region
-from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Global, Parts, Storage, Stub, TensorValue
+from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Global, RawStorage, Stub, TensorParts, TensorValue
 from assay.errors import ReadError
 from assay.messages import brief
 
@@ -28,7 +28,7 @@ SCRIPTED = "__torch__"
 INSIDE = "it stands inside the pickle in a form that is not read"
 
 
-class Found(NamedTuple):
+class PickleContents(NamedTuple):
     """What was found, in the order of the file."""
 
     tensors: list[tuple[str, TensorValue]]
@@ -38,7 +38,7 @@ class Found(NamedTuple):
     notes: tuple[str, ...]
 
 
-def find(path: str, value: Any, region: Region) -> Found:
+def find(path: str, value: Any, region: Region) -> PickleContents:
     """Everything in `value`, which was described in `region`: passed-over bytes are found there again."""
     return _Walk(path, region).run(value)
 
@@ -56,11 +56,11 @@ class _Walk:
     def __init__(self, path: str, region: Region) -> None:
         self._path = path
         self._region = region
-        self._found = Found([], [], {}, ())
+        self._found = PickleContents([], [], {}, ())
         self._arrays: dict[int, TensorValue] = {}
         self._deep = False
 
-    def run(self, root: Any) -> Found:
+    def run(self, root: Any) -> PickleContents:
         """Walk without recursion; a value inside itself is entered once."""
         frames: list[_Frame] = [_Frame(0, iter([("", root)]), False)]
         above: set[int] = set()
@@ -102,9 +102,9 @@ class _Walk:
             return ((_join(name, i), item) for i, item in enumerate(value) if short or type(item) not in _SCALARS)
         if kind is Stub:
             return self._inside(name, value)
-        if kind is Parts:
+        if kind is TensorParts:
             return ((_join(name, key), item) for key, item in value.parts.items())
-        if kind is Storage:
+        if kind is RawStorage:
             self._found.tensors.append((name, TensorValue(value, 0, (value.numel,), (1,))))
         elif kind is Array:
             self._found.tensors.append((name, self._array(value)))
@@ -135,7 +135,7 @@ class _Walk:
         dtype, swapped = _array_dtype(array.dtype)
         data = array.data.encode() if isinstance(array.data, str) else array.data
         strides = _fortran_strides(shape) if array.fortran else None
-        storage = Storage("inside the pickle", dtype, 0)
+        storage = RawStorage("inside the pickle", dtype, 0)
         plain = plain_region(self._region, data) if isinstance(data, (bytes, Blob)) else None
         if plain is not None:
             storage.place(plain.path, plain.base, plain.size, plain.file.coded)

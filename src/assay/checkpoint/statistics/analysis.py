@@ -8,11 +8,11 @@ from typing import cast
 from msgspec import Struct
 
 from assay.checkpoint.statistics import counted, wide
-from assay.checkpoint.statistics.chunks import Chunk, Plan
+from assay.checkpoint.statistics.chunks import Chunk, ChunkPlan
 from assay.checkpoint.statistics.finalize import TARGET_DB, blank
 from assay.checkpoint.statistics.gathering import Read, fetch
 from assay.checkpoint.statistics.partials import Partial, Refined, merge, merge_refined
-from assay.checkpoint.statistics.passes import Layout, Request, first_pass, refining_pass
+from assay.checkpoint.statistics.passes import ChunkLayout, Request, first_pass, refining_pass
 from assay.checkpoint.statistics.search import advance
 from assay.document.weights import TensorStatistics
 
@@ -21,16 +21,16 @@ class Task(Struct, frozen=True):
     """A chunk and what to do with it; None is the first pass."""
 
     chunk: Chunk
-    layout: Layout
+    layout: ChunkLayout
     request: Request | None = None
 
 
-Found = Partial | Refined
-RunAll = Callable[[Iterable[Task]], Iterable[Found]]
+PassResult = Partial | Refined
+RunAll = Callable[[Iterable[Task]], Iterable[PassResult]]
 """Runs tasks anywhere and yields what they found, in the order of the tasks."""
 
 
-def work(task: Task, read: Read) -> Found:
+def work(task: Task, read: Read) -> PassResult:
     """What one chunk holds; reads it and nothing else."""
     data = fetch(task.chunk, read)
     if task.request is None:
@@ -38,11 +38,11 @@ def work(task: Task, read: Read) -> Found:
     return refining_pass(task.chunk, task.layout, task.request, data)
 
 
-def analyse(plan: Plan, run_all: RunAll, target_db: float = TARGET_DB) -> TensorStatistics:
+def analyse(plan: ChunkPlan, run_all: RunAll, target_db: float = TARGET_DB) -> TensorStatistics:
     """Every statistic of one tensor; the same to the last bit however its chunks were run."""
     if not plan.chunks:
         return blank(plan.weight, note=plan.note)
-    layout = Layout.of(plan)
+    layout = ChunkLayout.of(plan)
     partial = merge(cast(Iterable[Partial], run_all(Task(chunk, layout) for chunk in plan.chunks)))
     table = counted.table_of(plan, partial)
     if table is not None:
@@ -56,7 +56,7 @@ def analyse(plan: Plan, run_all: RunAll, target_db: float = TARGET_DB) -> Tensor
     return wide.statistics(plan, partial, search, refined, target_db)
 
 
-def analyse_here(plan: Plan, read: Read, target_db: float = TARGET_DB) -> TensorStatistics:
+def analyse_here(plan: ChunkPlan, read: Read, target_db: float = TARGET_DB) -> TensorStatistics:
     """Every statistic of one tensor, chunk by chunk in this thread; a single chunk is read once."""
     kept: dict[Chunk, bytes] = {}
 

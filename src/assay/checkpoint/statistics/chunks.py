@@ -71,7 +71,7 @@ class Chunk(Struct, frozen=True, omit_defaults=True):
         return self.rows * self.cols * DTYPES[self.dtype].bytes
 
 
-class Plan(Struct, frozen=True, omit_defaults=True):
+class ChunkPlan(Struct, frozen=True, omit_defaults=True):
     """One tensor cut up."""
 
     weight: Weight
@@ -93,7 +93,7 @@ def matrix_of(shape: tuple[int, ...]) -> tuple[int, int]:
     return math.prod(shape[:lead]), math.prod(shape[lead:])
 
 
-def plan(index: int, weight: Weight, chunk_bytes: int = CHUNK_BYTES) -> Plan:
+def plan(index: int, weight: Weight, chunk_bytes: int = CHUNK_BYTES) -> ChunkPlan:
     """The chunks of one tensor; raises where it cannot be analysed."""
     dtype = DTYPES.get(weight.dtype)
     if weight.problem or dtype is None:
@@ -114,7 +114,7 @@ def plan(index: int, weight: Weight, chunk_bytes: int = CHUNK_BYTES) -> Plan:
     rest = math.prod(shape) * dtype.parts - rows * cols
     if rest:
         chunks.append(cut.chunk(rows, 1, rest))
-    return Plan(weight, dtype, rows, cols, tile_rows, by_rows, tuple(chunks), note)
+    return ChunkPlan(weight, dtype, rows, cols, tile_rows, by_rows, tuple(chunks), note)
 
 
 class _Cut(Struct, frozen=True):

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from assay.checkpoint.statistics.chunks import Plan
+from assay.checkpoint.statistics.chunks import ChunkPlan
 from assay.checkpoint.statistics.distribution import (
     NEAR_ZERO,
     Doubles,
@@ -33,7 +33,7 @@ EXACT_INTEGERS = 1 << 53
 """Larger ones are not all numbers of float64."""
 
 
-class Table(Struct, frozen=True):
+class ValueCounts(Struct, frozen=True):
     """The values of a tensor in rising order, what is not finite at the ends, and how often each occurs."""
 
     dtype: DType
@@ -42,12 +42,12 @@ class Table(Struct, frozen=True):
     counts: Counts
 
 
-def table_of(plan: Plan, partial: Partial) -> Table | None:
+def table_of(plan: ChunkPlan, partial: Partial) -> ValueCounts | None:
     """Every value with its count; None where there are too many, or they are no numbers of float64."""
     dtype = plan.dtype
     if dtype.family == COUNTED:
         raws, counts = _rising(partial.patterns, partial.counts, dtype)
-        return Table(dtype, raws, values(dtype.name)[raws], counts)
+        return ValueCounts(dtype, raws, values(dtype.name)[raws], counts)
     if partial.distinct is None:
         return None
     raws, counts = _rising(*partial.distinct, dtype)
@@ -55,10 +55,10 @@ def table_of(plan: Plan, partial: Partial) -> Table | None:
     if not dtype.real and exact.size and max(-int(exact[0]), int(exact[-1])) > EXACT_INTEGERS:
         return None
     with np.errstate(invalid="ignore"):  # a signalling NaN is data here
-        return Table(dtype, raws, exact.astype(np.float64), counts)
+        return ValueCounts(dtype, raws, exact.astype(np.float64), counts)
 
 
-def statistics(plan: Plan, partial: Partial, table: Table, target_db: float) -> TensorStatistics:
+def statistics(plan: ChunkPlan, partial: Partial, table: ValueCounts, target_db: float) -> TensorStatistics:
     """Every statistic of a tensor from its table."""
     bits = max(0.0, kernel.entropy(table.counts))
     figures: dict[str, Any] = {
@@ -97,14 +97,14 @@ def _odd_values(numbers: Doubles, counts: Counts) -> tuple[int, int, int]:
     return int(counts[nan].sum()), int(counts[~nan].sum()), len(infinities) + int(nan.any())
 
 
-def _denormal(table: Table) -> NDArray[np.bool_]:
+def _denormal(table: ValueCounts) -> NDArray[np.bool_]:
     if table.dtype.family == COUNTED:
         return np.asarray(denormal_patterns(table.dtype.name)[table.raws])
     tiny = float(np.finfo(table.dtype.numpy).tiny)
     return np.asarray((np.abs(table.numbers) < tiny) & (table.numbers != 0))
 
 
-def _values(plan: Plan, partial: Partial, here: Doubles, times: Counts, target_db: float) -> dict[str, Any]:
+def _values(plan: ChunkPlan, partial: Partial, here: Doubles, times: Counts, target_db: float) -> dict[str, Any]:
     n = int(times.sum())
     low, high = float(here[0]), float(here[-1])
     ranks = quantile_ranks(n)

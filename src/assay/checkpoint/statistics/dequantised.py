@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from assay.checkpoint.entries import Coded
+from assay.checkpoint.entries import EncodedBytes
 from assay.checkpoint.statistics.analysis import analyse_here
 from assay.checkpoint.statistics.chunks import Weight, plan
 from assay.checkpoint.statistics.engine import FAILURES
 from assay.document.weights import TensorStatistics
 
 
-def with_stored_bytes(coded: Coded, row: TensorStatistics, read: Callable[[Any], Any]) -> TensorStatistics:
+def with_stored_bytes(coded: EncodedBytes, row: TensorStatistics, read: Callable[[Any], Any]) -> TensorStatistics:
     """The row of dequantised values with the entropy and the digest of the bytes in the file, and a note on it."""
     span = coded.span
     stored = Weight(row.names, "uint8", (span.length,), span.file, span.offset, span.length)

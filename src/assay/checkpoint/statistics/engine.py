@@ -9,8 +9,8 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 from msgspec import Struct
 
 from assay import host
-from assay.checkpoint.statistics.analysis import Found, Task, analyse, analyse_here, work
-from assay.checkpoint.statistics.chunks import CHUNK_BYTES, Chunk, Plan, Weight, plan
+from assay.checkpoint.statistics.analysis import PassResult, Task, analyse, analyse_here, work
+from assay.checkpoint.statistics.chunks import CHUNK_BYTES, Chunk, ChunkPlan, Weight, plan
 from assay.checkpoint.statistics.finalize import TARGET_DB, blank
 from assay.checkpoint.statistics.gathering import Read
 from assay.document.weights import TensorStatistics
@@ -23,11 +23,11 @@ BATCH = 32
 BATCH_BYTES = 1 << 20
 """Small tensors are given out together, so many or so large: giving one out costs as much as a tiny one's work."""
 
-After = Callable[[Weight, TensorStatistics, Read], TensorStatistics]
+Postprocess = Callable[[Weight, TensorStatistics, Read], TensorStatistics]
 """Adds to the statistics of a tensor what else is wanted of it."""
 
 
-class Options(Struct, frozen=True):
+class EngineOptions(Struct, frozen=True):
     """How a pass over tensors runs."""
 
     workers: int = 0
@@ -42,7 +42,7 @@ class Options(Struct, frozen=True):
         return 2 * (self.workers or host.processors())
 
 
-class Retrying(Struct, frozen=True):
+class RetryingReader(Struct, frozen=True):
     """A reader that tries again before it gives up."""
 
     read: Read
@@ -60,16 +60,16 @@ class Retrying(Struct, frozen=True):
 def run(
     weights: Sequence[Weight],
     read: Read,
-    options: Options | None = None,
+    options: EngineOptions | None = None,
     executor: Executor | None = None,
     on_bytes: Callable[[int], None] | None = None,
-    after: After | None = None,
+    after: Postprocess | None = None,
 ) -> Iterator[tuple[int, TensorStatistics]]:
     """The place and statistics of every tensor as it finishes; a failed one carries its problem, others go on.
 
     `after` adds to the statistics of a tensor, where the executor runs.
     """
-    options = options or Options()
+    options = options or EngineOptions()
     if executor is not None:
         yield from _run(weights, _Work(read, options, after), executor, on_bytes)
         return
@@ -81,14 +81,14 @@ def run(
 
 
 def run_here(
-    weights: Sequence[Weight], read: Read, options: Options, after: After | None = None
+    weights: Sequence[Weight], read: Read, options: EngineOptions, after: Postprocess | None = None
 ) -> list[tuple[int, TensorStatistics]]:
     """The same in this thread, for workers of a cluster."""
     work = _Work(read, options, after)
     found = []
     for index, weight in enumerate(weights):
         planned = _planned(index, weight, options)
-        found.append((index, work([planned])[0] if isinstance(planned, Plan) else planned))
+        found.append((index, work([planned])[0] if isinstance(planned, ChunkPlan) else planned))
     return found
 
 
@@ -96,16 +96,16 @@ class _Work(Struct, frozen=True):
     """What is done with tensors; it can be sent to where it is to be done."""
 
     read: Read
-    options: Options
-    after: After | None
+    options: EngineOptions
+    after: Postprocess | None
 
-    def __call__(self, plans: Sequence[Plan]) -> list[TensorStatistics]:
+    def __call__(self, plans: Sequence[ChunkPlan]) -> list[TensorStatistics]:
         """The statistics of small tensors, one after the other."""
         return [self.one(planned) for planned in plans]
 
-    def one(self, planned: Plan) -> TensorStatistics:
+    def one(self, planned: ChunkPlan) -> TensorStatistics:
         try:
-            found = analyse_here(planned, Retrying(self.read, self.options.retries), self.options.target_db)
+            found = analyse_here(planned, RetryingReader(self.read, self.options.retries), self.options.target_db)
         except FAILURES as error:
             return blank(planned.weight, problem=first_line(error))
         return self.completed(planned.weight, found)
@@ -121,11 +121,11 @@ class _Waiting:
         self._work = work
         self._executor = executor
         self._report = report
-        self._queue: deque[tuple[list[tuple[int, Plan]], Future[list[TensorStatistics]], int]] = deque()
-        self._batch: list[tuple[int, Plan]] = []
+        self._queue: deque[tuple[list[tuple[int, ChunkPlan]], Future[list[TensorStatistics]], int]] = deque()
+        self._batch: list[tuple[int, ChunkPlan]] = []
         self._sent = 0
 
-    def add(self, index: int, planned: Plan) -> None:
+    def add(self, index: int, planned: ChunkPlan) -> None:
         """Take a tensor of one chunk."""
         self._batch.append((index, planned))
         # A few tensors are given out one by one, so that each is known as soon as it is done.
@@ -144,7 +144,7 @@ class _Waiting:
             self._sent += len(self._batch)
             self._batch = []
 
-    def complete(self, index: int, planned: Plan, found: TensorStatistics) -> None:
+    def complete(self, index: int, planned: ChunkPlan, found: TensorStatistics) -> None:
         """Give out what is left to do for a tensor of many chunks; its bytes were reported."""
         future = self._executor.submit(_completed, self._work, planned.weight, found)
         self._queue.append(([(index, planned)], future, 0))
@@ -165,7 +165,7 @@ def _run(
     waiting = _Waiting(work, executor, report)
     for index, weight in enumerate(weights):
         planned = _planned(index, weight, work.options)
-        if not isinstance(planned, Plan):
+        if not isinstance(planned, ChunkPlan):
             yield index, planned
             continue
         if len(planned.chunks) <= 1:
@@ -186,7 +186,7 @@ def _completed(work: _Work, weight: Weight, found: TensorStatistics) -> list[Ten
     return [work.completed(weight, found)]
 
 
-def _planned(index: int, weight: Weight, options: Options) -> Plan | TensorStatistics:
+def _planned(index: int, weight: Weight, options: EngineOptions) -> ChunkPlan | TensorStatistics:
     try:
         return plan(index, weight, options.chunk_bytes)
     except UsageError as error:
@@ -194,13 +194,13 @@ def _planned(index: int, weight: Weight, options: Options) -> Plan | TensorStati
 
 
 def _spread(
-    planned: Plan, read: Read, options: Options, executor: Executor, report: Callable[[int], None]
+    planned: ChunkPlan, read: Read, options: EngineOptions, executor: Executor, report: Callable[[int], None]
 ) -> TensorStatistics:
     """The statistics of a tensor of many chunks, a bounded number of them under way."""
 
-    def run_all(tasks: Iterable[Task]) -> Iterator[Found]:
-        waiting: deque[tuple[Task, Future[Found]]] = deque()
-        reader = Retrying(read, options.retries)
+    def run_all(tasks: Iterable[Task]) -> Iterator[PassResult]:
+        waiting: deque[tuple[Task, Future[PassResult]]] = deque()
+        reader = RetryingReader(read, options.retries)
         left = iter(tasks)
         try:
             while True:

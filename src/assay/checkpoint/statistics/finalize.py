@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.checkpoint.statistics.chunks import Plan, Weight
+from assay.checkpoint.statistics.chunks import ChunkPlan, Weight
 from assay.checkpoint.statistics.distribution import known
 from assay.checkpoint.statistics.layout import BITS, ERROR_FIELDS, ROW_FIELDS, WIDE_FIELDS
 from assay.checkpoint.statistics.partials import Partial, Tiles
@@ -65,7 +65,7 @@ def content_of(tiles: Tiles) -> str:
     return hashlib.blake2b(np.ascontiguousarray(tiles.digests).tobytes(), digest_size=16).hexdigest()
 
 
-def row_figures(plan: Plan, partial: Partial, sums: RowSums) -> dict[str, Any]:
+def row_figures(plan: ChunkPlan, partial: Partial, sums: RowSums) -> dict[str, Any]:
     """n:m retention and the spread of row and column norms."""
     energy = sums["energy"]
     if energy is None or any(sums[name] is None for name in _SUMMED):
@@ -84,7 +84,7 @@ def row_figures(plan: Plan, partial: Partial, sums: RowSums) -> dict[str, Any]:
 
 
 def roundings(
-    plan: Plan, sums: RowSums, errors: Mapping[str, float], energy: float, target_db: float
+    plan: ChunkPlan, sums: RowSums, errors: Mapping[str, float], energy: float, target_db: float
 ) -> dict[str, Any]:
     """How well each format holds the values, and the fewest bits that keep the wanted ratio."""
     rows: list[Rounding] = []
@@ -123,7 +123,7 @@ def _sum(values: list[float]) -> float | None:
         return None
 
 
-def _row_norms(plan: Plan, partial: Partial, energy: float, total: float, dead: int) -> Norms:
+def _row_norms(plan: ChunkPlan, partial: Partial, energy: float, total: float, dead: int) -> Norms:
     low, high = float(column(partial.tiles, "norm_min").min()), float(column(partial.tiles, "norm_max").max())
     mean = total / plan.rows
     return Norms(plan.rows, low, high, mean, math.sqrt(max(0.0, energy / plan.rows - mean * mean)), dead)

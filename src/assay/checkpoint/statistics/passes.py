@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from assay.checkpoint.statistics.chunks import Chunk, Plan
+from assay.checkpoint.statistics.chunks import Chunk, ChunkPlan
 from assay.checkpoint.statistics.dtypes import COUNTED, DTYPES, DType, as_bfloat16
 from assay.checkpoint.statistics.kernel import kernel
 from assay.checkpoint.statistics.layout import DISTINCT_LIMIT, ROW_FIELDS
@@ -17,14 +17,14 @@ from assay.checkpoint.statistics.partials import NOTHING, Counts, Doubles, Parti
 Bytes = NDArray[np.uint8]
 
 
-class Layout(Struct, frozen=True):
+class ChunkLayout(Struct, frozen=True):
     """What a pass needs to know of the plan besides the chunk."""
 
     tile_rows: int
     columns: bool
 
     @classmethod
-    def of(cls, plan: Plan) -> Layout:
+    def of(cls, plan: ChunkPlan) -> ChunkLayout:
         """The layout of a planned tensor."""
         return cls(plan.tile_rows, plan.by_rows and plan.dtype.native >= 0 and _has_rows(plan.dtype))
 
@@ -46,7 +46,7 @@ class Request(Struct, frozen=True):
     """The magnitudes from which the pruning curve's energies are added up."""
 
 
-def first_pass(chunk: Chunk, layout: Layout, data: Bytes) -> Partial:
+def first_pass(chunk: Chunk, layout: ChunkLayout, data: Bytes) -> Partial:
     """The counts, records, digests and column sums of one chunk."""
     dtype = DTYPES[chunk.dtype]
     (patterns, counts), records, columns, digests = _RUNS[_run_of(dtype)](chunk, layout, data, dtype)
@@ -59,7 +59,7 @@ def first_pass(chunk: Chunk, layout: Layout, data: Bytes) -> Partial:
     return Partial(patterns, counts, tiles, columns if layout.columns else None, distinct)
 
 
-def refining_pass(chunk: Chunk, layout: Layout, request: Request, data: Bytes) -> Refined:
+def refining_pass(chunk: Chunk, layout: ChunkLayout, request: Request, data: Bytes) -> Refined:
     """What one chunk holds behind the wanted prefixes, and in the last pass its errors."""
     dtype = DTYPES[chunk.dtype]
     tile = layout.tile_rows * chunk.cols if request.final and dtype.real else 0
@@ -79,7 +79,7 @@ def refining_pass(chunk: Chunk, layout: Layout, request: Request, data: Bytes) -
     return Refined((found[0],), None, inside[0], planes, _tiles(chunk, layout, records, nothing))
 
 
-def _tiles(chunk: Chunk, layout: Layout, records: Doubles, digests: Counts) -> Tiles:
+def _tiles(chunk: Chunk, layout: ChunkLayout, records: Doubles, digests: Counts) -> Tiles:
     first = chunk.first_row // layout.tile_rows
     return Tiles(np.arange(first, first + records.shape[0]), records, digests)
 
@@ -88,14 +88,14 @@ _Found = tuple[tuple[NDArray[np.uint16], Counts], Doubles, Doubles | None, Count
 """Patterns and counts, records, column sums, digests."""
 
 
-def _floats(chunk: Chunk, layout: Layout, data: Bytes, dtype: DType) -> _Found:
+def _floats(chunk: Chunk, layout: ChunkLayout, data: Bytes, dtype: DType) -> _Found:
     (patterns, counts), *rest = kernel.rows(
         data, dtype.native, chunk.rows, chunk.cols, layout.tile_rows, layout.columns, True
     )
     return (patterns[0], counts[0]), *rest
 
 
-def _bytes(chunk: Chunk, layout: Layout, data: Bytes, dtype: DType) -> _Found:
+def _bytes(chunk: Chunk, layout: ChunkLayout, data: Bytes, dtype: DType) -> _Found:
     widened = as_bfloat16(dtype.name)[data].view(np.uint8)
     _, records, columns, _ = kernel.rows(
         widened, dtype.native, chunk.rows, chunk.cols, layout.tile_rows, layout.columns, False
@@ -103,17 +103,17 @@ def _bytes(chunk: Chunk, layout: Layout, data: Bytes, dtype: DType) -> _Found:
     return sparse(kernel.count8(data)[0]), records, columns, kernel.digests(data, layout.tile_rows * chunk.cols)
 
 
-def _halfwords(chunk: Chunk, layout: Layout, data: Bytes, dtype: DType) -> _Found:
+def _halfwords(chunk: Chunk, layout: ChunkLayout, data: Bytes, dtype: DType) -> _Found:
     digests = kernel.digests(data, layout.tile_rows * chunk.cols * dtype.bytes)
     return sparse(kernel.count16(data)[0]), np.zeros((digests.shape[0], len(ROW_FIELDS))), None, digests
 
 
-def _integers(chunk: Chunk, layout: Layout, data: Bytes, dtype: DType) -> _Found:
+def _integers(chunk: Chunk, layout: ChunkLayout, data: Bytes, dtype: DType) -> _Found:
     (patterns, counts), records, digests = kernel.integers(data, dtype.native, layout.tile_rows * chunk.cols)
     return (patterns[0], counts[0]), records, None, digests
 
 
-_RUNS: dict[str, Callable[[Chunk, Layout, Bytes, DType], _Found]] = {
+_RUNS: dict[str, Callable[[Chunk, ChunkLayout, Bytes, DType], _Found]] = {
     "floats": _floats,
     "bytes": _bytes,
     "halfwords": _halfwords,

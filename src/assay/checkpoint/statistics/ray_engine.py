@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay.checkpoint.statistics.chunks import Weight
-from assay.checkpoint.statistics.engine import After, Options, run_here
+from assay.checkpoint.statistics.engine import EngineOptions, Postprocess, run_here
 from assay.checkpoint.statistics.finalize import blank
 from assay.checkpoint.statistics.gathering import Read
 from assay.cluster import joined
@@ -20,14 +20,14 @@ TASK_RETRIES = 2
 def run_on_ray(
     weights: Sequence[Weight],
     read: Read,
-    options: Options | None = None,
+    options: EngineOptions | None = None,
     address: str | None = None,
     local_workers: int | None = None,
-    after: After | None = None,
+    after: Postprocess | None = None,
 ) -> Iterator[tuple[int, TensorStatistics]]:
     """The place and statistics of every tensor as its task finishes; those of a lost task carry the problem."""
     with joined(address, local_workers) as ray:
-        yield from _collected(ray, weights, read, options or Options(), after)
+        yield from _collected(ray, weights, read, options or EngineOptions(), after)
 
 
 def batches(weights: Sequence[Weight], limit: int = TASK_BYTES) -> list[list[int]]:
@@ -46,7 +46,7 @@ def batches(weights: Sequence[Weight], limit: int = TASK_BYTES) -> list[list[int
 
 
 def _collected(
-    ray: Any, weights: Sequence[Weight], read: Read, options: Options, after: After | None
+    ray: Any, weights: Sequence[Weight], read: Read, options: EngineOptions, after: Postprocess | None
 ) -> Iterator[tuple[int, TensorStatistics]]:
     task = ray.remote(max_retries=TASK_RETRIES)(run_here)
     under_way = {

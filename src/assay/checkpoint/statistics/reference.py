@@ -14,7 +14,7 @@ from assay.checkpoint.statistics.layout import BITS, ERROR_FIELDS, GROUP, ROW_FI
 Bytes = NDArray[np.uint8]
 Counts = NDArray[np.uint64]
 Doubles = NDArray[np.float64]
-Occurring = tuple[NDArray[np.uint16], Counts]
+PatternCounts = tuple[NDArray[np.uint16], Counts]
 """Patterns and how often each occurs, as rows."""
 
 _RAW = {BFLOAT16: "<u2", FLOAT16: "<u2", FLOAT32: "<u4", FLOAT64: "<u8"}
@@ -46,7 +46,7 @@ def digests(data: Bytes, tile_bytes: int) -> Counts:
 
 def rows(
     data: Bytes, format: int, rows: int, cols: int, tile_rows: int, columns: bool, counting: bool
-) -> tuple[Occurring, Doubles, Doubles, Counts]:
+) -> tuple[PatternCounts, Doubles, Doubles, Counts]:
     """Top halfwords and how often they occur, a record a tile of rows, the columns' energies as pairs, digests."""
     raw = data.view(_RAW[format])
     wide = format in _NUMBER
@@ -68,7 +68,7 @@ def rows(
     return found, np.array(tiles).reshape(-1, width), pairs, digests(data, tile_rows * cols * raw.itemsize)
 
 
-def integers(data: Bytes, format: int, tile_elements: int) -> tuple[Occurring, Doubles, Counts]:
+def integers(data: Bytes, format: int, tile_elements: int) -> tuple[PatternCounts, Doubles, Counts]:
     """Top halfwords and how often they occur, a record of moments a tile of integers, digests."""
     numbers = data.view(_NUMBER[format])
     top = numbers.view(f"<u{numbers.itemsize}") >> (8 * numbers.itemsize - 16)
@@ -225,7 +225,7 @@ def cast_errors(x: Doubles, peak: float) -> list[Doubles]:
     return errors
 
 
-def _occurring(patterns: NDArray[np.int64]) -> Occurring:
+def _occurring(patterns: NDArray[np.int64]) -> PatternCounts:
     counts = np.bincount(patterns, minlength=65536)
     used = np.flatnonzero(counts)
     return used.astype(np.uint16)[None], counts[used].astype(np.uint64)[None]

@@ -14,11 +14,11 @@ from assay.checkpoint.files import Files
 from assay.checkpoint.statistics import kernel
 from assay.checkpoint.statistics.chunks import CHUNK_BYTES, Weight
 from assay.checkpoint.statistics.dequantised import with_stored_bytes
-from assay.checkpoint.statistics.engine import After, Options, run
+from assay.checkpoint.statistics.engine import EngineOptions, Postprocess, run
 from assay.checkpoint.statistics.finalize import TARGET_DB
 from assay.checkpoint.statistics.journal import Journal
 from assay.checkpoint.statistics.ray_engine import run_on_ray
-from assay.checkpoint.statistics.settings import Progress, Settings
+from assay.checkpoint.statistics.settings import Progress, StatisticsSettings
 from assay.checkpoint.statistics.spectra import with_spectrum
 from assay.document.weights import TensorStatistics
 from assay.errors import UsageError
@@ -36,7 +36,7 @@ LEAST_CHUNK = 1 << 20
 def statistics(
     entries: Sequence[Entry],
     read: Read,
-    settings: Settings,
+    settings: StatisticsSettings,
     journal: Journal | None = None,
     progress: Progress | None = None,
     files: Files | None = None,
@@ -83,36 +83,36 @@ class _Tally:
             self._progress(min(self._done, self._total), self._total)
 
 
-def _threads(weights: Sequence[Weight], read: Read, settings: Settings, tally: _Tally) -> Results:
+def _threads(weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: _Tally) -> Results:
     options = _options(settings)
     return run(weights, read, options, on_bytes=tally.add, after=_after(settings, options.workers))
 
 
-def _ray(weights: Sequence[Weight], read: Read, settings: Settings, tally: _Tally) -> Results:
+def _ray(weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: _Tally) -> Results:
 
     # Each task works chunk by chunk, so its chunks may be of the usual size.
-    options = Options(target_db=_target(settings))
+    options = EngineOptions(target_db=_target(settings))
     after = _after(settings, 1)
     for index, row in run_on_ray(weights, read, options, settings.address, settings.workers, after):
         tally.add(weights[index].length)
         yield index, row
 
 
-_ENGINES: dict[str, Callable[[Sequence[Weight], Read, Settings, _Tally], Results]] = {
+_ENGINES: dict[str, Callable[[Sequence[Weight], Read, StatisticsSettings, _Tally], Results]] = {
     "threads": _threads,
     "ray": _ray,
 }
 
 
-def _options(settings: Settings) -> Options:
+def _options(settings: StatisticsSettings) -> EngineOptions:
     workers = settings.workers or min(MOST_WORKERS, host.processors())
-    options = Options(workers=workers, target_db=_target(settings))
+    options = EngineOptions(workers=workers, target_db=_target(settings))
     # The numpy reference makes temporaries of many times a chunk's size.
     chunk = max(LEAST_CHUNK, min(CHUNK_BYTES, BUFFERS // options.width)) if kernel.is_native() else LEAST_CHUNK
     return replace(options, chunk_bytes=chunk)
 
 
-def _after(settings: Settings, at_once: int) -> After | None:
+def _after(settings: StatisticsSettings, at_once: int) -> Postprocess | None:
     """What is done with a tensor once its statistics are known."""
     if not settings.spectral:
         return None
@@ -120,11 +120,11 @@ def _after(settings: Settings, at_once: int) -> After | None:
     return partial(with_spectrum, at_once=at_once)
 
 
-def _target(settings: Settings) -> float:
+def _target(settings: StatisticsSettings) -> float:
     return TARGET_DB if settings.sqnr_db is None else settings.sqnr_db
 
 
-def _settled(settings: Settings) -> tuple[object, ...]:
+def _settled(settings: StatisticsSettings) -> tuple[object, ...]:
     """What the figures depend on besides the bytes."""
     return kernel_name(), settings.spectral, _target(settings)
 

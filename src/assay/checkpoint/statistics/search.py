@@ -18,28 +18,28 @@ from assay.checkpoint.statistics.keys import to_key, to_raw
 from assay.checkpoint.statistics.partials import Counts, Doubles, Refined, grouped
 from assay.checkpoint.statistics.passes import Request
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
 _HALF = np.uint64(0xFFFF)
 
 
-class Search(Struct, frozen=True):
+class ValueSearch(Struct, frozen=True):
     """All questions about one tensor, answered to `bits`."""
 
     dtype: DType
     bits: int
     ranks: Keys
     """The keys, so far, of the values that have the wanted ranks."""
-    rests: Whole
+    rests: Integers
     """Their ranks among the values behind those prefixes."""
     goals: Keys
     """The keys of edges, rising."""
-    below: Whole
+    below: Integers
     """How many values lie below each edge, as far as is known."""
     magnitudes: Keys
     """The patterns, so far, of the magnitudes that have the wanted ranks."""
-    magnitude_rests: Whole
+    magnitude_rests: Integers
     kept: Doubles
     """The energy from each such rank on, behind the last prefix; known when all bits are."""
 
@@ -56,7 +56,7 @@ def begin(
     ranks: Sequence[int],
     goals: Keys,
     places: Sequence[int],
-) -> Search:
+) -> ValueSearch:
     """The questions narrowed to the top 16 bits by the first pass's counts of them; edges as rising keys."""
     kept = ~nonfinite_tops(patterns, dtype) if dtype.real else np.ones(patterns.size, dtype=bool)
     tops, times = patterns[kept].astype(np.int64), counts[kept].astype(np.int64)
@@ -65,7 +65,7 @@ def begin(
     at, rests = _located(cumulated, ranks)
     halves, often = grouped(tops & 0x7FFF, times)
     spot, magnitude_rests = _located(_cumulated(often), places)
-    return Search(
+    return ValueSearch(
         dtype,
         16,
         keys[at].astype(np.uint64),
@@ -84,7 +84,7 @@ def nonfinite_tops(patterns: NDArray[np.uint16], dtype: DType) -> NDArray[np.boo
     return np.asarray((patterns & exponent) == exponent)
 
 
-def request(search: Search, peak: float = 0.0) -> Request:
+def request(search: ValueSearch, peak: float = 0.0) -> Request:
     """What the next pass must look for."""
     shift = 8 * search.dtype.bytes - search.bits - 16
     prefixes = _prefixes(search)
@@ -94,14 +94,14 @@ def request(search: Search, peak: float = 0.0) -> Request:
     return Request(shift, slots, prefixes, _edges(search), shift == 0, peak, _magnitudes_above(search))
 
 
-def advance(search: Search, refined: Refined) -> Search:
+def advance(search: ValueSearch, refined: Refined) -> ValueSearch:
     """The questions narrowed by 16 more bits."""
     finds = _Finds(*refined.finds(), _prefixes(search))
     ranks, rests = _next_ranks(search, finds)
     lists = (finds.list(search.magnitudes | sign) for sign in (np.uint64(0), _sign(search)))
     wanted = np.stack((search.magnitudes, *lists, search.magnitude_rests.astype(np.uint64)), axis=1)
     magnitudes, kept = kernel.magnitudes(finds.keys, finds.counts, search.dtype.bytes, wanted)
-    return Search(
+    return ValueSearch(
         search.dtype,
         search.bits + 16,
         ranks,
@@ -114,7 +114,7 @@ def advance(search: Search, refined: Refined) -> Search:
     )
 
 
-def values_of(search: Search) -> list[float | int]:
+def values_of(search: ValueSearch) -> list[float | int]:
     """The values of the answered ranks."""
     raws = to_raw(search.ranks, search.bits, search.dtype).astype(f"<u{search.dtype.bytes}")
     values: list[float | int] = raws.view(search.dtype.numpy).tolist()
@@ -133,33 +133,33 @@ class _Finds:
         """The lists of some prefixes."""
         return self._lists[np.searchsorted(self._bits, raws)]
 
-    def before(self, keys: Whole) -> Whole:
+    def before(self, keys: Integers) -> Integers:
         """How many finds have lesser keys."""
         places = np.searchsorted(self.keys, keys.astype(np.uint32))
         return places if self._cumulated is None else self._cumulated[places]
 
-    def at(self, ranks: Whole) -> Whole:
+    def at(self, ranks: Integers) -> Integers:
         """The keys of the finds with these ranks."""
         places = ranks if self._cumulated is None else np.searchsorted(self._cumulated, ranks, side="right") - 1
         return self.keys[places].astype(np.int64)
 
 
-def _cumulated(counts: Whole) -> Whole:
+def _cumulated(counts: Integers) -> Integers:
     return np.concatenate(([0], np.cumsum(counts)))
 
 
-def _located(cumulated: Whole, ranks: Sequence[int]) -> tuple[Whole, Whole]:
+def _located(cumulated: Integers, ranks: Sequence[int]) -> tuple[Integers, Integers]:
     """Where among counts each rank falls, and its rank there."""
     wanted = np.array(ranks, dtype=np.int64)
     places = np.searchsorted(cumulated, wanted, side="right") - 1
     return places, wanted - cumulated[places]
 
 
-def _sign(search: Search) -> Any:
+def _sign(search: ValueSearch) -> Any:
     return np.uint64(1 << (search.bits - 1))
 
 
-def _prefixes(search: Search) -> Counts:
+def _prefixes(search: ValueSearch) -> Counts:
     """The prefixes that are asked for, sorted, each with its list, its first edge and how many edges it has."""
     dtype, bits = search.dtype, search.bits
     goals = search.goals >> np.uint64(8 * dtype.bytes - bits)
@@ -181,7 +181,7 @@ def _distinct(values: Keys) -> Keys:
     return values[np.concatenate(([True], values[1:] != values[:-1]))]
 
 
-def _edges(search: Search) -> Counts:
+def _edges(search: ValueSearch) -> Counts:
     """For every edge the least halfword behind its prefix that lies below it, and how many from it do."""
     left = 8 * search.dtype.bytes - search.bits
     spans = search.goals >> np.uint64(left - 16) & _HALF
@@ -189,12 +189,12 @@ def _edges(search: Search) -> Counts:
     return np.stack((np.where(falling, np.uint64(0x10000) - spans, np.uint64(0)), spans), axis=1)
 
 
-def _falling(raws: Keys, search: Search) -> NDArray[np.bool_]:
+def _falling(raws: Keys, search: ValueSearch) -> NDArray[np.bool_]:
     """Which prefixes hold their values in falling order."""
     return np.asarray(raws >> np.uint64(search.bits - 1) != 0) & search.dtype.real
 
 
-def _next_ranks(search: Search, finds: _Finds) -> tuple[Keys, Whole]:
+def _next_ranks(search: ValueSearch, finds: _Finds) -> tuple[Keys, Integers]:
     raws = to_raw(search.ranks, search.bits, search.dtype)
     falling, first = _falling(raws, search), finds.list(raws).astype(np.int64) << 16
     ranks = np.where(falling, finds.before(first + 0x10000) - 1 - search.rests, finds.before(first) + search.rests)
@@ -204,7 +204,7 @@ def _next_ranks(search: Search, finds: _Finds) -> tuple[Keys, Whole]:
     return search.ranks << np.uint64(16) | halves.astype(np.uint64), rests
 
 
-def _magnitudes_above(search: Search) -> Doubles:
+def _magnitudes_above(search: ValueSearch) -> Doubles:
     """The least magnitude above each of the prefixes that hold the wanted ones."""
     left = np.uint64(8 * search.dtype.bytes - search.bits)
     raws: NDArray[Any] = ((search.magnitudes + np.uint64(1)) << left).astype(f"<u{search.dtype.bytes}")

@@ -10,7 +10,7 @@ Progress = Callable[[int, int], None]
 """Told the bytes that are done and those there are."""
 
 
-class Settings(Struct, frozen=True):
+class StatisticsSettings(Struct, frozen=True):
     """How the statistics are obtained."""
 
     engine: str = "threads"

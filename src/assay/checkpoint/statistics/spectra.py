@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from assay.checkpoint.statistics.chunks import Chunk, Plan, Weight, plan
+from assay.checkpoint.statistics.chunks import Chunk, ChunkPlan, Weight, plan
 from assay.checkpoint.statistics.dtypes import COUNTED, DTYPES, values
 from assay.checkpoint.statistics.engine import FAILURES
 from assay.checkpoint.statistics.gathering import fetch
@@ -41,7 +41,7 @@ def with_spectrum(weight: Weight, row: TensorStatistics, read: Read, at_once: in
         return replace(row, note=f"no spectrum: {error}")
 
 
-def _blocks(planned: Plan, read: Read, most_kept: int) -> Callable[[], Iterator[Block]]:
+def _blocks(planned: ChunkPlan, read: Read, most_kept: int) -> Callable[[], Iterator[Block]]:
     def decoded() -> Iterator[Block]:
         return (_decoded(chunk, read) for chunk in planned.chunks)
 

@@ -7,7 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from assay.document.weights import Family, Outlier, TensorStatistics, Totals, WeightsReport
+from assay.document.weights import Family, Outlier, TensorStatistics, WeightsReport, WeightTotals
 
 FEWEST = 5
 """Siblings that a family needs before one of them can be called an outlier."""
@@ -95,13 +95,15 @@ def _far(tensors: Sequence[TensorStatistics], family: Family, figure: str) -> It
             yield Outlier(place, family.name, figure, value, typical, away)
 
 
-def _by_dtype(tensors: Sequence[TensorStatistics]) -> dict[str, Totals]:
+def _by_dtype(tensors: Sequence[TensorStatistics]) -> dict[str, WeightTotals]:
     by: dict[str, list[TensorStatistics]] = defaultdict(list)
     for tensor in tensors:
         by[tensor.dtype].append(tensor)
     return {dtype: _totals(members) for dtype, members in by.items()}
 
 
-def _totals(tensors: Iterable[TensorStatistics]) -> Totals:
+def _totals(tensors: Iterable[TensorStatistics]) -> WeightTotals:
     members = list(tensors)
-    return Totals(len(members), sum(tensor.count for tensor in members), sum(tensor.bytes for tensor in members))
+    return WeightTotals(
+        len(members), sum(tensor.count for tensor in members), sum(tensor.bytes for tensor in members)
+    )

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from assay.checkpoint.statistics.chunks import Plan
+from assay.checkpoint.statistics.chunks import ChunkPlan
 from assay.checkpoint.statistics.distribution import (
     NEAR_ZERO,
     Moments,
@@ -35,11 +35,11 @@ from assay.checkpoint.statistics.keys import keys_at_least, to_key
 from assay.checkpoint.statistics.layout import PRUNE_SHARES
 from assay.checkpoint.statistics.partials import Partial, Refined
 from assay.checkpoint.statistics.passes import Request
-from assay.checkpoint.statistics.search import Search, begin, nonfinite_tops, request, values_of
+from assay.checkpoint.statistics.search import ValueSearch, begin, nonfinite_tops, request, values_of
 from assay.document.weights import Histogram, Pruned, TensorStatistics
 
 
-def questions(plan: Plan, partial: Partial) -> Search | None:
+def questions(plan: ChunkPlan, partial: Partial) -> ValueSearch | None:
     """What the refining passes must answer; None where no value is finite."""
     moments = moments_of_tiles(partial)
     if not moments.n:
@@ -53,14 +53,14 @@ def questions(plan: Plan, partial: Partial) -> Search | None:
     return begin(plan.dtype, partial.patterns, partial.counts, ranks, edges, places)
 
 
-def next_request(partial: Partial, search: Search) -> Request:
+def next_request(partial: Partial, search: ValueSearch) -> Request:
     """The next refining pass."""
     low, high = _range(partial)
     return request(search, max(-low, high, 0.0))
 
 
 def statistics(
-    plan: Plan, partial: Partial, search: Search | None, refined: Refined | None, target_db: float
+    plan: ChunkPlan, partial: Partial, search: ValueSearch | None, refined: Refined | None, target_db: float
 ) -> TensorStatistics:
     """Every statistic of a wide tensor with too many values to keep."""
     counts = partial.counts
@@ -108,13 +108,13 @@ def _near_keys(dtype: DType, moments: Moments) -> NDArray[np.uint64]:
     return np.array([to_key(raw | 1 << (bits - 1), bits, dtype), to_key(raw, bits, dtype) + 1], dtype=np.uint64)
 
 
-def _near_zeros(search: Search, moments: Moments) -> dict[str, Any]:
+def _near_zeros(search: ValueSearch, moments: Moments) -> dict[str, Any]:
     low, high = np.searchsorted(search.goals, _near_keys(search.dtype, moments))
     near = int(search.below[high] - search.below[low])
     return {"near_zeros": near, "near_zero_below": _near(search.dtype, moments)}
 
 
-def _odd_values(plan: Plan, partial: Partial) -> dict[str, int]:
+def _odd_values(plan: ChunkPlan, partial: Partial) -> dict[str, int]:
     """NaN, infinities and denormals: the last two are told from their neighbours in a bin by exact counts."""
     infinite = int(column(partial.tiles, "infinite").sum())
     first_normal = 0x0080 if plan.dtype.bytes == 4 else 0x0010
@@ -127,7 +127,7 @@ def _odd_values(plan: Plan, partial: Partial) -> dict[str, int]:
     }
 
 
-def _values(search: Search, partial: Partial, moments: Moments) -> dict[str, Any]:
+def _values(search: ValueSearch, partial: Partial, moments: Moments) -> dict[str, Any]:
     ranks = quantile_ranks(moments.n)
     at = dict(zip(ranks_needed(ranks), values_of(search), strict=True))
     low, high = at[0], at[moments.n - 1]
@@ -147,7 +147,7 @@ def _values(search: Search, partial: Partial, moments: Moments) -> dict[str, Any
     }
 
 
-def _pruning(search: Search, errors: dict[str, float], moments: Moments) -> tuple[Pruned, ...]:
+def _pruning(search: ValueSearch, errors: dict[str, float], moments: Moments) -> tuple[Pruned, ...]:
     if not moments.energy:
         return ()
     points = []

@@ -9,10 +9,10 @@ from assay.analysis.attention import attention_by_hand
 from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, Facts, part
+from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, part
 from assay.findings.naming import places, plural
 from assay.findings.needs import FLOW, WHOLE_PASS
-from assay.findings.rule import Found
+from assay.findings.rule import RuleMatch
 
 HEAD_MULTIPLE = 8
 LARGEST_HEAD = 256
@@ -28,7 +28,7 @@ _FUSED = "aten.scaled_dot_product_attention"
     "nn.MultiheadAttention does so with need_weights=False.",
     needs=(WHOLE_PASS, FLOW),
 )
-def by_hand(facts: Facts) -> Iterator[Found]:
+def by_hand(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Softmaxes between two products, and what their scores take."""
     found = [each for each in attention_by_hand(facts.document) if each.plain]
     if not found:
@@ -36,7 +36,7 @@ def by_hand(facts: Facts) -> Iterator[Found]:
     where = facts.modules(each.softmax for each in found)
     largest = max(each.score_bytes for each in found)
     moved = facts.bytes_of({op for each in found for op in each.between})
-    yield Found(
+    yield RuleMatch(
         f"attention is written by hand ({plural(len(found), 'time')} a pass), with scores of {units.size(largest)}: "
         f"{places(facts.document, where)}",
         {
@@ -57,7 +57,7 @@ def by_hand(facts: Facts) -> Iterator[Found]:
     "that write the scores to memory. 64 and 128 are fastest.",
     needs=(WHOLE_PASS,),
 )
-def head_size(facts: Facts) -> Iterator[Found]:
+def head_size(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Fused attention with heads that are no multiple of 8, or very large."""
     by_size: dict[int, list[int]] = {}
     for op in facts.ops_of(_FUSED):
@@ -67,7 +67,7 @@ def head_size(facts: Facts) -> Iterator[Found]:
             by_size.setdefault(size, []).append(op)
     for size, ops in by_size.items():
         where = facts.modules(ops)
-        yield Found(
+        yield RuleMatch(
             f"attention heads have {size} features, which is "
             f"{'no multiple of 8' if size % HEAD_MULTIPLE else f'more than {LARGEST_HEAD}'}: "
             f"{places(facts.document, where)}",
@@ -85,14 +85,14 @@ def head_size(facts: Facts) -> Iterator[Found]:
     "that is learned has to be a tensor.",
     needs=(WHOLE_PASS,),
 )
-def masked(facts: Facts) -> Iterator[Found]:
+def masked(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Fused attention with a dense mask."""
     masks = {op: mask for op in facts.ops_of(_FUSED) if (mask := operand_type(facts.kind(op), "attn_mask"))}
     if not masks:
         return
     where = facts.modules(masks)
     shape = next(iter(masks.values())).shape
-    yield Found(
+    yield RuleMatch(
         f"{plural(len(masks), 'attention')} with a mask of {units.shape(shape)} given as a tensor: "
         f"{places(facts.document, where)}",
         {"attentions": Figure(len(masks), BY_PASS)},

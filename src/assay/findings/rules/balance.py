@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from assay import units
 from assay.analysis.cost import categories
 from assay.analysis.flow import is_view
-from assay.document.cost import Totals
+from assay.document.cost import CostTotals
 from assay.document.provenance import Figure, Modelled
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_FORMULA, BY_PASS, Facts, part
+from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, part
 from assay.findings.naming import folded, listed, places, plural
 from assay.findings.needs import MODULES, WHOLE_PASS
-from assay.findings.rule import Found
+from assay.findings.rule import RuleMatch
 
 LEAST_BYTES = 1 << 20
 """A pass that moves less is a toy, of which shares say nothing."""
@@ -39,7 +39,7 @@ _POINTWISE = (categories.ELEMENT_WISE, categories.ACTIVATION, categories.NORMALI
     advice="Start here: pruning, a narrower dtype or a better kernel pays off in these modules and hardly elsewhere.",
     needs=(MODULES, WHOLE_PASS),
 )
-def heavy_modules(facts: Facts) -> Iterator[Found]:
+def heavy_modules(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The fewest modules that together do half of the FLOPs, where they are a tenth of those that calculate."""
     own = {i: figures.own.flops or 0 for i, figures in enumerate(facts.cost.modules) if figures.own.macs}
     whole = facts.cost.forward.flops
@@ -55,7 +55,7 @@ def heavy_modules(facts: Facts) -> Iterator[Found]:
         done, least = done + own[index], own[index]
     if done < HEAVY_SHARE * whole or len(heavy) > HEAVY_OF * len(own):
         return
-    yield Found(
+    yield RuleMatch(
         f"{len(heavy)} of {len(own)} modules that calculate do {units.share(done, whole)} of the FLOPs: "
         f"{places(facts.document, sorted(heavy))}",
         {"flops": Figure(done, BY_FORMULA), "share_of_flops": part(done, whole, BY_FORMULA)},
@@ -71,7 +71,7 @@ def heavy_modules(facts: Facts) -> Iterator[Found]:
     "free, and weights in a narrower dtype (weight-only quantization) save almost their share of the time.",
     needs=(WHOLE_PASS,),
 )
-def weight_bound(facts: Facts) -> Iterator[Found]:
+def weight_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Parameters and buffers among the bytes that are moved."""
     read, moved = facts.cost.forward.read_parameters, facts.bytes
     if moved < LEAST_BYTES or read < WEIGHTS_SHARE * moved:
@@ -80,7 +80,7 @@ def weight_bound(facts: Facts) -> Iterator[Found]:
     intensity = facts.cost.forward.intensity
     if intensity is not None:
         figures["flops_per_byte"] = Figure(intensity, BY_FORMULA)
-    yield Found(f"{units.share(read, moved)} of the bytes moved are weights, {units.size(read)} a pass", figures)
+    yield RuleMatch(f"{units.share(read, moved)} of the bytes moved are weights, {units.size(read)} a pass", figures)
 
 
 @rule(
@@ -91,15 +91,15 @@ def weight_bound(facts: Facts) -> Iterator[Found]:
     "kernels, so that what lies between is never written to memory.",
     needs=(WHOLE_PASS,),
 )
-def pointwise_bound(facts: Facts) -> Iterator[Found]:
+def pointwise_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Element-wise operations, activations and normalisations among the bytes that are moved."""
-    found = [facts.cost.categories.get(name, Totals()) for name in _POINTWISE]
+    found = [facts.cost.categories.get(name, CostTotals()) for name in _POINTWISE]
     moved, ops = sum(each.bytes for each in found), sum(each.ops for each in found)
     if facts.bytes < LEAST_BYTES or moved < POINTWISE_SHARE * facts.bytes:
         return
     flops = sum(each.flops or 0 for each in found)
     whole = facts.cost.forward.flops or 0
-    yield Found(
+    yield RuleMatch(
         f"element-wise work, activations and normalisations ({plural(ops, 'operation')}) move "
         f"{units.share(moved, facts.bytes)} of the "
         f"bytes for {units.share(flops, whole)} of the FLOPs",
@@ -120,9 +120,9 @@ def pointwise_bound(facts: Facts) -> Iterator[Found]:
     "operation that takes strides, writing into a slice, or expand instead of repeat avoids the copy.",
     needs=(WHOLE_PASS,),
 )
-def copies(facts: Facts) -> Iterator[Found]:
+def copies(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Data movement among the bytes that are moved."""
-    totals = facts.cost.categories.get(categories.DATA_MOVEMENT, Totals())
+    totals = facts.cost.categories.get(categories.DATA_MOVEMENT, CostTotals())
     if facts.bytes < LEAST_BYTES or totals.bytes < COPIES_SHARE * facts.bytes:
         return
     by_name: dict[str, int] = {}
@@ -136,7 +136,7 @@ def copies(facts: Facts) -> Iterator[Found]:
             by_module[module] = by_module.get(module, 0) + cost.bytes
     names = sorted(by_name, key=lambda name: -by_name[name])
     where = sorted(by_module, key=lambda index: -by_module[index])
-    yield Found(
+    yield RuleMatch(
         f"copies move {units.share(totals.bytes, facts.bytes)} of the bytes, mostly {listed(names, 2)} in "
         f"{places(facts.document, where)}",
         {"bytes": Figure(totals.bytes, BY_FORMULA), "share_of_bytes": part(totals.bytes, facts.bytes, BY_FORMULA)},
@@ -152,7 +152,7 @@ def copies(facts: Facts) -> Iterator[Found]:
     "what is done one by one, makes them fewer and larger.",
     needs=(WHOLE_PASS,),
 )
-def many_small(facts: Facts) -> Iterator[Found]:
+def many_small(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Executions that move little, among all that do anything."""
     views = [is_view(kind) for kind in facts.document.kinds]
     working = {kind: times for kind, times in facts.executions.items() if not views[kind]}
@@ -161,7 +161,7 @@ def many_small(facts: Facts) -> Iterator[Found]:
     if small < SMALL_OPS or small < SMALL_SHARE * total:
         return
     how = Modelled("one kernel an operation", (f"{units.seconds(LAUNCH_S)} to start one, as is usual on a GPU",))
-    yield Found(
+    yield RuleMatch(
         f"{units.exact(small)} of {units.exact(total)} operations move less than {units.size(SMALL_BYTES)} each at "
         "this input size",
         {
@@ -180,7 +180,7 @@ def many_small(facts: Facts) -> Iterator[Found]:
     "precision has twice the bytes, and on most accelerators a small fraction of the speed.",
     needs=(WHOLE_PASS,),
 )
-def double_precision(facts: Facts) -> Iterator[Found]:
+def double_precision(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Operations that calculate tensors of float64 in a model whose parameters are of another dtype."""
     dtypes = facts.parameters.by_dtype
     if facts.document.run.dtype == "float64" or next(iter(dtypes), "") == "float64":
@@ -196,7 +196,7 @@ def double_precision(facts: Facts) -> Iterator[Found]:
         return
     where = facts.modules(ops)
     names = folded(facts.document.kinds[kind].name for kind in wide)
-    yield Found(
+    yield RuleMatch(
         f"{plural(len(ops), 'operation')} in float64 ({listed(names, 2)}): {places(facts.document, where)}",
         {
             "operations": Figure(len(ops), BY_PASS),

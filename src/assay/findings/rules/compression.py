@@ -8,11 +8,11 @@ from assay import units
 from assay.document.provenance import Counted, Figure, Modelled
 from assay.document.weights import Outlier, Rounding, TensorStatistics, WeightsReport
 from assay.findings.catalogue import rule
-from assay.findings.facts import Facts
+from assay.findings.facts import ModelFacts
 from assay.findings.naming import folded, listed
 from assay.findings.needs import STATISTICS
-from assay.findings.rule import Found
-from assay.findings.stored import BY_BYTES, in_words, is_floating, matrices, names, rows, total
+from assay.findings.rule import RuleMatch
+from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, names, rows, total
 
 LEAST_BYTES = 1 << 16
 """Savings below this are not worth a line."""
@@ -45,7 +45,7 @@ _SCALE_BYTES = 2
     "alone; equal by accident may mean that a layer was loaded twice.",
     needs=(STATISTICS,),
 )
-def duplicates(facts: Facts) -> Iterator[Found]:
+def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Groups of tensors with the same bytes, those of a single value left out."""
     weights = facts.document.weights
     assert weights is not None
@@ -54,7 +54,7 @@ def duplicates(facts: Facts) -> Iterator[Found]:
     saved = sum(row.bytes for group in groups for row in group[1:])
     if saved >= LEAST_BYTES:
         shown = [" = ".join(names(group)[:2]) for group in groups]
-        yield Found(
+        yield RuleMatch(
             f"{units.size(saved)} are copies of other tensors: {listed(folded(shown))}",
             {"bytes_saved": Figure(saved, BY_BYTES), "groups": Figure(len(groups), BY_BYTES)},
             tensors=[row.names[0] for group in groups for row in group],
@@ -69,18 +69,14 @@ def duplicates(facts: Facts) -> Iterator[Found]:
     "and its loading time are halved.",
     needs=(STATISTICS,),
 )
-def widened(facts: Facts) -> Iterator[Found]:
+def widened(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors of float32 that rounding to bfloat16 leaves as they are; those of few values say nothing."""
     wide = [row for row in rows(facts) if row.dtype == "float32" and not _has_few_values(row)]
     exact = [row for row in wide if (found := _rounding(row, "bfloat16", "none")) is not None and found.exact]
     size, whole = total(exact, lambda row: row.bytes), total(wide, lambda row: row.bytes)
     if size >= LEAST_BYTES and size >= HALVED_SHARE * whole:
-        yield Found(
-            f"{units.size(size)} of float32 are exactly bfloat16 numbers ({len(exact)} of {len(wide)} tensors): "
-            f"{in_words(exact)}",
-            {"bytes": Figure(size, BY_BYTES), "bytes_saved": Figure(size // 2, BY_BYTES)},
-            tensors=names(exact),
-        )
+        title = f"{units.size(size)} of float32 are exactly bfloat16 numbers ({len(exact)} of {len(wide)} tensors)"
+        yield in_tensors(exact, title, bytes=size, bytes_saved=size // 2)
 
 
 def _has_few_values(row: TensorStatistics) -> bool:
@@ -99,7 +95,7 @@ def _rounding(row: TensorStatistics, format: str, scope: str) -> Rounding | None
     "scale of the whole tensor otherwise, and the rest is rounded away.",
     needs=(STATISTICS,),
 )
-def outlier_channels(facts: Facts) -> Iterator[Found]:
+def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices whose ratio of signal to noise gains much from a scale a row."""
     found: list[TensorStatistics] = []
     worst = gain = 0.0
@@ -112,12 +108,11 @@ def outlier_channels(facts: Facts) -> Iterator[Found]:
             gain = max(gain, each.sqnr_db - one.sqnr_db)
             found.append(row)
     if found:
-        yield Found(
+        title = (
             f"{len(found)} matrices keep as little as {worst:.1f} dB in int8 with one scale, up to {gain:.1f} dB "
-            f"more with a scale a row: {in_words(found)}",
-            {"worst_sqnr_db": Figure(worst, BY_BYTES), "largest_gain_db": Figure(gain, BY_BYTES)},
-            tensors=names(found),
+            f"more with a scale a row"
         )
+        yield in_tensors(found, title, worst_sqnr_db=worst, largest_gain_db=gain)
 
 
 @rule(
@@ -128,7 +123,7 @@ def outlier_channels(facts: Facts) -> Iterator[Found]:
     "weights is not accuracy, so compare the quantized model's outputs on your data.",
     needs=(STATISTICS,),
 )
-def quantizable(facts: Facts) -> Iterator[Found]:
+def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
     """All large matrices together, where each keeps a high ratio of signal to noise."""
     large = [row for row in matrices(facts) if row.count >= QUANTIZED_LEAST]
     noise = [_rounding(row, "int8", "channel") for row in large]
@@ -139,7 +134,7 @@ def quantizable(facts: Facts) -> Iterator[Found]:
     known = [each.sqnr_db for each in noise if each is not None and each.sqnr_db is not None]
     if now - then < QUANTIZED_WORTH or not known:
         return
-    yield Found(
+    yield RuleMatch(
         f"int8 with a scale a row keeps at least {min(known):.1f} dB in all {len(large)} large matrices: "
         f"{units.size(now)} become {units.size(then)}",
         {
@@ -159,19 +154,18 @@ def quantizable(facts: Facts) -> Iterator[Found]:
     "units of recent GPUs, with the same result.",
     needs=(STATISTICS,),
 )
-def semi_structured(facts: Facts) -> Iterator[Found]:
+def semi_structured(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices where keeping the two largest of any four along a row loses nothing."""
     found = [row for row in matrices(facts) if _zero_share(row) >= 0.5 and row.n_of_m.get("2:4", 0.0) >= PATTERN_KEPT]
     if found:
         size = total(found, lambda row: row.bytes)
-        yield Found(
-            f"{len(found)} matrices ({units.size(size)}) have at most two of any four weights: {in_words(found)}",
-            {
-                "bytes": Figure(size, BY_BYTES),
-                "least_share_of_zeros": Figure(min(map(_zero_share, found)), BY_BYTES),
-                "least_energy_kept": Figure(min(row.n_of_m["2:4"] for row in found), BY_BYTES),
-            },
-            tensors=names(found),
+        title = f"{len(found)} matrices ({units.size(size)}) have at most two of any four weights"
+        yield in_tensors(
+            found,
+            title,
+            bytes=size,
+            least_share_of_zeros=min(map(_zero_share, found)),
+            least_energy_kept=min(row.n_of_m["2:4"] for row in found),
         )
 
 
@@ -187,7 +181,7 @@ def _zero_share(row: TensorStatistics) -> float:
     "scattered zeros, so for speed prune to 2:4 or to whole rows.",
     needs=(STATISTICS,),
 )
-def scattered_zeros(facts: Facts) -> Iterator[Found]:
+def scattered_zeros(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices with many zeros that are not in a 2:4 pattern."""
     found = [
         row
@@ -197,11 +191,8 @@ def scattered_zeros(facts: Facts) -> Iterator[Found]:
     ]
     if found:
         zeros, count = total(found, lambda row: row.zeros), total(found, lambda row: row.count)
-        yield Found(
-            f"{units.share(zeros, count)} of the weights in {len(found)} matrices are zero: {in_words(found)}",
-            {"zeros": Figure(zeros, BY_BYTES), "weights": Figure(count, BY_BYTES)},
-            tensors=names(found),
-        )
+        title = f"{units.share(zeros, count)} of the weights in {len(found)} matrices are zero"
+        yield in_tensors(found, title, zeros=zeros, weights=count)
 
 
 @rule(
@@ -212,7 +203,7 @@ def scattered_zeros(facts: Facts) -> Iterator[Found]:
     "worth it for storage and transfer.",
     needs=(STATISTICS,),
 )
-def compressible(facts: Facts) -> Iterator[Found]:
+def compressible(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Floating tensors whose patterns carry fewer bits than they take."""
     known = [
         row for row in rows(facts) if is_floating(row) and row.entropy_bytes is not None and row.count >= CODED_LEAST
@@ -222,7 +213,7 @@ def compressible(facts: Facts) -> Iterator[Found]:
         return
     bits = 8 * size / max(total(known, lambda row: row.count), 1)
     how = Modelled("order-0 entropy of the bit patterns", ("a coder that reaches it, without its tables",))
-    yield Found(
+    yield RuleMatch(
         f"{units.size(size)} of weights carry {units.size(coded)} of information, "
         f"{units.ratio(bits * coded / size)} of {units.ratio(bits)} bits a weight",
         {"bytes": Figure(size, BY_BYTES), "entropy_bytes": Figure(coded, how)},
@@ -237,7 +228,7 @@ def compressible(facts: Facts) -> Iterator[Found]:
     "that was not trained, or loaded wrongly.",
     needs=(STATISTICS,),
 )
-def odd_siblings(facts: Facts) -> Iterator[Found]:
+def odd_siblings(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors far from the median of their family in spread, extremes or tails."""
     weights = facts.document.weights
     assert weights is not None
@@ -247,7 +238,7 @@ def odd_siblings(facts: Facts) -> Iterator[Found]:
         return
     first = far[0]
     found: Sequence[TensorStatistics] = [weights.tensors[place] for place in dict.fromkeys(e.tensor for e in far)]
-    yield Found(
+    yield RuleMatch(
         f"{len(found)} tensors are far from their siblings, {found[0].names[0]} most: {first.figure} "
         f"{first.value:.4g} where {first.typical:.4g} is typical",
         {

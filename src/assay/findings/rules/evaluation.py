@@ -8,10 +8,10 @@ from assay import units
 from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, Facts, part
+from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, part
 from assay.findings.naming import places, plural
 from assay.findings.needs import EVALUATION, FLOW, WHOLE_PASS
-from assay.findings.rule import Found
+from assay.findings.rule import RuleMatch
 
 _DROPOUTS = (
     "aten.dropout", "aten.dropout_", "aten.native_dropout", "aten.feature_dropout", "aten.feature_dropout_",
@@ -32,7 +32,7 @@ _BATCH_NORM = "aten.batch_norm"
     "that is wanted (sampling many outputs), ignore this code.",
     needs=(WHOLE_PASS, EVALUATION),
 )
-def active_dropout(facts: Facts) -> Iterator[Found]:
+def active_dropout(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Dropout with a probability that drops in a pass made in evaluation mode."""
     dropping = [
         op
@@ -47,7 +47,7 @@ def active_dropout(facts: Facts) -> Iterator[Found]:
     if not dropping:
         return
     where = facts.modules(dropping)
-    yield Found(
+    yield RuleMatch(
         f"dropout drops values in evaluation mode, {len(dropping)} times a pass: {places(facts.document, where)}",
         {"active_dropouts": Figure(len(dropping), BY_PASS)},
         modules=where,
@@ -62,13 +62,13 @@ def active_dropout(facts: Facts) -> Iterator[Found]:
     "training=self.training), or use a normalisation that does not look across the batch.",
     needs=(WHOLE_PASS, EVALUATION),
 )
-def batch_statistics(facts: Facts) -> Iterator[Found]:
+def batch_statistics(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Batch normalisation that calculates statistics in a pass made in evaluation mode."""
     ops = [op for op in facts.ops_of(_BATCH_NORM) if facts.kind(op).attributes.get("training") is True]
     if not ops:
         return
     where = facts.modules(ops)
-    yield Found(
+    yield RuleMatch(
         f"{plural(len(ops), 'batch normalisation')} with the statistics of the batch itself: "
         f"{places(facts.document, where)}",
         {"batch_norms": Figure(len(ops), BY_PASS)},
@@ -84,7 +84,7 @@ def batch_statistics(facts: Facts) -> Iterator[Found]:
     "one layer of the two; the result is the same up to rounding. For inference only.",
     needs=(WHOLE_PASS, EVALUATION, FLOW),
 )
-def foldable_norm(facts: Facts) -> Iterator[Found]:
+def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Normalisations with fixed statistics that alone read what a convolution makes."""
     makers = facts.ops_of(*_CONVOLUTIONS, "aten.linear")
     pairs = [
@@ -99,7 +99,7 @@ def foldable_norm(facts: Facts) -> Iterator[Found]:
     norms = [norm for _, norm in pairs]
     where = facts.modules(norms)
     moved = facts.bytes_of(norms)
-    yield Found(
+    yield RuleMatch(
         f"{plural(len(norms), 'batch normalisation')} can be folded into the layer before, which saves "
         f"{units.share(moved, facts.bytes)} of the bytes moved: {places(facts.document, where)}",
         {
@@ -111,7 +111,7 @@ def foldable_norm(facts: Facts) -> Iterator[Found]:
     )
 
 
-def _is_shared(facts: Facts, op: int) -> bool:
+def _is_shared(facts: ModelFacts, op: int) -> bool:
     """Whether a layer's weights serve another call too, which would have to fold another normalisation into them."""
     weight = facts.flow.operand(op, "weight")
     return weight is not None and len(facts.flow.readers.get(weight, [])) > 1
@@ -125,7 +125,7 @@ def _is_shared(facts: Facts, op: int) -> bool:
     "has a bias of its own. In a trained model subtract the bias from running_mean when removing it.",
     needs=(WHOLE_PASS, FLOW),
 )
-def useless_bias(facts: Facts) -> Iterator[Found]:
+def useless_bias(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Biased layers whose result only a batch normalisation reads."""
     makers = [
         op for op in facts.ops_of(*_CONVOLUTIONS, "aten.linear") if operand_type(facts.kind(op), "bias") is not None
@@ -140,7 +140,7 @@ def useless_bias(facts: Facts) -> Iterator[Found]:
     biases = [operand_type(facts.kind(op), "bias") for op in found.values()]
     count = sum(bias.shape[0] for bias in biases if bias is not None)
     where = facts.modules(found.values())
-    yield Found(
+    yield RuleMatch(
         f"{plural(len(found), 'bias')} ({units.exact(count)} parameters) redundant before batch normalisation: "
         f"{places(facts.document, where)}",
         {"biases": Figure(len(found), BY_PASS), "parameters": Figure(count, BY_TENSORS)},

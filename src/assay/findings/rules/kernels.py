@@ -11,10 +11,10 @@ from assay.document.dtypes import BITS, nbytes
 from assay.document.provenance import Figure
 from assay.document.rows import OpKind
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, Facts, part
+from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, part
 from assay.findings.naming import places
 from assay.findings.needs import WHOLE_PASS
-from assay.findings.rule import Found
+from assay.findings.rule import RuleMatch
 
 ALIGNED_BYTES = 16
 """What tensor cores load at once along a row."""
@@ -42,7 +42,7 @@ _CONVOLUTIONS = ("aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution"
     "fall back to slower kernels or are padded on every call.",
     needs=(WHOLE_PASS,),
 )
-def unaligned(facts: Facts) -> Iterator[Found]:
+def unaligned(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Layers in a narrow dtype with sizes that are no multiple of 16 bytes, where they do a part of the work."""
     flops = facts.cost.forward.flops or 0
     odd = {
@@ -56,7 +56,7 @@ def unaligned(facts: Facts) -> Iterator[Found]:
         return
     where, work = facts.modules(ops), facts.flops_of(ops)
     sizes = sorted({size for found in odd.values() for size in found})
-    yield Found(
+    yield RuleMatch(
         f"sizes {', '.join(map(str, sizes[:4]))} are no multiples of {ALIGNED_BYTES} bytes, in layers with "
         f"{units.share(work, flops)} of the FLOPs: {places(facts.document, where)}",
         {"flops": Figure(work, BY_FORMULA), "share_of_flops": part(work, flops, BY_FORMULA)},
@@ -84,7 +84,7 @@ def _odd_sizes(kind: OpKind) -> list[int]:
     "tiles of matrix units.",
     needs=(WHOLE_PASS,),
 )
-def vocabulary(facts: Facts) -> Iterator[Found]:
+def vocabulary(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Output projections onto a large number of classes that tiles do not divide."""
     by_size: dict[tuple[int, int], list[int]] = {}
     dtypes: dict[tuple[int, int], str] = {}
@@ -98,7 +98,7 @@ def vocabulary(facts: Facts) -> Iterator[Found]:
     for (rows, width), ops in by_size.items():
         padded = -(-rows // TILE) * TILE
         where, work = facts.modules(ops), facts.flops_of(ops)
-        yield Found(
+        yield RuleMatch(
             f"the output projection has {units.exact(rows)} rows, {padded - rows} short of a multiple of {TILE}: "
             f"{places(facts.document, where)}",
             {
@@ -119,7 +119,7 @@ def vocabulary(facts: Facts) -> Iterator[Found]:
     "fewer and wider groups help; fewer FLOPs do not.",
     needs=(WHOLE_PASS,),
 )
-def grouped(facts: Facts) -> Iterator[Found]:
+def grouped(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Convolutions in groups, their share of bytes against their share of FLOPs."""
     ops = [op for op in facts.ops_of(*_CONVOLUTIONS) if facts.kind(op).attributes.get("groups", 1) > 1]
     moved, work, flops = facts.bytes_of(ops), facts.flops_of(ops), facts.cost.forward.flops or 0
@@ -128,7 +128,7 @@ def grouped(facts: Facts) -> Iterator[Found]:
     if moved / facts.bytes < GROUPED_RATIO * work / flops:
         return
     where = facts.modules(ops)
-    yield Found(
+    yield RuleMatch(
         f"{len(ops)} grouped convolutions do {units.share(work, flops)} of the FLOPs and move "
         f"{units.share(moved, facts.bytes)} of the bytes: {places(facts.document, where)}",
         {
@@ -148,7 +148,7 @@ def grouped(facts: Facts) -> Iterator[Found]:
     "1×1 convolution costs a fraction. A stride or a smaller input before it helps as well.",
     needs=(WHOLE_PASS,),
 )
-def large_kernels(facts: Facts) -> Iterator[Found]:
+def large_kernels(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Kernels of at least 7×7 over all channels that do a large part of the FLOPs."""
     flops = facts.cost.forward.flops or 0
     ops = [op for op in facts.ops_of(*_CONVOLUTIONS) if _is_large(facts.kind(op))]
@@ -158,7 +158,7 @@ def large_kernels(facts: Facts) -> Iterator[Found]:
     weights = [weight for op in ops if (weight := operand_type(facts.kind(op), "weight")) is not None]
     largest = max(weights, key=lambda weight: prod(weight.shape[2:])).shape[2:]
     where = facts.modules(ops)
-    yield Found(
+    yield RuleMatch(
         f"convolutions with kernels up to {units.shape(largest)} do {units.share(work, flops)} of the FLOPs: "
         f"{places(facts.document, where)}",
         {

@@ -15,10 +15,10 @@ from assay.document.document import Document
 from assay.document.provenance import Counted, Figure
 from assay.document.rows import Storage
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_PASS, BY_TENSORS, Facts, part
+from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, part
 from assay.findings.naming import folded, listed, places, plural
 from assay.findings.needs import CACHE, FLOW, MODULES, TRAINING_STEP, WHOLE_PASS
-from assay.findings.rule import Found
+from assay.findings.rule import RuleMatch
 
 SAVED_RATIO = 2
 LOGITS_SHARE = 0.25
@@ -45,14 +45,14 @@ _BY_STORAGES = Counted("storages that the capture saw made and freed")
     "for about a third more time; a smaller batch with gradient accumulation, or bfloat16, halves what is kept.",
     needs=(WHOLE_PASS, TRAINING_STEP),
 )
-def kept_activations(facts: Facts) -> Iterator[Found]:
+def kept_activations(facts: ModelFacts) -> Iterator[RuleMatch]:
     """What the forward pass makes and the backward pass reads, against the parameters."""
     step = training_step(facts.document)
     saved = saved_for_backward(step) if step is not None else 0
     held = facts.parameters.bytes
     if saved < LOGITS_LEAST or saved < SAVED_RATIO * held:
         return
-    yield Found(
+    yield RuleMatch(
         f"the forward pass keeps {units.size(saved)} for backward, {units.ratio(saved / held) if held else 'all'} "
         "times the parameters",
         {"saved_bytes": Figure(saved, _BY_STORAGES), "parameter_bytes": Figure(held, BY_TENSORS)},
@@ -67,7 +67,7 @@ def kept_activations(facts: Facts) -> Iterator[Found]:
     "loss that works on slices of the vocabulary or sequence never holds them all.",
     needs=(WHOLE_PASS, FLOW),
 )
-def logits(facts: Facts) -> Iterator[Found]:
+def logits(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Results with as many features as a vocabulary has, against what is alive at the peak."""
     ops = [op for op in facts.ops_of("aten.linear") if _is_logits(facts.kind(op).outputs[0].type.shape)]
     if not ops:
@@ -81,7 +81,7 @@ def logits(facts: Facts) -> Iterator[Found]:
     large = [op for op, each in sizes.items() if each == size]
     where = facts.modules(large)
     shape = facts.kind(large[0]).outputs[0].type.shape
-    yield Found(
+    yield RuleMatch(
         f"logits of {units.shape(shape)} take {units.size(size)}, {units.share(size, peak)} of all activations at "
         f"the peak: {places(facts.document, where)}",
         {
@@ -105,7 +105,7 @@ def _is_logits(shape: tuple[int, ...]) -> bool:
     "paging bounds it; plan the batch by it.",
     needs=(CACHE,),
 )
-def cache(facts: Facts) -> Iterator[Found]:
+def cache(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The number of cached tokens that take as much as the parameters, where every attention keeps its own."""
     found = key_value(facts.document)
     held = facts.parameters.bytes
@@ -116,7 +116,7 @@ def cache(facts: Facts) -> Iterator[Found]:
     if found is None or not found.per_token or held / found.per_token > CACHE_TOKENS:
         return
     tokens = round(held / found.per_token)
-    yield Found(
+    yield RuleMatch(
         f"a cached token takes {units.size(found.per_token)}: {units.exact(tokens)} tokens in all sequences "
         "together take as much as the parameters",
         {
@@ -135,7 +135,7 @@ def cache(facts: Facts) -> Iterator[Found]:
     "the layer before does not keep its output.",
     needs=(WHOLE_PASS, FLOW),
 )
-def in_place(facts: Facts) -> Iterator[Found]:
+def in_place(facts: ModelFacts) -> Iterator[RuleMatch]:
     """How much lower the peak is when activations overwrite an input that nobody reads afterwards."""
     document = facts.document
     ops = [op for op in facts.ops_of(*_IN_PLACE) if _is_last_use(facts, op)]
@@ -146,7 +146,7 @@ def in_place(facts: Facts) -> Iterator[Found]:
     if not now or now - then < IN_PLACE_GAIN * now:
         return
     where = facts.modules(ops)
-    yield Found(
+    yield RuleMatch(
         f"{plural(len(ops), 'activation function')} in place would lower the peak of activations from "
         f"{units.size(now)} to "
         f"{units.size(then)}: {places(document, where)}",
@@ -155,7 +155,7 @@ def in_place(facts: Facts) -> Iterator[Found]:
     )
 
 
-def _is_last_use(facts: Facts, op: int) -> bool:
+def _is_last_use(facts: ModelFacts, op: int) -> bool:
     """Whether it makes something of its input's size and dtype, and nothing reads that input afterwards."""
     row, kind = facts.document.ops[op], facts.kind(op)
     made = facts.flow.made(op)
@@ -169,7 +169,7 @@ def _is_last_use(facts: Facts, op: int) -> bool:
     return same and last and freed and source.role == "activation"
 
 
-def _overwriting(facts: Facts, ops: list[int]) -> Document:
+def _overwriting(facts: ModelFacts, ops: list[int]) -> Document:
     """The document as if each operation wrote into its input: the result lives on in the input's storage."""
     storages: list[Storage] = list(facts.document.storages)
     stands_for: dict[int, int] = {}
@@ -191,7 +191,7 @@ def _overwriting(facts: Facts, ops: list[int]) -> Document:
     "training few parameters (LoRA) takes gradients away as well. assay memory --optimizer compares them.",
     needs=(MODULES,),
 )
-def optimizer_state(facts: Facts) -> Iterator[Found]:
+def optimizer_state(facts: ModelFacts) -> Iterator[RuleMatch]:
     """What AdamW keeps beside the parameters."""
     if facts.parameters.bytes < OPTIMIZER_LEAST or not facts.parameters.trainable:
         return
@@ -199,7 +199,7 @@ def optimizer_state(facts: Facts) -> Iterator[Found]:
     state, gradients = memory.optimizer.bytes, memory.gradients
     if state.value is None:
         return
-    yield Found(
+    yield RuleMatch(
         f"training with AdamW keeps {units.size(state.value)} of state and {units.size(gradients.value)} of "
         f"gradients beside {units.size(facts.parameters.bytes)} of parameters",
         {"state_bytes": state, "gradient_bytes": gradients, "parameter_bytes": memory.parameters},
@@ -214,14 +214,14 @@ def optimizer_state(facts: Facts) -> Iterator[Found]:
     "at hand, share one between layers, or register them with persistent=False so that checkpoints leave them out.",
     needs=(MODULES,),
 )
-def buffers(facts: Facts) -> Iterator[Found]:
+def buffers(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Buffers against parameters."""
     held = [tensor for tensor in facts.document.tensors if tensor.role == BUFFER]
     size = sum(tensor.bytes for tensor in held)
     if size < BUFFER_LEAST or size < BUFFER_SHARE * facts.parameters.bytes or not facts.parameters.bytes:
         return
     largest = [tensor.names[0] for tensor in held if tensor.bytes >= size / (10 * len(held))]
-    yield Found(
+    yield RuleMatch(
         f"buffers take {units.size(size)} beside {units.size(facts.parameters.bytes)} of parameters: "
         f"{listed(folded(largest))}",
         {

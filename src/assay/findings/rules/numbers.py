@@ -8,11 +8,11 @@ from assay import units
 from assay.document.provenance import Figure
 from assay.document.weights import TensorStatistics
 from assay.findings.catalogue import rule
-from assay.findings.facts import Facts
+from assay.findings.facts import ModelFacts
 from assay.findings.naming import folded, listed, plural
 from assay.findings.needs import STATISTICS
-from assay.findings.rule import Found
-from assay.findings.stored import BY_BYTES, in_words, is_floating, matrices, names, rows, total
+from assay.findings.rule import RuleMatch
+from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, rows, total
 
 HALF_LIMIT = 65504.0
 """The largest number of float16."""
@@ -29,16 +29,13 @@ TINY_VARIANCE = 1e-10
     "rate too high, a division by zero or float16 without loss scaling.",
     needs=(STATISTICS,),
 )
-def not_numbers(facts: Facts) -> Iterator[Found]:
+def not_numbers(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors with NaN."""
     found = [row for row in rows(facts) if row.nan]
     if found:
         count = total(found, lambda row: row.nan)
-        yield Found(
-            f"{units.exact(count)} weights in {plural(len(found), 'tensor')} are NaN: {in_words(found)}",
-            {"nan": Figure(count, BY_BYTES), "tensors": Figure(len(found), BY_BYTES)},
-            tensors=names(found),
-        )
+        title = f"{units.exact(count)} weights in {plural(len(found), 'tensor')} are NaN"
+        yield in_tensors(found, title, nan=count, tensors=len(found))
 
 
 @rule(
@@ -49,16 +46,13 @@ def not_numbers(facts: Facts) -> Iterator[Found]:
     "before, and keep values in range where weights are converted to float16.",
     needs=(STATISTICS,),
 )
-def infinities(facts: Facts) -> Iterator[Found]:
+def infinities(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors with infinities among other numbers; a mask of zeros and infinities is meant so."""
     found = [row for row in rows(facts) if row.inf and (row.zeros or 0) + row.inf < row.count]
     if found:
         count = total(found, lambda row: row.inf)
-        yield Found(
-            f"{units.exact(count)} weights in {plural(len(found), 'tensor')} are infinite: {in_words(found)}",
-            {"infinite": Figure(count, BY_BYTES), "tensors": Figure(len(found), BY_BYTES)},
-            tensors=names(found),
-        )
+        title = f"{units.exact(count)} weights in {plural(len(found), 'tensor')} are infinite"
+        yield in_tensors(found, title, infinite=count, tensors=len(found))
 
 
 @rule(
@@ -68,18 +62,15 @@ def infinities(facts: Facts) -> Iterator[Found]:
     advice="Keep these tensors in bfloat16 or float32: in float16 they are or become infinite.",
     needs=(STATISTICS,),
 )
-def half_overflow(facts: Facts) -> Iterator[Found]:
+def half_overflow(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Wider tensors beyond the range of float16, and those of float16 near its end; masks of two values are none."""
     found = [row for row in rows(facts) if is_floating(row) and _largest(row) >= _limit(row) and not _is_mask(row)]
     if found:
         largest = max(map(_largest, found))
-        yield Found(
-            f"magnitudes up to {largest:.4g} in {plural(len(found), 'tensor')}, where float16 ends at "
-            f"{HALF_LIMIT:g}: "
-            f"{in_words(found)}",
-            {"largest_magnitude": Figure(largest, BY_BYTES), "tensors": Figure(len(found), BY_BYTES)},
-            tensors=names(found),
+        title = (
+            f"magnitudes up to {largest:.4g} in {plural(len(found), 'tensor')}, where float16 ends at {HALF_LIMIT:g}"
         )
+        yield in_tensors(found, title, largest_magnitude=largest, tensors=len(found))
 
 
 def _largest(row: TensorStatistics) -> float:
@@ -102,18 +93,14 @@ def _is_mask(row: TensorStatistics) -> bool:
     "it was loaded and trained. Layers that begin at zero (LoRA's second matrix) do before training.",
     needs=(STATISTICS,),
 )
-def constant(facts: Facts) -> Iterator[Found]:
+def constant(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices with equal least and largest numbers."""
     found = [row for row in matrices(facts) if row.min is not None and row.min == row.max and not row.nan]
     if found:
         size = total(found, lambda row: row.bytes)
         values = sorted({row.min for row in found if row.min is not None})
-        yield Found(
-            f"{len(found)} matrices ({units.size(size)}) hold {', '.join(f'{v:g}' for v in values[:3])} alone: "
-            f"{in_words(found)}",
-            {"tensors": Figure(len(found), BY_BYTES), "bytes": Figure(size, BY_BYTES)},
-            tensors=names(found),
-        )
+        title = f"{len(found)} matrices ({units.size(size)}) hold {', '.join(f'{v:g}' for v in values[:3])} alone"
+        yield in_tensors(found, title, tensors=len(found), bytes=size)
 
 
 @rule(
@@ -124,16 +111,13 @@ def constant(facts: Facts) -> Iterator[Found]:
     "but the size; if nobody pruned them, they died in training.",
     needs=(STATISTICS,),
 )
-def dead_units(facts: Facts) -> Iterator[Found]:
+def dead_units(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices with some dead rows or columns; a single dead row of a tall one is a table's padding."""
     found = [row for row in matrices(facts) if sum(_dead(row)) and row.min != row.max]
     if found:
         dead_rows, dead_columns = (sum(each) for each in zip(*map(_dead, found), strict=True))
-        yield Found(
-            f"{plural(dead_rows, 'row')} and {plural(dead_columns, 'column')} all zero: {in_words(found)}",
-            {"dead_rows": Figure(dead_rows, BY_BYTES), "dead_columns": Figure(dead_columns, BY_BYTES)},
-            tensors=names(found),
-        )
+        title = f"{plural(dead_rows, 'row')} and {plural(dead_columns, 'column')} all zero"
+        yield in_tensors(found, title, dead_rows=dead_rows, dead_columns=dead_columns)
 
 
 def _dead(row: TensorStatistics) -> tuple[int, int]:
@@ -150,17 +134,13 @@ def _dead(row: TensorStatistics) -> tuple[int, int]:
     "tensor scaled up or in a dtype with a wider range.",
     needs=(STATISTICS,),
 )
-def denormals(facts: Facts) -> Iterator[Found]:
+def denormals(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors where one number in a hundred is denormal."""
     found = [r for r in rows(facts) if is_floating(r) and r.count and (r.denormals or 0) >= DENORMAL_SHARE * r.count]
     if found:
         count, whole = total(found, lambda row: row.denormals), total(found, lambda row: row.count)
-        yield Found(
-            f"{units.share(count, whole)} of the numbers in {plural(len(found), 'tensor')} are denormal: "
-            f"{in_words(found)}",
-            {"denormals": Figure(count, BY_BYTES), "share": Figure(count / whole, BY_BYTES)},
-            tensors=names(found),
-        )
+        title = f"{units.share(count, whole)} of the numbers in {plural(len(found), 'tensor')} are denormal"
+        yield in_tensors(found, title, denormals=count, share=count / whole)
 
 
 @rule(
@@ -171,7 +151,7 @@ def denormals(facts: Facts) -> Iterator[Found]:
     "or let some batches through in training mode. A model that was just made is like this.",
     needs=(STATISTICS,),
 )
-def untrained_norm(facts: Facts) -> Iterator[Found]:
+def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Counters of batches that are zero beside means of zero and variances of one."""
     by_name = {name: row for row in rows(facts) for name in row.names}
     found = []
@@ -184,7 +164,7 @@ def untrained_norm(facts: Facts) -> Iterator[Found]:
         if untouched and variance is not None and variance.min == variance.max == 1:
             found.append(name)
     if found:
-        yield Found(
+        yield RuleMatch(
             f"{plural(len(found), 'batch normalisation')} without a batch seen: {listed(folded(found))}",
             {"batch_norms": Figure(len(found), BY_BYTES)},
             tensors=found,
@@ -199,7 +179,7 @@ def untrained_norm(facts: Facts) -> Iterator[Found]:
     "Cut the channels out, or raise eps. A negative variance is a damaged checkpoint.",
     needs=(STATISTICS,),
 )
-def vanished_variance(facts: Facts) -> Iterator[Found]:
+def vanished_variance(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Running variances whose least value is next to nothing."""
     found = [
         row
@@ -210,9 +190,5 @@ def vanished_variance(facts: Facts) -> Iterator[Found]:
     ]
     if found:
         least = min(row.min for row in found if row.min is not None)
-        yield Found(
-            f"running variances as small as {least:.3g} in {plural(len(found), 'batch normalisation')}: "
-            f"{in_words(found)}",
-            {"least_variance": Figure(least, BY_BYTES), "batch_norms": Figure(len(found), BY_BYTES)},
-            tensors=names(found),
-        )
+        title = f"running variances as small as {least:.3g} in {plural(len(found), 'batch normalisation')}"
+        yield in_tensors(found, title, least_variance=least, batch_norms=len(found))

@@ -8,10 +8,10 @@ from math import prod
 from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_FORMULA, BY_PASS, Facts, part
+from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, part
 from assay.findings.naming import places, plural
 from assay.findings.needs import FLOW, WHOLE_PASS
-from assay.findings.rule import Found
+from assay.findings.rule import RuleMatch
 
 _SOFTMAX = ("aten.softmax", "aten._softmax", "aten._safe_softmax")
 _LOGARITHMS = ("aten.log", "aten.log_", "aten.log2", "aten.log10")
@@ -35,7 +35,7 @@ _TWICE = (
     "binary_cross_entropy_with_logits): a probability that underflows to zero becomes -inf here, its gradient NaN.",
     needs=(WHOLE_PASS, FLOW),
 )
-def fragile_logarithm(facts: Facts) -> Iterator[Found]:
+def fragile_logarithm(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Logarithms that read what a softmax or sigmoid made."""
     logarithms = set(facts.ops_of(*_LOGARITHMS))
     for instead, names in _FRAGILE.items():
@@ -47,7 +47,7 @@ def fragile_logarithm(facts: Facts) -> Iterator[Found]:
         if found:
             where = facts.modules(found)
             name = names[0].removeprefix("aten.")
-            yield Found(
+            yield RuleMatch(
                 f"log of {name} is taken ({plural(len(found), 'time')} a pass) where {instead} is meant: "
                 f"{places(facts.document, where)}",
                 {"executions": Figure(len(found), BY_PASS)},
@@ -63,7 +63,7 @@ def fragile_logarithm(facts: Facts) -> Iterator[Found]:
     "nothing.",
     needs=(WHOLE_PASS, FLOW),
 )
-def twice(facts: Facts) -> Iterator[Found]:
+def twice(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The same activation twice in a row over the same shape."""
     for names in _TWICE:
         ops = facts.ops_of(*names)
@@ -75,14 +75,14 @@ def twice(facts: Facts) -> Iterator[Found]:
         ]
         if second:
             where = facts.modules(second)
-            yield Found(
+            yield RuleMatch(
                 f"{names[0].removeprefix('aten.')} is applied to its own result: {places(facts.document, where)}",
                 {"executions": Figure(len(second), BY_PASS)},
                 modules=where,
             )
 
 
-def _followed(facts: Facts, ops: list[int]) -> Iterator[tuple[int, int]]:
+def _followed(facts: ModelFacts, ops: list[int]) -> Iterator[tuple[int, int]]:
     """Pairs of these operations where the second reads, first of all, what the first has just made."""
     wanted = set(ops)
     for op in ops:
@@ -100,7 +100,7 @@ def _followed(facts: Facts, ops: list[int]) -> Iterator[tuple[int, int]]:
     "fewer FLOPs. A wide pair may have been meant to have an activation between.",
     needs=(WHOLE_PASS, FLOW),
 )
-def mergeable_linears(facts: Facts) -> Iterator[Found]:
+def mergeable_linears(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Pairs where the product of the two matrices is no larger than both; a narrow middle is a factorisation."""
     linears = [op for op in facts.ops_of("aten.linear") if _weight(facts, op) is not None]
     pairs = []
@@ -117,7 +117,7 @@ def mergeable_linears(facts: Facts) -> Iterator[Found]:
     if not pairs:
         return
     where = facts.modules(op for pair in pairs for op in pair)
-    yield Found(
+    yield RuleMatch(
         f"linear layers that follow one another directly and could be one, {plural(len(pairs), 'pair')}: "
         f"{places(facts.document, where)}",
         {
@@ -129,14 +129,14 @@ def mergeable_linears(facts: Facts) -> Iterator[Found]:
     )
 
 
-def _weight(facts: Facts, op: int) -> tuple[int, ...] | None:
+def _weight(facts: ModelFacts, op: int) -> tuple[int, ...] | None:
     """The shape of its matrix, where that is a parameter."""
     weight = next((one for one in facts.kind(op).inputs if one.name == "weight"), None)
     usable = weight is not None and weight.role == "parameter" and len(weight.type.shape) == 2
     return weight.type.shape if usable and weight is not None else None
 
 
-def _shared(facts: Facts, *ops: int) -> bool:
+def _shared(facts: ModelFacts, *ops: int) -> bool:
     """Whether a matrix is used elsewhere too, so that a merged one would come on top."""
     storages = [facts.flow.operand(op, "weight") for op in ops]
     return any(len(facts.flow.readers.get(storage, [])) > 1 for storage in storages if storage is not None)
@@ -150,7 +150,7 @@ def _shared(facts: Facts, *ops: int) -> bool:
     "the input once and starts one kernel. Checkpoints then need their weights joined on loading.",
     needs=(WHOLE_PASS, FLOW),
 )
-def fusable_projections(facts: Facts) -> Iterator[Found]:
+def fusable_projections(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Groups of linear layers below one call that read one storage in the same way."""
     groups: dict[object, list[int]] = {}
     for op in facts.ops_of("aten.linear"):
@@ -167,7 +167,7 @@ def fusable_projections(facts: Facts) -> Iterator[Found]:
     parents = sorted({_parent_module(facts, ops[0]) for ops in joint})
     kernels = sum(len(ops) - 1 for ops in joint)
     again = sum((len(ops) - 1) * facts.kind_cost(ops[0]).read_activations for ops in joint)
-    yield Found(
+    yield RuleMatch(
         f"linear layers that read the same input in {plural(len(joint), 'group')}, "
         f"{plural(kernels, 'product')} more than needed: "
         f"{places(facts.document, parents)}",
@@ -180,7 +180,7 @@ def fusable_projections(facts: Facts) -> Iterator[Found]:
     )
 
 
-def _parent_module(facts: Facts, op: int) -> int:
+def _parent_module(facts: ModelFacts, op: int) -> int:
     document = facts.document
     parent = document.calls[document.ops[op].call].parent
     return document.calls[parent].module if parent is not None else 0
@@ -194,7 +194,7 @@ def _parent_module(facts: Facts, op: int) -> int:
     "dtype also rounds them.",
     needs=(WHOLE_PASS, FLOW),
 )
-def round_trip(facts: Facts) -> Iterator[Found]:
+def round_trip(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Casts whose result only a cast back to the first dtype reads."""
     casts = [op for op in facts.ops_of("aten.to", "aten._to_copy") if _is_cast(facts, op)]
     back = [
@@ -207,7 +207,7 @@ def round_trip(facts: Facts) -> Iterator[Found]:
     ops = [op for pair in back for op in pair]
     where, moved = facts.modules(ops), facts.bytes_of(ops)
     kind = facts.kind(back[0][0])
-    yield Found(
+    yield RuleMatch(
         f"{plural(len(back), 'time')} a pass values go from {kind.inputs[0].type.dtype} to "
         f"{kind.outputs[0].type.dtype} and "
         f"straight back: {places(facts.document, where)}",
@@ -216,6 +216,6 @@ def round_trip(facts: Facts) -> Iterator[Found]:
     )
 
 
-def _is_cast(facts: Facts, op: int) -> bool:
+def _is_cast(facts: ModelFacts, op: int) -> bool:
     kind = facts.kind(op)
     return bool(kind.inputs and kind.outputs) and kind.inputs[0].type.dtype != kind.outputs[0].type.dtype

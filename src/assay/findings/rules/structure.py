@@ -9,10 +9,10 @@ from assay.analysis.parameters import PARAMETER
 from assay.document import tree
 from assay.document.provenance import Counted, Figure
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_PASS, BY_TENSORS, Facts, part
+from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, part
 from assay.findings.naming import folded, listed, places
 from assay.findings.needs import FLOW, MODULES, WHOLE_PASS
-from assay.findings.rule import Found
+from assay.findings.rule import RuleMatch
 
 EMBEDDING_SHARE = 0.5
 EMBEDDING_LEAST = 1_000_000
@@ -32,7 +32,7 @@ _STEPS = 8
     "find_unused_parameters. Parts that only work in training or with other inputs are unused here by design.",
     needs=(MODULES, WHOLE_PASS, FLOW),
 )
-def unused_parameters(facts: Facts) -> Iterator[Found]:
+def unused_parameters(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Parameters whose storages nothing reads, at the topmost modules that hold nothing else."""
     tensors = facts.document.tensors
     unused = {
@@ -46,7 +46,7 @@ def unused_parameters(facts: Facts) -> Iterator[Found]:
     if not lost:
         return
     count, size = facts.elements_of(lost), sum(tensors[index].bytes for index in lost)
-    yield Found(
+    yield RuleMatch(
         f"{units.count(count)} parameters ({units.size(size)}) are not used in this pass: "
         f"{listed(folded(_names(facts, modules, unused)))}",
         {
@@ -59,7 +59,7 @@ def unused_parameters(facts: Facts) -> Iterator[Found]:
     )
 
 
-def _names(facts: Facts, modules: list[int], unused: set[int]) -> list[str]:
+def _names(facts: ModelFacts, modules: list[int], unused: set[int]) -> list[str]:
     """The paths of modules that hold nothing that is used, else the names of their tensors."""
     document = facts.document
     found = []
@@ -70,7 +70,7 @@ def _names(facts: Facts, modules: list[int], unused: set[int]) -> list[str]:
     return found
 
 
-def _holding_only(facts: Facts, unused: set[int]) -> list[int]:
+def _holding_only(facts: ModelFacts, unused: set[int]) -> list[int]:
     """The topmost modules whose parameters are all unused, and those with some of their own unused."""
     modules, below = facts.document.modules, facts.parameters_below
     wholly = {index for index, held in enumerate(below) if held and held <= unused}
@@ -84,13 +84,13 @@ def _holding_only(facts: Facts, unused: set[int]) -> list[int]:
     return found
 
 
-def _hidden(facts: Facts) -> set[int]:
+def _hidden(facts: ModelFacts) -> set[int]:
     """Parameters of modules in TorchScript, whose operations may not be seen."""
     scripted = [i for i, module in enumerate(facts.document.modules) if module.class_path.startswith("torch.jit.")]
     return set().union(*(facts.parameters_below[index] for index in scripted))
 
 
-def _has_working_twin(facts: Facts, index: int) -> bool:
+def _has_working_twin(facts: ModelFacts, index: int) -> bool:
     """Whether a numbered sibling of the same class was called: an expert no row was sent to, say."""
     modules = facts.document.modules
     module = modules[index]
@@ -108,14 +108,14 @@ def _has_working_twin(facts: Facts, index: int) -> bool:
     "changes all. Every total here counts it once.",
     needs=(MODULES,),
 )
-def tied(facts: Facts) -> Iterator[Found]:
+def tied(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Parameters with more than one name."""
     shared = [t for t in facts.document.tensors if t.role == PARAMETER and len(t.names) > 1]
     if not shared:
         return
     saved = sum(tensor.bytes * (len(tensor.names) - 1) for tensor in shared)
     names = folded(" = ".join(tensor.names) for tensor in shared)
-    yield Found(
+    yield RuleMatch(
         f"tied parameters save {units.size(saved)}: {listed(names)}",
         {"tied_tensors": Figure(len(shared), BY_TENSORS), "bytes_saved": Figure(saved, BY_TENSORS)},
         tensors=[name for tensor in shared for name in tensor.names],
@@ -130,7 +130,7 @@ def tied(facts: Facts) -> Iterator[Found]:
     "projection, or a table in a narrower dtype saves more here than any change to the layers.",
     needs=(MODULES, WHOLE_PASS, FLOW),
 )
-def embedding_share(facts: Facts) -> Iterator[Found]:
+def embedding_share(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tables that rows are looked up in, against all parameters."""
     by_storage = {storage: index for index, storage in facts.held_storages.items()}
     lookups = facts.ops_of("aten.embedding", "aten.embedding_bag", "aten._embedding_bag")
@@ -143,7 +143,7 @@ def embedding_share(facts: Facts) -> Iterator[Found]:
         return
     names = [tensors[index].names[0] for index in tables]
     owners = [i for i, module in enumerate(facts.document.modules) if set(module.tensors.values()) & set(tables)]
-    yield Found(
+    yield RuleMatch(
         f"embedding tables hold {units.share(count, whole)} of all parameters: {listed(folded(names))}",
         {
             "embedding_parameters": Figure(count, BY_TENSORS),
@@ -163,7 +163,7 @@ def embedding_share(facts: Facts) -> Iterator[Found]:
     "read once and the work is one large operation.",
     needs=(MODULES, WHOLE_PASS),
 )
-def called_often(facts: Facts) -> Iterator[Found]:
+def called_often(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Modules that one call around them calls many times with the same shapes; cells have a rule of their own."""
     document = facts.document
     counts: dict[tuple[int, int | None, object], int] = {}
@@ -179,7 +179,7 @@ def called_often(facts: Facts) -> Iterator[Found]:
     if not often:
         return
     most = max(often.values())
-    yield Found(
+    yield RuleMatch(
         f"called {most} times in one call of its parent, each time with the same shapes: "
         f"{places(document, sorted(often))}",
         {"calls": Figure(most, BY_PASS)},
@@ -195,7 +195,7 @@ def called_often(facts: Facts) -> Iterator[Found]:
     "only where a step's input depends on the step before.",
     needs=(MODULES, WHOLE_PASS),
 )
-def cell_loop(facts: Facts) -> Iterator[Found]:
+def cell_loop(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Cells with many steps in one pass."""
     steps: dict[int, int] = {}
     for op in facts.ops_of(*_CELLS):
@@ -203,7 +203,7 @@ def cell_loop(facts: Facts) -> Iterator[Found]:
     looped = {module: count for module, count in steps.items() if count >= _STEPS}
     if not looped:
         return
-    yield Found(
+    yield RuleMatch(
         f"a recurrent cell runs {max(looped.values())} steps one by one: {places(facts.document, sorted(looped))}",
         {"steps": Figure(max(looped.values()), BY_PASS), "cells": Figure(len(looped), BY_PASS)},
         modules=sorted(looped),
@@ -218,7 +218,7 @@ def cell_loop(facts: Facts) -> Iterator[Found]:
     "only its own. Experts can be placed on several devices or offloaded.",
     needs=(MODULES,),
 )
-def experts(facts: Facts) -> Iterator[Found]:
+def experts(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Parameters of experts, and of those a token is sent to where the settings say how many."""
     modules = facts.document.modules
     holders = [i for i, module in enumerate(modules) if module.path.rpartition(".")[2] == "experts"]
@@ -238,7 +238,7 @@ def experts(facts: Facts) -> Iterator[Found]:
     if used:
         sent = whole - count + count * used // number
         figures["active_parameters"] = Figure(sent, Counted(f"all that is no expert, and {used} of {number} experts"))
-    yield Found(
+    yield RuleMatch(
         f"{number} experts a layer hold {units.share(count, whole)} of the parameters"
         + (f"; {used} are active for a token" if used else ""),
         figures,
@@ -246,13 +246,13 @@ def experts(facts: Facts) -> Iterator[Found]:
     )
 
 
-def _experts_in(facts: Facts, index: int) -> int:
+def _experts_in(facts: ModelFacts, index: int) -> int:
     """The first size of stacked tensors, or the modules below."""
     tensors = [facts.document.tensors[at].type.shape for at in facts.document.modules[index].tensors.values()]
     return max((shape[0] for shape in tensors if len(shape) > 2), default=0) or len(facts.below[index])
 
 
-def _routed(facts: Facts, index: int) -> int | None:
+def _routed(facts: ModelFacts, index: int) -> int | None:
     """How many experts a token is sent to, by the settings of what is around them or beside them."""
     modules = facts.document.modules
     parent = modules[index].parent

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from assay.document.machine import Series
-from assay.machine.gauges.gauge import Values
-from assay.machine.sensors.nvml import Board
+from assay.machine.gauges.gauge import Readings
+from assay.machine.sensors.nvml import NvmlBoard
 from assay.machine.sensors.probe import SensorError
 
-Question = Callable[[Board], float]
+Question = Callable[[NvmlBoard], float]
 
 QUESTIONS: tuple[tuple[str, str, Question], ...] = (
-    ("utilisation", "share", Board.utilisation),
-    ("memory", "B", Board.memory_used),
-    ("temperature", "°C", Board.temperature_c),
-    ("power", "W", Board.power_w),
+    ("utilisation", "share", NvmlBoard.utilisation),
+    ("memory", "B", NvmlBoard.memory_used),
+    ("temperature", "°C", NvmlBoard.temperature_c),
+    ("power", "W", NvmlBoard.power_w),
     ("clock.sm", "MHz", lambda board: board.clock_mhz("SM")),
     ("clock.memory", "MHz", lambda board: board.clock_mhz("MEM")),
-    ("throttle", "bits", Board.throttle_bits),
+    ("throttle", "bits", NvmlBoard.throttle_bits),
 )
 """What is asked of a board. The energy counter is not: a read of it takes milliseconds."""
 
@@ -26,7 +26,7 @@ QUESTIONS: tuple[tuple[str, str, Question], ...] = (
 class BoardGauge:
     """Everything above of one board; a question that fails is not asked again and its values are unknown."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: NvmlBoard) -> None:
         self._board = board
         self._lost: dict[str, str] = {}
         self.series: Sequence[Series] = [
@@ -38,7 +38,7 @@ class BoardGauge:
         """What stopped answering, and why."""
         return tuple(f"gpu.{self._board.index}.{name}: {why}" for name, why in self._lost.items())
 
-    def read(self) -> Values:
+    def read(self) -> Readings:
         """One value a question."""
         return [self._asked(name, question) for name, _, question in QUESTIONS]
 

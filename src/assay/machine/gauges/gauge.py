@@ -7,7 +7,7 @@ from typing import Protocol
 
 from assay.document.machine import Series
 
-Values = Sequence[float | None]
+Readings = Sequence[float | None]
 
 
 class Gauge(Protocol):
@@ -19,7 +19,7 @@ class Gauge(Protocol):
     def problems(self) -> Sequence[str]:
         """What it cannot read at all, one line each."""
 
-    def read(self) -> Values:
+    def read(self) -> Readings:
         """The values of now."""
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from assay import host
 from assay.document.machine import Series
-from assay.machine.gauges.gauge import Values
+from assay.machine.gauges.gauge import Readings
 
 HARDWARE = 0
 EVENTS = {"cache.references": (HARDWARE, 2), "cache.misses": (HARDWARE, 3)}
@@ -44,7 +44,7 @@ class PerfEvents:
         self.series: Sequence[Series] = [Series(name, "1", "process") for name in events]
         self.problems: Sequence[str] = tuple(problems)
 
-    def read(self) -> Values:
+    def read(self) -> Readings:
         """The sum over threads."""
         return [float(sum(map(_count, files))) if files else None for files in self._open]
 

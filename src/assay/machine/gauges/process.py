@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from assay.document.machine import Series
-from assay.machine.gauges.gauge import Values
+from assay.machine.gauges.gauge import Readings
 
 _DISKS = Path("/proc/diskstats")
 _BLOCK = Path("/sys/block")
@@ -18,7 +18,7 @@ _SECTOR = 512
 """What the kernel counts disk traffic in, whatever the disk's own sectors are."""
 
 
-class Memory:
+class ProcessMemory:
     """What this process holds in memory now."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Memory:
         self.series: Sequence[Series] = [Series("process.rss", "B", "process")]
         self.problems: Sequence[str] = ()
 
-    def read(self) -> Values:
+    def read(self) -> Readings:
         """Bytes resident."""
         return [float(self._process.memory_info().rss)]
 
@@ -35,17 +35,17 @@ class Memory:
         """Nothing is held."""
 
 
-class Since:
+class SystemCounts:
     """Counts of the system since the monitor began, from one function that returns them all, or None."""
 
-    def __init__(self, look: Callable[[], Values | None], names: Sequence[str], unit: str, scope: str) -> None:
+    def __init__(self, look: Callable[[], Readings | None], names: Sequence[str], unit: str, scope: str) -> None:
         self._look = look
         self.series: Sequence[Series] = [Series(name, unit, scope) for name in names]
         self._first = look()
         lost = names if self._first is None else ()
         self.problems: Sequence[str] = tuple(f"{name}: the system does not count it" for name in lost)
 
-    def read(self) -> Values:
+    def read(self) -> Readings:
         """What was added."""
         now = self._look() if self._first is not None else None
         if now is None or self._first is None:
@@ -57,36 +57,36 @@ class Since:
         """Nothing is held."""
 
 
-def counts() -> list[Since]:
+def counts() -> list[SystemCounts]:
     """Switches and bytes of this process, then disk and network bytes of the machine."""
     return [
-        Since(_switches, ("process.switches.voluntary", "process.switches.involuntary"), "1", "process"),
-        Since(_own_bytes, ("process.read", "process.written"), "B", "process"),
-        Since(disk_bytes(), ("disk.read", "disk.written"), "B", "machine"),
-        Since(_network_bytes, ("network.received", "network.sent"), "B", "machine"),
+        SystemCounts(_switches, ("process.switches.voluntary", "process.switches.involuntary"), "1", "process"),
+        SystemCounts(_own_bytes, ("process.read", "process.written"), "B", "process"),
+        SystemCounts(disk_bytes(), ("disk.read", "disk.written"), "B", "machine"),
+        SystemCounts(_network_bytes, ("network.received", "network.sent"), "B", "machine"),
     ]
 
 
-def disk_bytes(table: Path = _DISKS, block: Path = _BLOCK) -> Callable[[], Values | None]:
+def disk_bytes(table: Path = _DISKS, block: Path = _BLOCK) -> Callable[[], Readings | None]:
     """Something to ask for bytes read and written by whole disks; one read of one file where the kernel has it."""
     disks = {path.name for path in block.glob("*") if not path.name.startswith(("loop", "ram", "zram"))}
     return partial(_from_table, table, disks) if disks and table.exists() else _disks
 
 
-def _from_table(table: Path, disks: set[str]) -> Values | None:
+def _from_table(table: Path, disks: set[str]) -> Readings | None:
     # A line: major, minor, name, then reads, merged, sectors read, ms, writes, merged, sectors written, …
     rows = [line.split() for line in table.read_text().splitlines()]
     kept = [row for row in rows if len(row) > 9 and row[2] in disks]
     return [_SECTOR * float(sum(int(row[column]) for row in kept)) for column in (5, 9)]
 
 
-def _disks() -> Values | None:
+def _disks() -> Readings | None:
 
     found = psutil.disk_io_counters()
     return None if found is None else [float(found.read_bytes), float(found.write_bytes)]
 
 
-def _switches() -> Values | None:
+def _switches() -> Readings | None:
     if os.name != "posix":
         return None
     import resource
@@ -95,7 +95,7 @@ def _switches() -> Values | None:
     return [float(used.ru_nvcsw), float(used.ru_nivcsw)]
 
 
-def _own_bytes() -> Values | None:
+def _own_bytes() -> Readings | None:
 
     if not hasattr(psutil.Process, "io_counters"):
         return None
@@ -103,7 +103,7 @@ def _own_bytes() -> Values | None:
     return [float(found.read_bytes), float(found.write_bytes)]
 
 
-def _network_bytes() -> Values | None:
+def _network_bytes() -> Readings | None:
 
     found = psutil.net_io_counters()
     return None if found is None else [float(found.bytes_recv), float(found.bytes_sent)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from assay.document.machine import Series
-from assay.machine.gauges.gauge import Values
+from assay.machine.gauges.gauge import Readings
 
 _FREQUENCIES = Path("/sys/devices/system/cpu")
 
@@ -22,7 +22,7 @@ class Utilisation:
         self.series: Sequence[Series] = [Series(name, "share", "machine") for name in names]
         self.problems: Sequence[str] = ()
 
-    def read(self) -> Values:
+    def read(self) -> Readings:
         """The machine first, then its cores; None where no time was counted in between."""
         now = _times()
         spent = [(busy - was[0], passed - was[1]) for (busy, passed), was in zip(now, self._last, strict=False)]
@@ -43,7 +43,7 @@ class Frequency:
         self.series: Sequence[Series] = [Series("cpu.frequency", "MHz", "machine")]
         self.problems: Sequence[str] = () if self._paths else ("cpu.frequency: the kernel offers none",)
 
-    def read(self) -> Values:
+    def read(self) -> Readings:
         """The mean of those that can be read."""
         clocks = [clock for clock in map(_kilohertz, self._paths) if clock is not None]
         return [sum(clocks) / len(clocks) / 1000 if clocks else None]

@@ -6,7 +6,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from assay.machine.sensors.probe import ENERGY, POWER, TEMPERATURE, Found, Probe, label, number
+from assay.machine.sensors.probe import ENERGY, POWER, TEMPERATURE, Probe, ProbedSensors, label, number
 
 HWMON = Path("/sys/class/hwmon")
 THERMAL = Path("/sys/class/thermal")
@@ -15,9 +15,9 @@ _KINDS = {"temp": (TEMPERATURE, 1e-3), "power": (POWER, 1e-6), "energy": (ENERGY
 """The quantity, and its unit in the unit we use."""
 
 
-def find(hwmon: Path = HWMON, thermal: Path = THERMAL) -> Found:
+def find(hwmon: Path = HWMON, thermal: Path = THERMAL) -> ProbedSensors:
     """Every input of every driver, then the thermal zones."""
-    found = Found()
+    found = ProbedSensors()
     for chip in sorted(hwmon.glob("hwmon*")):
         driver = label(chip / "name", chip.name)
         for path in sorted(chip.glob("*_*")):

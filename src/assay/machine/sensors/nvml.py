@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, cast
 
-from assay.machine.sensors.probe import ENERGY, POWER, TEMPERATURE, Found, Probe, SensorError
+from assay.machine.sensors.probe import ENERGY, POWER, TEMPERATURE, Probe, ProbedSensors, SensorError
 
 _MILLI = 1e-3
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -26,7 +26,7 @@ THROTTLES = {
 
 
 @dataclass(frozen=True)
-class Board:
+class NvmlBoard:
     """One board and what can be asked of it; every question may raise `SensorError`."""
 
     module: ModuleType
@@ -81,7 +81,7 @@ class Board:
 class Boards:
     """The boards this process may use, or why there are none."""
 
-    boards: list[Board] = field(default_factory=list)
+    boards: list[NvmlBoard] = field(default_factory=list)
     why: str = ""
     asked: bool = True
     """Whether there was anyone to ask; without nvidia-ml-py there may be boards all the same."""
@@ -113,9 +113,9 @@ def boards(module: ModuleType | None = None, environment: Mapping[str, str] | No
     return Boards(shown, "" if shown else f"{_VISIBLE} hides every board" if every else "no NVIDIA board answers")
 
 
-def find(module: ModuleType | None = None) -> Found:
+def find(module: ModuleType | None = None) -> ProbedSensors:
     """Energy, power and temperature of every visible board."""
-    seen, found = boards(module), Found()
+    seen, found = boards(module), ProbedSensors()
     if not seen.boards:
         found.absent("nvml", ENERGY, "board", seen.why)
     for board in seen.boards:
@@ -143,7 +143,7 @@ def _load() -> ModuleType | str:
     return cast("ModuleType", pynvml)
 
 
-def _board(module: ModuleType, index: int) -> Board | None:
+def _board(module: ModuleType, index: int) -> NvmlBoard | None:
     """The board of that number; None where it does not answer, as one that fell off its bus."""
     try:
         handle = module.nvmlDeviceGetHandleByIndex(index)
@@ -157,16 +157,16 @@ def _board(module: ModuleType, index: int) -> Board | None:
         )
     except module.NVMLError:
         driver, memory = None, None
-    return Board(module, handle, index, name, uuid, driver, memory)
+    return NvmlBoard(module, handle, index, name, uuid, driver, memory)
 
 
 def _words(text: str | bytes) -> str:
     return text.decode(errors="replace") if isinstance(text, bytes) else text
 
 
-def _visible(every: list[Board], wanted: str) -> list[Board]:
+def _visible(every: list[NvmlBoard], wanted: str) -> list[NvmlBoard]:
     """Those that CUDA shows, in its order; it stops at the first name that it does not know."""
-    shown: list[Board] = []
+    shown: list[NvmlBoard] = []
     for name in (part.strip() for part in wanted.split(",")):
         match = [board for board in every if name and (name == str(board.index) or board.uuid.startswith(name))]
         if not match or match[0] in shown:

@@ -8,18 +8,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from assay.machine.sensors.probe import POWER, Found, Probe, SensorError
+from assay.machine.sensors.probe import POWER, Probe, ProbedSensors, SensorError
 
 _COMMAND = ("powermetrics", "-n", "1", "-i", "100", "--samplers", "cpu_power")
 _LONGEST_S = 5
 _COMBINED = re.compile(r"^Combined Power[^:]*:\s*(\d+(?:\.\d+)?)\s*mW", re.MULTILINE)
 
-Run = Callable[[], str]
+RunCommand = Callable[[], str]
 
 
-def find(run: Run | None = None, *, platform: str = sys.platform, root: bool | None = None) -> Found:
+def find(run: RunCommand | None = None, *, platform: str = sys.platform, root: bool | None = None) -> ProbedSensors:
     """The power of processor, graphics and neural engine together; nothing on other systems."""
-    found = Found()
+    found = ProbedSensors()
     if platform != "darwin":
         return found
     if not (os.geteuid() == 0 if root is None else root):

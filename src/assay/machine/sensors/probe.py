@@ -35,7 +35,7 @@ class Probe:
 
 
 @dataclass
-class Found:
+class ProbedSensors:
     """Sensors that gave a value, and rows of those that did not."""
 
     probes: list[Probe] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Found:
         """A kind of sensor this machine does not have."""
         self.useless.append(Sensor(name, measures, UNITS[measures], scope, why=why))
 
-    def extend(self, other: Found) -> None:
+    def extend(self, other: ProbedSensors) -> None:
         """All of `other` too."""
         self.probes += other.probes
         self.useless += other.useless

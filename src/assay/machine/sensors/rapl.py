@@ -9,15 +9,15 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from assay.machine.sensors.probe import ENERGY, Found, Probe, SensorError, label, number
+from assay.machine.sensors.probe import ENERGY, Probe, ProbedSensors, SensorError, label, number
 
 ROOT = Path("/sys/class/powercap")
 _MICRO = 1e-6
 
 
-def find(root: Path = ROOT) -> Found:
+def find(root: Path = ROOT) -> ProbedSensors:
     """Every zone that has a counter."""
-    found = Found()
+    found = ProbedSensors()
     zones = sorted(zone for zone in root.glob("intel-rapl:*") if (zone / "energy_uj").exists())
     if not zones:
         found.absent("rapl", ENERGY, "package", "no energy counters of the processor (none in virtual machines)")

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from assay.checkpoint.formats.archive import Archive
+from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.pt2_schema import ExportedProgram, Payload, PayloadConfig
 from assay.errors import ReadError
 from assay.messages import brief
@@ -31,7 +31,7 @@ class Contents(NamedTuple):
     notes: tuple[str, ...]
 
 
-def contents(archive: Archive) -> Contents:
+def contents(archive: ZipArchive) -> Contents:
     """The program that the archive describes; raises `ReadError` where there is none that can be read."""
     member, notes = _program_member(archive)
     program = _decode(archive, member, ExportedProgram)
@@ -43,7 +43,7 @@ def contents(archive: Archive) -> Contents:
     return Contents(program, weights, constants, notes)
 
 
-def _program_member(archive: Archive) -> tuple[str, tuple[str, ...]]:
+def _program_member(archive: ZipArchive) -> tuple[str, tuple[str, ...]]:
     found = sorted(_matching(_PROGRAM, archive.members)) or _matching(_OLD_PROGRAM, archive.members)
     if not found:
         held = "only compiled code (AOTInductor)" if _matching(_COMPILED, archive.members) else "no models/*.json"
@@ -60,12 +60,12 @@ def _matching(pattern: re.Pattern[str], names: Iterable[str]) -> list[str]:
     return [name for name in names if pattern.search(name)]
 
 
-def _payloads(archive: Archive, member: str) -> dict[str, Payload]:
+def _payloads(archive: ZipArchive, member: str) -> dict[str, Payload]:
     name = next((each for each in archive.members if each == member or each.endswith(f"/{member}")), None)
     return {} if name is None else _decode(archive, name, PayloadConfig).config
 
 
-def _decode(archive: Archive, member: str, kind: type[Read]) -> Read:
+def _decode(archive: ZipArchive, member: str, kind: type[Read]) -> Read:
     data = archive.read(member, LARGEST_JSON)
     try:
         return msgspec.json.decode(data, type=kind)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.checkpoint.formats.pt2_schema import Graph, GraphModule, NamedArgument, Node, Union
-from assay.checkpoint.formats.pt2_values import Sizes, plain
+from assay.checkpoint.formats.pt2_schema import Graph, GraphModule, GraphNode, NamedArgument, Union
+from assay.checkpoint.formats.pt2_values import SymbolicSizes, plain
 from assay.document.rows import TensorType
 
 _OPS = "torch.ops."
@@ -49,7 +49,7 @@ class Program(NamedTuple):
     notes: tuple[str, ...]
 
 
-def flatten(module: GraphModule, sizes: Sizes) -> Program:
+def flatten(module: GraphModule, sizes: SymbolicSizes) -> Program:
     """The steps of the whole program in order."""
     flattening = _Flattening(sizes)
     roles = dict(_roles(module.signature.input_specs))
@@ -80,7 +80,7 @@ class _Scope(NamedTuple):
 
 
 class _Flattening:
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: SymbolicSizes) -> None:
         self.steps: list[Step] = []
         self.values: list[Value] = []
         self._sizes = sizes
@@ -109,7 +109,7 @@ class _Flattening:
         """What the steps leave out, in words."""
         return (f"{self._bodies} bodies of control-flow operators are not counted",) if self._bodies else ()
 
-    def _open(self, node: Node, scope: _Scope, stack: str) -> None:
+    def _open(self, node: GraphNode, scope: _Scope, stack: str) -> None:
         """Walk a wrapper's body as if it stood in the outer graph."""
         place = ["as_graph" in item.arg for item in node.inputs].index(True)
         body = msgspec.convert(node.inputs[place].arg["as_graph"]["graph"], Graph)
@@ -121,7 +121,7 @@ class _Flattening:
         given.update({name: value for name, value in zip(returned, made, strict=False) if name not in given})
         self.walk(body, self.scope(body, given, {}), stack)
 
-    def _step(self, node: Node, scope: _Scope, stack: str) -> Step:
+    def _step(self, node: GraphNode, scope: _Scope, stack: str) -> Step:
         tensors: list[tuple[str, int]] = []
         attributes: dict[str, Any] = {}
         for position, item in enumerate(node.inputs):

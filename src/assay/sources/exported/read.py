@@ -6,8 +6,8 @@ import os
 
 import msgspec
 
-from assay.checkpoint.formats.archive import Archive
-from assay.checkpoint.formats.pt2_values import Sizes
+from assay.checkpoint.formats.archive import ZipArchive
+from assay.checkpoint.formats.pt2_values import SymbolicSizes
 from assay.document.document import Document, InputTensor, Machine, Origin, Run
 from assay.errors import ReadError
 from assay.sources.exported import tensors as exported_tensors
@@ -19,7 +19,7 @@ from assay.sources.exported.kinds import Kinds
 NEWEST_SCHEMA = 8
 
 
-def read(archive: Archive) -> Document:
+def read(archive: ZipArchive) -> Document:
     """The document of an exported program: its tree, tensors and operations as the file describes them."""
     path, held = archive.region.path, contents(archive)
     exported = held.program
@@ -39,7 +39,7 @@ _MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
 
 
 def _document(path: str, held: Contents) -> Document:
-    exported, sizes, kinds = held.program, Sizes(), Kinds()
+    exported, sizes, kinds = held.program, SymbolicSizes(), Kinds()
     program = flatten(exported.graph_module, sizes)
     stock = exported_tensors.take(exported.graph_module, held, sizes)
     tree = exported_tree.grow(exported.graph_module, program, stock.by_name)

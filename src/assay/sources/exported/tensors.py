@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from assay.checkpoint.formats.pt2_schema import GraphModule, Payload, TensorMeta
-from assay.checkpoint.formats.pt2_values import Sizes
+from assay.checkpoint.formats.pt2_values import SymbolicSizes
 from assay.document.dtypes import nbytes
 from assay.document.rows import Tensor, TensorType
 from assay.sources.exported.archive import Contents
@@ -26,7 +26,7 @@ class _Found(NamedTuple):
     """Where the bytes lie, where the archive says so."""
 
 
-def take(module: GraphModule, held: Contents, sizes: Sizes) -> Stock:
+def take(module: GraphModule, held: Contents, sizes: SymbolicSizes) -> Stock:
     """Every parameter and buffer that the signature or the weights' table names."""
     tensors: list[Tensor] = []
     by_name: dict[str, int] = {}

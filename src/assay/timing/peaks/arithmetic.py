@@ -9,10 +9,10 @@ import torch
 
 from assay.document.machine import Ceiling
 from assay.messages import brief, first_line
-from assay.timing.peaks.bursts import Place, Run, bursts, none, rate
+from assay.timing.peaks.bursts import TimedDevice, Workload, bursts, none, rate
 from assay.timing.settings import matmul_precision, threads
 
-Maker = Callable[[Place, int], Run]
+Maker = Callable[[TimedDevice, int], Workload]
 
 SIZES = {"cpu": (256, 512, 1024, 1536), "cuda": (2048, 4096, 8192, 16384)}
 BUDGET_S = {"cpu": 0.5, "cuda": 0.5}
@@ -32,19 +32,19 @@ class Precision:
     """What a board must be capable of to have it."""
 
 
-def peaks(where: Place) -> Iterator[Ceiling]:
+def peaks(where: TimedDevice) -> Iterator[Ceiling]:
     """One ceiling a precision that this kind of device may have."""
     for name, precision in PRECISIONS.items():
         if where.device.type in precision.devices:
             yield _peak(where, name, precision)
 
 
-def product(where: Place, name: str, size: int) -> Run:
+def product(where: TimedDevice, name: str, size: int) -> Workload:
     """Something that multiplies two square matrices in the precision `name`."""
     return PRECISIONS[name].make(where, size)
 
 
-def _peak(where: Place, name: str, precision: Precision) -> Ceiling:
+def _peak(where: TimedDevice, name: str, precision: Precision) -> Ceiling:
     if where.cuda and torch.cuda.get_device_capability(where.device) < precision.capability:
         needed = ".".join(map(str, precision.capability))
         return none(name, f"needs compute capability {needed}")
@@ -54,7 +54,7 @@ def _peak(where: Place, name: str, precision: Precision) -> Ceiling:
         return none(name, f"torch has no product of it here: {brief(first_line(error))}")
 
 
-def _searched(where: Place, name: str, make: Maker, budget_s: float) -> Ceiling:
+def _searched(where: TimedDevice, name: str, make: Maker, budget_s: float) -> Ceiling:
     """Every size for a moment, then the best size for what is left."""
     trials: dict[int, float] = {}
     for size in SIZES[where.device.type]:
@@ -74,7 +74,7 @@ def _searched(where: Place, name: str, make: Maker, budget_s: float) -> Ceiling:
     return max(rates, key=lambda one: one.value or 0)
 
 
-def _alone(where: Place, name: str, make: Maker, budget_s: float) -> Iterator[Ceiling]:
+def _alone(where: TimedDevice, name: str, make: Maker, budget_s: float) -> Iterator[Ceiling]:
     """What one thread reaches: more than several do on a busy machine, where they wait for one another."""
     with threads(1):
         for size in SIZES["cpu"][:_SMALL]:
@@ -83,7 +83,7 @@ def _alone(where: Place, name: str, make: Maker, budget_s: float) -> Iterator[Ce
 
 
 def _plain(dtype: torch.dtype) -> Maker:
-    def make(where: Place, size: int) -> Run:
+    def make(where: TimedDevice, size: int) -> Workload:
         left, right = where.normal(size, size, dtype=dtype), where.normal(size, size, dtype=dtype)
         into = torch.empty_like(left)
         return lambda: torch.mm(left, right, out=into)
@@ -91,7 +91,7 @@ def _plain(dtype: torch.dtype) -> Maker:
     return make
 
 
-def _single(where: Place, size: int) -> Run:
+def _single(where: TimedDevice, size: int) -> Workload:
     run = _plain(torch.float32)(where, size)
 
     def exact() -> None:
@@ -101,7 +101,7 @@ def _single(where: Place, size: int) -> Run:
     return exact
 
 
-def _tf32(where: Place, size: int) -> Run:
+def _tf32(where: TimedDevice, size: int) -> Workload:
     run = _plain(torch.float32)(where, size)
 
     def rounded() -> None:
@@ -111,7 +111,7 @@ def _tf32(where: Place, size: int) -> Run:
     return rounded
 
 
-def _int8(where: Place, size: int) -> Run:
+def _int8(where: TimedDevice, size: int) -> Workload:
     drawn = [
         torch.randint(-128, 127, (size, size), generator=where.generator(), device=where.device, dtype=torch.int8)
         for _ in range(2)
@@ -120,7 +120,7 @@ def _int8(where: Place, size: int) -> Run:
     return lambda: torch._int_mm(left, right)
 
 
-def _fp8(where: Place, size: int) -> Run:
+def _fp8(where: TimedDevice, size: int) -> Workload:
     left = where.normal(size, size).to(torch.float8_e4m3fn)
     right = where.normal(size, size).to(torch.float8_e4m3fn).t()
     scale = torch.ones((), device=where.device)

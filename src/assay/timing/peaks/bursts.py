@@ -12,7 +12,7 @@ import torch
 from assay.document.machine import Ceiling, measured, unknown
 from assay.machine.samples import spread
 
-Run = Callable[[], object]
+Workload = Callable[[], object]
 
 _LEAST = 3
 """Bursts there should be, for up to twice the budget."""
@@ -21,7 +21,7 @@ _LONGEST_S = 2.0
 
 
 @dataclass(frozen=True)
-class Place:
+class TimedDevice:
     """Where things run, and how their time is taken."""
 
     device: torch.device
@@ -34,11 +34,11 @@ class Place:
         """Whether it is an NVIDIA board."""
         return bool(self.device.type == "cuda")
 
-    def timed(self, run: Run, count: int) -> float:
+    def timed(self, run: Workload, count: int) -> float:
         """Seconds that `count` runs took: of the device's own clock where it has one."""
         return _device_s(run, count) if self.cuda else self._host_s(run, count)
 
-    def alone(self) -> Place:
+    def alone(self) -> TimedDevice:
         """The same for one thread, by its own processor time, which other work on the machine takes nothing from."""
         return replace(self, now=time.thread_time, clock="processor time of one thread")
 
@@ -56,21 +56,21 @@ class Place:
         if self.cuda:
             torch.cuda.synchronize(self.device)
 
-    def _host_s(self, run: Run, count: int) -> float:
+    def _host_s(self, run: Workload, count: int) -> float:
         start = self.now()
         for _ in range(count):
             run()
         return self.now() - start
 
 
-def place(device: str) -> Place:
+def place(device: str) -> TimedDevice:
     """`cpu` or `cuda`."""
     if device == "cuda":
-        return Place(torch.device("cuda", 0), 0.02, "CUDA events")
-    return Place(torch.device("cpu"), 0.004, "clock")
+        return TimedDevice(torch.device("cuda", 0), 0.02, "CUDA events")
+    return TimedDevice(torch.device("cpu"), 0.004, "clock")
 
 
-def bursts(where: Place, run: Run, budget_s: float) -> list[float]:
+def bursts(where: TimedDevice, run: Workload, budget_s: float) -> list[float]:
     """Seconds a run, one for each burst, until the budget is spent; the first run does not count."""
     end_s = time.perf_counter() + budget_s
     one = where.timed(run, 1)
@@ -99,7 +99,7 @@ def none(name: str, why: str) -> Ceiling:
     return Ceiling(name, unknown(why), unknown(why))
 
 
-def _device_s(run: Run, count: int) -> float:
+def _device_s(run: Workload, count: int) -> float:
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     for _ in range(count):

@@ -9,13 +9,13 @@ import torch
 
 from assay.document.machine import Ceiling, measured
 from assay.machine.samples import middle, spread
-from assay.timing.peaks.bursts import Place, Run, bursts
+from assay.timing.peaks.bursts import TimedDevice, Workload, bursts
 
 BUDGET_S = 0.15
 _LAUNCHES = 200
 
 
-def overheads(where: Place) -> Iterator[Ceiling]:
+def overheads(where: TimedDevice) -> Iterator[Ceiling]:
     """Seconds of an add, a linear layer and a convolution on a few numbers; on a board also of a launch alone."""
     for name, run in _tiny(where).items():
         times = bursts(where, run, BUDGET_S)
@@ -25,7 +25,7 @@ def overheads(where: Place) -> Iterator[Ceiling]:
         yield _least("launch", [_launch_s(where, add) for _ in range(10)], "host time of one add", "clock")
 
 
-def _tiny(where: Place) -> dict[str, Run]:
+def _tiny(where: TimedDevice) -> dict[str, Workload]:
     vector, into = where.normal(8), where.normal(8)
     row, weight = where.normal(1, 8), where.normal(8, 8)
     image, kernel = where.normal(1, 4, 4, 4), where.normal(4, 4, 3, 3)
@@ -36,7 +36,7 @@ def _tiny(where: Place) -> dict[str, Run]:
     }
 
 
-def _launch_s(where: Place, run: Run) -> float:
+def _launch_s(where: TimedDevice, run: Workload) -> float:
     where.synchronize()
     start = time.perf_counter()
     for _ in range(_LAUNCHES):

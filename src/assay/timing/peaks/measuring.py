@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from assay.document.machine import Cache, CacheLevel, Ceiling, Scaling, Working
+from assay.document.machine import Cache, CacheLevel, Ceiling, Scaling, WorkingSet
 from assay.timing.peaks import arithmetic, dispatch, memory
 from assay.timing.peaks.bursts import place
 from assay.timing.peaks.threads import scaling
@@ -22,7 +22,7 @@ class Peaks:
     arithmetic: list[Ceiling] = field(default_factory=list)
     bandwidth: list[Ceiling] = field(default_factory=list)
     levels: list[CacheLevel] = field(default_factory=list)
-    sweep: list[Working] = field(default_factory=list)
+    sweep: list[WorkingSet] = field(default_factory=list)
     overhead: list[Ceiling] = field(default_factory=list)
     scaling: list[Scaling] = field(default_factory=list)
     threads: int | None = None
@@ -66,7 +66,7 @@ def default_device() -> str:
 
 
 @dataclass(frozen=True)
-class Board:
+class TorchBoard:
     """What torch knows of the first board."""
 
     name: str
@@ -75,10 +75,10 @@ class Board:
     uuid: str
 
 
-def board() -> Board:
+def board() -> TorchBoard:
     """The first board, which is in use from then on, as it will be when models run."""
     torch.zeros(1, device="cuda:0")
     found = torch.cuda.get_device_properties(0)
     cache = getattr(found, "L2_cache_size", 0)
     caches = (Cache(2, int(cache)),) if cache else ()
-    return Board(str(found.name), int(found.total_memory), caches, str(getattr(found, "uuid", "")))
+    return TorchBoard(str(found.name), int(found.total_memory), caches, str(getattr(found, "uuid", "")))

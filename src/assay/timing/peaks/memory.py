@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from assay.document.machine import Cache, CacheLevel, Ceiling, Working, measured, unknown
-from assay.timing.peaks.bursts import Place, Run, bursts, none, rate
+from assay.document.machine import Cache, CacheLevel, Ceiling, WorkingSet, measured, unknown
+from assay.timing.peaks.bursts import TimedDevice, Workload, bursts, none, rate
 from assay.timing.settings import threads
 
 _MIB = 1 << 20
@@ -21,7 +21,7 @@ _INSIDE = 0.75
 _VISIBLE = 3.0
 """Below so many times the cost of an operation that does nothing, that cost hides the cache."""
 
-Kernel = Callable[[list[torch.Tensor]], Run]
+Kernel = Callable[[list[torch.Tensor]], Workload]
 
 KERNELS: dict[str, tuple[int, Kernel]] = {
     "read": (1, lambda arrays: lambda: arrays[0].sum()),
@@ -31,13 +31,13 @@ KERNELS: dict[str, tuple[int, Kernel]] = {
 """How many arrays each moves, and how. Bytes a processor reads only because it is about to write do not count."""
 
 
-def array_bytes(where: Place, caches: Sequence[Cache], memory_bytes: int | None) -> int:
+def array_bytes(where: TimedDevice, caches: Sequence[Cache], memory_bytes: int | None) -> int:
     """One array: four times the largest cache, and never much of the memory."""
     wanted = max(LEAST_BYTES[where.device.type], 4 * max((cache.size for cache in caches), default=0))
     return min(wanted, (memory_bytes or 16 << 30) // 32)
 
 
-def bandwidths(where: Place, size: int) -> Iterator[Ceiling]:
+def bandwidths(where: TimedDevice, size: int) -> Iterator[Ceiling]:
     """One ceiling a kernel, on arrays of `size` bytes."""
     try:
         arrays = [where.normal(size // _FLOAT) for _ in range(3)]
@@ -54,19 +54,19 @@ def bandwidths(where: Place, size: int) -> Iterator[Ceiling]:
         yield max(found, key=lambda one: one.value or 0)
 
 
-def sweep(where: Place, largest: int) -> list[Working]:
+def sweep(where: TimedDevice, largest: int) -> list[WorkingSet]:
     """Copies inside ever larger working sets."""
     points = []
     total = _SMALLEST[where.device.type]
     while total <= largest:
         arrays = [where.normal(total // 2 // _FLOAT) for _ in range(2)]
         times = bursts(where, KERNELS["copy"][1](arrays), _POINT_S)
-        points.append(Working(total, total / min(times)))
+        points.append(WorkingSet(total, total / min(times)))
         total *= 2
     return points
 
 
-def levels(points: Sequence[Working], caches: Sequence[Cache], overhead_s: float) -> list[CacheLevel]:
+def levels(points: Sequence[WorkingSet], caches: Sequence[Cache], overhead_s: float) -> list[CacheLevel]:
     """The best of the sweep inside each cache, and beyond the last."""
     found, above = [], 0
     for cache in caches:
@@ -78,7 +78,7 @@ def levels(points: Sequence[Working], caches: Sequence[Cache], overhead_s: float
     return found
 
 
-def _level(name: str, size: int | None, points: Sequence[Working], overhead_s: float) -> CacheLevel:
+def _level(name: str, size: int | None, points: Sequence[WorkingSet], overhead_s: float) -> CacheLevel:
     seen = [point for point in points if point.bytes / point.bandwidth >= _VISIBLE * overhead_s]
     if not seen:
         why = "hidden by the cost of an operation" if points else "no working set falls into it"

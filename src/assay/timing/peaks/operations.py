@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from assay.timing.peaks.arithmetic import product
-from assay.timing.peaks.bursts import Place, Run
+from assay.timing.peaks.bursts import TimedDevice, Workload
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Operation:
     """One thing to run, its FLOPs by precision (`pointwise` ones apart), and the bytes it reads and writes."""
 
     name: str
-    run: Run
+    run: Workload
     bytes: float
     flops: dict[str, float] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ _SCORE = 6
 """Pointwise FLOPs of one score of attention: its scale and softmax."""
 
 
-def operations(where: Place) -> Iterator[Operation]:
+def operations(where: TimedDevice) -> Iterator[Operation]:
     """Matrix products in each precision at two sizes, convolution, attention, what moves bytes, layers of a model."""
     sizes = _SIZES[where.device.type]
     for name in _PRODUCTS[where.device.type]:
@@ -68,12 +68,12 @@ def operations(where: Place) -> Iterator[Operation]:
         yield _convolution(where, sizes, "tf32", torch.float32)
 
 
-def _product(where: Place, name: str, size: int) -> Operation:
+def _product(where: TimedDevice, name: str, size: int) -> Operation:
     moved = 3 * size * size * _WIDTH[name]
     return Operation(f"mm {size} {name}", product(where, name, size), moved, {name: 2.0 * size**3})
 
 
-def _convolution(where: Place, sizes: _Sizes, name: str, dtype: torch.dtype) -> Operation:
+def _convolution(where: TimedDevice, sizes: _Sizes, name: str, dtype: torch.dtype) -> Operation:
     batch, channels, side = sizes.image
     image = where.normal(batch, channels, side, side, dtype=dtype)
     kernel = where.normal(channels, channels, 3, 3, dtype=dtype)
@@ -82,7 +82,7 @@ def _convolution(where: Place, sizes: _Sizes, name: str, dtype: torch.dtype) -> 
     return Operation(f"conv3x3 {name}", lambda: F.conv2d(image, kernel, padding=1), moved, {name: flops})
 
 
-def _attention(where: Place, sizes: _Sizes, name: str, dtype: torch.dtype) -> Operation:
+def _attention(where: TimedDevice, sizes: _Sizes, name: str, dtype: torch.dtype) -> Operation:
     batch, heads, length, width = sizes.attention
     query, key, value = (where.normal(batch, heads, length, width, dtype=dtype) for _ in range(3))
     pairs = length * (length + 1) / 2
@@ -94,7 +94,7 @@ def _attention(where: Place, sizes: _Sizes, name: str, dtype: torch.dtype) -> Op
     )
 
 
-def _moving(where: Place, sizes: _Sizes, name: str, dtype: torch.dtype) -> Iterator[Operation]:
+def _moving(where: TimedDevice, sizes: _Sizes, name: str, dtype: torch.dtype) -> Iterator[Operation]:
     rows = where.normal(sizes.elements // _ROW, _ROW, dtype=dtype)
     into = torch.empty_like(rows)
     weight = where.normal(_ROW, dtype=dtype)
@@ -113,7 +113,7 @@ def _moving(where: Place, sizes: _Sizes, name: str, dtype: torch.dtype) -> Itera
         yield Operation(f"{kind} {name}", run, 2 * once, _pointwise(each * rows.numel()))
 
 
-def _layers(where: Place, sizes: _Sizes, name: str, dtype: torch.dtype) -> Iterator[Operation]:
+def _layers(where: TimedDevice, sizes: _Sizes, name: str, dtype: torch.dtype) -> Iterator[Operation]:
     """What a model runs most: products and pointwise work too small to reach a device's ceilings."""
     x = where.normal(sizes.rows, _ROW, dtype=dtype)
     wide = where.normal(sizes.rows, _WIDER * _ROW, dtype=dtype)

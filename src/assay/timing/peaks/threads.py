@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from assay.document.machine import Scaling
 from assay.timing.peaks.arithmetic import product
-from assay.timing.peaks.bursts import Place, bursts, rate
+from assay.timing.peaks.bursts import TimedDevice, bursts, rate
 from assay.timing.settings import threads
 
 SIZE = 1024
 BUDGET_S = 0.25
 
 
-def scaling(where: Place, most: int) -> Iterator[Scaling]:
+def scaling(where: TimedDevice, most: int) -> Iterator[Scaling]:
     """One row a number of threads; the efficiency is against the first."""
     run = product(where, "fp32", SIZE)
     alone: float | None = None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.trace.read.categories import ON_DEVICE, Role, device_kind, is_graph_launch
-from assay.trace.read.columns import Columns, Flags, Ints, Small
+from assay.trace.read.columns import Columns, Flags, Ints, SmallInts
 from assay.trace.read.nesting import Forest, looked_up
 
 KINDS = ("compute", "communication", "copy", "fill")
@@ -28,7 +28,7 @@ class Activity:
 
     rows: Ints
     """Rows in the columns."""
-    name: Small
+    name: SmallInts
     kind: NDArray[np.int8]
     """Indices into `KINDS`."""
     start: Ints
@@ -39,9 +39,9 @@ class Activity:
     stream: Ints
     bytes: Ints
     """What copies moved; -1 where nobody says."""
-    launch: Small
+    launch: SmallInts
     """The place of the launch call in the forest; -1 where it is not recorded."""
-    source: Small
+    source: SmallInts
     """The innermost host span that is answerable; -1 where nobody knows."""
     by_graph: Flags
 
@@ -99,7 +99,7 @@ def _link_of(columns: Columns, rows: Ints) -> Ints:
     return np.where(known[place] == rows, place, -1)
 
 
-def _launches(columns: Columns, forest: Forest, correlation: Ints) -> Small:
+def _launches(columns: Columns, forest: Forest, correlation: Ints) -> SmallInts:
     """The place in the forest of the call that launched each; -1 where it is not recorded."""
     is_call = (columns.roles == Role.RUNTIME)[columns["name"][columns["link_row"]]]
     rows, ids = columns["link_row"][is_call], columns["link_correlation"][is_call]
@@ -113,7 +113,7 @@ def _launches(columns: Columns, forest: Forest, correlation: Ints) -> Small:
     return found
 
 
-def _by_external_id(columns: Columns, forest: Forest, rows: Ints, launch: Small) -> Small:
+def _by_external_id(columns: Columns, forest: Forest, rows: Ints, launch: SmallInts) -> SmallInts:
     """The operation with each one's external id; -1 where these ids are not to be trusted."""
     operations = np.flatnonzero((columns.roles == Role.OP)[forest.name])
     ids = columns["external"][forest.rows[operations]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.trace.read.columns import Columns, Flags, Ints, Small
+from assay.trace.read.columns import Columns, Flags, Ints, SmallInts
 from assay.trace.read.modules import OPTIMIZER, Modules
 from assay.trace.read.nesting import Forest, looked_up
 
@@ -17,7 +17,7 @@ EVALUATE = "autograd::engine::evaluate_function"
 class Backward:
     """For every span of the forest what it does outside the forward of layers."""
 
-    layer: Small
+    layer: SmallInts
     """The layer whose backward it belongs to; -1 where there is none."""
     inside: Flags
     """Whether it belongs to a backward pass at all."""
@@ -56,7 +56,7 @@ def _sequences(columns: Columns, forest: Forest) -> tuple[Ints, Flags]:
     return numbers, backward
 
 
-def _by_sequence(forest: Forest, numbers: Ints, asked: Ints, forward: Flags) -> Small:
+def _by_sequence(forest: Forest, numbers: Ints, asked: Ints, forward: Flags) -> SmallInts:
     """For every backward span the last forward one before it with its number: that one made the graph's node."""
     found = np.full(forest.size, -1, dtype=np.int32)
     places = np.flatnonzero(forward)
@@ -74,7 +74,7 @@ def _by_sequence(forest: Forest, numbers: Ints, asked: Ints, forward: Flags) -> 
     return found
 
 
-def _by_arrows(columns: Columns, forest: Forest, begins: Flags, forward: Small) -> Small:
+def _by_arrows(columns: Columns, forest: Forest, begins: Flags, forward: SmallInts) -> SmallInts:
     """The same with what the profiler's arrows add for spans without a number."""
     is_end = columns["flow_end"] != 0
     if not is_end.any() or not (begins & (forward < 0)).any():

@@ -17,7 +17,7 @@ from assay.trace.read.scanner import scanner
 from assay.trace.read.texts import plain
 
 Ints = NDArray[np.int64]
-Small = NDArray[np.int32]
+SmallInts = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 SEPARATOR = b"\x1f"
@@ -74,7 +74,7 @@ class Columns:
         return np.flatnonzero(chosen[self.arrays["name"]])
 
 
-class Gathered:
+class GrowingColumns:
     """Columns that grow in place: the system moves their pages instead of copying them."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Gathered:
 def scan(path: str | os.PathLike[str], progress: Progress | None = None, engine: Any = None) -> Columns:
     """The columns of the trace at `path`; what could not be read is counted in them."""
     scanning = (engine or scanner).Scanner()
-    gathered = Gathered()
+    gathered = GrowingColumns()
     pieces = Pieces(path, progress)
     for piece in pieces:
         scanning.feed(piece, False)

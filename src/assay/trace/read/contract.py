@@ -10,8 +10,8 @@ import numpy as np
 from assay.document.trace import LayerTimes
 from assay.errors import ReadError
 from assay.trace.read.categories import Role
-from assay.trace.read.columns import Ints, Small
-from assay.trace.read.layers import Parts, layer_rows
+from assay.trace.read.columns import Ints, SmallInts
+from assay.trace.read.layers import TraceContents, layer_rows
 from assay.trace.read.nesting import added, looked_up
 from assay.trace.read.reading import opened
 from assay.trace.read.shapes import shape_text
@@ -47,7 +47,7 @@ def _layer(row: LayerTimes) -> dict[str, Any]:
     }
 
 
-def _operations(parts: Parts) -> dict[str, dict[str, Any]]:
+def _operations(parts: TraceContents) -> dict[str, dict[str, Any]]:
     """Rows for a trace without modules: by the frame that called each outermost operation, else by its name."""
     columns, forest = parts.columns, parts.forest
     is_op = forest.flagged(columns.roles == Role.OP)
@@ -78,7 +78,7 @@ def _operations(parts: Parts) -> dict[str, dict[str, Any]]:
     }
 
 
-def _distinct(group: Ints, value: Small, count: int) -> list[set[int]]:
+def _distinct(group: Ints, value: SmallInts, count: int) -> list[set[int]]:
     """For each group its distinct values; those below zero stand for none."""
     found: list[set[int]] = [set() for _ in range(count)]
     chosen = (group >= 0) & (value >= 0)

@@ -12,7 +12,7 @@ from assay.document.trace_labels import TraceFacts
 from assay.trace.read.activity import BY_GRAPH, KINDS, NO_LAUNCH, Activity
 from assay.trace.read.backward import Backward
 from assay.trace.read.categories import Role
-from assay.trace.read.columns import Columns, Flags, Ints, Small
+from assay.trace.read.columns import Columns, Flags, Ints, SmallInts
 from assay.trace.read.memory import layer_bytes
 from assay.trace.read.modules import MODEL, Modules
 from assay.trace.read.nesting import Forest, added, looked_up
@@ -28,7 +28,7 @@ _NEVER = Spread(0, 0, 0, 0)
 
 
 @dataclass
-class Parts:
+class TraceContents:
     """Everything that was found in one trace, from which rows are made."""
 
     columns: Columns
@@ -36,12 +36,12 @@ class Parts:
     modules: Modules
     backward: Backward
     activity: Activity | None
-    memory_layers: Small
+    memory_layers: SmallInts
     steps: list[StepTimes]
     facts: TraceFacts | None
 
 
-def layer_rows(parts: Parts) -> list[LayerTimes]:
+def layer_rows(parts: TraceContents) -> list[LayerTimes]:
     """A row for each layer, in the order of their first calls."""
     modules, forest = parts.modules, parts.forest
     count = len(modules.names)
@@ -89,7 +89,7 @@ class _Gpu:
     backward: list[int]
 
 
-def _gpu(parts: Parts, count: int) -> _Gpu | None:
+def _gpu(parts: TraceContents, count: int) -> _Gpu | None:
     """Accelerator time for each layer."""
     activity, modules = parts.activity, parts.modules
     if activity is None:
@@ -111,20 +111,20 @@ def _gpu(parts: Parts, count: int) -> _Gpu | None:
     )
 
 
-def kernel_calls(parts: Parts) -> Small:
+def kernel_calls(parts: TraceContents) -> SmallInts:
     """For each kernel the module call that launched it; -1 where it is none."""
     assert parts.activity is not None
     return looked_up(parts.modules.owner, parts.activity.source, -1)
 
 
-def kernel_backward_layers(parts: Parts) -> Small:
+def kernel_backward_layers(parts: TraceContents) -> SmallInts:
     """For each kernel outside modules the layer whose backward launched it; -1 where it is none."""
     assert parts.activity is not None
     outside = kernel_calls(parts) < 0
     return np.where(outside, looked_up(parts.backward.layer, parts.activity.source, -1), -1)
 
 
-def _backward_cpu(parts: Parts, count: int) -> list[int] | None:
+def _backward_cpu(parts: TraceContents, count: int) -> list[int] | None:
     """Backward time of each layer; None where the trace holds no backward pass."""
     if not parts.backward.inside.any():
         return None
@@ -133,14 +133,14 @@ def _backward_cpu(parts: Parts, count: int) -> list[int] | None:
     return found
 
 
-def _memory(parts: Parts, count: int) -> tuple[list[int], list[int]] | None:
+def _memory(parts: TraceContents, count: int) -> tuple[list[int], list[int]] | None:
     if not len(parts.memory_layers):
         return None
     taken, freed = layer_bytes(parts.columns, parts.memory_layers, count)
     return taken.tolist(), freed.tolist()
 
 
-def _operations(parts: Parts) -> list[dict[str, int]]:
+def _operations(parts: TraceContents) -> list[dict[str, int]]:
     """For each layer the operations it ran itself, the most frequent first."""
     columns, forest, modules = parts.columns, parts.forest, parts.modules
     found: list[dict[str, int]] = [{} for _ in modules.names]
@@ -156,7 +156,7 @@ def _operations(parts: Parts) -> list[dict[str, int]]:
     return found
 
 
-def outside_rows(parts: Parts) -> list[OutsideTimes]:
+def outside_rows(parts: TraceContents) -> list[OutsideTimes]:
     """What is outside any module's forward, by what it is; empty rows are left out."""
     forest, backward = parts.forest, parts.backward
     outside = parts.modules.owner < 0
@@ -177,7 +177,7 @@ def outside_rows(parts: Parts) -> list[OutsideTimes]:
     return [row for row in rows if row.cpu_ns or row.gpu_ns]
 
 
-def _outside_kinds(backward: Backward, outside: Flags, layer: Small) -> dict[str, Flags]:
+def _outside_kinds(backward: Backward, outside: Flags, layer: SmallInts) -> dict[str, Flags]:
     """Which spans outside modules are what; each is one thing."""
     answered, optimizing = outside & (layer >= 0), outside & backward.optimizing
     unanswered = outside & backward.inside & ~answered
@@ -205,7 +205,7 @@ def _tracks(forest: Forest) -> list[tuple[int, int]]:
     return list(itertools.pairwise(bounds))
 
 
-def unattributed_rows(parts: Parts) -> list[Unattributed]:
+def unattributed_rows(parts: TraceContents) -> list[Unattributed]:
     """Accelerator time that no layer and no other host span answers for, by reason."""
     if parts.activity is None:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.document.trace import MemoryTimeline
-from assay.trace.read.columns import Columns, Ints, Small
+from assay.trace.read.columns import Columns, Ints, SmallInts
 from assay.trace.read.modules import Modules
 from assay.trace.read.nesting import Forest, added, looked_up
 
@@ -14,20 +14,20 @@ POINTS = 256
 _TYPES = {0: "CPU", 1: "CUDA", 20: "HIP"}
 
 
-def memory_layers(columns: Columns, forest: Forest, modules: Modules) -> Small:
+def memory_layers(columns: Columns, forest: Forest, modules: Modules) -> SmallInts:
     """For each allocation the layer that made it; -1 outside any."""
     places = forest.at(columns["memory_track"], columns["memory_time"])
     return looked_up(modules.layer, looked_up(modules.owner, places, -1), -1)
 
 
-def layer_bytes(columns: Columns, layers: Small, count: int) -> tuple[Ints, Ints]:
+def layer_bytes(columns: Columns, layers: SmallInts, count: int) -> tuple[Ints, Ints]:
     """Bytes allocated and bytes freed, for each layer."""
     size, inside = columns["memory_bytes"], layers >= 0
     taken, freed = inside & (size > 0), inside & (size < 0)
     return added(layers[taken], size[taken], count), added(layers[freed], -size[freed], count)
 
 
-def timelines(columns: Columns, layers: Small, names: list[str], begin: int) -> list[MemoryTimeline]:
+def timelines(columns: Columns, layers: SmallInts, names: list[str], begin: int) -> list[MemoryTimeline]:
     """A row for each device whose allocator was recorded."""
     key = columns["memory_device_type"].astype(np.int64) * 4096 + columns["memory_device"] + 1
     return [
@@ -35,7 +35,7 @@ def timelines(columns: Columns, layers: Small, names: list[str], begin: int) -> 
     ]
 
 
-def _timeline(columns: Columns, chosen: Ints, layers: Small, names: list[str], begin: int) -> MemoryTimeline:
+def _timeline(columns: Columns, chosen: Ints, layers: SmallInts, names: list[str], begin: int) -> MemoryTimeline:
     chosen = chosen[np.argsort(columns["memory_time"][chosen], kind="stable")]
     time, size = columns["memory_time"][chosen] - begin, columns["memory_bytes"][chosen]
     said = columns["memory_total"][chosen]

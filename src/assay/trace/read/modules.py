@@ -9,7 +9,7 @@ import numpy as np
 
 from assay.document.trace_labels import METADATA_KEY, TraceFacts, decode_facts, decode_path
 from assay.trace.read.categories import Role
-from assay.trace.read.columns import Columns, Flags, Ints, Small
+from assay.trace.read.columns import Columns, Flags, Ints, SmallInts
 from assay.trace.read.nesting import Forest, looked_up
 from assay.trace.read.texts import plain
 
@@ -27,15 +27,15 @@ class Modules:
     """`labels`, `nn.Module`, `annotations` or nothing."""
     names: list[str]
     """Of layers."""
-    layer_of_name: Small
+    layer_of_name: SmallInts
     """For each name of the columns its layer; -1 for what is no module."""
     places: Ints
     """Of the calls in the forest, parents before what is in them."""
-    layer: Small
+    layer: SmallInts
     """Of each call."""
-    parent: Small
+    parent: SmallInts
     """The call around each call, as an index into these; -1 where there is none."""
-    owner: Small
+    owner: SmallInts
     """For every span of the forest the innermost call around it, as an index into these; -1 outside."""
 
     @cached_property
@@ -101,7 +101,7 @@ def _named(columns: Columns) -> tuple[str, list[str | None]]:
     return ("annotations", annotations) if any(annotations) else ("", annotations)
 
 
-def _layers(called: list[str | None], used: Small) -> tuple[list[str], Small]:
+def _layers(called: list[str | None], used: SmallInts) -> tuple[list[str], SmallInts]:
     """Layers in the order of their first call, and the layer of each name."""
     layers: dict[str, int] = {}
     found = np.full(len(called) + 1, -1, dtype=np.int32)

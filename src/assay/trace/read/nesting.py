@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.trace.read.categories import ON_HOST, Role
-from assay.trace.read.columns import Columns, Flags, Ints, Small
+from assay.trace.read.columns import Columns, Flags, Ints, SmallInts
 from assay.trace.read.scanner import scanner
 
 
@@ -19,14 +19,14 @@ from assay.trace.read.scanner import scanner
 class Forest:
     """Host spans by track and start; every array has a place for each, and parents are such places."""
 
-    rows: Small
+    rows: SmallInts
     """Rows in the columns."""
-    parent: Small
+    parent: SmallInts
     start: Ints
     end: Ints
     """Never behind the parent's."""
-    name: Small
-    track: Small
+    name: SmallInts
+    track: SmallInts
     overlapping: int
     """How often a span had to be cut for all to nest."""
 
@@ -54,9 +54,9 @@ class Forest:
         """The spans whose name has a flag."""
         return names[self.name]
 
-    def nearest(self, flags: Flags) -> Small:
+    def nearest(self, flags: Flags) -> SmallInts:
         """For each span the nearest with a flag among itself and those around it; -1 where there is none."""
-        found: Small = scanner.nearest(self.parent, flags.astype(np.uint8))
+        found: SmallInts = scanner.nearest(self.parent, flags.astype(np.uint8))
         return found
 
     def own_among(self, flags: Flags) -> Ints:
@@ -64,7 +64,7 @@ class Forest:
         found: Ints = scanner.own(self.parent, self.start, self.end, flags.astype(np.uint8))
         return found
 
-    def depths(self) -> Small:
+    def depths(self) -> SmallInts:
         """How many spans are around each."""
         found = [0] * self.size
         for place, above in enumerate(self.parent.tolist()):
@@ -72,13 +72,13 @@ class Forest:
                 found[place] = found[above] + 1
         return np.array(found, dtype=np.int32)
 
-    def place_of(self, columns: Columns) -> Small:
+    def place_of(self, columns: Columns) -> SmallInts:
         """For each row of the columns its place here; -1 for what is no host span."""
         places = np.full(columns.rows, -1, dtype=np.int32)
         places[self.rows] = np.arange(self.size, dtype=np.int32)
         return places
 
-    def at(self, track: Small, time: Ints) -> Small:
+    def at(self, track: SmallInts, time: Ints) -> SmallInts:
         """The innermost span on `track` around each `time`; -1 where there is none."""
         found = np.full(len(time), -1, dtype=np.int32)
         bounds = self.track_starts
@@ -111,11 +111,11 @@ def forest_of(columns: Columns, engine: Any = None) -> Forest:
     )
 
 
-def added(places: Small | Ints, values: Ints, size: int) -> Ints:
+def added(places: SmallInts | Ints, values: Ints, size: int) -> Ints:
     """Values added up by place, exactly: sums of nanoseconds stay whole in a double for a hundred days."""
     return np.bincount(places, weights=values, minlength=size).astype(np.int64)
 
 
-def looked_up(values: NDArray[Any], places: Small | Ints, missing: int) -> NDArray[Any]:
+def looked_up(values: NDArray[Any], places: SmallInts | Ints, missing: int) -> NDArray[Any]:
     """The value at each place; `missing` where a place is -1."""
     return np.append(values, np.array(missing, dtype=values.dtype))[places]

@@ -26,7 +26,7 @@ _RETRIES = 2
 
 
 @dataclass(frozen=True)
-class Failure:
+class UnreadableTrace:
     """A file that could not be read."""
 
     path: str
@@ -56,7 +56,7 @@ def read_with(
     workers: int | None = None,
     address: str | None = None,
     progress: Progress | None = None,
-) -> list[Trace | Failure]:
+) -> list[Trace | UnreadableTrace]:
     """Each file's trace or why there is none, read by `processes` or on a `ray` cluster."""
     if engine not in ENGINES:
         raise UsageError(f"unknown engine {engine!r}: choose from {', '.join(ENGINES)}")
@@ -71,7 +71,7 @@ def read_traces(
     workers: int | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
-) -> list[Trace | Failure]:
+) -> list[Trace | UnreadableTrace]:
     """Each file's trace or why there is none, in the order of `files`."""
     count = min(workers or host.processors(), len(files))
     if executor is None and (count < 2 or _size(files) < _WORTH_BYTES):
@@ -85,7 +85,7 @@ def read_traces(
 
 def read_traces_on_ray(
     files: Sequence[Path], *, address: str | None = None, workers: int | None = None, progress: Progress | None = None
-) -> list[Trace | Failure]:
+) -> list[Trace | UnreadableTrace]:
     """The same as tasks on a Ray cluster, or on one started here; every node must see the files."""
     with joined(address, workers) as ray:
         task = ray.remote(max_retries=_RETRIES)(_read)
@@ -95,19 +95,19 @@ def read_traces_on_ray(
         )
 
 
-def _got(ray: Any, file: Path, task: Any) -> Trace | Failure:
+def _got(ray: Any, file: Path, task: Any) -> Trace | UnreadableTrace:
     try:
-        found: Trace | Failure = ray.get(task)
+        found: Trace | UnreadableTrace = ray.get(task)
     except ray.exceptions.RayError as error:
-        return Failure(str(file), f"its task was lost: {first_line(error)}")
+        return UnreadableTrace(str(file), f"its task was lost: {first_line(error)}")
     return found
 
 
-def _read(file: Path, progress: Progress | None = None) -> Trace | Failure:
+def _read(file: Path, progress: Progress | None = None) -> Trace | UnreadableTrace:
     try:
         return read_trace(file, progress=progress)
     except AssayError as error:
-        return Failure(str(file), str(error))
+        return UnreadableTrace(str(file), str(error))
 
 
 def _size(files: Sequence[Path]) -> int:
@@ -115,8 +115,8 @@ def _size(files: Sequence[Path]) -> int:
 
 
 def _told(
-    results: Iterator[Trace | Failure], files: Sequence[Path], progress: Progress | None
-) -> Iterator[Trace | Failure]:
+    results: Iterator[Trace | UnreadableTrace], files: Sequence[Path], progress: Progress | None
+) -> Iterator[Trace | UnreadableTrace]:
     """The results as they come, with progress by the size of their files."""
     total, done = _size(files), 0
     for file, result in zip(files, results, strict=True):

@@ -25,7 +25,7 @@ _LABEL = re.compile(rb'("name"\s*:\s*)"(' + PREFIX.encode() + rb'[A-Za-z0-9._%-]
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class Written(msgspec.Struct):
+class RepairCounts(msgspec.Struct):
     """What became of the events."""
 
     kept: int = 0
@@ -35,9 +35,9 @@ class Written(msgspec.Struct):
 
 def write_repaired(
     source: str | Path, target: Path, *, overwrite: bool = False, progress: Progress | None = None
-) -> Written:
+) -> RepairCounts:
     """Write the trace at `source` to `target`, compressed where its name ends in `.gz`."""
-    splitter, told = Splitter(), Written()
+    splitter, told = Splitter(), RepairCounts()
     with _packed(target, overwrite) as file:
         separator = b'{"traceEvents":[\n'
         for text in _texts(source, splitter, progress):
@@ -57,7 +57,7 @@ def _texts(source: str | Path, splitter: Splitter, progress: Progress | None) ->
     yield from splitter.feed(b"", True)
 
 
-def _valid(text: bytes, told: Written, splitter: Splitter) -> bytes:
+def _valid(text: bytes, told: RepairCounts, splitter: Splitter) -> bytes:
     """The events of a text as they stand where that is JSON, else mended; nothing where that cannot be."""
     count = _count(text)
     if not count and splitter.reread(text):

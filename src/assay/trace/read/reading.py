@@ -16,7 +16,7 @@ from assay.trace.read.activity import activity_of
 from assay.trace.read.backward import backward_of
 from assay.trace.read.columns import Columns, scan
 from assay.trace.read.devices import device_times
-from assay.trace.read.layers import Parts, layer_rows, outside_rows, unattributed_rows
+from assay.trace.read.layers import TraceContents, layer_rows, outside_rows, unattributed_rows
 from assay.trace.read.memory import memory_layers, timelines
 from assay.trace.read.modules import facts_of, modules_of
 from assay.trace.read.nesting import forest_of
@@ -42,7 +42,7 @@ def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None
     return summarized(opened(path, progress=progress))
 
 
-def opened(path: str | os.PathLike[str], *, progress: Progress | None = None, engine: Any = None) -> Parts:
+def opened(path: str | os.PathLike[str], *, progress: Progress | None = None, engine: Any = None) -> TraceContents:
     """The spans of the trace at `path`, nested and given to modules."""
     columns = scan(path, progress, engine)
     if not columns.rows and not columns.events:
@@ -55,7 +55,7 @@ def opened(path: str | os.PathLike[str], *, progress: Progress | None = None, en
     modules = modules_of(columns, forest)
     backward = backward_of(columns, forest, modules)
     columns.forget("sequence", "flow")
-    return Parts(
+    return TraceContents(
         columns=columns,
         forest=forest,
         modules=modules,
@@ -67,7 +67,7 @@ def opened(path: str | os.PathLike[str], *, progress: Progress | None = None, en
     )
 
 
-def summarized(parts: Parts) -> Trace:
+def summarized(parts: TraceContents) -> Trace:
     """The rows of a trace that was opened."""
     columns, forest, activity, facts = parts.columns, parts.forest, parts.activity, parts.facts
     begin, end = _bounds(parts)
@@ -98,7 +98,7 @@ def summarized(parts: Parts) -> Trace:
     )
 
 
-def _bounds(parts: Parts) -> tuple[int, int]:
+def _bounds(parts: TraceContents) -> tuple[int, int]:
     """The first and last moment of any span on a thread or accelerator."""
     starts, ends = [parts.forest.start], [parts.forest.end]
     if parts.activity is not None:
@@ -123,7 +123,7 @@ def _rank(columns: Columns, known: int | None) -> tuple[int | None, int | None]:
     return rank, world if isinstance(world, int) else None
 
 
-def _notes(parts: Parts) -> tuple[str, ...]:
+def _notes(parts: TraceContents) -> tuple[str, ...]:
     notes = [*parts.columns.notes, *(parts.facts.notes if parts.facts else ())]
     if parts.facts is not None and parts.facts.error is not None:
         notes.append(f"the pass ended with {parts.facts.error}: times are those of what ran before")

@@ -10,7 +10,7 @@ import numpy as np
 
 from assay.document.trace_labels import TraceFacts
 from assay.trace.read.categories import Role
-from assay.trace.read.columns import Columns, Small
+from assay.trace.read.columns import Columns, SmallInts
 from assay.trace.read.modules import MODEL, Modules
 from assay.trace.read.nesting import Forest
 
@@ -35,7 +35,7 @@ def layer_shapes(
     return [tuple(texts)[:_MOST] for texts in found]
 
 
-def _first_operations(columns: Columns, forest: Forest, modules: Modules) -> tuple[Small, Small]:
+def _first_operations(columns: Columns, forest: Forest, modules: Modules) -> tuple[SmallInts, SmallInts]:
     """The shapes of the first operation that each call runs itself, where calls carry none."""
     shape = columns["shape"][forest.rows]
     operations = np.flatnonzero((shape >= 0) & (modules.owner >= 0) & (columns.roles == Role.OP)[forest.name])

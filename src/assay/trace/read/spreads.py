@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 
 from assay.document.trace import Spread
-from assay.trace.read.columns import Ints, Small
+from assay.trace.read.columns import Ints, SmallInts
 
 _VALUE_BITS = 44
 """Nanoseconds up to almost five hours; longer ones are sorted the slower way."""
 
 
-def spreads(group: Small | Ints, values: Ints, groups: int) -> list[Spread | None]:
+def spreads(group: SmallInts | Ints, values: Ints, groups: int) -> list[Spread | None]:
     """A spread for each group; None for one without values."""
     if values.min(initial=0) >= 0 and values.max(initial=0) < 1 << _VALUE_BITS and groups < 1 << 63 - _VALUE_BITS:
         # One sort of one column: a group and a value side by side in one number.

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from assay.document.trace_labels import decode_path
 from assay.trace.read.columns import Ints
-from assay.trace.read.layers import Parts
+from assay.trace.read.layers import TraceContents
 from assay.trace.read.modules import MODEL
 from assay.trace.read.nesting import Forest, added
 from assay.trace.read.texts import plain
@@ -39,7 +39,7 @@ class Stacks:
         return found[::-1]
 
 
-def stacks_of(parts: Parts) -> Stacks:
+def stacks_of(parts: TraceContents) -> Stacks:
     """All paths of nested host spans, added up over calls and threads."""
     forest = parts.forest
     path, parents, names = _paths(forest)

@@ -8,14 +8,14 @@ from assay.document.trace import KernelTimes, OpTimes, Spread, ThreadTimes
 from assay.trace.read.activity import KINDS
 from assay.trace.read.categories import Role
 from assay.trace.read.columns import Flags
-from assay.trace.read.layers import Parts, silent_ns
+from assay.trace.read.layers import TraceContents, silent_ns
 from assay.trace.read.nesting import added, looked_up
 from assay.trace.read.spreads import spreads
 
 _NEVER = Spread(0, 0, 0, 0)
 
 
-def op_rows(parts: Parts) -> list[OpTimes]:
+def op_rows(parts: TraceContents) -> list[OpTimes]:
     """A row for each operation by name, the longest in itself first."""
     columns, forest = parts.columns, parts.forest
     is_op = (columns.roles == Role.OP) & (parts.modules.layer_of_name[:-1] < 0)
@@ -43,7 +43,7 @@ def op_rows(parts: Parts) -> list[OpTimes]:
     return sorted(rows, key=lambda row: (-(row.gpu_ns or 0), -row.cpu_self_ns, row.name))
 
 
-def _launched(parts: Parts, is_op: Flags, count: int) -> tuple[list[int], list[int]] | tuple[None, None]:
+def _launched(parts: TraceContents, is_op: Flags, count: int) -> tuple[list[int], list[int]] | tuple[None, None]:
     """Accelerator time and kernels by the name of the innermost operation that launched them."""
     if parts.activity is None:
         return None, None
@@ -57,7 +57,7 @@ def _launched(parts: Parts, is_op: Flags, count: int) -> tuple[list[int], list[i
     )
 
 
-def kernel_rows(parts: Parts) -> list[KernelTimes]:
+def kernel_rows(parts: TraceContents) -> list[KernelTimes]:
     """A row for each kernel, copy or fill by name, the longest first."""
     activity, columns = parts.activity, parts.columns
     if activity is None:
@@ -88,7 +88,7 @@ def kernel_rows(parts: Parts) -> list[KernelTimes]:
     return sorted(rows, key=lambda row: (-row.gpu_ns, row.name))
 
 
-def thread_rows(parts: Parts) -> list[ThreadTimes]:
+def thread_rows(parts: TraceContents) -> list[ThreadTimes]:
     """A row for each thread with spans."""
     forest = parts.forest
     bounds = forest.track_starts.tolist()

@@ -9,19 +9,19 @@ from torch import nn
 
 from assay.trace.write import capturing, patch, profiler
 from assay.trace.write.instances import Instances
-from assay.trace.write.plan import Captured, Layer, Plan, Teller
+from assay.trace.write.plan import CapturedPass, CaptureLog, CapturePlan, LayerTime
 
 _instances = Instances()
 _BUSY = "another capture is running just now: this block runs without one"
 
 
-class Block:
+class BlockCapture:
     """One captured `with` block; after it, what was captured."""
 
-    def __init__(self, model: nn.Module, plan: Plan, teller: Teller) -> None:
+    def __init__(self, model: nn.Module, plan: CapturePlan, teller: CaptureLog) -> None:
         self._model, self._plan, self._teller = model, plan, teller
         self._capture: capturing.Capturing | None = None
-        self.captured: Captured | None = None
+        self.captured: CapturedPass | None = None
         """Everything known about the capture; None before the end of the block and where nothing was captured."""
         self.problem: str | None = None
         """Why there is no trace; None where there is one."""
@@ -32,7 +32,7 @@ class Block:
         return self.captured.path if self.captured is not None else None
 
     @property
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> tuple[LayerTime, ...]:
         """The layers that were called, with their times on the CPU."""
         return self.captured.layers if self.captured is not None else ()
 
@@ -40,7 +40,7 @@ class Block:
         """The table of layers as text; empty where nothing was captured."""
         return self._teller.table(self.captured) if self.captured is not None else ""
 
-    def __enter__(self) -> Block:
+    def __enter__(self) -> BlockCapture:
         instance = _instances.of(self._model, self._plan.model_name or type(self._model).__name__)
         instance.passes += 1
         if not profiler.turn.acquire(blocking=False):

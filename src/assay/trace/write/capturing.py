@@ -17,14 +17,16 @@ from assay.messages import error_line
 from assay.trace.write import files, names, patch, profiler
 from assay.trace.write.instances import Instance
 from assay.trace.write.labelling import Labelling
-from assay.trace.write.plan import Captured, Plan, Teller
+from assay.trace.write.plan import CapturedPass, CaptureLog, CapturePlan
 from assay.version import __version__
 
 _LATER = (GeneratorType, AsyncGeneratorType, CoroutineType)
 _OWN_PROFILER = "a profiler of your own is running: its trace gets the labels, and there is none of ours"
 
 
-def begin(model: nn.Module, plan: Plan, instance: Instance, teller: Teller, *, covers: str) -> Capturing | None:
+def begin(
+    model: nn.Module, plan: CapturePlan, instance: Instance, teller: CaptureLog, *, covers: str
+) -> Capturing | None:
     """A capture that has begun, by a caller who holds `profiler.turn`; None where torch's profiler will not start."""
     try:
         capture = Capturing(model, plan, instance, teller, covers=covers)
@@ -39,20 +41,22 @@ def begin(model: nn.Module, plan: Plan, instance: Instance, teller: Teller, *, c
 class Capturing:
     """A capture that has begun; `finish` ends it, whatever happened meanwhile, and never raises."""
 
-    def __init__(self, model: nn.Module, plan: Plan, instance: Instance, teller: Teller, *, covers: str) -> None:
+    def __init__(
+        self, model: nn.Module, plan: CapturePlan, instance: Instance, teller: CaptureLog, *, covers: str
+    ) -> None:
         self._model, self._plan, self._instance, self._teller, self._covers = model, plan, instance, teller, covers
         self._number = instance.passes
         self._started_ns = time.time_ns()
-        self._recording: profiler.Recording | None = None
+        self._recording: profiler.ProfilerSession | None = None
         self.labelling = Labelling(model, shapes=plan.record_shapes)
         if profiler.watch.busy():
             teller.debug(f"{instance.name}, pass {self._number}: {_OWN_PROFILER}")
         else:
-            self._recording = profiler.Recording(plan, all_threads=self.labelling.replicas)
+            self._recording = profiler.ProfilerSession(plan, all_threads=self.labelling.replicas)
         patch.running.labelling = self.labelling
         self._began = time.perf_counter_ns()
 
-    def finish(self, error: BaseException | None = None, result: object = None) -> Captured:
+    def finish(self, error: BaseException | None = None, result: object = None) -> CapturedPass:
         """End the capture, write the trace and give the turn back."""
         took_ns = time.perf_counter_ns() - self._began
         patch.running.labelling = None
@@ -73,7 +77,7 @@ class Capturing:
             self._teller.warn(problem)
         elif path is None:
             problem = self._recording.lost if self._recording is not None else _OWN_PROFILER
-        return Captured(facts, self.labelling.layers(), took_ns, path, problem)
+        return CapturedPass(facts, self.labelling.layers(), took_ns, path, problem)
 
     def _written(self, facts: TraceFacts) -> Path | None:
         recording = self._recording
@@ -85,7 +89,7 @@ class Capturing:
             return None
         return self._placed(recording)
 
-    def _placed(self, recording: profiler.Recording) -> Path:
+    def _placed(self, recording: profiler.ProfilerSession) -> Path:
         plan, instance = self._plan, self._instance
         path = files.place(
             recording.export,

@@ -19,7 +19,7 @@ from torch.autograd import profiler as autograd_profiler
 GiveWay = Callable[[], None]
 
 
-class Watch:
+class ForeignProfilers:
     """Knows which profilers of other people are prepared or running in this process."""
 
     def __init__(self) -> None:

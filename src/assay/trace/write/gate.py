@@ -12,7 +12,7 @@ from torch import nn
 
 from assay.trace.write import capturing, patch, profiler
 from assay.trace.write.instances import Instances, due
-from assay.trace.write.plan import Plan, Teller
+from assay.trace.write.plan import CaptureLog, CapturePlan
 
 Original = Callable[..., Any]
 
@@ -20,23 +20,23 @@ Original = Callable[..., Any]
 class _Kind(NamedTuple):
     """What is known about a class: its plan, or where an instance keeps the model that may have one."""
 
-    plan: Plan | None
+    plan: CapturePlan | None
     inner: str | None
 
 
 class Gate:
     """Decides about every call of a module outside a capture."""
 
-    def __init__(self, teller: Teller) -> None:
+    def __init__(self, teller: CaptureLog) -> None:
         self._teller = teller
-        self._classes: dict[type, Plan] = {}
+        self._classes: dict[type, CapturePlan] = {}
         self._kinds: dict[type, _Kind] = {}
-        self._objects: dict[int, tuple[weakref.ref[nn.Module], Plan]] = {}
+        self._objects: dict[int, tuple[weakref.ref[nn.Module], CapturePlan]] = {}
         self._instances = Instances()
         self._skipping = threading.local()
         self._installed = False
 
-    def add_class(self, cls: type[nn.Module], plan: Plan) -> None:
+    def add_class(self, cls: type[nn.Module], plan: CapturePlan) -> None:
         """Capture the instances of `cls` and of its subclasses."""
         self._install()
         self._classes[cls] = plan
@@ -46,7 +46,7 @@ class Gate:
             cls.__call__ = patch.watched(own)
         self._teller.debug(f"{cls.__name__}: decorated; its calls are captured into {plan.directory}")
 
-    def add_object(self, model: nn.Module, plan: Plan) -> None:
+    def add_object(self, model: nn.Module, plan: CapturePlan) -> None:
         """Capture this object, not its copies."""
         self._install()
         key = id(model)
@@ -94,7 +94,7 @@ class Gate:
         finally:
             self._skipping.now = False
 
-    def _plan_of(self, module: nn.Module) -> Plan | None:
+    def _plan_of(self, module: nn.Module) -> CapturePlan | None:
         added = self._objects.get(id(module))
         if added is not None and added[0]() is module:
             return added[1]

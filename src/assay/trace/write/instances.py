@@ -8,10 +8,10 @@ from pathlib import Path
 
 from torch import nn
 
-from assay.trace.write.names import Stems
-from assay.trace.write.plan import Plan
+from assay.trace.write.names import FileStems
+from assay.trace.write.plan import CapturePlan
 
-_stems = Stems()
+_stems = FileStems()
 
 
 class Instance:
@@ -58,7 +58,7 @@ class Instances:
             del self._known[key]
 
 
-def due(instance: Instance, plan: Plan) -> str | None:
+def due(instance: Instance, plan: CapturePlan) -> str | None:
     """Why this pass of `instance` is not captured; None where it is. Counts the pass."""
     instance.passes += 1
     if instance.passes <= plan.warmup:

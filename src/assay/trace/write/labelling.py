@@ -10,8 +10,8 @@ from torch import nn
 
 from assay.document.trace_labels import TracedModule
 from assay.trace.write.lanes import Lane, Slot
-from assay.trace.write.plan import Layer
-from assay.trace.write.shapes import Shapes
+from assay.trace.write.plan import LayerTime
+from assay.trace.write.shapes import ShapeNumbers
 
 REPLICATED = "module"
 """What `nn.DataParallel` calls the model whose replicas run on threads of their own."""
@@ -23,7 +23,7 @@ class Labelling:
     def __init__(self, root: nn.Module, *, shapes: bool) -> None:
         self.replicas = isinstance(root, nn.DataParallel)
         """Whether other threads take part: those that run a replica."""
-        self._shapes = Shapes() if shapes else None
+        self._shapes = ShapeNumbers() if shapes else None
         self._lanes = [Lane(root, "", self._shapes)]
         # Not by the thread's number, which the next thread gets when this one ends.
         self._here = threading.local()
@@ -57,11 +57,11 @@ class Labelling:
         """The combinations of input shapes that `modules` point into."""
         return self._shapes.table() if self._shapes is not None else ()
 
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> tuple[LayerTime, ...]:
         """The modules that were called, with their times, in the order of their first calls."""
         table = self.shapes()
         return tuple(
-            Layer(
+            LayerTime(
                 path=slots[0].path,
                 class_name=slots[0].class_name,
                 calls=sum(slot.calls for slot in slots),

@@ -12,7 +12,7 @@ from torch import nn
 from torch._C._profiler import _RecordFunctionFast
 
 from assay.document.trace_labels import encode_path
-from assay.trace.write.shapes import Shapes
+from assay.trace.write.shapes import ShapeNumbers
 
 _MOST_ALIASES = 100
 _label = functools.lru_cache(maxsize=1 << 16)(encode_path)
@@ -38,7 +38,7 @@ class Slot:
 class Lane:
     """The calls of one thread, by module."""
 
-    def __init__(self, root: nn.Module, prefix: str, shapes: Shapes | None) -> None:
+    def __init__(self, root: nn.Module, prefix: str, shapes: ShapeNumbers | None) -> None:
         # Time in calls that have ended, of those that began in the call now innermost.
         self._finished_ns = 0
         self.called: list[Slot] = []

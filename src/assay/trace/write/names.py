@@ -29,7 +29,7 @@ def rank() -> int | None:
     return int(said) if said.isdecimal() else None
 
 
-class Stems:
+class FileStems:
     """Hands every instance a stem of its own in a directory: `Model`, then `Model-2`, `Model-3`."""
 
     def __init__(self) -> None:

@@ -20,13 +20,13 @@ from assay.trace.write.labelling import REPLICATED, Labelling
 Gate = Callable[[nn.Module, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
-class Running:
+class ActiveCapture:
     """The capture that runs now; a process has one at most."""
 
     labelling: Labelling | None = None
 
 
-running = Running()
+running = ActiveCapture()
 _lock = threading.RLock()
 _users = 0
 _original: Callable[..., Any] | None = None

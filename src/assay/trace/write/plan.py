@@ -20,7 +20,7 @@ DECIDED_HERE = frozenset({"schedule", "on_trace_ready", "execution_trace_observe
 
 
 @dataclass(frozen=True)
-class Plan:
+class CapturePlan:
     """What is captured, how often, and where it goes."""
 
     directory: Path
@@ -39,7 +39,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerTime:
     """The time of one module in one pass, by our own clock on the CPU."""
 
     path: str
@@ -53,18 +53,18 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedPass:
     """One finished pass: what was learned, and the file it is in."""
 
     facts: TraceFacts
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerTime, ...]
     took_ns: int
     path: Path | None
     """None where there is no file; `problem` says why."""
     problem: str | None = None
 
 
-class Teller(Protocol):
+class CaptureLog(Protocol):
     """Who is told what happens; nothing here prints."""
 
     def debug(self, line: str) -> None:
@@ -73,10 +73,10 @@ class Teller(Protocol):
     def warn(self, line: str) -> None:
         """Something that went wrong beside the model's own work."""
 
-    def passed(self, captured: Captured) -> None:
+    def passed(self, captured: CapturedPass) -> None:
         """A pass has ended."""
 
-    def table(self, captured: Captured) -> str:
+    def table(self, captured: CapturedPass) -> str:
         """The layers of a pass, as text."""
 
 

@@ -17,8 +17,8 @@ import torch
 from torch.autograd import profiler as autograd_profiler
 
 from assay.document.trace_labels import METADATA_KEY
-from assay.trace.write.foreign import Watch
-from assay.trace.write.plan import Plan
+from assay.trace.write.foreign import ForeignProfilers
+from assay.trace.write.plan import CapturePlan
 
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
 _SILENT = "6"
@@ -27,15 +27,15 @@ _PATIENCE_S = 30.0
 """How long a profiler on another thread is made to wait for ours: two at once crash the process."""
 _ACCELERATORS = ("cuda", "xpu", "mtia")
 
-watch = Watch()
+watch = ForeignProfilers()
 turn = threading.Lock()
 """Held by whoever captures; another thread passes through meanwhile."""
 
 
-class Recording:
+class ProfilerSession:
     """A recording on this thread, from its making to `stop`."""
 
-    def __init__(self, plan: Plan, *, all_threads: bool) -> None:
+    def __init__(self, plan: CapturePlan, *, all_threads: bool) -> None:
         self.lost: str | None = None
         """Why there is no trace, where another profiler took over."""
         self.device = _accelerator(plan)
@@ -87,7 +87,7 @@ def release_turn() -> None:
         turn.release()
 
 
-def settings_of(plan: Plan) -> dict[str, bool]:
+def settings_of(plan: CapturePlan) -> dict[str, bool]:
     """The switches as torch itself writes them into a trace."""
     return {
         "record_shapes": plan.record_shapes,
@@ -116,7 +116,7 @@ def _nothing() -> None:
     return
 
 
-def _arguments(plan: Plan, device: str | None, all_threads: bool) -> dict[str, Any]:
+def _arguments(plan: CapturePlan, device: str | None, all_threads: bool) -> dict[str, Any]:
     options = {name: value for name, value in plan.options.items() if name != "activities"}
     options.setdefault("experimental_config", _experimental(all_threads, bool(options.get("with_stack"))))
     return {
@@ -137,12 +137,12 @@ def _experimental(all_threads: bool, with_stack: bool) -> Any:
     return config(**{name: value for name, value in wanted.items() if value and f"{name}:" in known})
 
 
-def _records_cpu(plan: Plan) -> bool:
+def _records_cpu(plan: CapturePlan) -> bool:
     activities = plan.options.get("activities")
     return activities is None or torch.profiler.ProfilerActivity.CPU in activities
 
 
-def _accelerator(plan: Plan) -> str | None:
+def _accelerator(plan: CapturePlan) -> str | None:
     """The kind of device whose work is recorded too."""
     supported = torch.autograd._supported_activities()
     wanted = plan.options.get("activities")

@@ -13,7 +13,7 @@ _MOST_TENSORS = 64
 """A call with more tensors than this is not read by anyone; its first ones are kept."""
 
 
-class Shapes:
+class ShapeNumbers:
     """Numbers for combinations of input shapes."""
 
     def __init__(self) -> None:

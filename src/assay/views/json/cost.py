@@ -13,10 +13,10 @@ from assay.analysis.cost.totals import module_totals
 from assay.analysis.executed import Executed, executed
 from assay.analysis.parameters import Parameters, parameters
 from assay.document import tree
-from assay.document.cost import Cost, Totals, UnknownOp
+from assay.document.cost import Cost, CostTotals, UnknownOp
 from assay.document.document import Document
 from assay.document.rows import Operand
-from assay.views.json.files import Provenance, provenance, timestamp
+from assay.views.json.files import EntryProvenance, provenance, timestamp
 
 
 class Figures(Struct, frozen=True):
@@ -39,7 +39,7 @@ class Figures(Struct, frozen=True):
     """FLOPs a byte."""
 
 
-class CountedHere(Provenance, frozen=True, tag_field="kind", tag="counted"):
+class CountedHere(EntryProvenance, frozen=True, tag_field="kind", tag="counted"):
     """Figures that follow from shapes and attributes; none is measured."""
 
     convention: str
@@ -74,7 +74,7 @@ class KindEntry(Struct, frozen=True):
     """Why there is no figure."""
 
 
-class ModuleEntry(Struct, frozen=True, rename={"own": "self"}):
+class ModuleCostEntry(Struct, frozen=True, rename={"own": "self"}):
     """A module over all its calls."""
 
     module_path: str
@@ -101,7 +101,7 @@ class CostFile(Struct, frozen=True):
     categories: dict[str, Figures]
     """By type of operation, the forward pass, largest first."""
     kinds: list[KindEntry]
-    modules: list[ModuleEntry]
+    modules: list[ModuleCostEntry]
     outside: Figures
     """Operations of the forward pass outside any module."""
     unknown: list[UnknownOp]
@@ -125,7 +125,7 @@ def cost_file(document: Document, cost: Cost) -> CostFile:
     )
 
 
-def figures(sums: Totals) -> Figures:
+def figures(sums: CostTotals) -> Figures:
     """The sums as they are written."""
     known = sums.known
     return Figures(
@@ -144,7 +144,7 @@ def figures(sums: Totals) -> Figures:
     )
 
 
-def figures_or_none(sums: Totals | None) -> Figures | None:
+def figures_or_none(sums: CostTotals | None) -> Figures | None:
     """The sums as they are written, where there are any."""
     return None if sums is None else figures(sums)
 
@@ -192,11 +192,11 @@ def _dtypes(operands: tuple[Operand, ...]) -> list[str]:
     return [operand.type.dtype for operand in operands]
 
 
-def _modules(document: Document, cost: Cost) -> list[ModuleEntry]:
+def _modules(document: Document, cost: Cost) -> list[ModuleCostEntry]:
     calls = Counter(call.module for call in document.calls)
     totals = module_totals(document, cost)
     return [
-        ModuleEntry(
+        ModuleCostEntry(
             module_path=tree.shown(module.path),
             class_name=module.class_name,
             calls=calls[index],

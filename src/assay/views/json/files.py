@@ -15,7 +15,7 @@ MODULES_NAME = "unique_modules.json"
 OPS_NAME = "pytorch_ops.json"
 
 
-class Provenance(Struct, frozen=True):
+class EntryProvenance(Struct, frozen=True):
     """How the entries were obtained."""
 
     assay: str
@@ -37,7 +37,7 @@ class ModulesMetadata(Struct, frozen=True):
     total_modules: Count
     unique_modules: Count
     timestamp: str
-    provenance: Provenance
+    provenance: EntryProvenance
 
 
 class ModulesFile(Struct, frozen=True):
@@ -54,7 +54,7 @@ class OpsMetadata(Struct, frozen=True):
     total_ops: Count
     unique_ops: Count
     timestamp: str
-    provenance: Provenance
+    provenance: EntryProvenance
 
 
 class OpsFile(Struct, frozen=True):
@@ -108,10 +108,10 @@ def timestamp(document: Document) -> str:
     return watched[: len("2026-02-02T10:30:00")]
 
 
-def provenance(document: Document) -> Provenance:
+def provenance(document: Document) -> EntryProvenance:
     """How what `document` holds was obtained."""
     run = document.run
-    return Provenance(
+    return EntryProvenance(
         assay=__version__,
         torch=document.machine.torch,
         mode=run.mode,

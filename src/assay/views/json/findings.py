@@ -9,12 +9,12 @@ from msgspec import Struct
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.findings import Finding
-from assay.findings.engine import Checked, Skipped
+from assay.findings.engine import CheckResult, Skipped
 from assay.findings.rule import Rule
 from assay.views.json.files import timestamp
 
 
-class Place(Struct, frozen=True):
+class FindingModule(Struct, frozen=True):
     """A module that a finding names by its index."""
 
     index: int
@@ -28,7 +28,7 @@ class FindingsFile(Struct, frozen=True):
     model_class: str
     timestamp: str
     findings: list[Finding]
-    modules: list[Place]
+    modules: list[FindingModule]
     """The modules that findings point at."""
     skipped: list[Skipped]
     rules: int
@@ -57,7 +57,7 @@ def rules_file(rules: Sequence[Rule]) -> RulesFile:
     )
 
 
-def findings_file(document: Document, checked: Checked) -> FindingsFile:
+def findings_file(document: Document, checked: CheckResult) -> FindingsFile:
     """The findings of `document` as their JSON holds them."""
     named = sorted({index for finding in checked.findings for index in finding.modules})
     return FindingsFile(
@@ -65,7 +65,7 @@ def findings_file(document: Document, checked: Checked) -> FindingsFile:
         model_class=document.model_class,
         timestamp=timestamp(document),
         findings=checked.findings,
-        modules=[Place(index, tree.shown(document.modules[index].path)) for index in named],
+        modules=[FindingModule(index, tree.shown(document.modules[index].path)) for index in named],
         skipped=checked.skipped,
         rules=checked.rules,
     )

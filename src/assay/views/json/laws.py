@@ -8,7 +8,7 @@ from fractions import Fraction
 import msgspec
 from msgspec import Struct
 
-from assay.analysis.laws.law import Law, Laws, Span
+from assay.analysis.laws.law import Law, Laws, VerifiedRange
 from assay.analysis.laws.polynomials import Polynomial
 from assay.analysis.laws.samples import QUANTITIES
 
@@ -28,7 +28,7 @@ class PartEntry(Struct, frozen=True):
     of: list[list[Term]]
 
 
-class Value(Struct, frozen=True):
+class LawValue(Struct, frozen=True):
     """What a law gives at a point."""
 
     at: dict[str, int]
@@ -44,9 +44,9 @@ class LawEntry(Struct, frozen=True):
     title: str
     law: str | None
     parts: list[PartEntry]
-    spans: dict[str, Span]
+    spans: dict[str, VerifiedRange]
     refused: str | None
-    values: list[Value]
+    values: list[LawValue]
 
 
 class LawsFile(Struct, frozen=True):
@@ -98,10 +98,10 @@ def _entry(laws: Laws, name: str, points: Sequence[Mapping[str, int]]) -> LawEnt
     )
 
 
-def _value(law: Law | None, point: Mapping[str, int]) -> Value:
+def _value(law: Law | None, point: Mapping[str, int]) -> LawValue:
     if law is None:
-        return Value(dict(point), None, False)
-    return Value(dict(point), law(**point), law.covers(**point))
+        return LawValue(dict(point), None, False)
+    return LawValue(dict(point), law(**point), law.covers(**point))
 
 
 def _terms(polynomial: Polynomial) -> list[Term]:

@@ -1,12 +1,10 @@
-"""The JSON of what a model needs in memory, and of a roofline."""
+"""The JSON of what a model needs in memory."""
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import Struct, field
 
 from assay.analysis.memory import Fit, LargestBatch, Memory
-from assay.analysis.roofline import Roofline
 from assay.document.document import Document
 from assay.document.provenance import Figure
 
@@ -47,8 +45,3 @@ def memory_file(
         largest_batch=batches,
         assumptions=document.run.assumptions,
     )
-
-
-def encode(value: MemoryFile | Roofline) -> bytes:
-    """The bytes, indented by two, with a final line end."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from assay.document.document import Document
-from assay.document.weights import QUANTILES, Totals, WeightsReport
+from assay.document.weights import QUANTILES, WeightsReport, WeightTotals
 from assay.views.json.files import timestamp
 
 
-class ModuleEntry(Struct, frozen=True):
+class StoredModuleEntry(Struct, frozen=True):
     """A module of a pickled or scripted model."""
 
     module_path: str
@@ -21,11 +21,11 @@ class ParamsFile(Struct, frozen=True, omit_defaults=True):
 
     source: str
     timestamp: str
-    totals: Totals
+    totals: WeightTotals
     weights: WeightsReport
     quantile_shares: tuple[float, ...] = field(default=())
     """Where the quantiles of every tensor were taken."""
-    modules: list[ModuleEntry] = field(default_factory=list)
+    modules: list[StoredModuleEntry] = field(default_factory=list)
 
 
 def params_file(document: Document) -> ParamsFile:
@@ -36,8 +36,8 @@ def params_file(document: Document) -> ParamsFile:
     return ParamsFile(
         source=document.origin.location,
         timestamp=timestamp(document),
-        totals=Totals(len(tensors), sum(t.count for t in tensors), sum(t.bytes for t in tensors)),
+        totals=WeightTotals(len(tensors), sum(t.count for t in tensors), sum(t.bytes for t in tensors)),
         weights=weights,
         quantile_shares=QUANTILES,
-        modules=[ModuleEntry(module.path, module.class_path) for module in document.modules],
+        modules=[StoredModuleEntry(module.path, module.class_path) for module in document.modules],
     )

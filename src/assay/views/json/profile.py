@@ -14,7 +14,7 @@ from assay.document.timing import ModuleTime, Timing
 from assay.views.json.cost import Metadata, metadata
 
 
-class ModuleEntry(Struct, frozen=True):
+class ModuleTimeEntry(Struct, frozen=True):
     """A module and its time; null where it was not called or not seen."""
 
     module_path: str
@@ -29,7 +29,7 @@ class ProfileFile(Struct, frozen=True):
 
     metadata: Metadata
     profile: Profile
-    modules: list[ModuleEntry]
+    modules: list[ModuleTimeEntry]
     operations: list[Achieved]
     """The longest first; with what bounds each where the machine's ceilings are known."""
     timing: Timing | None
@@ -44,7 +44,7 @@ def profile_file(document: Document, rows: Sequence[Achieved]) -> ProfileFile:
         metadata=metadata(document),
         profile=profile,
         modules=[
-            ModuleEntry(
+            ModuleTimeEntry(
                 tree.shown(module.path),
                 module.class_name,
                 times[index] if index < len(times) else None,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from assay.analysis.outline import Line, Tie
+from assay.analysis.outline import OutlineRow, Tie
 from assay.analysis.parameters import Parameters, parameters
 from assay.document.cost import Cost
 from assay.document.document import Document, InputTensor
@@ -54,7 +54,7 @@ class SummaryFile(Struct, frozen=True):
     provenance: CountedHere
 
 
-def summary_file(document: Document, cost: Cost, lines: Sequence[Line]) -> SummaryFile:
+def summary_file(document: Document, cost: Cost, lines: Sequence[OutlineRow]) -> SummaryFile:
     """The summary that `lines` are the tree of."""
     outermost = next((call for call in document.calls if call.parent is None), None)
     return SummaryFile(
@@ -69,7 +69,7 @@ def summary_file(document: Document, cost: Cost, lines: Sequence[Line]) -> Summa
     )
 
 
-def _layer(line: Line) -> LayerEntry:
+def _layer(line: OutlineRow) -> LayerEntry:
     return LayerEntry(
         module_path=shown(line.path),
         name=line.name,

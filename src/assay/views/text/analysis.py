@@ -4,47 +4,62 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay import units
 from assay.analysis.achieved import Achieved
-from assay.analysis.architecture import Architecture
+from assay.analysis.architecture import Architecture, Evidence
 from assay.analysis.memory import Memory
 from assay.analysis.parameters import parameters
 from assay.document import tree
 from assay.document.document import Document
+from assay.document.findings import Finding
 from assay.document.machine import NOT_MEASURED
 from assay.document.provenance import Figure
 from assay.findings.analyzed import Analysis
-from assay.findings.engine import Checked
+from assay.findings.engine import CheckResult
 from assay.views.tables import Column, Table
 from assay.views.text import memory as memory_views
 from assay.views.text import profile as profile_views
 from assay.views.text.amounts import amounts
 from assay.views.text.analysis_weights import parameter_section
-from assay.views.text.cost_tables import Shown, cost_table
+from assay.views.text.cost_tables import CostOptions, cost_table
+from assay.views.text.facts import facts_table, notes_table, reasons_table
 from assay.views.text.figures import shown as figure_text
 from assay.views.text.findings import finding_table, findings_report, summary_line
-from assay.views.text.report import Report
-from assay.views.text.totals import facts_table, totals_tables
+from assay.views.text.report import Parts, Report
+from assay.views.text.totals import totals_tables
 
 LINES = 10
 """Of each table on the screen; the text file has all of them."""
 _BLOCKS = 4
 """Findings that are shown whole on the screen; the others have a line each."""
 
-_LAYERS = (Column("layers"), Column("count", "right", units.exact))
-_EVIDENCE = (
-    Column("speaks for"),
-    Column("what", shrinks=True),
-    Column("figure", "right", units.ratio),
-)
-_MISSING = (Column("what", shrinks=True), Column("why", shrinks=True))
-_WRITTEN = (Column("operation", shrinks=True), Column("places", "right", units.exact))
-_LINE = (Column("line", shrinks=True),)
-_BRIEF = (Column("code"), Column("severity"), Column("title", shrinks=True))
 
-Parts = list[str | Table]
+class _CountRow(NamedTuple):
+    name: str
+    times: int
+
+
+def _counts(title: str, counted: str, *, shrinks: bool = False) -> tuple[Column[_CountRow], ...]:
+    return (
+        Column(title, lambda row: row.name, shrinks=shrinks),
+        Column(counted, lambda row: row.times, "right", units.exact),
+    )
+
+
+_LAYERS = _counts("layers", "count")
+_WRITTEN = _counts("operation", "places", shrinks=True)
+_EVIDENCE: tuple[Column[Evidence], ...] = (
+    Column("speaks for", lambda one: one.speaks_for),
+    Column("what", lambda one: one.what, shrinks=True),
+    Column("figure", lambda one: one.figure.value, "right", units.ratio),
+)
+_BRIEF: tuple[Column[Finding], ...] = (
+    Column("code", lambda finding: finding.code),
+    Column("severity", lambda finding: finding.severity),
+    Column("title", lambda finding: finding.title, shrinks=True),
+)
 
 
 def analysis_report(found: Analysis, rows: Sequence[Achieved] = ()) -> Report:
@@ -100,8 +115,8 @@ def architecture_section(document: Document, found: Architecture) -> Parts:
         ("classification", found.label),
         ("modules", f"{units.exact(len(document.modules))} of {classes} classes, {depth} deep"),
     ]
-    layers = Table(_LAYERS, [[name, count] for name, count in found.layers.items()])
-    evidence = Table(_EVIDENCE, [[one.speaks_for, one.what, one.figure.value] for one in found.evidence])
+    layers = Table(_LAYERS, [_CountRow(*each) for each in found.layers.items()])
+    evidence = Table(_EVIDENCE, found.evidence)
     return ["ARCHITECTURE", facts_table(facts), *_filled(layers), *_filled(evidence)]
 
 
@@ -113,9 +128,9 @@ def computation_section(document: Document, top: int | None = None) -> Parts:
         "COMPUTATION",
         *totals_tables(document, document.cost, amounts(exact=False)),
         "By type of operation",
-        cost_table(document, document.cost, "category", Shown()),
+        cost_table(document, document.cost, "category", CostOptions()),
         "Heaviest kinds of operation",
-        cost_table(document, document.cost, "kind", Shown(top=top or len(document.kinds))),
+        cost_table(document, document.cost, "kind", CostOptions(top=top or len(document.kinds))),
     ]
 
 
@@ -129,10 +144,10 @@ def code_section(code: Sequence[tuple[str, str, str]], top: int | None = LINES) 
         f"OPERATIONS IN THE CODE, read and not run: {units.exact(len(code))} places in {functions} functions; "
         "how often each runs is not known"
     )
-    table = Table(_WRITTEN, [list(pair) for pair in counts.most_common(top)])
-    left = sum(counts.values()) - sum(row[1] for row in table.rows)
-    footer = [[f"({len(counts) - len(table.rows)} others)", left]] if left else []
-    return [title, Table(table.columns, table.rows, footer)]
+    rows = [_CountRow(*each) for each in counts.most_common(top)]
+    left = sum(counts.values()) - sum(row.times for row in rows)
+    rest = [_CountRow(f"({len(counts) - len(rows)} others)", left)] if left else []
+    return [title, Table(_WRITTEN, rows, rest)]
 
 
 def memory_section(memory: Memory | None) -> Parts:
@@ -158,7 +173,7 @@ def system_section(document: Document, *, full: bool) -> Parts:
     return _in_capitals(profile_views.system_parts(document, full=full))
 
 
-def recommendation_section(document: Document, checked: Checked) -> Parts:
+def recommendation_section(document: Document, checked: CheckResult) -> Parts:
     """What to know or do, whole."""
     return ["FINDINGS AND RECOMMENDATIONS", *findings_report(document, checked).parts]
 
@@ -168,23 +183,23 @@ def missing_section(missing: Mapping[str, str]) -> Parts:
     reasons: dict[str, list[str]] = {}
     for what, why in missing.items():
         reasons.setdefault(why, []).append(what)
-    rows = [[", ".join(names), why] for why, names in reasons.items()]
-    return ["NOT KNOWN", Table(_MISSING, rows, bare=True)] if rows else []
+    rows = [(", ".join(names), why) for why, names in reasons.items()]
+    return ["NOT KNOWN", reasons_table(rows, bare=True)] if rows else []
 
 
-def _brief_recommendations(document: Document, checked: Checked) -> Parts:
+def _brief_recommendations(document: Document, checked: CheckResult) -> Parts:
     """The worst findings whole, a line for each of some others, and how many there are."""
     found = checked.findings
     parts: Parts = ["FINDINGS AND RECOMMENDATIONS"]
     for finding in found[:_BLOCKS]:
         title = f"{finding.code} {finding.severity}: {finding.title}"
         parts += [title, finding_table(document, finding)]
-    others = [[one.code, one.severity, one.title] for one in found[_BLOCKS : _BLOCKS + LINES]]
+    others = found[_BLOCKS : _BLOCKS + LINES]
     if others:
         parts.append(Table(_BRIEF, others, bare=True))
     left = len(found) - _BLOCKS - len(others)
     more = f"; {left} more in the text file" if left > 0 else ""
-    return [*parts, Table(_LINE, [[f"{summary_line(checked)}{more}"]], bare=True)]
+    return [*parts, notes_table([f"{summary_line(checked)}{more}"], "line")]
 
 
 def _in_capitals(parts: Parts) -> Parts:

@@ -12,19 +12,18 @@ from assay.document.rows import Tensor
 from assay.document.weights import WeightsReport
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import amounts
-from assay.views.text.params import Shown, params_report
-from assay.views.text.totals import facts_table, parameters_line
+from assay.views.text.facts import facts_table
+from assay.views.text.params import ParamsOptions, params_report
+from assay.views.text.report import Parts
+from assay.views.text.totals import parameters_line
 
-Parts = list[str | Table]
-Fact = tuple[str, str]
-
-_TENSORS = (
-    Column("tensor", shrinks=True, keeps=16),
-    Column("role"),
-    Column("dtype"),
-    Column("shape"),
-    Column("count", "right", units.count),
-    Column("bytes", "right", units.size),
+_TENSORS: tuple[Column[Tensor], ...] = (
+    Column("tensor", lambda tensor: " = ".join(tensor.names), shrinks=True, keeps=16),
+    Column("role", lambda tensor: tensor.role),
+    Column("dtype", lambda tensor: tensor.type.dtype),
+    Column("shape", lambda tensor: units.shape(tensor.type.shape)),
+    Column("count", lambda tensor: elements(tensor.type), "right", units.count),
+    Column("bytes", lambda tensor: tensor.bytes, "right", units.size),
 )
 
 
@@ -36,13 +35,13 @@ def parameter_section(document: Document, top: int | None = None) -> Parts:
     if document.weights is None:
         return ["PARAMETERS", facts_table(facts), "Largest tensors", _largest(document, top)]
     facts += _weighed(document.weights)
-    report = params_report(document, Shown(full=top is None, top=top, sort=None if top is None else "count"))
+    report = params_report(document, ParamsOptions(full=top is None, top=top, sort=None if top is None else "count"))
     rest = report.parts[1:2] if top is not None else report.parts[1:]
     title = "Largest tensors, those of repeated blocks on one line" if top is not None else "Tensors"
     return [f"PARAMETERS: {report.parts[0]}", facts_table(facts), title, *rest]
 
 
-def _counted(document: Document) -> list[Fact]:
+def _counted(document: Document) -> list[tuple[str, str]]:
     if not document.tensors:
         return []
     found = parameters(document)
@@ -50,7 +49,7 @@ def _counted(document: Document) -> list[Fact]:
     return [("parameters", parameters_line(found, amounts(exact=False))), ("types", dtypes or units.UNKNOWN)]
 
 
-def _weighed(weights: WeightsReport) -> list[Fact]:
+def _weighed(weights: WeightsReport) -> list[tuple[str, str]]:
     """What the statistics say of all tensors together, buffers with them."""
     known = [one for one in weights.tensors if one.zeros is not None]
     count = sum(one.count for one in known)
@@ -79,16 +78,11 @@ def _share(part: int, whole: int) -> str:
 
 def _largest(document: Document, top: int | None) -> Table:
     ordered = sorted(document.tensors, key=lambda tensor: -tensor.bytes)
-    shown = ordered if top is None else ordered[:top]
-    rows = [
-        [" = ".join(one.names), one.role, one.type.dtype, units.shape(one.type.shape), elements(one.type), one.bytes]
-        for one in shown
-    ]
-    left = ordered[len(shown) :]
+    left = [] if top is None else ordered[top:]
     rest = [_sum(f"({len(left)} others)", left)] if left else []
-    return Table(_TENSORS, rows, [*rest, _sum("total", ordered)])
+    return Table(_TENSORS, ordered, [*rest, _sum("total", ordered)]).first(top)
 
 
-def _sum(name: str, tensors: Sequence[Tensor]) -> list[Any]:
+def _sum(name: str, tensors: Sequence[Tensor]) -> dict[str, Any]:
     sums = held(tensors)
-    return [name, "", "", "", sums.elements, sums.bytes]
+    return {"tensor": name, "role": "", "dtype": "", "shape": "", "count": sums.elements, "bytes": sums.bytes}

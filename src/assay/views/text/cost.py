@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.document.cost import Cost
 from assay.document.document import Document
 from assay.views.text.amounts import amounts
-from assay.views.text.cost_tables import Shown, cost_table
+from assay.views.text.cost_tables import CostOptions, cost_table
 from assay.views.text.report import Report
 from assay.views.text.totals import totals_tables
 
@@ -13,14 +13,14 @@ HEAVIEST = 10
 """Kinds of operation that the report lists."""
 
 
-def cost_report(document: Document, cost: Cost, shown: Shown) -> Report:
+def cost_report(document: Document, cost: Cost, options: CostOptions) -> Report:
     """What a person wants to know first; its data are the types of operation."""
-    kinds = Shown(shown.exact, HEAVIEST if shown.top is None else shown.top, shown.sort)
-    types = cost_table(document, cost, "category", Shown(shown.exact, sort=shown.sort))
+    kinds = CostOptions(options.exact, HEAVIEST if options.top is None else options.top, options.sort)
+    types = cost_table(document, cost, "category", CostOptions(options.exact, sort=options.sort))
     return Report(
         [
             _title(document, cost),
-            *totals_tables(document, cost, amounts(shown.exact)),
+            *totals_tables(document, cost, amounts(options.exact)),
             "By type of operation",
             types,
             "Heaviest kinds",

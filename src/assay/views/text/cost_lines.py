@@ -1,127 +1,143 @@
-"""The lines of the cost tables: what each is about and its sums, for every way to divide a model's cost."""
+"""The rows of the cost tables: what each is about and its sums, for every breakdown of a model's cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from assay import units
 from assay.analysis.cost import totals as costing
 from assay.analysis.executed import Executed, executed, grouped
 from assay.document import tree
-from assay.document.cost import Cost, Totals
+from assay.document.cost import Cost, CostTotals
 from assay.document.document import Document
-from assay.document.rows import Operand
 from assay.views.tables import Column
 
 _OUTSIDE = "(outside any module)"
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line: its labels, and the sums behind its figures."""
+class CostRow:
+    """One row: its labels by the titles of their columns, and the sums behind its figures."""
 
-    labels: tuple[Any, ...]
-    own: Totals
-    total: Totals | None = None
+    labels: Mapping[str, Any]
+    own: CostTotals
+    total: CostTotals | None = None
     """With everything inside its calls; None where that means nothing."""
-    backward: Totals | None = None
+    backward: CostTotals | None = None
     each: int | None = None
     """FLOPs of one execution."""
     depth: int = 0
 
 
-@dataclass(frozen=True)
-class Division:
-    """A model's cost divided into lines that add up to the whole."""
+_Labels = Sequence[Column[CostRow]]
 
-    labels: Sequence[Column]
-    lines: Sequence[Line]
-    whole: Line
+
+@dataclass(frozen=True)
+class CostBreakdown:
+    """The cost of a model broken down into rows that add up to the whole."""
+
+    labels: _Labels
+    lines: Sequence[CostRow]
+    whole: CostRow
     figures: Sequence[str]
     """Names of the figures it shows."""
     ordered: bool = False
     """Whether the order of the lines says something by itself."""
 
 
-def gathered(name: str, lines: Sequence[Line], total: Totals | None = None) -> Line:
-    """One line that stands for many: numbers in the labels are added too."""
-    columns = list(zip(*(line.labels for line in lines), strict=True))
-    labels = [sum(column) if column and isinstance(column[0], int) else "" for column in columns]
-    backward = [line.backward for line in lines if line.backward is not None]
+def gathered(name: str, lines: Sequence[CostRow], total: CostTotals | None = None) -> CostRow:
+    """One row that stands for many: numbers in the labels are added too."""
     own = costing.summed(line.own for line in lines)
-    return Line((name, *labels[1:]), own, total, costing.summed(backward) if backward else None)
+    backward = [line.backward for line in lines if line.backward is not None]
+    return CostRow(_summed_labels(name, lines), own, total, costing.summed(backward) if backward else None)
+
+
+def _summed_labels(name: str, lines: Sequence[CostRow]) -> dict[str, Any]:
+    first, *others = lines[0].labels
+    numbers = [title for title in others if isinstance(lines[0].labels[title], int)]
+    sums = {title: sum(line.labels[title] for line in lines) for title in numbers}
+    return {first: name, **dict.fromkeys(others, ""), **sums}
+
+
+def _label(title: str, align: Literal["left", "right"] = "left", **how: Any) -> Column[CostRow]:
+    return Column(title, lambda row: row.labels[title], align, **how)
+
+
+def _count(title: str, *, drops: bool = False) -> Column[CostRow]:
+    return _label(title, "right", show=units.exact, drops=drops)
 
 
 def _divided(
-    labels: Sequence[Column], lines: Sequence[Line], total: Totals, figures: str, ordered: bool = False
-) -> Division:
-    whole = gathered("total", lines, total) if lines else Line(_blank("total", labels), total, total)
-    return Division(labels, lines, whole, figures.split(), ordered)
+    labels: _Labels, lines: Sequence[CostRow], total: CostTotals, figures: str, ordered: bool = False
+) -> CostBreakdown:
+    whole = gathered("total", lines, total) if lines else CostRow(_blank("total", labels), total, total)
+    return CostBreakdown(labels, lines, whole, figures.split(), ordered)
 
 
-def _blank(name: str, columns: Sequence[Column]) -> tuple[Any, ...]:
-    """The labels of a line that is about nothing but its name."""
-    return name, *(0 if column.show is units.exact else "" for column in columns[1:])
-
-
-def _by_execution(
-    columns: Sequence[Column], key: Callable[[Executed], tuple[Any, ...]], document: Document, cost: Cost
-) -> Division:
-    """Lines by a key of what was executed; where the backward pass was watched, the phases apart."""
-    both = cost.backward is not None
-    rows = executed(document, cost)
-    found = grouped(rows, lambda row: (*key(row), row.phase) if both else key(row))
-    total = costing.summed([cost.forward, cost.backward or Totals()])
-    shown = [*columns, Column("phase")] if both else columns
-    return _divided(shown, [Line(label, sums) for label, sums in found.items()], total, _EXECUTIONS)
+def _blank(name: str, columns: _Labels) -> dict[str, Any]:
+    """The labels of a row that is about nothing but its name."""
+    return {column.title: 0 if column.show is units.exact else "" for column in columns} | {columns[0].title: name}
 
 
 _EXECUTIONS = "share count flops macs bytes intensity"
+_EXECUTION_LABELS: dict[str, Callable[[Executed], str]] = {
+    "op": lambda row: row.kind.name,
+    "type": lambda row: row.each.category,
+    "inputs": lambda row: units.shapes(operand.type.shape for operand in row.kind.inputs),
+    "outputs": lambda row: units.shapes(operand.type.shape for operand in row.kind.outputs),
+    "dtype": lambda row: ", ".join(dict.fromkeys(one.type.dtype for one in (*row.kind.inputs, *row.kind.outputs))),
+    "phase": lambda row: row.phase,
+}
 
 
-def by_category(document: Document, cost: Cost) -> Division:
+def _by_execution(columns: _Labels, document: Document, cost: Cost, *, each: bool = False) -> CostBreakdown:
+    """Rows by the labels of what was executed, or one per kind; the phases apart where backward was watched."""
+    shown = columns if cost.backward is None else [*columns, _label("phase")]
+    labels = {column.title: _EXECUTION_LABELS[column.title] for column in shown}
+
+    def key(row: Executed) -> tuple[str, ...]:
+        return tuple(of(row) for of in labels.values())
+
+    def named(values: tuple[str, ...]) -> dict[str, Any]:
+        return dict(zip(labels, values, strict=True))
+
+    rows = executed(document, cost)
+    if each:
+        lines = [CostRow(named(key(row)), row.totals, each=row.each.flops) for row in rows]
+    else:
+        lines = [CostRow(named(values), sums) for values, sums in grouped(rows, key).items()]
+    total = costing.summed([cost.forward, cost.backward or CostTotals()])
+    return _divided(shown, lines, total, f"{_EXECUTIONS} each" if each else _EXECUTIONS)
+
+
+def by_category(document: Document, cost: Cost) -> CostBreakdown:
     """By type of operation."""
-    return _by_execution([Column("type")], lambda row: (row.each.category,), document, cost)
+    return _by_execution([_label("type")], document, cost)
 
 
-def by_op(document: Document, cost: Cost) -> Division:
+def by_op(document: Document, cost: Cost) -> CostBreakdown:
     """By operation, whatever its shapes."""
-    columns = [Column("op", shrinks=True), Column("type")]
-    return _by_execution(columns, lambda row: (row.kind.name, row.each.category), document, cost)
+    return _by_execution([_label("op", shrinks=True), _label("type")], document, cost)
 
 
-def by_kind(document: Document, cost: Cost) -> Division:
+def by_kind(document: Document, cost: Cost) -> CostBreakdown:
     """By operation with its shapes and attributes."""
     columns = [
-        Column("op", shrinks=True),
-        Column("type", drops=True),
-        Column("inputs", shrinks=True),
-        Column("outputs", shrinks=True),
-        Column("dtype", drops=True),
+        _label("op", shrinks=True),
+        _label("type", drops=True),
+        _label("inputs", shrinks=True),
+        _label("outputs", shrinks=True),
+        _label("dtype", drops=True),
     ]
-    both = cost.backward is not None
-    lines = [Line((*_kind_labels(row), *([row.phase] if both else [])), row.totals, each=row.each.flops)
-             for row in executed(document, cost)]  # fmt: skip
-    total = costing.summed([cost.forward, cost.backward or Totals()])
-    return _divided([*columns, *([Column("phase")] if both else [])], lines, total, f"{_EXECUTIONS} each")
-
-
-def _kind_labels(row: Executed) -> tuple[str, ...]:
-    kind = row.kind
-    dtypes = dict.fromkeys(operand.type.dtype for operand in (*kind.inputs, *kind.outputs))
-    return kind.name, row.each.category, _shapes(kind.inputs), _shapes(kind.outputs), ", ".join(dtypes)
-
-
-def _shapes(operands: Sequence[Operand]) -> str:
-    return ", ".join(units.shape(operand.type.shape) for operand in operands)
+    return _by_execution(columns, document, cost, each=True)
 
 
 _MODULES = "share self total self_macs self_bytes total_bytes"
 
 
-def by_module(document: Document, cost: Cost) -> Division:
+def by_module(document: Document, cost: Cost) -> CostBreakdown:
     """By module, in the order of the tree."""
     calls = _call_counts(document)
     depths = tree.depths(document.modules)
@@ -129,17 +145,13 @@ def by_module(document: Document, cost: Cost) -> Division:
     lines = []
     for index in tree.preorder(document.modules):
         module, figures = document.modules[index], cost.modules[index]
-        labels = (tree.shown(module.path), module.class_name, calls[index])
-        lines.append(Line(labels, figures.own, totals[index], figures.backward, depth=depths[index]))
-    columns = [
-        Column("module", shrinks=True),
-        Column("class", shrinks=True, cuts=True),
-        Column("calls", "right", units.exact, drops=True),
-    ]
+        labels = {"module": tree.shown(module.path), "class": module.class_name, "calls": calls[index]}
+        lines.append(CostRow(labels, figures.own, totals[index], figures.backward, depth=depths[index]))
+    columns = [_label("module", shrinks=True), _label("class", shrinks=True, cuts=True), _count("calls", drops=True)]
     return _with_outside(columns, lines, cost, ordered=True)
 
 
-def by_class(document: Document, cost: Cost) -> Division:
+def by_class(document: Document, cost: Cost) -> CostBreakdown:
     """By class of module."""
     calls = _call_counts(document)
     inside = costing.inside(document, cost, [(module.class_name,) for module in document.modules])
@@ -149,41 +161,43 @@ def by_class(document: Document, cost: Cost) -> Division:
     lines = []
     for name, indices in members.items():
         backward = [sums for index in indices if (sums := cost.modules[index].backward) is not None]
-        labels = (name, len(indices), sum(calls[index] for index in indices))
+        labels = {"class": name, "modules": len(indices), "calls": sum(calls[index] for index in indices)}
         own = costing.summed(cost.modules[index].own for index in indices)
-        lines.append(Line(labels, own, inside.get(name, Totals()), costing.summed(backward) if backward else None))
-    columns = [
-        Column("class", shrinks=True),
-        Column("modules", "right", units.exact),
-        Column("calls", "right", units.exact),
-    ]
+        lines.append(
+            CostRow(labels, own, inside.get(name, CostTotals()), costing.summed(backward) if backward else None)
+        )
+    columns = [_label("class", shrinks=True), _count("modules"), _count("calls")]
     return _with_outside(columns, lines, cost)
 
 
-def by_call(document: Document, cost: Cost) -> Division:
+def by_call(document: Document, cost: Cost) -> CostBreakdown:
     """By call of a module, in the order they were made; the forward pass."""
     own, totals = costing.per_call(document, cost), costing.per_call_total(document, cost)
     lines = []
     for number, call in enumerate(document.calls):
         module = document.modules[call.module]
-        outputs = ", ".join(units.shape(output.shape) for output in call.outputs)
-        labels = (str(number), tree.shown(module.path), module.class_name, outputs)
-        lines.append(Line(labels, own[number], totals[number]))
+        labels = {
+            "call": str(number),
+            "module": tree.shown(module.path),
+            "class": module.class_name,
+            "outputs": units.shapes(output.shape for output in call.outputs),
+        }
+        lines.append(CostRow(labels, own[number], totals[number]))
     columns = [
-        Column("call", "right"),
-        Column("module", shrinks=True),
-        Column("class", shrinks=True, cuts=True),
-        Column("outputs", shrinks=True, drops=True),
+        _label("call", "right"),
+        _label("module", shrinks=True),
+        _label("class", shrinks=True, cuts=True),
+        _label("outputs", shrinks=True, drops=True),
     ]
     return _with_outside(columns, lines, cost, ordered=True, phases=False)
 
 
 def _with_outside(
-    columns: Sequence[Column], lines: list[Line], cost: Cost, *, ordered: bool = False, phases: bool = True
-) -> Division:
+    columns: _Labels, lines: list[CostRow], cost: Cost, *, ordered: bool = False, phases: bool = True
+) -> CostBreakdown:
     backward = costing.backward_outside(cost) if phases else None
     if cost.outside.ops or (backward is not None and backward.ops):
-        lines.append(Line(_blank(_OUTSIDE, columns), cost.outside, cost.outside, backward))
+        lines.append(CostRow(_blank(_OUTSIDE, columns), cost.outside, cost.outside, backward))
     both = phases and cost.backward is not None
     return _divided(columns, lines, cost.forward, f"{_MODULES} backward" if both else _MODULES, ordered)
 
@@ -195,7 +209,7 @@ def _call_counts(document: Document) -> list[int]:
     return counts
 
 
-DIVISIONS: dict[str, Callable[[Document, Cost], Division]] = {
+DIVISIONS: dict[str, Callable[[Document, Cost], CostBreakdown]] = {
     "category": by_category,
     "kind": by_kind,
     "op": by_op,

@@ -6,34 +6,54 @@ import re
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import NamedTuple
 
 from assay import units
 from assay.analysis.carbon import MILLION
 from assay.document.document import Document
-from assay.document.machine import Recording, Series
-from assay.document.profile import EnergyProfile
+from assay.document.machine import MonitorRecording, Series
+from assay.document.profile import EnergyProfile, KindEnergy
+from assay.document.rows import OpKind
 from assay.machine.sensors.nvml import THROTTLES
 from assay.views.tables import Column, Table
-from assay.views.text.figures import fact, how
+from assay.views.text.amounts import percent
+from assay.views.text.figures import fact, figures_table, how
 
-_FACTS = (Column("what"), Column("value", "right"), Column("how", shrinks=True, drops=True))
-_KINDS = (
-    Column("op", shrinks=True, keeps=8),
-    Column("inputs", shrinks=True, drops=True),
-    Column("count", "right", units.exact),
-    Column("each J", "right", units.joules),
-    Column("total J", "right", units.joules),
-    Column("share", "right", lambda share: units.share(share, 1)),
-    Column("how", shrinks=True, drops=True),
+
+class _KindRow(NamedTuple):
+    """A kind of operation and its energy."""
+
+    kind: OpKind
+    energy: KindEnergy
+    total: float
+    share: float | None
+
+
+class _SeriesRow(NamedTuple):
+    """What was watched; a count since the beginning has a rate and a sum, anything else a mean and a peak."""
+
+    series: Series
+    mean: str = ""
+    peak: str = ""
+    total: str = ""
+
+
+_KINDS: tuple[Column[_KindRow], ...] = (
+    Column("op", lambda row: row.kind.name, shrinks=True, keeps=8),
+    Column("inputs", lambda row: units.shapes(one.type.shape for one in row.kind.inputs), shrinks=True, drops=True),
+    Column("count", lambda row: row.energy.count, "right", units.exact),
+    Column("each J", lambda row: row.energy.each.value, "right", units.joules),
+    Column("total J", lambda row: row.total, "right", units.joules),
+    Column("share", lambda row: row.share, "right", percent),
+    Column("how", lambda row: how(row.energy.each), shrinks=True, drops=True),
 )
-_SERIES = (
-    Column("what"),
-    Column("of", drops=True),
-    Column("mean", "right"),
-    Column("peak", "right"),
-    Column("in all", "right"),
-    Column("samples", "right", units.exact, drops=True),
+_SERIES: tuple[Column[_SeriesRow], ...] = (
+    Column("what", lambda row: row.series.name),
+    Column("of", lambda row: row.series.scope, drops=True),
+    Column("mean", lambda row: row.mean, "right"),
+    Column("peak", lambda row: row.peak, "right"),
+    Column("in all", lambda row: row.total, "right"),
+    Column("samples", lambda row: len(row.series.known), "right", units.exact, drops=True),
 )
 _CORE = re.compile(r"cpu\.\d+\.")
 _CORES = 4
@@ -43,7 +63,7 @@ _COUNTS = ("process.switches.", "process.read", "process.written", "disk.", "net
 
 _WRITTEN: dict[str, Callable[[float], str]] = {
     "B": units.size,
-    "share": lambda value: units.share(value, 1),
+    "share": percent,
     "1": units.count,
     "W": units.watts,
     "MHz": lambda value: units.count(1e6 * value, "Hz"),
@@ -66,7 +86,7 @@ def energy_facts(energy: EnergyProfile) -> Table:
     if energy.sensor:
         rows.append(fact("one pass, modelled", energy.modelled, units.joules))
         rows.append(fact("operations over the pass", energy.closure, units.ratio))
-    return Table(_FACTS, rows, bare=True)
+    return figures_table(rows)
 
 
 def energy_title(energy: EnergyProfile) -> str:
@@ -81,22 +101,17 @@ def _grams_of_a_million(grams: float | None) -> str:
 
 
 def energy_table(document: Document, energy: EnergyProfile) -> Table:
-    """One row a kind of operation whose energy is known, the most first."""
-    rows: list[list[Any]] = []
-    for index, row in enumerate(energy.kinds):
-        if row is None or row.each.value is None:
-            continue
-        kind = document.kinds[index]
-        total = row.each.value * row.count
-        share = total / energy.whole.value if energy.whole.value else None
-        shapes = ", ".join(units.shape(operand.type.shape) for operand in kind.inputs)
-        rows.append([kind.name, shapes, row.count, row.each.value, total, share, how(row.each)])
-    rows.sort(key=lambda row: -float(row[4]))
-    return Table(_KINDS, rows)
+    """One row per kind of operation whose energy is known, the most first."""
+    rows = []
+    for kind, row in zip(document.kinds, energy.kinds, strict=False):
+        if row is not None and row.each.value is not None:
+            total = row.each.value * row.count
+            rows.append(_KindRow(kind, row, total, total / energy.whole.value if energy.whole.value else None))
+    return Table(_KINDS, sorted(rows, key=lambda row: -row.total))
 
 
-def system_table(recording: Recording, *, full: bool = False) -> Table:
-    """One row a quantity that was watched; what could not be had is a dash. Many cores have lines only in full."""
+def system_table(recording: MonitorRecording, *, full: bool = False) -> Table:
+    """One row per quantity that was watched; an unknown is a dash. Many cores have rows only in full."""
     shown = [one for one in recording.series if one.values]
     cores = [one for one in shown if _CORE.match(one.name)]
     if len(cores) > _CORES and not full:
@@ -105,18 +120,14 @@ def system_table(recording: Recording, *, full: bool = False) -> Table:
     return Table(_SERIES, [_row(one, seconds) for one in shown])
 
 
-def _row(series: Series, seconds: float) -> list[Any]:
-    """A count since the beginning has a rate and a sum, anything else a mean and a peak."""
+def _row(series: Series, seconds: float) -> _SeriesRow:
     if series.unit == "bits":
-        return [series.name, series.scope, "", _reasons(series), "", len(series.known)]
+        return _SeriesRow(series, peak=_reasons(series))
     total = series.peak
     if not series.name.startswith(_COUNTS):
-        texts = [_written(series.mean, series.unit), _written(total, series.unit), ""]
-    elif total is None or not seconds:
-        texts = [units.UNKNOWN, "", _written(total, series.unit)]
-    else:
-        texts = [f"{_written(total / seconds, series.unit)}/s", "", _written(total, series.unit)]
-    return [series.name, series.scope, *texts, len(series.known)]
+        return _SeriesRow(series, _written(series.mean, series.unit), _written(total, series.unit))
+    rate = units.UNKNOWN if total is None or not seconds else f"{_written(total / seconds, series.unit)}/s"
+    return _SeriesRow(series, rate, total=_written(total, series.unit))
 
 
 def _written(value: float | None, unit: str) -> str:

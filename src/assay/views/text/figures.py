@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from assay.document.provenance import Figure, Measured, Modelled
+from assay.views.tables import Column, Table
 
 Show = Callable[[float | None], str]
 
 
-def fact(name: str, figure: Figure, show: Show) -> list[str]:
-    """A line of facts: what it is, its value, and how it was obtained."""
-    return [name, shown(figure, show), how(figure)]
+class FigureFact(NamedTuple):
+    """A figure in words: what it is, its value, and how it was obtained."""
+
+    what: str
+    value: str
+    how: str
+
+
+_FACTS: tuple[Column[FigureFact], ...] = (
+    Column("what", lambda fact: fact.what),
+    Column("value", lambda fact: fact.value, "right"),
+    Column("how", lambda fact: fact.how, shrinks=True, drops=True),
+)
+
+
+def figures_table(facts: Sequence[FigureFact]) -> Table:
+    """Figures without headings, each with how it was obtained."""
+    return Table(_FACTS, facts, bare=True)
+
+
+def fact(what: str, figure: Figure, show: Show) -> FigureFact:
+    """The figure in words."""
+    return FigureFact(what, shown(figure, show), how(figure))
 
 
 def shown(figure: Figure, show: Show) -> str:

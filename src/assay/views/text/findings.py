@@ -10,40 +10,30 @@ from assay import units
 from assay.document.document import Document
 from assay.document.findings import SEVERITIES, Finding
 from assay.document.provenance import Figure, Measured, Modelled
-from assay.findings.engine import Checked
+from assay.findings.engine import CheckResult
 from assay.findings.naming import folded, listed, places
 from assay.findings.rule import Rule
 from assay.views.tables import Column, Table
-from assay.views.text.report import Report
+from assay.views.text.amounts import percent
+from assay.views.text.facts import facts_table, notes_table
+from assay.views.text.report import Parts, Report
 
 _SHOWN = 8
 """Folded names that a block has room for."""
 _MANY = 1_000_000
 """Places that the forms for programs list, which is all of them."""
 
-_FACTS = (Column("name"), Column("value", shrinks=True))
-_SUMMARY = (Column("summary", shrinks=True),)
-_COLUMNS = (
-    Column("code"),
-    Column("severity"),
-    Column("title", shrinks=True),
-    Column("modules", shrinks=True, drops=True),
-    Column("tensors", shrinks=True, drops=True),
-    Column("evidence", shrinks=True, drops=True),
-    Column("advice", shrinks=True, drops=True),
-)
-
-_RULE_COLUMNS = (
-    Column("code"),
-    Column("severity"),
-    Column("looks for", shrinks=True),
-    Column("advice", shrinks=True, drops=True),
-    Column("needs", shrinks=True, drops=True),
+_RULES: tuple[Column[Rule], ...] = (
+    Column("code", lambda rule: rule.code),
+    Column("severity", lambda rule: rule.severity),
+    Column("looks for", lambda rule: rule.summary, shrinks=True),
+    Column("advice", lambda rule: rule.advice, shrinks=True, drops=True),
+    Column("needs", lambda rule: ", ".join(need.name for need in rule.needs) or None, shrinks=True, drops=True),
 )
 
 _WRITTEN: tuple[tuple[Callable[[str], bool], Callable[[Any], str]], ...] = (
     (lambda name: "bytes" in name.split("_") and not name.startswith(("share", "flops_per")), units.size),
-    (lambda name: name.split("_")[0] == "share" or name.endswith("_share"), lambda value: units.share(value, 1)),
+    (lambda name: name.split("_")[0] == "share" or name.endswith("_share"), percent),
     (lambda name: name.endswith("_s"), units.seconds),
     (lambda name: name.endswith("_db"), lambda value: f"{value:.1f} dB"),
     (lambda name: "flops" in name and not name.startswith("flops_per"), lambda value: units.count(value, "FLOP")),
@@ -51,12 +41,12 @@ _WRITTEN: tuple[tuple[Callable[[str], bool], Callable[[Any], str]], ...] = (
 """How a figure is written, by the unit in its name; the first that fits."""
 
 
-def findings_report(document: Document, checked: Checked) -> Report:
+def findings_report(document: Document, checked: CheckResult) -> Report:
     """Every finding as a block, and a last line that sums up."""
-    parts: list[str | Table] = []
+    parts: Parts = []
     for finding in checked.findings:
         parts += [f"{finding.code} {finding.severity}: {finding.title}", finding_table(document, finding)]
-    parts.append(Table(_SUMMARY, [(summary_line(checked),)], bare=True))
+    parts.append(notes_table([summary_line(checked)], "summary"))
     return Report(parts, findings_table(document, checked.findings))
 
 
@@ -69,25 +59,29 @@ def finding_table(document: Document, finding: Finding) -> Table:
         "advice": finding.advice,
         "verified": finding.verified,
     }
-    return Table(_FACTS, [(f"  {name}", text) for name, text in lines.items() if text], bare=True)
+    return facts_table([(f"  {name}", text) for name, text in lines.items() if text], "name")
 
 
 def findings_table(document: Document, findings: Sequence[Finding]) -> Table:
-    """One row a finding."""
-    return Table(_COLUMNS, [_row(document, finding) for finding in findings])
+    """One row per finding."""
+    columns: tuple[Column[Finding], ...] = (
+        Column("code", lambda finding: finding.code),
+        Column("severity", lambda finding: finding.severity),
+        Column("title", lambda finding: finding.title, shrinks=True),
+        Column("modules", lambda one: places(document, one.modules, _MANY) or None, shrinks=True, drops=True),
+        Column("tensors", lambda finding: ", ".join(folded(finding.tensors)) or None, shrinks=True, drops=True),
+        Column("evidence", lambda finding: evidence_line(finding.evidence) or None, shrinks=True, drops=True),
+        Column("advice", lambda finding: finding.advice, shrinks=True, drops=True),
+    )
+    return Table(columns, findings)
 
 
 def rules_table(rules: Sequence[Rule]) -> Table:
-    """One row a rule: what it looks for, what it advises and what it needs to know."""
-    return Table(_RULE_COLUMNS, [_rule_row(rule) for rule in rules])
+    """One row per rule: what it looks for, what it advises and what it needs to know."""
+    return Table(_RULES, rules)
 
 
-def _rule_row(rule: Rule) -> list[Any]:
-    needs = ", ".join(need.name for need in rule.needs) or None
-    return [rule.code, rule.severity, rule.summary, rule.advice, needs]
-
-
-def summary_line(checked: Checked) -> str:
+def summary_line(checked: CheckResult) -> str:
     """How many findings of each severity there are, and how many rules could say nothing."""
     counts = Counter(finding.severity for finding in checked.findings)
     found = ", ".join(_plural(counts[severity], severity) for severity in SEVERITIES if counts[severity])
@@ -119,15 +113,3 @@ def _names(tensors: Sequence[str]) -> str:
 
 def _plural(count: int, severity: str) -> str:
     return f"{count} {severity}" if count == 1 or severity == "advice" else f"{count} {severity}s"
-
-
-def _row(document: Document, finding: Finding) -> list[Any]:
-    return [
-        finding.code,
-        finding.severity,
-        finding.title,
-        places(document, finding.modules, _MANY) or None,
-        ", ".join(folded(finding.tensors)) or None,
-        evidence_line(finding.evidence) or None,
-        finding.advice,
-    ]

@@ -3,51 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from assay import units
 from assay.analysis.achieved import Achieved
 from assay.document import tree
+from assay.document.cost import KindCost
 from assay.document.document import Document
+from assay.document.profile import KindEnergy
+from assay.document.rows import OpKind
 from assay.document.weights import QUANTILES, TensorStatistics
 from assay.findings.analyzed import Analysis
-from assay.findings.engine import Checked
+from assay.findings.engine import CheckResult
 from assay.views.tables import Column, Table, printable
 from assay.views.text import analysis
 from assay.views.text.analysis_weights import parameter_section
-from assay.views.text.report import Report, as_text
-from assay.views.text.totals import facts_table
+from assay.views.text.facts import facts_table
+from assay.views.text.report import Parts, Report, as_text
 
-_NODES = (
-    Column("number", "right", units.exact),
-    Column("module"),
-    Column("op"),
-    Column("inputs"),
-    Column("outputs"),
-    Column("type"),
-    Column("FLOPs", "right", units.count),
-    Column("bytes", "right", units.size),
-    Column("FLOPs/byte", "right", units.ratio),
-    Column("time", "right", units.seconds),
-    Column("energy", "right", units.joules),
-    Column("bound by"),
+
+class _OpRow(NamedTuple):
+    """One execution of an operation; its time and energy are those of its kind."""
+
+    number: int
+    module: str
+    kind: OpKind
+    cost: KindCost
+    timed: Achieved | None
+    energy: KindEnergy | None
+
+
+_OPS: tuple[Column[_OpRow], ...] = (
+    Column("number", lambda row: row.number, "right", units.exact),
+    Column("module", lambda row: row.module),
+    Column("op", lambda row: row.kind.name),
+    Column("inputs", lambda row: units.shapes(one.type.shape for one in row.kind.inputs)),
+    Column("outputs", lambda row: units.shapes(one.type.shape for one in row.kind.outputs)),
+    Column("type", lambda row: row.cost.category),
+    Column("FLOPs", lambda row: row.cost.flops, "right", units.count),
+    Column("bytes", lambda row: row.cost.bytes, "right", units.size),
+    Column("FLOPs/byte", lambda row: row.cost.intensity, "right", units.ratio),
+    Column("time", lambda row: row.timed and row.timed.time_s, "right", units.seconds),
+    Column("energy", lambda row: row.energy and row.energy.each.value, "right", units.joules),
+    Column("bound by", lambda row: row.timed and row.timed.bound),
 )
 
 
-_CODE = (Column("function"), Column("operation"), Column("arguments"))
+class _CodeRow(NamedTuple):
+    """An operation that stands in code."""
+
+    function: str
+    operation: str
+    arguments: str
+
+
+_CODE: tuple[Column[_CodeRow], ...] = (
+    Column("function", lambda row: row.function),
+    Column("operation", lambda row: row.operation),
+    Column("arguments", lambda row: row.arguments),
+)
 
 
 def full_report(found: Analysis, rows: Sequence[Achieved] = ()) -> str:
     """Everything, as text for a file; times and energies of single operations are those of their kind."""
     document = found.document
     every = len(document.modules) + len(document.kinds)
-    first: list[str | Table] = [
+    first: Parts = [
         "EXECUTIVE SUMMARY",
         analysis.summary_table(found),
         *analysis.architecture_section(document, found.architecture),
         *parameter_section(document),
     ]
-    rest: list[str | Table] = [
+    rest: Parts = [
         *analysis.computation_section(document),
         *_nodes(document, rows),
         *analysis.code_section(found.code, None),
@@ -69,17 +96,17 @@ def _text(parts: Sequence[str | Table]) -> str:
     return as_text(Report(parts, facts_table([])))
 
 
-def _code(code: Sequence[tuple[str, str, str]]) -> list[str | Table]:
+def _code(code: Sequence[tuple[str, str, str]]) -> Parts:
     """Every operation in the order of the text."""
-    return ["Every operation in the code", Table(_CODE, code)] if code else []
+    return ["Every operation in the code", Table(_CODE, [_CodeRow(*each) for each in code])] if code else []
 
 
-def _unapplied(checked: Checked) -> list[str | Table]:
+def _unapplied(checked: CheckResult) -> Parts:
     facts = [(one.code, one.why) for one in checked.skipped]
     return ["Rules that could not be applied", facts_table(facts)] if facts else []
 
 
-def _assumptions(document: Document) -> list[str | Table]:
+def _assumptions(document: Document) -> Parts:
     facts = [("assumed", one) for one in document.run.assumptions]
     return ["Assumptions of the recorded pass", facts_table(facts)] if facts else []
 
@@ -144,31 +171,21 @@ def _roundings(tensor: TensorStatistics) -> str:
     return ", ".join(texts) or units.UNKNOWN
 
 
-def _nodes(document: Document, rows: Sequence[Achieved]) -> list[str | Table]:
+def _nodes(document: Document, rows: Sequence[Achieved]) -> Parts:
     """Every operation in the order it ran."""
     if not document.ops or document.cost is None:
         return []
     timed = {row.kind: row for row in rows}
     energies = document.profile.energy.kinds if document.profile is not None and document.profile.energy else []
-    lines: list[list[Any]] = []
-    for number, op in enumerate(document.ops):
-        kind, cost = document.kinds[op.kind], document.cost.kinds[op.kind]
-        row = timed.get(op.kind)
-        energy = energies[op.kind] if op.kind < len(energies) else None
-        lines.append(
-            [
-                number,
-                tree.shown(document.modules[document.module_of(op)].path),
-                kind.name,
-                ", ".join(units.shape(operand.type.shape) for operand in kind.inputs),
-                ", ".join(units.shape(operand.type.shape) for operand in kind.outputs),
-                cost.category,
-                cost.flops,
-                cost.bytes,
-                cost.intensity,
-                None if row is None else row.time_s,
-                None if energy is None else energy.each.value,
-                None if row is None else row.bound,
-            ]
+    ops = [
+        _OpRow(
+            number=number,
+            module=tree.shown(document.modules[document.module_of(op)].path),
+            kind=document.kinds[op.kind],
+            cost=document.cost.kinds[op.kind],
+            timed=timed.get(op.kind),
+            energy=energies[op.kind] if op.kind < len(energies) else None,
         )
-    return ["EVERY OPERATION", Table(_NODES, lines)]
+        for number, op in enumerate(document.ops)
+    ]
+    return ["EVERY OPERATION", Table(_OPS, ops)]

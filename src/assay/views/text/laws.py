@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from assay import units
 from assay.analysis.laws.law import Laws
@@ -12,23 +11,25 @@ from assay.views.tables import Column, Table
 
 
 def law_table(laws: Laws, points: Sequence[Mapping[str, int]] = ()) -> Table:
-    """Each quantity with its law, where that holds (or why there is none), and what it gives at `points`."""
-    columns = (
-        Column("quantity"),
-        Column("law", shrinks=True),
-        *(Column(point_text(point), "right", units.exact) for point in points),
-        Column("holds", shrinks=True),
-    )
+    """Each quantity with its law, where that holds (or why there is none), and its value at `points`."""
     values = [laws.at(**point) for point in points]
-    return Table(columns, [_row(laws, name, [each[name] for each in values]) for name in laws])
+
+    def holds(name: str) -> str:
+        law = laws[name]
+        return laws.refused[name] if law is None else law.condition or "at all sizes tried"
+
+    columns: tuple[Column[str], ...] = (
+        Column("quantity", lambda name: QUANTITIES[name].title),
+        Column("law", lambda name: None if laws[name] is None else str(laws[name]), shrinks=True),
+        *(
+            Column(point_text(point), at.__getitem__, "right", units.exact)
+            for point, at in zip(points, values, strict=True)
+        ),
+        Column("holds", holds, shrinks=True),
+    )
+    return Table(columns, list(laws))
 
 
 def point_text(point: Mapping[str, int]) -> str:
     """A point in words: `batch=8, seq=4096`."""
     return ", ".join(f"{name}={size}" for name, size in point.items())
-
-
-def _row(laws: Laws, name: str, values: list[int | None]) -> list[Any]:
-    law = laws[name]
-    holds = laws.refused[name] if law is None else law.condition or "at all sizes tried"
-    return [QUANTITIES[name].title, None if law is None else str(law), *values, holds]

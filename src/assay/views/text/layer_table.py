@@ -41,23 +41,24 @@ class LayerLine:
             tuple(dict.fromkeys((*other.shapes, *self.shapes))),
         )
 
+    @property
+    def average_ns(self) -> float | None:
+        """Own time per call."""
+        return self.time_ns / self.calls if self.calls else None
 
-_COLUMNS = (
-    Column("Layer", shrinks=True, cuts=True, keeps=8),
-    Column("Calls", "right", units.exact),
-    Column("Total Time (ms)", "right", lambda value: _milliseconds(value)),
-    Column("Avg Time (ms)", "right", lambda value: _milliseconds(value)),
-    Column("Shapes", shrinks=True, cuts=True, drops=True),
+
+_COLUMNS: tuple[Column[LayerLine], ...] = (
+    Column("Layer", lambda line: line.name, shrinks=True, cuts=True, keeps=8),
+    Column("Calls", lambda line: line.calls, "right", units.exact),
+    Column("Total Time (ms)", lambda line: line.time_ns, "right", lambda value: _milliseconds(value)),
+    Column("Avg Time (ms)", lambda line: line.average_ns, "right", lambda value: _milliseconds(value)),
+    Column("Shapes", lambda line: _shapes(line.shapes), shrinks=True, cuts=True, drops=True),
 )
 
 
 def layer_table(lines: Sequence[LayerLine], most: int | None = None) -> Table:
     """The table of `lines`; where there are more than `most`, the slowest of them, and one line for the others."""
-    shown = _slowest(lines, most)
-    calls = sum(line.calls or 0 for line in lines)
-    total_ns = sum(line.time_ns for line in lines)
-    total = ("TOTAL", calls, total_ns, total_ns / calls if calls else None, "")
-    return Table(_COLUMNS, [_row(line) for line in shown], [total])
+    return Table(_COLUMNS, _slowest(lines, most), [_sum("TOTAL", lines)])
 
 
 def layer_text(lines: Sequence[LayerLine], *, width: int | None = None, color: bool = False) -> str:
@@ -69,7 +70,7 @@ def layer_text(lines: Sequence[LayerLine], *, width: int | None = None, color: b
     drawn = text.splitlines()
     slowest_ns = max((line.time_ns for line in lines), default=0) or 1
     for position, row in enumerate(table.rows, start=2):
-        share = row[2] / slowest_ns
+        share = row.time_ns / slowest_ns
         tint = _RED if share >= _HOT else _YELLOW if share >= _WARM else _DIM
         drawn[position] = f"{tint}{drawn[position]}{_PLAIN}"
     return "".join(f"{line}\n" for line in drawn)
@@ -80,15 +81,11 @@ def _slowest(lines: Sequence[LayerLine], most: int | None) -> list[LayerLine]:
         return list(lines)
     ranked = sorted(lines, key=lambda line: -line.time_ns)
     rest = ranked[most - 1 :]
-    others = LayerLine(
-        f"({len(rest)} others)", sum(line.calls or 0 for line in rest), sum(line.time_ns for line in rest), ()
-    )
-    return [*ranked[: most - 1], others]
+    return [*ranked[: most - 1], _sum(f"({len(rest)} others)", rest)]
 
 
-def _row(line: LayerLine) -> tuple[str, int | None, int, float | None, str]:
-    average = line.time_ns / line.calls if line.calls else None
-    return line.name, line.calls, line.time_ns, average, _shapes(line.shapes)
+def _sum(name: str, lines: Sequence[LayerLine]) -> LayerLine:
+    return LayerLine(name, sum(line.calls or 0 for line in lines), sum(line.time_ns for line in lines), ())
 
 
 def _shapes(shapes: Shapes) -> str:

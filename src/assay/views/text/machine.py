@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from assay import units
-from assay.document.machine import Ceiling, MachineReport, Sensor
+from assay.document.machine import CacheLevel, Ceiling, MachineReport, Scaling, Sensor
 from assay.document.provenance import Figure, Measured, Unknown
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import percent
+from assay.views.text.facts import drawing_table, facts_table
+from assay.views.text.figures import spread
 from assay.views.text.machine_picture import picture
-from assay.views.text.report import Report
-
-_NAMED = "what"
+from assay.views.text.report import Parts, Report
 
 
 def _rate(value: float | None) -> str:
@@ -24,57 +25,58 @@ def _bandwidth(value: float | None) -> str:
 
 
 _SHOW = {"arithmetic": _rate, "bandwidth": _bandwidth, "overhead": units.seconds}
-_FACTS = (Column("fact"), Column("value", shrinks=True))
-_LEVELS = (
-    Column("level"),
-    Column("size", "right", units.size),
-    Column("copy, one thread", "right", _bandwidth),
-    Column("why not"),
+_LEVELS: tuple[Column[CacheLevel], ...] = (
+    Column("level", lambda level: level.name),
+    Column("size", lambda level: level.size, "right", units.size),
+    Column("copy, one thread", lambda level: level.bandwidth.value, "right", _bandwidth),
+    Column("why not", lambda level: _why(level.bandwidth)),
 )
-_SCALING = (
-    Column("threads", "right", units.exact),
-    Column("fp32", "right", _rate),
-    Column("efficiency", "right", percent),
+_SCALING: tuple[Column[Scaling], ...] = (
+    Column("threads", lambda one: one.threads, "right", units.exact),
+    Column("fp32", lambda one: one.flops.value, "right", _rate),
+    Column("efficiency", lambda one: one.efficiency, "right", percent),
 )
-_SENSORS = (
-    Column("sensor"),
-    Column("measures", drops=True),
-    Column("covers", drops=True),
-    Column("new value every", "right", units.seconds),
-    Column("a read costs", "right", units.seconds, drops=True),
-    Column("now", "right"),
-    Column("idle", "right"),
-    Column("why not", shrinks=True),
+_SENSORS: tuple[Column[Sensor], ...] = (
+    Column("sensor", lambda one: one.name),
+    Column("measures", lambda one: one.measures, drops=True),
+    Column("covers", lambda one: one.scope, drops=True),
+    Column("new value every", lambda one: one.period.value, "right", units.seconds),
+    Column("a read costs", lambda one: one.read_s, "right", units.seconds, drops=True),
+    Column("now", lambda one: None if one.value is None else f"{one.value:.1f} {one.unit}", "right"),
+    Column("idle", lambda one: None if one.idle_w.value is None else _watts(one.idle_w), "right"),
+    Column("why not", lambda one: one.why, shrinks=True),
 )
-_DATA = (
-    Column("kind"),
-    Column("name"),
-    Column("best", "right"),
-    Column("median", "right"),
-    Column("spread", "right"),
-    Column("repeats", "right"),
-    Column("at"),
-    Column("why not"),
+
+
+class _CeilingRow(NamedTuple):
+    kind: str
+    ceiling: Ceiling
+
+
+_DATA: tuple[Column[_CeilingRow], ...] = (
+    Column("kind", lambda row: row.kind),
+    Column("name", lambda row: row.ceiling.name),
+    Column("best", lambda row: row.ceiling.best.value, "right"),
+    Column("median", lambda row: row.ceiling.median.value, "right"),
+    Column("spread", lambda row: spread(row.ceiling.median), "right"),
+    Column("repeats", lambda row: _repeats(row.ceiling), "right"),
+    Column("at", lambda row: row.ceiling.at),
+    Column("why not", lambda row: _why(row.ceiling.best)),
 )
-_PICTURE = (Column("rate", "right"), Column("roofline"))
 
 
 def machine_report(report: MachineReport, *, utf8: bool = True) -> Report:
     """Everything measured, in the order people ask."""
-    parts: list[str | Table] = [headline(report), _facts(report)]
+    parts: Parts = [headline(report), _facts(report)]
     parts += ["Arithmetic", _ceilings("arithmetic", report.arithmetic)]
     parts += ["Memory", _ceilings("bandwidth", report.bandwidth)]
     if report.levels:
-        rows = [[level.name, level.size, level.bandwidth.value, _why(level.bandwidth)] for level in report.levels]
-        parts += ["Caches", Table(_LEVELS, rows)]
+        parts += ["Caches", Table(_LEVELS, report.levels)]
     parts += ["An operation that does nothing", _ceilings("overhead", report.overhead)]
     if len(report.scaling) > 1:
-        parts += [
-            "Threads",
-            Table(_SCALING, [[one.threads, one.flops.value, one.efficiency] for one in report.scaling]),
-        ]
+        parts += ["Threads", Table(_SCALING, report.scaling)]
     parts += _drawn(report, utf8)
-    parts += ["Sensors", Table(_SENSORS, [_sensor(one) for one in report.sensors])]
+    parts += ["Sensors", Table(_SENSORS, report.sensors)]
     return Report(parts, data(report))
 
 
@@ -87,13 +89,8 @@ def headline(report: MachineReport) -> str:
 
 
 def data(report: MachineReport) -> Table:
-    """One row a ceiling, with raw values."""
-    rows = [
-        _data_row(kind, one)
-        for kind in _SHOW
-        for one in getattr(report, kind)
-    ]  # fmt: skip
-    return Table(_DATA, rows)
+    """One row per ceiling, with raw values."""
+    return Table(_DATA, [_CeilingRow(kind, one) for kind in _SHOW for one in getattr(report, kind)])
 
 
 def _facts(report: MachineReport) -> Table:
@@ -108,54 +105,41 @@ def _facts(report: MachineReport) -> Table:
         ("other work", None if report.others is None else f"{percent(report.others)} of the processor meanwhile"),
         ("measuring took", units.seconds(report.took_s)),
     ]
-    shown = [[name, value] for name, value in facts if value is not None]
-    return Table(_FACTS, [*shown, *(["note", note] for note in report.notes)], bare=True)
+    shown = [(name, value) for name, value in facts if value is not None]
+    return facts_table([*shown, *(("note", note) for note in report.notes)], "fact")
 
 
 def _ceilings(kind: str, ceilings: Sequence[Ceiling]) -> Table:
     show = _SHOW[kind]
-    columns = (
-        Column(_NAMED),
-        Column("best", "right", show),
-        Column("median", "right", show),
-        Column("spread", "right", show, drops=True),
-        Column("bursts", "right", units.exact, drops=True),
-        Column("at", shrinks=True),
+    columns: tuple[Column[Ceiling], ...] = (
+        Column("what", lambda one: one.name),
+        Column("best", lambda one: one.best.value, "right", show),
+        Column("median", lambda one: one.median.value, "right", show),
+        Column("spread", lambda one: spread(one.median), "right", show, drops=True),
+        Column("bursts", _repeats, "right", units.exact, drops=True),
+        Column("at", lambda one: _why(one.best) or one.at, shrinks=True),
     )
-    return Table(columns, [_ceiling(one) for one in ceilings])
+    return Table(columns, ceilings)
 
 
-def _ceiling(one: Ceiling) -> list[object]:
-    _, name, best, median, spread, repeats, at, why = _data_row("", one)
-    return [name, best, median, spread, repeats, why or at]
-
-
-def _data_row(kind: str, one: Ceiling) -> list[object]:
-    how = one.median.how
-    spread, repeats = (how.spread, how.repeats) if isinstance(how, Measured) else (None, None)
-    return [kind, one.name, one.best.value, one.median.value, spread, repeats, one.at, _why(one.best)]
-
-
-def _sensor(one: Sensor) -> list[object]:
-    now = None if one.value is None else f"{one.value:.1f} {one.unit}"
-    idle = None if one.idle_w.value is None else _watts(one.idle_w)
-    return [one.name, one.measures, one.scope, one.period.value, one.read_s, now, idle, one.why]
+def _repeats(one: Ceiling) -> int | None:
+    return one.median.how.repeats if isinstance(one.median.how, Measured) else None
 
 
 def _watts(figure: Figure) -> str:
     if figure.value is None:
         return f"{units.UNKNOWN} ({_why(figure)})"
-    spread = figure.how.spread if isinstance(figure.how, Measured) else None
-    return f"{figure.value:.1f} W" + (f" ± {spread:.1f}" if spread is not None else "")
+    around = spread(figure)
+    return f"{figure.value:.1f} W" + (f" ± {around:.1f}" if around is not None else "")
 
 
 def _why(figure: Figure) -> str:
     return figure.how.why if isinstance(figure.how, Unknown) else ""
 
 
-def _drawn(report: MachineReport, utf8: bool) -> list[str | Table]:
+def _drawn(report: MachineReport, utf8: bool) -> Parts:
     peaks = {one.name: one.value for one in report.arithmetic if one.value}
     bandwidth = max((one.value for one in report.bandwidth if one.value), default=None)
     if not peaks or bandwidth is None:
         return []
-    return ["Roofline", Table(_PICTURE, [list(line) for line in picture(peaks, bandwidth, utf8=utf8)], bare=True)]
+    return ["Roofline", drawing_table("rate", "roofline", picture(peaks, bandwidth, utf8=utf8))]

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import isinf
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay import units
-from assay.analysis.folding import Node, fold, run_name
+from assay.analysis.folding import TreeNode, fold, run_name
 from assay.document.document import Document
 from assay.document.rows import Module
-from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport
+from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport, WeightTotals
+from assay.findings.naming import plural
 from assay.views import plots
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import percent
-from assay.views.text.params_lines import FIGURES, Line, lines_of, shown_name, sorted_lines
-from assay.views.text.report import Report
+from assay.views.text.facts import drawing_table, notes_table, reasons_table
+from assay.views.text.params_lines import FIGURES, TensorRow, lines_of, shown_name, sorted_lines
+from assay.views.text.report import Parts, Report
 
 _MOST = 20
 """Lines of a list of curiosities, unless everything was asked for."""
@@ -25,7 +28,7 @@ _NAMES = 3
 
 
 @dataclass(frozen=True)
-class Shown:
+class ParamsOptions:
     """What of a report is shown, and how."""
 
     full: bool = False
@@ -43,115 +46,112 @@ def _bits_text(value: float | None) -> str:
     return units.UNKNOWN if value is None else "> 8" if isinf(value) else f"{value:.0f}"
 
 
-def _figure(title: str, show: Any = units.ratio) -> Column:
-    return Column(title, "right", show, drops=True)
+def _figure(title: str, key: str, show: Any = units.ratio) -> Column[TensorRow]:
+    return Column(title, lambda row: FIGURES[key](row.tensors), "right", show, drops=True)
 
 
-_HEADER = {
-    "count": Column("count", "right", units.count),
-    "bytes": Column("bytes", "right", units.size),
-}
-_STATISTICS = {
-    "min": _figure("min"),
-    "max": _figure("max"),
-    "mean": _figure("mean"),
-    "std": _figure("std"),
-    "zeros": _figure("zeros", percent),
-    "entropy": _figure("entropy"),
-    "int8": _figure("int8 dB", _ratio_text),
-    "int4": _figure("int4 dB", _ratio_text),
-    "bits": _figure("bits", _bits_text),
-}
-_SPECTRAL = {
-    "norm": _figure("spectral norm"),
-    "bound": _figure("its bound ±"),
-    "rank": _figure("stable rank"),
-    "effective": _figure("effective rank"),
-}
-_NAME = Column("tensor", shrinks=True, keeps=16)
-_DTYPES = (
-    Column("dtype"),
-    Column("tensors", "right", units.exact),
-    Column("count", "right", units.count),
-    Column("bytes", "right", units.size),
+_STATISTICS = (
+    _figure("min", "min"),
+    _figure("max", "max"),
+    _figure("mean", "mean"),
+    _figure("std", "std"),
+    _figure("zeros", "zeros", percent),
+    _figure("entropy", "entropy"),
+    _figure("int8 dB", "int8", _ratio_text),
+    _figure("int4 dB", "int4", _ratio_text),
+    _figure("bits", "bits", _bits_text),
 )
-_OUTLIERS = (
-    Column("tensor", shrinks=True),
-    Column("figure"),
-    Column("value", "right", units.ratio),
-    Column("typical", "right", units.ratio),
-    Column("deviations", "right", units.ratio),
+_SPECTRAL = (
+    _figure("spectral norm", "norm"),
+    _figure("its bound ±", "bound"),
+    _figure("stable rank", "rank"),
+    _figure("effective rank", "effective"),
 )
-_PROBLEMS = (Column("what", shrinks=True), Column("why", shrinks=True))
-_PLOT = (Column("values", "right"), Column("how many"))
-_NOTE = (Column("note", shrinks=True),)
 
 
-def params_report(document: Document, shown: Shown = Shown()) -> Report:  # noqa: B008  it is frozen
+class _DtypeRow(NamedTuple):
+    dtype: str
+    totals: WeightTotals
+
+
+_DTYPES: tuple[Column[_DtypeRow], ...] = (
+    Column("dtype", lambda row: row.dtype),
+    Column("tensors", lambda row: row.totals.tensors, "right", units.exact),
+    Column("count", lambda row: row.totals.count, "right", units.count),
+    Column("bytes", lambda row: row.totals.bytes, "right", units.size),
+)
+
+
+def params_report(document: Document, options: ParamsOptions = ParamsOptions()) -> Report:  # noqa: B008  it is frozen
     """Everything a person is told about the document's weights."""
     weights = document.weights
     assert weights is not None
-    kept, others = chosen_lines(weights, shown)
-    tensors = _tensors(weights, kept, others, shown)
-    parts: list[str | Table] = [_headline(weights), tensors]
+    kept, others = chosen_lines(weights, options)
+    tensors = _tensors(weights, kept, others, options)
+    parts: Parts = [_headline(weights), tensors]
     for title, table in (
-        ("Totals by dtype", _by_dtype(weights)),
-        ("Tied names: one tensor each", _tied(weights, shown)),
-        ("Duplicates: equal bytes", _duplicates(weights, shown)),
-        ("Outliers among their kind", _outliers(weights, shown)),
+        ("Totals by dtype", Table(_DTYPES, [_DtypeRow(*each) for each in weights.by_dtype.items()])),
+        ("Tied names: one tensor each", _tied(weights, options)),
+        ("Duplicates: equal bytes", _duplicates(weights, options)),
+        ("Outliers among their kind", _outliers(weights, options)),
         ("Not analysed", _problems(weights)),
-        ("Modules", _modules(document.modules) if shown.full else Table(_NOTE, [])),
-        ("Notes", Table(_NOTE, [[note] for note in _notes(document, weights, shown)], bare=True)),
+        ("Modules", _modules(document.modules if options.full else [])),
+        ("Notes", notes_table(_notes(document, weights, options))),
     ):
         if table.rows:
             parts += [title, table]
-    if shown.histogram:
-        parts += _histograms(kept, shown)
+    if options.histogram:
+        parts += _histograms(kept, options)
     return Report(parts, tensors)
 
 
-def chosen_lines(weights: WeightsReport, shown: Shown) -> tuple[list[Line], list[Line]]:
+def chosen_lines(weights: WeightsReport, options: ParamsOptions) -> tuple[list[TensorRow], list[TensorRow]]:
     """The lines to show, in their order, and the others."""
-    lines = lines_of(weights, full=shown.full)
-    if shown.sort is not None:
-        lines = sorted_lines(lines, shown.sort)
-    most = len(lines) if shown.top is None else shown.top
+    lines = lines_of(weights, full=options.full)
+    if options.sort is not None:
+        lines = sorted_lines(lines, options.sort)
+    most = len(lines) if options.top is None else options.top
     return lines[:most], lines[most:]
 
 
 def _headline(weights: WeightsReport) -> str:
     count, size = sum(t.count for t in weights.tensors), sum(t.bytes for t in weights.tensors)
     how = f", computed by {weights.kernel}" if weights.kernel else ""
-    held = f"{_plural(len(weights.tensors), 'tensor')}, {units.count(count)} numbers, {units.size(size)}"
+    held = f"{plural(len(weights.tensors), 'tensor')}, {units.count(count)} numbers, {units.size(size)}"
     return f"{weights.path}: {weights.format}, {held}{how}"
 
 
-def _tensors(weights: WeightsReport, lines: Sequence[Line], others: Sequence[Line], shown: Shown) -> Table:
-    figures = dict(_HEADER)
-    if weights.kernel:
-        figures |= _STATISTICS
-        if any(tensor.spectral for tensor in weights.tensors):
-            figures |= _SPECTRAL
-    drawn = (Column("distribution", drops=True),) if weights.kernel else ()
-    columns = (_NAME, Column("dtype"), Column("shape"), *figures.values(), *drawn, Column("note", shrinks=True))
+def _tensors(
+    weights: WeightsReport, lines: Sequence[TensorRow], others: Sequence[TensorRow], options: ParamsOptions
+) -> Table:
+    columns = [_with_gaps(column) for column in _columns(weights, options)]
 
-    def row(line: Line) -> list[Any]:
-        first = line.tensors[0]
-        plot = [_spark(first.histogram, shown.utf8)] if drawn else []
-        values = [FIGURES[key](line.tensors) for key in figures]
-        return [line.name, first.dtype, units.shape(first.shape), *values, *plot, _remarks(line.tensors)]
-
-    def sums(name: str, tensors: Sequence[TensorStatistics]) -> list[Any]:
-        known = [FIGURES["count"](tensors), FIGURES["bytes"](tensors)]
-        return [name, "", "", *known, *[""] * (len(columns) - 5)]
+    def sums(name: str, tensors: Sequence[TensorStatistics]) -> dict[str, Any]:
+        known = {"tensor": name, "count": FIGURES["count"](tensors), "bytes": FIGURES["bytes"](tensors)}
+        return {column.key: known.get(column.key, "") for column in columns}
 
     left = [tensor for line in others for tensor in line.tensors]
-    rest = [sums(f"{_plural(len(others), 'other line')}", left)] if left else []
+    rest = [sums(plural(len(others), "other line"), left)] if left else []
     footer = [*rest, sums("total", weights.tensors)] if weights.tensors else []
-    return Table([_with_gaps(column) for column in columns], [row(line) for line in lines], footer)
+    return Table(columns, lines, footer)
 
 
-def _with_gaps(column: Column) -> Column:
+def _columns(weights: WeightsReport, options: ParamsOptions) -> list[Column[TensorRow]]:
+    columns: list[Column[TensorRow]] = [
+        Column("tensor", lambda row: row.name, shrinks=True, keeps=16),
+        Column("dtype", lambda row: row.tensors[0].dtype),
+        Column("shape", lambda row: units.shape(row.tensors[0].shape)),
+        Column("count", lambda row: FIGURES["count"](row.tensors), "right", units.count),
+        Column("bytes", lambda row: FIGURES["bytes"](row.tensors), "right", units.size),
+    ]
+    if weights.kernel:
+        columns += _STATISTICS
+        columns += _SPECTRAL if any(tensor.spectral for tensor in weights.tensors) else ()
+        columns.append(Column("distribution", lambda row: _spark(row.tensors[0].histogram, options.utf8), drops=True))
+    return [*columns, Column("note", lambda row: _remarks(row.tensors), shrinks=True)]
+
+
+def _with_gaps(column: Column[TensorRow]) -> Column[TensorRow]:
     """The column, writing texts as they are: rows of sums are empty where there is nothing to add up."""
     return replace(column, show=lambda value: value if isinstance(value, str) else column.show(value))
 
@@ -176,57 +176,53 @@ def _spark(histogram: Histogram | None, utf8: bool) -> str:
     return plots.area(histogram.counts, width=_SPARK, height=1, utf8=utf8)[0] if histogram else ""
 
 
-def _histograms(lines: Iterable[Line], shown: Shown) -> list[str | Table]:
+def _histograms(lines: Iterable[TensorRow], options: ParamsOptions) -> Parts:
     """A drawing for each line; a line of several tensors is drawn by its first."""
-    parts: list[str | Table] = []
+    parts: Parts = []
     for line in lines:
         histogram = line.tensors[0].histogram
         if histogram is None:
             continue
-        drawn = plots.area(histogram.counts, utf8=shown.utf8)
+        drawn = plots.area(histogram.counts, utf8=options.utf8)
         most = units.exact(max(histogram.counts))
         labels = [most, *[""] * (len(drawn) - 1)]
         axis = f"{units.ratio(histogram.low)} … {units.ratio(histogram.high)}"
-        rows = [list(row) for row in zip([*labels, ""], [*drawn, axis], strict=True)]
         of = f" (of {shown_name(line.tensors[0])})" if len(line.tensors) > 1 else ""
-        parts += [f"Histogram: {line.name}{of}", Table(_PLOT, rows, bare=True)]
+        drawing = drawing_table("values", "how many", zip([*labels, ""], [*drawn, axis], strict=True))
+        parts += [f"Histogram: {line.name}{of}", drawing]
     return parts
 
 
-def _by_dtype(weights: WeightsReport) -> Table:
-    return Table(_DTYPES, [[name, sums.tensors, sums.count, sums.bytes] for name, sums in weights.by_dtype.items()])
-
-
-def _tied(weights: WeightsReport, shown: Shown) -> Table:
+def _tied(weights: WeightsReport, options: ParamsOptions) -> Table:
     tied = [tensor.names for tensor in weights.tensors if len(tensor.names) > 1]
-    return _listed((" = ".join(names) for names in tied), len(tied), shown)
+    return _listed((" = ".join(names) for names in tied), len(tied), options)
 
 
-def _duplicates(weights: WeightsReport, shown: Shown) -> Table:
+def _duplicates(weights: WeightsReport, options: ParamsOptions) -> Table:
     def said(group: tuple[int, ...]) -> str:
         names = [shown_name(weights.tensors[row]) for row in group]
-        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES and not shown.full else ""
+        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES and not options.full else ""
         once = units.size(weights.tensors[group[0]].bytes)
-        return f"{' = '.join(names if shown.full else names[:_NAMES])}{more}: {once} each"
+        return f"{' = '.join(names if options.full else names[:_NAMES])}{more}: {once} each"
 
-    return _listed(map(said, weights.duplicates), len(weights.duplicates), shown)
-
-
-def _listed(lines: Iterable[str], count: int, shown: Shown) -> Table:
-    most = count if shown.full else _MOST
-    rows = [[line] for _, line in zip(range(most), lines, strict=False)]
-    if count > most:
-        rows.append([f"… and {count - most} more (--full)"])
-    return Table(_NOTE, rows, bare=True)
+    return _listed(map(said, weights.duplicates), len(weights.duplicates), options)
 
 
-def _outliers(weights: WeightsReport, shown: Shown) -> Table:
-    def row(outlier: Outlier) -> list[Any]:
-        name = shown_name(weights.tensors[outlier.tensor])
-        return [name, outlier.figure, outlier.value, outlier.typical, outlier.deviations]
+def _listed(lines: Iterable[str], count: int, options: ParamsOptions) -> Table:
+    most = count if options.full else _MOST
+    more = [f"… and {count - most} more (--full)"] if count > most else []
+    return notes_table([*islice(lines, most), *more])
 
-    most = len(weights.outliers) if shown.full else _MOST
-    return Table(_OUTLIERS, [row(outlier) for outlier in weights.outliers[:most]])
+
+def _outliers(weights: WeightsReport, options: ParamsOptions) -> Table:
+    columns: tuple[Column[Outlier], ...] = (
+        Column("tensor", lambda outlier: shown_name(weights.tensors[outlier.tensor]), shrinks=True),
+        Column("figure", lambda outlier: outlier.figure),
+        Column("value", lambda outlier: outlier.value, "right", units.ratio),
+        Column("typical", lambda outlier: outlier.typical, "right", units.ratio),
+        Column("deviations", lambda outlier: outlier.deviations, "right", units.ratio),
+    )
+    return Table(columns, weights.outliers).first(None if options.full else _MOST)
 
 
 def _problems(weights: WeightsReport) -> Table:
@@ -235,25 +231,20 @@ def _problems(weights: WeightsReport) -> Table:
     for tensor in weights.tensors:
         if tensor.problem:
             by_problem.setdefault(tensor.problem, []).append(shown_name(tensor))
-    rows = [[", ".join(names), problem] for problem, names in by_problem.items()]
-    return Table(_PROBLEMS, [*([failure, ""] for failure in weights.files_lost), *rows])
+    problems = [(", ".join(names), problem) for problem, names in by_problem.items()]
+    return reasons_table([*((failure, "") for failure in weights.files_lost), *problems])
 
 
-def _notes(document: Document, weights: WeightsReport, shown: Shown) -> Iterator[str]:
+def _notes(document: Document, weights: WeightsReport, options: ParamsOptions) -> Iterator[str]:
     yield from weights.notes
-    if document.modules and not shown.full:
-        yield f"it holds a tree of {_plural(len(document.modules), 'module')} (--full shows it)"
+    if document.modules and not options.full:
+        yield f"it holds a tree of {plural(len(document.modules), 'module')} (--full shows it)"
 
 
 def _modules(modules: Sequence[Module]) -> Table:
-    nodes = [Node(module.path.rpartition(".")[2], module.parent, module.class_path) for module in modules]
-    rows = []
+    nodes = [TreeNode(module.path.rpartition(".")[2], module.parent, module.class_path) for module in modules]
+    lines = []
     for row in fold(nodes):
-        module = modules[row.members[0]]
         name = run_name(nodes[row.members[0]].name, row.run) or "(root)"
-        rows.append([f"{'  ' * row.depth}{name}: {module.class_name}"])
-    return Table(_NOTE, rows, bare=True)
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{units.exact(count)} {noun}{'' if count == 1 else 's'}"
+        lines.append(f"{'  ' * row.depth}{name}: {modules[row.members[0]].class_name}")
+    return notes_table(lines)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from assay import units
 from assay.document.document import Document
 from assay.document.weights import QUANTILES, Rounding, TensorStatistics
 from assay.views.tables import Column, Table
-from assay.views.text.params import Shown, chosen_lines
+from assay.views.text.params import ParamsOptions, chosen_lines
 from assay.views.text.params_lines import shown_name
 
 _PLAIN = (
@@ -24,39 +25,34 @@ _ROUNDINGS = (
 _NORMS = ("min", "max", "mean", "std", "dead")
 _SPECTRAL = ("norm", "norm_error", "stable_rank", "effective_rank")
 
-Value = Callable[[TensorStatistics], Any]
+_Value = Callable[[TensorStatistics], Any]
 
 
-def params_table(document: Document, shown: Shown = Shown()) -> Table:  # noqa: B008  it is frozen
-    """One row a tensor of the lines that are shown; a rounding that loses nothing is `exact`, an unknown is empty."""
+def params_table(document: Document, options: ParamsOptions = ParamsOptions()) -> Table:  # noqa: B008  it is frozen
+    """One row per tensor of the lines shown; a rounding that loses nothing is `exact`, an unknown is empty."""
     weights = document.weights
     assert weights is not None
     families = {id(weights.tensors[row]): family.name for family in weights.families for row in family.tensors}
-    columns: dict[str, Value] = {
+    columns: dict[str, _Value] = {
         "tensor": shown_name,
         "tied names": lambda tensor: " ".join(tensor.names[1:]) or None,
         "family": lambda tensor: families.get(id(tensor)),
         "shape": lambda tensor: units.shape(tensor.shape),
         **_COLUMNS,
     }
-    tensors = [tensor for line in chosen_lines(weights, shown)[0] for tensor in line.tensors]
-    rows = [[value(tensor) for value in columns.values()] for tensor in tensors]
-    return Table([Column(title) for title in columns], rows)
+    tensors = [tensor for line in chosen_lines(weights, options)[0] for tensor in line.tensors]
+    return Table([Column(title, value) for title, value in columns.items()], tensors)
 
 
-def _attribute(name: str) -> Value:
-    return lambda tensor: getattr(tensor, name)
-
-
-def _quantile(place: int) -> Value:
+def _quantile(place: int) -> _Value:
     return lambda tensor: tensor.quantiles[place] if tensor.quantiles else None
 
 
-def _kept(scheme: str) -> Value:
+def _kept(scheme: str) -> _Value:
     return lambda tensor: tensor.n_of_m.get(scheme)
 
 
-def _inside(part: str, name: str) -> Value:
+def _inside(part: str, name: str) -> _Value:
     def value(tensor: TensorStatistics) -> Any:
         whole = getattr(tensor, part)
         return None if whole is None else getattr(whole, name)
@@ -64,7 +60,7 @@ def _inside(part: str, name: str) -> Value:
     return value
 
 
-def _rounded(format: str, scope: str) -> Value:
+def _rounded(format: str, scope: str) -> _Value:
     def value(tensor: TensorStatistics) -> float | str | None:
         found = next((each for each in tensor.roundings if (each.format, each.scope) == (format, scope)), None)
         return None if found is None else _ratio(found)
@@ -76,8 +72,8 @@ def _ratio(rounding: Rounding) -> float | str | None:
     return "exact" if rounding.exact else rounding.sqnr_db
 
 
-_COLUMNS: dict[str, Value] = {
-    **{name: _attribute(name) for name in _PLAIN},
+_COLUMNS: dict[str, _Value] = {
+    **{name: attrgetter(name) for name in _PLAIN},
     **{f"quantile {100 * share:g}": _quantile(place) for place, share in enumerate(QUANTILES)},
     **{f"kept {scheme}": _kept(scheme) for scheme in _N_OF_M},
     **{f"{part} {name}": _inside(part, name) for part in ("rows", "columns") for name in _NORMS},

@@ -15,26 +15,26 @@ _LISTED = 4
 
 
 @dataclass(frozen=True)
-class Line:
+class TensorRow:
     """Tensors of one kind, dtype and shape; a single one in a table that is not folded."""
 
     name: str
     tensors: Sequence[TensorStatistics]
 
 
-def lines_of(report: WeightsReport, *, full: bool) -> list[Line]:
+def lines_of(report: WeightsReport, *, full: bool) -> list[TensorRow]:
     """The lines in the order of the file; with `full` every tensor has its own."""
     if full:
-        return [Line(shown_name(tensor), (tensor,)) for tensor in report.tensors]
+        return [TensorRow(shown_name(tensor), (tensor,)) for tensor in report.tensors]
     family_of = {row: family.name for family in report.families for row in family.tensors}
     groups: dict[Any, list[TensorStatistics]] = {}
     for row, tensor in enumerate(report.tensors):
         key = (family_of.get(row, row), tensor.dtype, tensor.shape, bool(tensor.problem))
         groups.setdefault(key, []).append(tensor)
-    return [Line(_folded_name(str(key[0]), tensors), tensors) for key, tensors in groups.items()]
+    return [TensorRow(_folded_name(str(key[0]), tensors), tensors) for key, tensors in groups.items()]
 
 
-def sorted_lines(lines: Iterable[Line], key: str) -> list[Line]:
+def sorted_lines(lines: Iterable[TensorRow], key: str) -> list[TensorRow]:
     """By a figure, the largest first and the unknown last; by a text, in its order."""
     value = FIGURES[key]
     known = [(value(line.tensors), line) for line in lines]

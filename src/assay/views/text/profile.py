@@ -3,68 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 from assay import units
 from assay.analysis.achieved import Achieved
 from assay.document import tree
 from assay.document.document import Document
-from assay.document.profile import Profile, Sweep, ThreadPoint
+from assay.document.profile import Profile, Sweep, SweepPoint, ThreadPoint
+from assay.document.rows import Module
+from assay.document.timing import ModuleTime, Timing
 from assay.views.tables import Column, Table
+from assay.views.text.amounts import percent
 from assay.views.text.energy import energy_facts, energy_table, energy_title, system_table
-from assay.views.text.figures import fact, spread
-from assay.views.text.report import Report
+from assay.views.text.facts import notes_table
+from assay.views.text.figures import FigureFact, fact, figures_table, spread
+from assay.views.text.report import Parts, Report
 
 TOP = 15
 """Lines of each table in the report; `--top` gives more, and data formats have all."""
 
-_FACTS = (Column("what"), Column("value", "right"), Column("how", shrinks=True, drops=True))
-_MODULES = (
-    Column("module", shrinks=True, keeps=12),
-    Column("class", shrinks=True, drops=True),
-    Column("calls", "right", units.exact),
-    Column("total s", "right", units.seconds),
-    Column("spread s", "right", units.seconds, drops=True),
-    Column("self s", "right", units.seconds),
-    Column("device total s", "right", units.seconds),
-    Column("device self s", "right", units.seconds),
-    Column("self share", "right", lambda share: units.share(share, 1)),
-    Column("backward s", "right", units.seconds, drops=True),
-    Column("FLOPs", "right", units.count, drops=True),
-    Column("FLOP/s", "right", units.count, drops=True),
-)
-_OPS = (
-    Column("op", shrinks=True, keeps=8),
-    Column("inputs", shrinks=True, drops=True),
-    Column("count", "right", units.exact),
-    Column("each s", "right", units.seconds),
-    Column("spread s", "right", units.seconds, drops=True),
-    Column("total s", "right", units.seconds),
-    Column("share", "right", lambda share: units.share(share, 1)),
-    Column("FLOP/s", "right", units.count, drops=True),
-    Column("bytes/s", "right", lambda rate: units.count(rate, "B"), drops=True),
-    Column("FLOPs/byte", "right", units.ratio, drops=True),
-    Column("bound by"),
-    Column("recoverable s", "right", units.seconds, drops=True),
-)
-_THREADS = (
-    Column("threads", "right", units.exact),
-    Column("pass s", "right", units.seconds),
-    Column("spread s", "right", units.seconds),
-    Column("efficiency", "right", lambda share: units.share(share, 1)),
-)
-_SIZES = (
-    Column("size", "right", units.exact),
-    Column("pass s", "right", units.seconds),
-    Column("spread s", "right", units.seconds, drops=True),
-    Column("a second", "right", units.count),
-    Column("memory predicted", "right", units.size),
-    Column("growth measured", "right", units.size, drops=True),
-    Column("note", shrinks=True),
-)
+
+class _ModuleRow(NamedTuple):
+    """A module that was called, and its time on whatever ran it."""
+
+    module: Module
+    time: ModuleTime
+    own_s: float | None
+    total_s: float | None
+    share: float | None
+    backward_s: float | None
+    flops: int | None
+
+    @property
+    def flops_per_s(self) -> float | None:
+        return self.flops / self.total_s if self.flops is not None and self.total_s else None
 
 
-Parts = list[str | Table]
+_MODULES: tuple[Column[_ModuleRow], ...] = (
+    Column("module", lambda row: tree.shown(row.module.path), shrinks=True, keeps=12),
+    Column("class", lambda row: row.module.class_name, shrinks=True, drops=True),
+    Column("calls", lambda row: row.time.calls, "right", units.exact),
+    Column("total s", lambda row: row.time.total_s, "right", units.seconds),
+    Column("spread s", lambda row: row.time.spread_s, "right", units.seconds, drops=True),
+    Column("self s", lambda row: row.time.self_s, "right", units.seconds),
+    Column("device total s", lambda row: row.time.device_total_s, "right", units.seconds),
+    Column("device self s", lambda row: row.time.device_self_s, "right", units.seconds),
+    Column("self share", lambda row: row.share, "right", percent),
+    Column("backward s", lambda row: row.backward_s, "right", units.seconds, drops=True),
+    Column("FLOPs", lambda row: row.flops, "right", units.count, drops=True),
+    Column("FLOP/s", lambda row: row.flops_per_s, "right", units.count, drops=True),
+)
+_OPS: tuple[Column[Achieved], ...] = (
+    Column("op", lambda row: row.name, shrinks=True, keeps=8),
+    Column("inputs", lambda row: units.shapes(row.shapes), shrinks=True, drops=True),
+    Column("count", lambda row: row.count, "right", units.exact),
+    Column("each s", lambda row: row.time_s, "right", units.seconds),
+    Column("spread s", lambda row: row.spread_s, "right", units.seconds, drops=True),
+    Column("total s", lambda row: row.total_s, "right", units.seconds),
+    Column("share", lambda row: row.share, "right", percent),
+    Column("FLOP/s", lambda row: row.flops_per_s, "right", units.count, drops=True),
+    Column("bytes/s", lambda row: row.bytes_per_s, "right", lambda rate: units.count(rate, "B"), drops=True),
+    Column("FLOPs/byte", lambda row: row.intensity, "right", units.ratio, drops=True),
+    Column("bound by", lambda row: row.bound),
+    Column("recoverable s", lambda row: row.recoverable_s, "right", units.seconds, drops=True),
+)
+_THREADS: tuple[Column[ThreadPoint], ...] = (
+    Column("threads", lambda point: point.threads, "right", units.exact),
+    Column("pass s", lambda point: point.time.value, "right", units.seconds),
+    Column("spread s", lambda point: spread(point.time), "right", units.seconds),
+    Column("efficiency", lambda point: point.efficiency, "right", percent),
+)
 
 
 def profile_report(document: Document, rows: Sequence[Achieved], *, top: int | None = None) -> Report:
@@ -85,13 +93,12 @@ def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Part
     profile = document.profile or Profile()
     parts: Parts = [_title(document, profile), facts(document, profile)]
     if document.timing is not None:
-        modules = module_table(document)
-        parts += [_heading(_by_self_time(document), modules, lines), first(modules, lines)]
+        where = " on the device" if _on_device(document.timing) else ""
+        parts += _first(f"Modules, by self time{where}", module_table(document), lines)
     if rows:
-        ops = op_table(rows)
-        parts += [_heading("Operations, by total time", ops, lines), first(ops, lines)]
+        parts += _first("Operations, by total time", op_table(rows), lines)
     if profile.thread_points:
-        parts += ["Threads", thread_table(profile.thread_points)]
+        parts += ["Threads", Table(_THREADS, profile.thread_points)]
     for sweep in profile.sweeps:
         parts += [_sweep_title(sweep), sweep_table(sweep)]
     return parts
@@ -104,7 +111,7 @@ def energy_parts(document: Document, lines: int) -> Parts:
         return []
     kinds = energy_table(document, energy)
     parts: Parts = [f"Energy, {energy_title(energy)}", energy_facts(energy)]
-    return [*parts, _heading("Energy of operations", kinds, lines), first(kinds, lines)] if kinds.rows else parts
+    return [*parts, *_first("Energy of operations", kinds, lines)] if kinds.rows else parts
 
 
 def system_parts(document: Document, *, full: bool = False) -> Parts:
@@ -113,120 +120,85 @@ def system_parts(document: Document, *, full: bool = False) -> Parts:
     if system is None:
         return []
     parts: Parts = ["The machine while it ran", system_table(system, full=full)]
-    return parts if not system.problems else [*parts, "What could not be watched", _lines(system.problems)]
+    return parts if not system.problems else [*parts, "What could not be watched", notes_table(system.problems)]
 
 
 def note_parts(profile: Profile) -> Parts:
     """A title and what was noted; nothing where nothing was."""
-    return ["Notes", _lines(profile.notes)] if profile.notes else []
-
-
-def _lines(texts: Sequence[str]) -> Table:
-    return Table((Column("note", shrinks=True),), [[text] for text in texts], bare=True)
+    return ["Notes", notes_table(profile.notes)] if profile.notes else []
 
 
 def module_table(document: Document) -> Table:
-    """One row a module that was called, the largest self time first; the device's time where there is one.
+    """One row per module that was called, the largest self time first; the device's time where there is one.
 
-    Shares and FLOPs a second are of the device's time too: what the processor takes is launching.
+    Shares and FLOPs per second are of the device's time too: what the processor takes is launching.
     """
     timing = document.timing
     if timing is None:
         return Table(_MODULES, [])
+    on_device = _on_device(timing)
+    known = [time for time in timing.modules if time is not None]
+    whole = sum(time.device_self_s or 0.0 for time in known) if on_device else timing.whole.value
+    rows = [
+        _module_row(document, index, time, whole, on_device)
+        for index, time in enumerate(timing.modules)
+        if time is not None
+    ]
+    rows.sort(key=lambda row: -float(row.own_s or 0.0))
     step = document.profile.step if document.profile is not None else None
-    times = [(index, time) for index, time in enumerate(timing.modules) if time is not None]
-    on_device = any(time.device_self_s is not None for _, time in times)
-    whole = sum(time.device_self_s or 0.0 for _, time in times) if on_device else timing.whole.value
-    rows: list[list[Any]] = []
-    for index, time in times:
-        module = document.modules[index]
-        flops = document.cost.modules[index].total.flops if document.cost is not None else None
-        own, total = (time.device_self_s, time.device_total_s) if on_device else (time.self_s, time.total_s)
-        rows.append(
-            [
-                tree.shown(module.path),
-                module.class_name,
-                time.calls,
-                time.total_s,
-                time.spread_s,
-                time.self_s,
-                time.device_total_s,
-                time.device_self_s,
-                own / whole if whole and own is not None else None,
-                step.modules[index] if step is not None and index < len(step.modules) else None,
-                flops,
-                flops / total if flops is not None and total else None,
-            ]
-        )
-    rows.sort(key=lambda row: -float((row[7] if on_device else row[5]) or 0.0))
-    outside = timing.outside.value
-    share = outside / whole if whole and outside is not None and not on_device else None
-    after = step.outside_s if step is not None else None
-    footer = [["outside any module", "", None, None, None, outside, None, None, share, after, None, None]]
-    return without_empty(Table(_MODULES, rows, footer))
+    outside = {
+        "module": "outside any module",
+        "class": "",
+        "self s": timing.outside.value,
+        "self share": None if on_device else _part(timing.outside.value, whole),
+        "backward s": step.outside_s if step is not None else None,
+    }
+    return Table(_MODULES, rows, [outside]).without_empty()
 
 
-def without_empty(table: Table) -> Table:
-    """The table without columns in which nothing is known."""
-    kept = [index for index in range(len(table.columns)) if any(row[index] is not None for row in table.rows)]
-    if not table.rows:
-        return table
-    return Table(
-        [table.columns[index] for index in kept],
-        [[row[index] for index in kept] for row in table.rows],
-        [[row[index] for index in kept] for row in table.footer],
+def _module_row(document: Document, index: int, time: ModuleTime, whole: float | None, on_device: bool) -> _ModuleRow:
+    step = document.profile.step if document.profile is not None else None
+    own, total = (time.device_self_s, time.device_total_s) if on_device else (time.self_s, time.total_s)
+    return _ModuleRow(
+        module=document.modules[index],
+        time=time,
+        own_s=own,
+        total_s=total,
+        share=_part(own, whole),
+        backward_s=step.modules[index] if step is not None and index < len(step.modules) else None,
+        flops=document.cost.modules[index].total.flops if document.cost is not None else None,
     )
+
+
+def _part(time_s: float | None, whole_s: float | None) -> float | None:
+    return time_s / whole_s if whole_s and time_s is not None else None
+
+
+def _on_device(timing: Timing) -> bool:
+    return any(time is not None and time.device_self_s is not None for time in timing.modules)
 
 
 def op_table(rows: Sequence[Achieved]) -> Table:
-    """One row a kind of operation, the longest first."""
-    return Table(
-        _OPS,
-        [
-            [
-                row.name,
-                ", ".join(units.shape(shape) for shape in row.shapes),
-                row.count,
-                row.time_s,
-                row.spread_s,
-                row.total_s,
-                row.share,
-                row.flops_per_s,
-                row.bytes_per_s,
-                row.intensity,
-                row.bound,
-                row.recoverable_s,
-            ]
-            for row in rows
-        ],
-    )
-
-
-def thread_table(points: Sequence[ThreadPoint]) -> Table:
-    """One row a number of threads."""
-    return Table(
-        _THREADS,
-        [[point.threads, point.time.value, spread(point.time), point.efficiency] for point in points],
-    )
+    """One row per kind of operation, the longest first."""
+    return Table(_OPS, rows)
 
 
 def sweep_table(sweep: Sweep) -> Table:
-    """One row a size."""
-    return Table(
-        _SIZES,
-        [
-            [
-                point.sizes[sweep.axis],
-                point.time.value,
-                spread(point.time),
-                point.throughput,
-                point.memory.value,
-                point.measured_memory.value,
-                point.problem or ("the knee" if point.sizes[sweep.axis] == sweep.knee else ""),
-            ]
-            for point in sweep.points
-        ],
+    """One row per size."""
+
+    def note(point: SweepPoint) -> str:
+        return point.problem or ("the knee" if point.sizes[sweep.axis] == sweep.knee else "")
+
+    columns: tuple[Column[SweepPoint], ...] = (
+        Column("size", lambda point: point.sizes[sweep.axis], "right", units.exact),
+        Column("pass s", lambda point: point.time.value, "right", units.seconds),
+        Column("spread s", lambda point: spread(point.time), "right", units.seconds, drops=True),
+        Column("a second", lambda point: point.throughput, "right", units.count),
+        Column("memory predicted", lambda point: point.memory.value, "right", units.size),
+        Column("growth measured", lambda point: point.measured_memory.value, "right", units.size, drops=True),
+        Column("note", note, shrinks=True),
     )
+    return Table(columns, sweep.points)
 
 
 def facts(document: Document, profile: Profile) -> Table:
@@ -236,7 +208,7 @@ def facts(document: Document, profile: Profile) -> Table:
     flops = document.cost.forward.flops if document.cost is not None else None
     if flops is not None and profile.whole.value:
         achieved = flops / profile.whole.value
-        rows.append(["achieved", units.count(achieved, "FLOP/s"), "counted FLOPs over measured time"])
+        rows.append(FigureFact("achieved", units.count(achieved, "FLOP/s"), "counted FLOPs over measured time"))
     rows.append(fact("operations over the pass", profile.closure, units.ratio))
     rows += [fact(f"{name} over the bare pass", figure, units.ratio) for name, figure in profile.overheads.items()]
     if profile.memory is not None:
@@ -255,18 +227,7 @@ def facts(document: Document, profile: Profile) -> Table:
             fact("backward of it", step.backward, units.seconds),
             fact(f"optimizer ({step.optimizer_name})", step.optimizer, units.seconds),
         ]
-    return Table(_FACTS, rows, bare=True)
-
-
-def first(table: Table, lines: int | None) -> Table:
-    """The table cut to so many lines, its footer kept; whole where that is None."""
-    return Table(table.columns, table.rows[:lines], table.footer)
-
-
-def _by_self_time(document: Document) -> str:
-    times = document.timing.modules if document.timing is not None else []
-    on_device = any(time is not None and time.device_self_s is not None for time in times)
-    return "Modules, by self time on the device" if on_device else "Modules, by self time"
+    return figures_table(rows)
 
 
 def _title(document: Document, profile: Profile) -> str:
@@ -283,5 +244,7 @@ def _sweep_title(sweep: Sweep) -> str:
     return f"Sweep over {sweep.axis}{knee}{largest if sweep.largest is not None else ''}"
 
 
-def _heading(text: str, table: Table, lines: int) -> str:
-    return f"{text} (first {lines} of {len(table.rows)})" if len(table.rows) > lines else text
+def _first(title: str, table: Table, lines: int) -> Parts:
+    """A title and so many rows of a table, the title saying so where there are more."""
+    cut = f" (first {lines} of {len(table.rows)})" if len(table.rows) > lines else ""
+    return [f"{title}{cut}", table.first(lines)]

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from assay.views import tables
 from assay.views.tables import Table
 
+Parts = list[str | Table]
+"""Titles and tables, in reading order."""
+
 
 @dataclass(frozen=True)
 class Report:
     """What a person reads, and its data."""
 
     parts: Sequence[str | Table]
-    """Titles and tables, in reading order."""
     data: Table
-    """What CSV and JSON lines get."""
+    """What CSV and JSON lines contain."""
 
 
 def whole(shown: Table | Report) -> Report:
@@ -50,5 +52,5 @@ def as_csv(report: Report) -> str:
 
 
 def as_json_lines(report: Report) -> str:
-    """The report's data, one object a row."""
+    """The report's data, one object per row."""
     return tables.as_json_lines(report.data)

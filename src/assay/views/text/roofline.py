@@ -5,26 +5,29 @@ from __future__ import annotations
 from assay import units
 from assay.analysis.roofline import COMPUTE, KindBound, Roofline
 from assay.views.tables import Column, Table
+from assay.views.text.amounts import percent
 from assay.views.text.report import Report
-
-_COLUMNS = (
-    Column("op", shrinks=True),
-    Column("inputs", shrinks=True, drops=True),
-    Column("count", "right", units.exact),
-    Column("precision", drops=True),
-    Column("FLOPs", "right", units.count, drops=True),
-    Column("bytes", "right", units.size, drops=True),
-    Column("bound each s", "right", units.seconds, drops=True),
-    Column("bound s", "right", units.seconds),
-    Column("share", "right", lambda share: units.share(share, 1)),
-    Column("bound by"),
-)
 
 
 def table(roofline: Roofline) -> Table:
-    """One row a kind, the longest bound first; FLOPs and bytes are those of one execution."""
-    rows = sorted(roofline.kinds, key=lambda kind: (-(kind.total_s or 0), kind.kind))
-    return Table(_COLUMNS, [_row(kind, roofline) for kind in rows])
+    """One row per kind, the longest bound first; FLOPs and bytes are those of one execution."""
+
+    def share(kind: KindBound) -> float | None:
+        return kind.total_s / roofline.bound_s if kind.total_s is not None and roofline.bound_s else None
+
+    columns: tuple[Column[KindBound], ...] = (
+        Column("op", lambda kind: kind.name, shrinks=True),
+        Column("inputs", lambda kind: units.shapes(kind.shapes), shrinks=True, drops=True),
+        Column("count", lambda kind: kind.count, "right", units.exact),
+        Column("precision", lambda kind: kind.precision, drops=True),
+        Column("FLOPs", lambda kind: kind.flops, "right", units.count, drops=True),
+        Column("bytes", lambda kind: kind.bytes, "right", units.size, drops=True),
+        Column("bound each s", lambda kind: kind.seconds, "right", units.seconds, drops=True),
+        Column("bound s", lambda kind: kind.total_s, "right", units.seconds),
+        Column("share", share, "right", percent),
+        Column("bound by", lambda kind: kind.by),
+    )
+    return Table(columns, sorted(roofline.kinds, key=lambda kind: (-(kind.total_s or 0), kind.kind)))
 
 
 def report(roofline: Roofline) -> Report:
@@ -43,21 +46,3 @@ def headline(roofline: Roofline) -> str:
         f"At least {units.seconds(roofline.bound_s)} on {roofline.device} "
         f"(modelled, a bound: {compute} compute-bound; {counted})"
     )
-
-
-def _row(kind: KindBound, roofline: Roofline) -> list[object]:
-    total = kind.total_s
-    share = total / roofline.bound_s if total is not None and roofline.bound_s else None
-    shapes = ", ".join(units.shape(shape) for shape in kind.shapes)
-    return [
-        kind.name,
-        shapes,
-        kind.count,
-        kind.precision,
-        kind.flops,
-        kind.bytes,
-        kind.seconds,
-        total,
-        share,
-        kind.by,
-    ]

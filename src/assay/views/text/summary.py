@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from assay import units
 from assay.analysis.cost.totals import add_up
 from assay.analysis.memory import memory_of
-from assay.analysis.outline import Line, outline
+from assay.analysis.outline import OutlineRow, outline
 from assay.analysis.parameters import Parameters, parameters
 from assay.document.document import Document
 from assay.document.provenance import Figure
@@ -18,18 +19,14 @@ from assay.document.tree import shown as shown_path
 from assay.views import html_tree
 from assay.views.tables import Column, Table, printable
 from assay.views.text.amounts import Amounts, amounts, part_of, percent
+from assay.views.text.facts import facts_table
 from assay.views.text.report import Report, as_text
-from assay.views.text.totals import Fact, captured_line, coverage_line, facts_table, parameters_line
+from assay.views.text.totals import captured_line, coverage_line, parameters_line
 from assay.views.text.trees import TREE_KEEPS, branches
 
 NOT_CALLED = "not called"
 _NAMED = 3
 """Tied parameters that the footer names; the JSON has all of them."""
-
-_DATA_COLUMNS = (
-    "path", "class", "depth", "run", "modules", "calls", "output shapes", "parameters", "own parameters",
-    "trainable", "flops", "macs", "activation bytes", "share", "same as", "tied",
-)  # fmt: skip
 
 
 class Summary:
@@ -42,7 +39,7 @@ class Summary:
         self.cost = document.cost if document.cost is not None else add_up(document)
         self._amounts = amounts(exact)
         lines = outline(document, self.cost, runs=not full)
-        self.rows: list[Line] = [line for line in lines if depth is None or line.depth <= depth]
+        self.rows: list[OutlineRow] = [line for line in lines if depth is None or line.depth <= depth]
         """One a shown line of the tree, parents first."""
 
     def __str__(self) -> str:
@@ -52,13 +49,8 @@ class Summary:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        columns = _tree_columns(self._amounts)
-        whole = self.cost.forward.flops
-        rows = [
-            (line.depth, [printable(column.show(value)) for column, value in
-                          zip(columns, _tree_row(line, "", whole), strict=True)])
-            for line in self.rows
-        ]  # fmt: skip
+        columns = _tree_columns(self._amounts, self.cost.forward.flops)
+        rows = [(line.depth, [column.text(_TreeRow(line)) for column in columns]) for line in self.rows]
         return html_tree.tree_table(
             title=printable(self.document.model_class or "model"),
             headings=[column.title for column in columns],
@@ -71,7 +63,7 @@ class Summary:
         title = f"{self.document.model_class or 'model'}: summary"
         return Report([title, self._tree(), facts_table(self.facts())], self._data())
 
-    def facts(self) -> list[Fact]:
+    def facts(self) -> list[tuple[str, str]]:
         """The totals below the tree."""
         held = parameters(self.document)
         forward = self.cost.forward
@@ -88,7 +80,7 @@ class Summary:
             ("captured", captured_line(self.document)),
         ]
 
-    def _memory(self) -> list[Fact]:
+    def _memory(self) -> list[tuple[str, str]]:
         """What inference needs, where the capture saw memory come and go."""
         needed = memory_of(self.document).inference
         if needed is None:
@@ -104,7 +96,7 @@ class Summary:
     def _held(self, elements: int | None, size: int) -> str:
         return f"{self._amounts.count(elements)}, {self._amounts.size(size)}"
 
-    def _ends(self) -> list[Fact]:
+    def _ends(self) -> list[tuple[str, str]]:
         inputs = [(each.name, each.type) for each in self.document.run.inputs]
         outermost = next((call for call in self.document.calls if call.parent is None), None)
         outputs = [("", type) for type in (outermost.outputs if outermost else ())]
@@ -112,54 +104,84 @@ class Summary:
         return [(name, ", ".join(_typed(*each) for each in types)) for name, types in ends if types]
 
     def _tree(self) -> Table:
-        whole = self.cost.forward
         trunks = branches([line.depth for line in self.rows])
-        rows = [_tree_row(line, trunk, whole.flops) for line, trunk in zip(self.rows, trunks, strict=True)]
-        return Table(_tree_columns(self._amounts), rows)
+        rows = [_TreeRow(line, trunk) for line, trunk in zip(self.rows, trunks, strict=True)]
+        return Table(_tree_columns(self._amounts, self.cost.forward.flops), rows)
 
     def _data(self) -> Table:
-        whole = self.cost.forward.flops
-        return Table([Column(title) for title in _DATA_COLUMNS], [_data_row(line, whole) for line in self.rows])
+        return Table(_data_columns(self.cost.forward.flops), self.rows)
 
 
-def _tree_columns(written: Amounts) -> list[Column]:
-    def shown(value: int | str | None) -> str:
-        return value if isinstance(value, str) else written.count(value)
+_Of = Callable[[OutlineRow], Any]
+_Show = Callable[[Any], str]
 
-    def sized(value: int | str) -> str:
-        return value if isinstance(value, str) else written.size(value)
+
+class _TreeRow(NamedTuple):
+    line: OutlineRow
+    trunk: str = ""
+
+    @property
+    def name(self) -> str:
+        run = f" ×{self.line.run}" if self.line.run > 1 else ""
+        return f"{self.trunk}{self.line.name}{run}"
+
+    @property
+    def class_text(self) -> str:
+        if self.line.same_as is not None:
+            return f"{self.line.class_name} (same as {self.line.same_as})"
+        return ", ".join([self.line.class_name, *_notes(self.line)])
+
+
+def _tree_columns(written: Amounts, whole: int | None) -> list[Column[_TreeRow]]:
+    def figure(title: str, of: _Of, show: _Show = written.count, *, drops: bool = False) -> Column[_TreeRow]:
+        """A column of figures, empty where the module stands in the tree already."""
+        return Column(
+            title,
+            lambda row: "" if row.line.same_as is not None else of(row.line),
+            "right",
+            lambda value: value if isinstance(value, str) else show(value),
+            drops=drops,
+        )
 
     return [
-        Column("layer", shrinks=True, cuts=True, keeps=TREE_KEEPS),
-        Column("class", shrinks=True),
-        Column("output", shrinks=True),
-        Column("params", "right", shown),
-        Column("FLOPs", "right", shown),
-        Column("activations", "right", sized, drops=True),
-        Column("share", "right", drops=True),
-        Column("trainable", "right", shown, drops=True),
-        Column("own params", "right", shown, drops=True),
+        Column("layer", lambda row: row.name, shrinks=True, cuts=True, keeps=TREE_KEEPS),
+        Column("class", lambda row: row.class_text, shrinks=True),
+        Column("output", lambda row: "" if row.line.same_as is not None else _output(row.line), shrinks=True),
+        figure("params", lambda line: line.parameters),
+        figure("FLOPs", lambda line: line.totals.flops),
+        figure("activations", lambda line: line.totals.written, written.size, drops=True),
+        figure("share", lambda line: part_of(line.totals.flops, whole), percent, drops=True),
+        figure("trainable", lambda line: line.trainable, drops=True),
+        figure("own params", lambda line: line.own_parameters, drops=True),
     ]
 
 
-def _tree_row(line: Line, trunk: str, whole: int | None) -> list[Any]:
-    name = f"{trunk}{line.name} ×{line.run}" if line.run > 1 else f"{trunk}{line.name}"
-    if line.same_as is not None:
-        return [name, f"{line.class_name} (same as {line.same_as})", *[""] * 7]
+def _data_columns(whole: int | None) -> list[Column[OutlineRow]]:
+    def own(title: str, of: _Of) -> Column[OutlineRow]:
+        """A column that is empty where the module stands in the tree already."""
+        return Column(title, lambda line: None if line.same_as is not None else of(line))
+
     return [
-        name,
-        ", ".join([line.class_name, *_notes(line)]),
-        _output(line),
-        line.parameters,
-        line.totals.flops,
-        line.totals.written,
-        percent(part_of(line.totals.flops, whole)),
-        line.trainable,
-        line.own_parameters,
+        Column("path", lambda line: shown_path(line.path)),
+        Column("class", lambda line: line.class_name),
+        Column("depth", lambda line: line.depth),
+        Column("run", lambda line: line.run),
+        Column("modules", lambda line: line.modules),
+        own("calls", lambda line: line.calls),
+        own("output shapes", lambda line: ", ".join(line.output_shapes) or None),
+        own("parameters", lambda line: line.parameters),
+        own("own parameters", lambda line: line.own_parameters),
+        own("trainable", lambda line: line.trainable),
+        own("flops", lambda line: line.totals.flops),
+        own("macs", lambda line: line.totals.macs if line.totals.known else None),
+        own("activation bytes", lambda line: line.totals.written),
+        own("share", lambda line: part_of(line.totals.flops, whole)),
+        Column("same as", lambda line: line.same_as),
+        own("tied", lambda line: ", ".join(f"{tie.name} = {tie.other}" for tie in line.ties) or None),
     ]
 
 
-def _notes(line: Line) -> list[str]:
+def _notes(line: OutlineRow) -> list[str]:
     """What is special about a line's modules."""
     notes = [f"{tie.name} tied to {tie.other}" for tie in line.ties]
     if line.calls > line.modules:
@@ -171,39 +193,14 @@ def _notes(line: Line) -> list[str]:
     return notes
 
 
-def _output(line: Line) -> str:
+def _output(line: OutlineRow) -> str:
     if not line.calls:
         return NOT_CALLED
     shapes = ", ".join(line.output_shapes) or units.UNKNOWN
     return f"{shapes}, …" if line.varies else shapes
 
 
-def _data_row(line: Line, whole: int | None) -> list[Any]:
-    sums = line.totals
-    if line.same_as is not None:
-        known = [shown_path(line.path), line.class_name, line.depth, line.run, line.modules]
-        return [*known, *[None] * (len(_DATA_COLUMNS) - len(known) - 2), line.same_as, None]
-    return [
-        shown_path(line.path),
-        line.class_name,
-        line.depth,
-        line.run,
-        line.modules,
-        line.calls,
-        ", ".join(line.output_shapes) or None,
-        line.parameters,
-        line.own_parameters,
-        line.trainable,
-        sums.flops,
-        sums.macs if sums.known else None,
-        sums.written,
-        part_of(sums.flops, whole),
-        None,
-        ", ".join(f"{tie.name} = {tie.other}" for tie in line.ties) or None,
-    ]
-
-
-def _tied(held: Parameters) -> list[Fact]:
+def _tied(held: Parameters) -> list[tuple[str, str]]:
     """The tied parameters by name."""
     facts = [("tied", " = ".join(names)) for names in held.tied[:_NAMED]]
     more = len(held.tied) - _NAMED

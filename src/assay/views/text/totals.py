@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from assay import units
 from assay.analysis.cost.totals import summed
 from assay.analysis.parameters import Parameters, parameters
-from assay.document.cost import Cost, Totals, UnknownOp
+from assay.document.cost import Cost, CostTotals, UnknownOp
 from assay.document.document import Document
 from assay.document.tree import shown
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import Amounts
-
-Fact = tuple[str, str]
+from assay.views.text.facts import facts_table
 
 _NAMED = 5
 """Unknown operations that a line names; the JSON has all of them."""
@@ -29,6 +29,11 @@ _MODES = {
 }
 
 
+class _TotalFigure(NamedTuple):
+    title: str
+    show: Callable[[CostTotals], str]
+
+
 def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Table]:
     """Parameters, work, bytes, coverage, convention and capture; the phases apart where there are two."""
     held = [("parameters", parameters_line(parameters(document), amounts))]
@@ -38,20 +43,20 @@ def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Tabl
         ("captured", captured_line(document)),
     ]
     if cost.backward is None:
-        figures = [(name, *values) for name, *values in _figures([cost.forward], amounts)]
-        return [_facts([*held, *figures, *about])]
-    phases = [cost.forward, cost.backward, summed([cost.forward, cost.backward])]
-    columns = [Column(""), *(Column(title, "right") for title in ("forward", "backward", "sum"))]
-    return [Table(columns, _figures(phases, amounts)), _facts([*held, *about])]
+        figures = [(figure.title, figure.show(cost.forward)) for figure in _figures([cost.forward], amounts)]
+        return [facts_table([*held, *figures, *about])]
+    both = {"forward": cost.forward, "backward": cost.backward, "sum": summed([cost.forward, cost.backward])}
+    return [_phases_table(both, amounts), facts_table([*held, *about])]
 
 
-def _facts(rows: Sequence[Sequence[str]]) -> Table:
-    return facts_table([(name, value) for name, value in rows])
+def _phases_table(phases: Mapping[str, CostTotals], amounts: Amounts) -> Table:
+    columns: list[Column[_TotalFigure]] = [Column("", lambda figure: figure.title)]
+    columns += [Column(name, _text_of(sums), "right") for name, sums in phases.items()]
+    return Table(columns, _figures(list(phases.values()), amounts))
 
 
-def facts_table(facts: Sequence[Fact]) -> Table:
-    """Facts as a table without headings."""
-    return Table([Column("figure"), Column("value", shrinks=True)], facts, bare=True)
+def _text_of(sums: CostTotals) -> Callable[[_TotalFigure], str]:
+    return lambda figure: figure.show(sums)
 
 
 def parameters_line(held: Parameters, amounts: Amounts) -> str:
@@ -67,7 +72,7 @@ def coverage_line(cost: Cost) -> str:
     share = cost.coverage
     if share is None:
         return "nothing ran"
-    phases = summed([cost.forward, cost.backward or Totals()])
+    phases = summed([cost.forward, cost.backward or CostTotals()])
     counted = f"{_floored(share)} % of {units.exact(phases.ops)} ops counted"
     if not cost.unknown:
         return counted
@@ -108,21 +113,22 @@ def _floored(share: float) -> str:
     return "100" if share == 1 else f"{math.floor(1000 * share) / 10:.1f}"
 
 
-def _figures(phases: Sequence[Totals], amounts: Amounts) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, Callable[[Totals], str]]] = [
-        ("MACs", lambda sums: amounts.count(_if_known(sums, sums.macs))),
-        ("matrix FLOPs", lambda sums: amounts.count(_if_known(sums, sums.matrix_flops))),
-        ("pointwise FLOPs", lambda sums: amounts.count(_if_known(sums, sums.pointwise_flops))),
-        ("total FLOPs", lambda sums: amounts.count(sums.flops)),
-        ("parameters read", lambda sums: amounts.size(sums.read_parameters)),
-        ("activations read", lambda sums: amounts.size(sums.read_activations)),
-        ("written", lambda sums: amounts.size(sums.written)),
-        ("intensity", lambda sums: f"{units.ratio(sums.intensity)} FLOPs a byte"),
+def _figures(phases: Sequence[CostTotals], amounts: Amounts) -> list[_TotalFigure]:
+    figures = [
+        _TotalFigure("MACs", lambda sums: amounts.count(_if_known(sums, sums.macs))),
+        _TotalFigure("matrix FLOPs", lambda sums: amounts.count(_if_known(sums, sums.matrix_flops))),
+        _TotalFigure("pointwise FLOPs", lambda sums: amounts.count(_if_known(sums, sums.pointwise_flops))),
+        _TotalFigure("total FLOPs", lambda sums: amounts.count(sums.flops)),
+        _TotalFigure("parameters read", lambda sums: amounts.size(sums.read_parameters)),
+        _TotalFigure("activations read", lambda sums: amounts.size(sums.read_activations)),
+        _TotalFigure("written", lambda sums: amounts.size(sums.written)),
+        _TotalFigure("intensity", lambda sums: f"{units.ratio(sums.intensity)} FLOPs a byte"),
     ]
     if any(sums.needed_flops != sums.matrix_flops for sums in phases):
-        rows.insert(2, ("needed FLOPs (causal)", lambda sums: amounts.count(_if_known(sums, sums.needed_flops))))
-    return [(name, *(show(sums) for sums in phases)) for name, show in rows]
+        needed = _TotalFigure("needed FLOPs (causal)", lambda sums: amounts.count(_if_known(sums, sums.needed_flops)))
+        figures.insert(2, needed)
+    return figures
 
 
-def _if_known(sums: Totals, value: int) -> int | None:
+def _if_known(sums: CostTotals, value: int) -> int | None:
     return value if sums.known else None

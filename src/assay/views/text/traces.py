@@ -3,91 +3,129 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay import units
-from assay.document.trace import Trace, TraceDiff, TraceSet
+from assay.document.trace import (
+    DeviceTimes,
+    LayerAcross,
+    LayerChange,
+    MemoryTimeline,
+    RankTimes,
+    Trace,
+    TraceDiff,
+    TraceSet,
+)
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import percent
-from assay.views.text.report import Report
-from assay.views.text.traces_tables import DIVISIONS, Shown, duration
+from assay.views.text.facts import facts_table, notes_table
+from assay.views.text.report import Parts, Report
+from assay.views.text.traces_tables import DIVISIONS, TraceOptions, duration, time_column
 
-_FACTS = (Column("what"), Column("value", shrinks=True))
-_SKIPPED = (Column("events", "right", units.exact), Column("why", shrinks=True))
-_NOTE = (Column("note", shrinks=True),)
-_DEVICES = (
-    Column("device"),
-    Column("span", "right", duration),
-    Column("busy", "right", duration),
-    Column("idle", "right", duration),
-    Column("compute", "right", duration),
-    Column("communication", "right", duration, drops=True),
-    Column("hidden", "right", duration, drops=True),
-    Column("copies", "right", duration, drops=True),
-    Column("hidden", "right", duration, drops=True),
-    Column("streams", "right", units.exact, drops=True),
-    Column("queue, mean", "right", units.ratio, drops=True),
-    Column("most", "right", units.exact, drops=True),
+
+class _IdleRow(NamedTuple):
+    device: str
+    why: str
+    time_ns: int
+
+
+class _SkippedRow(NamedTuple):
+    why: str
+    events: int
+
+
+_SKIPPED: tuple[Column[_SkippedRow], ...] = (
+    Column("events", lambda row: row.events, "right", units.exact),
+    Column("why", lambda row: row.why, shrinks=True),
 )
-_IDLE = (Column("device"), Column("idle because", shrinks=True), Column("time", "right", duration))
-_MEMORY = (
-    Column("device"),
-    Column("peak", "right", units.size),
-    Column("at", "right", duration),
-    Column("in layer", shrinks=True),
-    Column("allocated", "right", units.size),
-    Column("freed", "right", units.size),
+_DEVICES: tuple[Column[DeviceTimes], ...] = (
+    Column("device", lambda row: row.name),
+    time_column("span", lambda row: row.span_ns),
+    time_column("busy", lambda row: row.busy_ns),
+    time_column("idle", lambda row: row.idle_ns),
+    time_column("compute", lambda row: row.compute_ns),
+    time_column("communication", lambda row: row.communication_ns, drops=True),
+    time_column("hidden", lambda row: row.communication_hidden_ns, drops=True),
+    time_column("copies", lambda row: row.copy_ns, drops=True),
+    time_column("hidden", lambda row: row.copy_hidden_ns, drops=True),
+    Column("streams", lambda row: row.streams, "right", units.exact, drops=True),
+    Column("queue, mean", lambda row: row.queue_mean, "right", units.ratio, drops=True),
+    Column("most", lambda row: row.queue_max, "right", units.exact, drops=True),
 )
-_RANKS = (
-    Column("rank", "right", units.exact),
-    Column("passes", "right", units.exact, drops=True),
-    Column("wall", "right", duration),
-    Column("CPU", "right", duration, drops=True),
-    Column("GPU", "right", duration),
-    Column("communication", "right", duration),
-    Column("working", "right", duration),
-    Column("behind", "right", percent),
-    Column("verdict"),
+_IDLE: tuple[Column[_IdleRow], ...] = (
+    Column("device", lambda row: row.device),
+    Column("idle because", lambda row: row.why, shrinks=True),
+    time_column("time", lambda row: row.time_ns),
 )
-_ACROSS = (
-    Column("layer", shrinks=True, keeps=16),
-    Column("median", "right", duration),
-    Column("spread ±", "right", duration),
-    Column("least", "right", duration, drops=True),
-    Column("most", "right", duration, drops=True),
-    Column("seen in", "right", units.exact, drops=True),
+_MEMORY: tuple[Column[MemoryTimeline], ...] = (
+    Column("device", lambda row: row.device),
+    Column("peak", lambda row: row.peak_bytes, "right", units.size),
+    time_column("at", lambda row: row.peak_at_ns),
+    Column("in layer", lambda row: row.peak_layer, shrinks=True),
+    Column("allocated", lambda row: row.allocated_bytes, "right", units.size),
+    Column("freed", lambda row: row.freed_bytes, "right", units.size),
 )
-_IMBALANCE = (Column("slowest rank", "right", units.exact), Column("imbalance", "right", percent))
-_CHANGES = (
-    Column("layer", shrinks=True, keeps=16),
-    Column("before", "right", duration),
-    Column("after", "right", duration),
-    Column("change", "right", lambda value: _signed(value)),
-    Column("share", "right", percent),
-    Column("noise ±", "right", duration),
-    Column("verdict"),
+_RANKS: tuple[Column[RankTimes], ...] = (
+    Column("rank", lambda row: row.rank, "right", units.exact),
+    Column("passes", lambda row: row.passes, "right", units.exact, drops=True),
+    time_column("wall", lambda row: row.wall_ns),
+    time_column("CPU", lambda row: row.cpu_ns, drops=True),
+    time_column("GPU", lambda row: row.gpu_ns),
+    time_column("communication", lambda row: row.communication_ns),
+    time_column("working", lambda row: row.working_ns),
+    Column("behind", lambda row: row.behind, "right", percent),
+    Column("verdict", lambda row: "straggler" if row.straggler else ""),
+)
+
+
+class _AcrossRow(NamedTuple):
+    model: str
+    layer: LayerAcross
+
+
+_MODEL: Column[_AcrossRow] = Column("model", lambda row: row.model)
+_ACROSS: tuple[Column[_AcrossRow], ...] = (
+    Column("layer", lambda row: row.layer.name, shrinks=True, keeps=16),
+    time_column("median", lambda row: row.layer.median_ns),
+    time_column("spread ±", lambda row: row.layer.spread_ns),
+    time_column("least", lambda row: row.layer.min_ns, drops=True),
+    time_column("most", lambda row: row.layer.max_ns, drops=True),
+    Column("seen in", lambda row: row.layer.seen_in, "right", units.exact, drops=True),
+)
+_IMBALANCE: tuple[Column[_AcrossRow], ...] = (
+    Column("slowest rank", lambda row: row.layer.slowest, "right", units.exact),
+    Column("imbalance", lambda row: row.layer.imbalance, "right", percent),
+)
+_CHANGES: tuple[Column[LayerChange], ...] = (
+    Column("layer", lambda row: row.name, shrinks=True, keeps=16),
+    time_column("before", lambda row: row.before_ns),
+    time_column("after", lambda row: row.after_ns),
+    Column("change", lambda row: row.change_ns, "right", lambda value: _signed(value)),
+    Column("share", lambda row: _relative(row), "right", percent),
+    time_column("noise ±", lambda row: row.noise_ns),
+    Column("verdict", lambda row: row.verdict),
 )
 
 _TIMES = {"cpu": "CPU time", "gpu": "GPU time without communication"}
 
 
-def trace_report(trace: Trace, shown: Shown = Shown()) -> Report:  # noqa: B008  it is frozen
-    """Everything a person is told about one trace, divided as `shown` says."""
-    division = DIVISIONS[shown.by]
-    rows, data = division.table(trace, shown), division.data(trace, shown)
-    parts: list[str | Table] = [headline(trace), Table(_FACTS, _facts(trace), bare=True)]
+def trace_report(trace: Trace, options: TraceOptions = TraceOptions()) -> Report:  # noqa: B008  it is frozen
+    """Everything a person is told about one trace, broken down as `options` say."""
+    division = DIVISIONS[options.by]
+    rows, data = division.table(trace, options), division.data(trace, options)
+    parts: Parts = [headline(trace), facts_table(_facts(trace), "what")]
     for title, table in (
         (division.title, rows),
-        ("Accelerators", Table(_DEVICES, [_device(device) for device in trace.devices])),
+        ("Accelerators", Table(_DEVICES, trace.devices)),
         ("Why they idled", Table(_IDLE, _idle(trace))),
-        ("Memory", Table(_MEMORY, [_memory(row) for row in trace.memory])),
-        ("Events not taken as they stand", Table(_SKIPPED, [[count, why] for why, count in trace.skipped.items()])),
-        ("Notes", Table(_NOTE, [[note] for note in trace.notes], bare=True)),
+        ("Memory", Table(_MEMORY, trace.memory)),
+        ("Events not taken as they stand", Table(_SKIPPED, [_SkippedRow(*each) for each in trace.skipped.items()])),
+        ("Notes", notes_table(trace.notes)),
     ):
         if table.rows or table.footer:
             parts += [title, table]
         elif title == division.title:
-            parts += [title, Table(_NOTE, [["none in this trace"]], bare=True)]
+            parts += [title, notes_table(["none in this trace"])]
     return Report(parts, data)
 
 
@@ -99,98 +137,56 @@ def headline(trace: Trace) -> str:
     return f"{trace.path}: {model}{rank}{units.exact(trace.events)} events{cut}"
 
 
-def _facts(trace: Trace) -> list[list[Any]]:
+def _facts(trace: Trace) -> list[tuple[str, str]]:
     threads = f" on {len(trace.threads)} threads" if len(trace.threads) > 1 else ""
-    facts: list[list[Any]] = [["wall time", duration(trace.wall_ns)], ["CPU", f"{duration(trace.cpu_ns)}{threads}"]]
+    facts = [("wall time", duration(trace.wall_ns)), ("CPU", f"{duration(trace.cpu_ns)}{threads}")]
     if trace.gpu_ns is not None:
         given = sum((layer.gpu_self_ns or 0) + (layer.backward_gpu_ns or 0) for layer in trace.layers)
-        facts.append(["GPU", f"{duration(trace.gpu_ns)}, {units.share(given, trace.gpu_ns)} given to layers"])
+        facts.append(("GPU", f"{duration(trace.gpu_ns)}, {units.share(given, trace.gpu_ns)} given to layers"))
     if trace.steps:
         times = sorted(step.cpu_ns for step in trace.steps)
         middle = times[len(times) // 2]
-        facts.append(["steps", f"{len(times)}, {duration(middle)} in the middle, {duration(times[-1])} at most"])
+        facts.append(("steps", f"{len(times)}, {duration(middle)} in the middle, {duration(times[-1])} at most"))
     return facts
 
 
-def _device(row: Any) -> list[Any]:
-    return [
-        row.name,
-        row.span_ns,
-        row.busy_ns,
-        row.idle_ns,
-        row.compute_ns,
-        row.communication_ns,
-        row.communication_hidden_ns,
-        row.copy_ns,
-        row.copy_hidden_ns,
-        row.streams,
-        row.queue_mean,
-        row.queue_max,
-    ]
+def _idle(trace: Trace) -> list[_IdleRow]:
+    causes = [(device.name, why, time) for device in trace.devices for why, time in device.idle_causes.items()]
+    rows = [_IdleRow(*cause) for cause in causes]
+    return sorted((row for row in rows if row.time_ns), key=lambda row: (row.device, -row.time_ns))
 
 
-def _idle(trace: Trace) -> list[list[Any]]:
-    rows = [[device.name, why, time] for device in trace.devices for why, time in device.idle_causes.items()]
-    return sorted((row for row in rows if row[2]), key=lambda row: (row[0], -row[2]))
-
-
-def _memory(row: Any) -> list[Any]:
-    return [row.device, row.peak_bytes, row.peak_at_ns, row.peak_layer, row.allocated_bytes, row.freed_bytes]
-
-
-def sets_report(sets: Sequence[TraceSet], shown: Shown = Shown()) -> Report:  # noqa: B008  it is frozen
+def sets_report(sets: Sequence[TraceSet], options: TraceOptions = TraceOptions()) -> Report:  # noqa: B008  it is frozen
     """Layers over passes and ranks, a section for each model; ranks that hold the others up are named."""
-    parts: list[str | Table] = []
-    rows: list[list[Any]] = []
+    parts: Parts = []
+    rows: list[_AcrossRow] = []
     for each in sets:
-        kept, others = _cut(sorted(each.layers, key=lambda row: -row.median_ns), shown.top)
-        columns = (*_ACROSS, *_IMBALANCE) if each.ranks else _ACROSS
-        table = Table(columns, [_across(row, bool(each.ranks)) for row in kept], _others(others, len(columns)))
         name = each.model_name or "traces"
+        kept, others = _cut(sorted(each.layers, key=lambda row: -row.median_ns), options.top)
+        columns = (*_ACROSS, *_IMBALANCE) if each.ranks else _ACROSS
         parts.append(f"{name}: {len(each.paths)} traces, own {_TIMES[each.time]} of layers")
-        parts.append(table)
+        parts.append(Table(columns, [_AcrossRow(name, row) for row in kept], _others(others)))
         if each.ranks:
-            parts += ["Ranks", Table(_RANKS, [_rank(row) for row in each.ranks])]
+            parts += ["Ranks", Table(_RANKS, each.ranks)]
         if each.notes:
-            parts += ["Notes", Table(_NOTE, [[note] for note in each.notes], bare=True)]
-        rows += [[name, *_across(row, True)] for row in each.layers]
-    return Report(parts, Table((Column("model"), *_ACROSS, *_IMBALANCE), rows))
+            parts += ["Notes", notes_table(each.notes)]
+        rows += [_AcrossRow(name, row) for row in each.layers]
+    return Report(parts, Table((_MODEL, *_ACROSS, *_IMBALANCE), rows))
 
 
-def _across(row: Any, ranked: bool) -> list[Any]:
-    own = [row.name, row.median_ns, row.spread_ns, row.min_ns, row.max_ns, row.seen_in]
-    return [*own, row.slowest, row.imbalance] if ranked else own
-
-
-def _rank(row: Any) -> list[Any]:
-    return [
-        row.rank,
-        row.passes,
-        row.wall_ns,
-        row.cpu_ns,
-        row.gpu_ns,
-        row.communication_ns,
-        row.working_ns,
-        row.behind,
-        "straggler" if row.straggler else "",
-    ]
-
-
-def diff_report(diff: TraceDiff, shown: Shown = Shown()) -> Report:  # noqa: B008  it is frozen
+def diff_report(diff: TraceDiff, options: TraceOptions = TraceOptions()) -> Report:  # noqa: B008  it is frozen
     """What changed, the largest change first."""
-    kept, others = _cut(diff.layers, shown.top)
-    total = _change(diff.total)
-    table = Table(_CHANGES, [_change(row) for row in kept], [*_others(others, len(_CHANGES)), total])
+    kept, others = _cut(diff.layers, options.top)
+    table = Table(_CHANGES, kept, [*_others(others), diff.total])
     title = f"Own {_TIMES[diff.time]} of layers: {_named(diff.before)} → {_named(diff.after)}"
-    parts: list[str | Table] = [title, table]
+    parts: Parts = [title, table]
     if diff.notes:
-        parts += ["Notes", Table(_NOTE, [[note] for note in diff.notes], bare=True)]
-    return Report(parts, Table(_CHANGES, [_change(row) for row in (*diff.layers, diff.total)]))
+        parts += ["Notes", notes_table(diff.notes)]
+    return Report(parts, Table(_CHANGES, [*diff.layers, diff.total]))
 
 
-def _change(row: Any) -> list[Any]:
-    share = row.change_ns / row.before_ns if row.before_ns and row.after_ns is not None else None
-    return [row.name, row.before_ns, row.after_ns, row.change_ns, share, row.noise_ns, row.verdict]
+def _relative(row: LayerChange) -> float | None:
+    return row.change_ns / row.before_ns if row.before_ns and row.after_ns is not None else None
 
 
 def _named(paths: Sequence[str]) -> str:
@@ -201,8 +197,8 @@ def _cut(rows: Sequence[Any], top: int | None) -> tuple[Sequence[Any], int]:
     return (rows, 0) if top is None else (rows[:top], max(0, len(rows) - top))
 
 
-def _others(count: int, width: int) -> list[list[Any]]:
-    return [[f"{count} others", *[None] * (width - 1)]] if count else []
+def _others(count: int) -> list[dict[str, str]]:
+    return [{"layer": f"{count} others"}] if count else []
 
 
 def _signed(value: int | None) -> str:

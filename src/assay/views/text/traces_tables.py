@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from assay import units
-from assay.document.trace import LayerTimes, Trace
-from assay.views.tables import Column, Table
+from assay.analysis.parameters import sum_of_known
+from assay.document.trace import KernelTimes, LayerTimes, OpTimes, StepTimes, Trace
+from assay.views.tables import Column, Row, Table
 
 OUTSIDE = "outside any module: "
 UNATTRIBUTED = "no layer known: "
 
 
 @dataclass(frozen=True)
-class Shown:
+class TraceOptions:
     """What of a trace is shown, and how."""
 
     by: str = "layer"
@@ -29,79 +30,77 @@ def duration(value: int | None) -> str:
 
 
 @dataclass(frozen=True)
-class Division:
+class TraceBreakdown:
     """One way to divide a trace: its title and the two forms of its table."""
 
     title: str
-    table: Callable[[Trace, Shown], Table]
-    data: Callable[[Trace, Shown], Table]
+    table: Callable[[Trace, TraceOptions], Table]
+    data: Callable[[Trace, TraceOptions], Table]
 
 
-def _time(title: str, drops: bool = False) -> Column:
-    return Column(title, "right", duration, drops=drops)
+def time_column(title: str, of: Callable[[Row], int | None], name: str = "", *, drops: bool = False) -> Column[Row]:
+    """A column of nanoseconds."""
+    return Column(title, of, "right", duration, drops=drops, name=name)
 
 
-def _count(title: str, drops: bool = False) -> Column:
-    return Column(title, "right", units.exact, drops=drops)
+def _count(title: str, of: Callable[[Row], int | None], *, drops: bool = False) -> Column[Row]:
+    return Column(title, of, "right", units.exact, drops=drops)
 
 
-def _size(title: str) -> Column:
-    return Column(title, "right", units.size, drops=True)
+def _size(title: str, of: Callable[[Row], int | None], name: str) -> Column[Row]:
+    return Column(title, of, "right", units.size, drops=True, name=name)
 
 
-_Field = tuple[str, Column, Callable[[Any], Any]]
-"""The name programs see, the column people see, and where the value is."""
+def _per_call(*, median_drops: bool = True) -> tuple[Column[Any], ...]:
+    return (
+        time_column("least", lambda row: row.per_call.min_ns, "min_ns", drops=True),
+        time_column("median", lambda row: row.per_call.median_ns, "median_ns", drops=median_drops),
+        time_column("p95", lambda row: row.per_call.p95_ns, "p95_ns", drops=True),
+        time_column("most", lambda row: row.per_call.max_ns, "max_ns", drops=True),
+    )
 
-_LAYER: tuple[_Field, ...] = (
-    ("layer", Column("layer", shrinks=True, keeps=16), lambda row: row.name),
-    ("calls", _count("calls"), lambda row: row.calls),
-    ("gpu_self_ns", _time("GPU self"), lambda row: row.gpu_self_ns),
-    ("gpu_total_ns", _time("GPU total"), lambda row: row.gpu_total_ns),
-    ("cpu_self_ns", _time("CPU self"), lambda row: row.cpu_self_ns),
-    ("cpu_total_ns", _time("CPU total"), lambda row: row.cpu_total_ns),
-    ("min_ns", _time("least", drops=True), lambda row: row.per_call.min_ns),
-    ("median_ns", _time("median", drops=True), lambda row: row.per_call.median_ns),
-    ("p95_ns", _time("p95", drops=True), lambda row: row.per_call.p95_ns),
-    ("max_ns", _time("most", drops=True), lambda row: row.per_call.max_ns),
-    ("backward_gpu_ns", _time("backward GPU", drops=True), lambda row: row.backward_gpu_ns),
-    ("backward_cpu_ns", _time("backward CPU", drops=True), lambda row: row.backward_cpu_ns),
-    ("communication_ns", _time("communication", drops=True), lambda row: row.communication_ns or None),
-    ("kernels", _count("kernels", drops=True), lambda row: row.kernels),
-    ("allocated_bytes", _size("allocated"), lambda row: row.allocated_bytes),
-    ("freed_bytes", _size("freed"), lambda row: row.freed_bytes),
-    ("shapes", Column("shapes", drops=True, cuts=True), lambda row: "; ".join(row.shapes)),
+
+_LAYER: tuple[Column[LayerTimes], ...] = (
+    Column("layer", lambda row: row.name, shrinks=True, keeps=16),
+    _count("calls", lambda row: row.calls),
+    time_column("GPU self", lambda row: row.gpu_self_ns, "gpu_self_ns"),
+    time_column("GPU total", lambda row: row.gpu_total_ns, "gpu_total_ns"),
+    time_column("CPU self", lambda row: row.cpu_self_ns, "cpu_self_ns"),
+    time_column("CPU total", lambda row: row.cpu_total_ns, "cpu_total_ns"),
+    *_per_call(),
+    time_column("backward GPU", lambda row: row.backward_gpu_ns, "backward_gpu_ns", drops=True),
+    time_column("backward CPU", lambda row: row.backward_cpu_ns, "backward_cpu_ns", drops=True),
+    time_column("communication", lambda row: row.communication_ns or None, "communication_ns", drops=True),
+    _count("kernels", lambda row: row.kernels, drops=True),
+    _size("allocated", lambda row: row.allocated_bytes, "allocated_bytes"),
+    _size("freed", lambda row: row.freed_bytes, "freed_bytes"),
+    Column("shapes", lambda row: "; ".join(row.shapes), drops=True, cuts=True),
 )
-_OP: tuple[_Field, ...] = (
-    ("op", Column("operation", shrinks=True, keeps=16), lambda row: row.name),
-    ("calls", _count("calls"), lambda row: row.calls),
-    ("gpu_ns", _time("GPU"), lambda row: row.gpu_ns),
-    ("kernels", _count("kernels", drops=True), lambda row: row.kernels),
-    ("cpu_self_ns", _time("CPU self"), lambda row: row.cpu_self_ns),
-    ("cpu_total_ns", _time("CPU total"), lambda row: row.cpu_total_ns),
-    ("min_ns", _time("least", drops=True), lambda row: row.per_call.min_ns),
-    ("median_ns", _time("median", drops=True), lambda row: row.per_call.median_ns),
-    ("p95_ns", _time("p95", drops=True), lambda row: row.per_call.p95_ns),
-    ("max_ns", _time("most", drops=True), lambda row: row.per_call.max_ns),
+_OP: tuple[Column[OpTimes], ...] = (
+    Column("operation", lambda row: row.name, shrinks=True, keeps=16, name="op"),
+    _count("calls", lambda row: row.calls),
+    time_column("GPU", lambda row: row.gpu_ns, "gpu_ns"),
+    _count("kernels", lambda row: row.kernels, drops=True),
+    time_column("CPU self", lambda row: row.cpu_self_ns, "cpu_self_ns"),
+    time_column("CPU total", lambda row: row.cpu_total_ns, "cpu_total_ns"),
+    *_per_call(),
 )
-_KERNEL: tuple[_Field, ...] = (
-    ("kernel", Column("kernel", shrinks=True, keeps=24, cuts=True), lambda row: row.name),
-    ("kind", Column("kind"), lambda row: row.kind),
-    ("calls", _count("calls"), lambda row: row.calls),
-    ("gpu_ns", _time("GPU"), lambda row: row.gpu_ns),
-    ("min_ns", _time("least", drops=True), lambda row: row.per_call.min_ns),
-    ("median_ns", _time("median"), lambda row: row.per_call.median_ns),
-    ("p95_ns", _time("p95", drops=True), lambda row: row.per_call.p95_ns),
-    ("max_ns", _time("most", drops=True), lambda row: row.per_call.max_ns),
-    ("latency_ns", _time("launch to start"), lambda row: row.latency and row.latency.median_ns),
-    ("latency_max_ns", _time("at most", drops=True), lambda row: row.latency and row.latency.max_ns),
-    ("bytes", _size("moved"), lambda row: row.bytes),
+_KERNEL: tuple[Column[KernelTimes], ...] = (
+    Column("kernel", lambda row: row.name, shrinks=True, keeps=24, cuts=True),
+    Column("kind", lambda row: row.kind),
+    _count("calls", lambda row: row.calls),
+    time_column("GPU", lambda row: row.gpu_ns, "gpu_ns"),
+    *_per_call(median_drops=False),
+    time_column("launch to start", lambda row: row.latency.median_ns if row.latency else None, "latency_ns"),
+    time_column("at most", lambda row: row.latency.max_ns if row.latency else None, "latency_max_ns", drops=True),
+    _size("moved", lambda row: row.bytes, "bytes"),
 )
-_STEP: tuple[_Field, ...] = (
-    ("step", Column("step"), lambda row: row.name),
-    ("start_ns", _time("begins at"), lambda row: row.start_ns),
-    ("cpu_ns", _time("CPU"), lambda row: row.cpu_ns),
-    ("gpu_ns", _time("GPU"), lambda row: row.gpu_ns),
-    ("kernels", _count("kernels"), lambda row: row.kernels),
+_STEP: tuple[Column[StepTimes], ...] = (
+    Column("step", lambda row: row.name),
+    time_column("begins at", lambda row: row.start_ns, "start_ns"),
+    time_column("CPU", lambda row: row.cpu_ns, "cpu_ns"),
+    time_column("GPU", lambda row: row.gpu_ns, "gpu_ns"),
+    _count("kernels", lambda row: row.kernels),
 )
 SORTS = {
     "self": lambda row: row.cpu_self_ns,
@@ -128,101 +127,78 @@ def sorted_rows(rows: Sequence[Any], sort: str | None) -> list[Any]:
         return list(rows)
 
 
-def _drawn(fields: Sequence[_Field], rows: Sequence[Any], extra: Sequence[Sequence[Any]] = ()) -> Table:
+def _drawn(table: Table) -> Table:
     """The table for people: columns in which nothing is known are left out."""
-    lines = [[value(row) for _, _, value in fields] for row in rows]
-    known = [i for i in range(len(fields)) if any(line[i] not in (None, "") for line in (*lines, *extra))]
-    known = known or [0]
-    return Table(
-        [fields[i][1] for i in known],
-        [[line[i] for i in known] for line in lines],
-        [[line[i] for i in known] for line in extra],
-    )
+    rows = (*table.rows, *table.footer)
+    known = [column for column in table.columns if any(column.value(row) not in (None, "") for row in rows)]
+    return replace(table, columns=known or table.columns[:1])
 
 
-def _named(fields: Sequence[_Field], rows: Sequence[Any], extra: Sequence[Sequence[Any]] = ()) -> Table:
-    """The table for programs: every column under its plain name."""
-    lines = [[value(row) for _, _, value in fields] for row in rows]
-    return Table([Column(name) for name, _, _ in fields], [*lines, *map(list, extra)])
+def _layer_order(trace: Trace, options: TraceOptions) -> list[LayerTimes]:
+    return sorted_rows(trace.layers, options.sort or ("gpu" if trace.gpu_ns else "self"))
 
 
-def _line(fields: Sequence[_Field], **values: Any) -> list[Any]:
-    return [values.get(name) for name, _, _ in fields]
+def _layer_table(trace: Trace, options: TraceOptions) -> Table:
+    rows = _layer_order(trace, options)
+    table = Table(_LAYER, rows).first(options.top)
+    others = rows[len(table.rows) :]
+    total = {
+        "layer": "TOTAL",
+        "calls": sum(row.calls for row in trace.layers),
+        "cpu_self_ns": trace.cpu_ns,
+        "gpu_self_ns": trace.gpu_ns,
+    }
+    footer = [*([_other_layers(others)] if others else []), *_outside(trace), total]
+    return _drawn(replace(table, footer=footer))
 
 
-def _layer_order(trace: Trace, shown: Shown) -> list[LayerTimes]:
-    return sorted_rows(trace.layers, shown.sort or ("gpu" if trace.gpu_ns else "self"))
+def _other_layers(rows: Sequence[LayerTimes]) -> dict[str, Any]:
+    """One row for the layers that are not shown; totals hold one another, so only own times are added."""
+    return {
+        "layer": f"{len(rows)} other layers",
+        "calls": sum(row.calls for row in rows),
+        "cpu_self_ns": sum(row.cpu_self_ns for row in rows),
+        "gpu_self_ns": sum_of_known(row.gpu_self_ns for row in rows),
+        "backward_cpu_ns": sum_of_known(row.backward_cpu_ns for row in rows),
+        "backward_gpu_ns": sum_of_known(row.backward_gpu_ns for row in rows),
+    }
 
 
-def _layer_table(trace: Trace, shown: Shown) -> Table:
-    rows = _layer_order(trace, shown)
-    kept, others = (rows, []) if shown.top is None else (rows[: shown.top], rows[shown.top :])
-    extra = [_other_layers(others)] if others else []
-    total = _line(
-        _LAYER,
-        layer="TOTAL",
-        calls=sum(row.calls for row in trace.layers),
-        cpu_self_ns=trace.cpu_ns,
-        gpu_self_ns=trace.gpu_ns,
-    )
-    return _drawn(_LAYER, kept, [*extra, *_outside(trace), total])
-
-
-def _other_layers(rows: Sequence[LayerTimes]) -> list[Any]:
-    """One line for the layers that are not shown; totals hold one another, so only own times are added."""
-    return _line(
-        _LAYER,
-        layer=f"{len(rows)} other layers",
-        calls=sum(row.calls for row in rows),
-        cpu_self_ns=sum(row.cpu_self_ns for row in rows),
-        gpu_self_ns=_added(row.gpu_self_ns for row in rows),
-        backward_cpu_ns=_added(row.backward_cpu_ns for row in rows),
-        backward_gpu_ns=_added(row.backward_gpu_ns for row in rows),
-    )
-
-
-def _added(values: Any) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _outside(trace: Trace) -> list[list[Any]]:
-    """A line for everything that is no layer's own time."""
-    lines = [
-        _line(_LAYER, layer=OUTSIDE + row.what, cpu_self_ns=row.cpu_ns, gpu_self_ns=row.gpu_ns, kernels=row.kernels)
+def _outside(trace: Trace) -> list[dict[str, Any]]:
+    """A row for everything that is no layer's own time."""
+    outside = [
+        {"layer": OUTSIDE + row.what, "cpu_self_ns": row.cpu_ns, "gpu_self_ns": row.gpu_ns, "kernels": row.kernels}
         for row in trace.outside
     ]
-    return lines + [
-        _line(_LAYER, layer=UNATTRIBUTED + row.why, gpu_self_ns=row.gpu_ns, kernels=row.kernels)
+    return outside + [
+        {"layer": UNATTRIBUTED + row.why, "gpu_self_ns": row.gpu_ns, "kernels": row.kernels}
         for row in trace.unattributed
     ]
 
 
-def _plain(fields: Sequence[_Field], rows: Callable[[Trace], Sequence[Any]]) -> tuple[Any, Any]:
-    """The two tables of rows that need nothing beside them."""
+def _plain(title: str, columns: Sequence[Column[Any]], rows: Callable[[Trace], Sequence[Any]]) -> TraceBreakdown:
+    """The breakdown into rows that need nothing beside them."""
 
-    def people(trace: Trace, shown: Shown) -> Table:
-        found = sorted_rows(rows(trace), shown.sort)
-        kept = found if shown.top is None else found[: shown.top]
-        left = len(found) - len(kept)
-        return _drawn(fields, kept, [_line(fields, **{fields[0][0]: f"{left} others"})] if left else [])
+    def data(trace: Trace, options: TraceOptions) -> Table:
+        return Table(columns, sorted_rows(rows(trace), options.sort)).first(options.top)
 
-    def programs(trace: Trace, shown: Shown) -> Table:
-        found = sorted_rows(rows(trace), shown.sort)
-        return _named(fields, found if shown.top is None else found[: shown.top])
+    def people(trace: Trace, options: TraceOptions) -> Table:
+        table = data(trace, options)
+        left = len(rows(trace)) - len(table.rows)
+        return _drawn(replace(table, footer=[{columns[0].key: f"{left} others"}] if left else []))
 
-    return people, programs
+    return TraceBreakdown(title, people, data)
 
 
-def _layer_data(trace: Trace, shown: Shown) -> Table:
-    rows = _layer_order(trace, shown)
-    return _named(_LAYER, rows if shown.top is None else rows[: shown.top], _outside(trace))
+def _layer_data(trace: Trace, options: TraceOptions) -> Table:
+    rows = _layer_order(trace, options)
+    return Table(_LAYER, [*rows[: options.top], *_outside(trace)])
 
 
 DIVISIONS = {
-    "layer": Division("Layers", _layer_table, _layer_data),
-    "op": Division("Operations", *_plain(_OP, lambda trace: trace.ops)),
-    "kernel": Division("Kernels", *_plain(_KERNEL, lambda trace: trace.kernels)),
-    "step": Division("Steps", *_plain(_STEP, lambda trace: trace.steps)),
+    "layer": TraceBreakdown("Layers", _layer_table, _layer_data),
+    "op": _plain("Operations", _OP, lambda trace: trace.ops),
+    "kernel": _plain("Kernels", _KERNEL, lambda trace: trace.kernels),
+    "step": _plain("Steps", _STEP, lambda trace: trace.steps),
 }
 """How one trace can be divided."""

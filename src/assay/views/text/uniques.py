@@ -12,71 +12,51 @@ from assay.analysis.parameters import known_sum
 from assay.analysis.uniques.entries import UniqueModule, UniqueOp
 from assay.views.tables import Column, Table
 
-_MODULE_COLUMNS = (
-    Column("id"),
-    Column("class", shrinks=True),
-    Column("count", "right", units.exact),
-    Column("calls", "right", units.exact, drops=True),
-    Column("FLOPs", "right", units.count, drops=True),
-    Column("first path", shrinks=True),
-    Column("inputs", shrinks=True),
-    Column("outputs", shrinks=True),
-    Column("dtypes", shrinks=True, drops=True),
-    Column("parameters", shrinks=True, drops=True),
+_MODULE_COLUMNS: tuple[Column[UniqueModule], ...] = (
+    Column("id", lambda entry: entry.id),
+    Column("class", lambda entry: entry.class_name, shrinks=True),
+    Column("count", lambda entry: len(entry.occurrences), "right", units.exact),
+    Column("calls", lambda entry: entry.calls, "right", units.exact, drops=True),
+    Column("FLOPs", lambda entry: None if entry.cost is None else entry.cost.flops, "right", units.count, drops=True),
+    Column("first path", lambda entry: entry.module_path, shrinks=True),
+    Column("inputs", lambda entry: _joined(entry.input_shapes), shrinks=True),
+    Column("outputs", lambda entry: _joined(entry.output_shapes), shrinks=True),
+    Column("dtypes", lambda entry: _distinct([*entry.input_dtypes, *entry.output_dtypes]), shrinks=True, drops=True),
+    Column("parameters", lambda entry: _settings(entry.parameters), shrinks=True, drops=True),
 )
 
-_OP_COLUMNS = (
-    Column("id"),
-    Column("op", shrinks=True),
-    Column("count", "right", units.exact),
-    Column("FLOPs each", "right", units.count, drops=True),
-    Column("first in", shrinks=True, drops=True),
-    Column("inputs", shrinks=True),
-    Column("outputs", shrinks=True),
-    Column("dtypes", shrinks=True, drops=True),
-    Column("attributes", shrinks=True, drops=True),
+_OP_COLUMNS: tuple[Column[UniqueOp], ...] = (
+    Column("id", lambda entry: entry.id),
+    Column("op", lambda entry: entry.op_name, shrinks=True),
+    Column("count", lambda entry: entry.count, "right", units.exact),
+    Column("FLOPs each", lambda entry: _flops(entry), "right", units.count, drops=True),
+    Column(
+        "first in", lambda entry: f"{entry.source_module_id} {entry.source_module_class}", shrinks=True, drops=True
+    ),
+    Column("inputs", lambda entry: _joined(one.shape for one in entry.tensor_types.inputs), shrinks=True),
+    Column("outputs", lambda entry: _joined(one.shape for one in entry.tensor_types.outputs), shrinks=True),
+    Column("dtypes", lambda entry: _dtypes(entry), shrinks=True, drops=True),
+    Column("attributes", lambda entry: _settings(entry.attributes), shrinks=True, drops=True),
 )
 
 
 def module_table(entries: Sequence[UniqueModule]) -> Table:
-    """One row a unique module; `calls` and `FLOPs` are those of its first occurrence."""
-    return Table(_MODULE_COLUMNS, [_module_row(entry) for entry in entries])
+    """One row per unique module; `calls` and `FLOPs` are those of its first occurrence."""
+    return Table(_MODULE_COLUMNS, entries)
 
 
 def op_table(entries: Sequence[UniqueOp]) -> Table:
-    """One row a unique operation."""
-    return Table(_OP_COLUMNS, [_op_row(entry) for entry in entries])
+    """One row per unique operation."""
+    return Table(_OP_COLUMNS, entries)
 
 
-def _module_row(entry: UniqueModule) -> list[Any]:
-    return [
-        entry.id,
-        entry.class_name,
-        len(entry.occurrences),
-        entry.calls,
-        None if entry.cost is None else entry.cost.flops,
-        entry.module_path,
-        _joined(entry.input_shapes),
-        _joined(entry.output_shapes),
-        _distinct([*entry.input_dtypes, *entry.output_dtypes]),
-        _settings(entry.parameters),
-    ]
+def _flops(entry: UniqueOp) -> int | None:
+    return None if entry.cost is None else known_sum((entry.cost.matrix_flops, entry.cost.pointwise_flops))
 
 
-def _op_row(entry: UniqueOp) -> list[Any]:
+def _dtypes(entry: UniqueOp) -> str | None:
     types = entry.tensor_types
-    dtypes = [tensor.dtype for tensor in types.inputs] + [tensor.dtype for tensor in types.outputs]
-    return [
-        entry.id,
-        entry.op_name,
-        entry.count,
-        None if entry.cost is None else known_sum((entry.cost.matrix_flops, entry.cost.pointwise_flops)),
-        f"{entry.source_module_id} {entry.source_module_class}",
-        _joined(tensor.shape for tensor in types.inputs),
-        _joined(tensor.shape for tensor in types.outputs),
-        _distinct(dtypes),
-        _settings(entry.attributes),
-    ]
+    return _distinct([*(one.dtype for one in types.inputs), *(one.dtype for one in types.outputs)])
 
 
 def _joined(items: Iterable[str]) -> str | None:

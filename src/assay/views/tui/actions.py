@@ -25,9 +25,9 @@ from assay.views.tui.label_panel import LabelPanel
 from assay.views.tui.panel import Panel
 from assay.views.tui.panels import BY_ID, PANELS
 from assay.views.tui.search import Query, find, query
-from assay.views.tui.settings import Settings
+from assay.views.tui.settings import ExplorerSettings
 from assay.views.tui.sheets.tree_columns import GROUPS
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 from assay.views.tui.treetable import Tab, TreeTable
 
 BIGGEST = 50
@@ -39,10 +39,10 @@ SORTED = "This is a list: 0 goes back to the tree."
 class Actions(App[None]):
     """The verbs of the explorer; what they work on is made by the explorer itself."""
 
-    subject: Subject
+    subject: ExploredModel
     table: TreeTable
     """The one table."""
-    remembered: Settings
+    remembered: ExplorerSettings
     settings_file: Path | None
     query_now: Query | None
     panel_share: int
@@ -146,7 +146,7 @@ class Actions(App[None]):
         chosen = {tab.sheet.remembered_as or tab.sheet.id: labelling.labels(tab.components)}
         self.remember(replace(self.remembered, labels={**self.remembered.labels, **chosen}))
 
-    def remember(self, settings: Settings) -> None:
+    def remember(self, settings: ExplorerSettings) -> None:
         """Keep settings for the next time."""
         self.remembered = settings
         if self.settings_file is not None:

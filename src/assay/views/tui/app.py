@@ -22,11 +22,11 @@ from assay.views.tui.bars import KeyLine, StatusLine, TabBar, joined
 from assay.views.tui.gathering import Gatherer
 from assay.views.tui.keys import AT_ONCE, FOOTER, TABLE, bindings, in_use
 from assay.views.tui.labels import arranged
-from assay.views.tui.panels.asking import Asked
+from assay.views.tui.panels.context import PanelContext
 from assay.views.tui.rows import Rows
-from assay.views.tui.settings import Settings
+from assay.views.tui.settings import ExplorerSettings
 from assay.views.tui.sheet import Sheet
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 from assay.views.tui.tabs import BY_ID
 from assay.views.tui.themes import check_theme
 from assay.views.tui.treetable import Tab, TreeTable
@@ -39,7 +39,7 @@ _SIGNALS = ("error", "warning", "success", "accent")
 
 
 @dataclass(frozen=True)
-class Options:
+class ExplorerOptions:
     """How the explorer opens."""
 
     theme: str = ""
@@ -48,7 +48,7 @@ class Options:
 
 
 class Explorer(Actions):
-    """Shows a `Subject` until somebody quits."""
+    """Shows an `ExploredModel` until somebody quits."""
 
     TITLE = "assay explore"
     BINDINGS = bindings(TABLE)
@@ -61,10 +61,10 @@ class Explorer(Actions):
     TreeTable { width: 1fr; }
     """
 
-    def __init__(self, subject: Subject, options: Options | None = None) -> None:
+    def __init__(self, subject: ExploredModel, options: ExplorerOptions | None = None) -> None:
         super().__init__()
         self.subject = subject
-        self.options = options or Options()
+        self.options = options or ExplorerOptions()
         self.settings_file = self.options.settings
         self.remembered, self._warning = self._load()
         if self._warning:
@@ -131,9 +131,9 @@ class Explorer(Actions):
                 panel.ask(self._asked())
         self.gatherer.gather(self.table)
 
-    def _asked(self) -> Asked:
+    def _asked(self) -> PanelContext:
         tab, row = self.table.tab, self.table.rows.row
-        return Asked(
+        return PanelContext(
             subject=self.subject,
             module=int(tab.sheet.modules[row]) if row >= 0 else -1,
             tensor=tab.sheet.tensor(row) if row >= 0 and not tab.sheet.index.run[row] else None,
@@ -217,8 +217,8 @@ class Explorer(Actions):
         """The screen as SVG that loads nothing from anywhere: fonts are those of whoever looks at it."""
         return _REMOTE.sub("", super().export_screenshot(title=title, simplify=simplify))
 
-    def _load(self) -> tuple[Settings, str]:
-        return remembering.load(self.options.settings) if self.options.settings else (Settings(), "")
+    def _load(self) -> tuple[ExplorerSettings, str]:
+        return remembering.load(self.options.settings) if self.options.settings else (ExplorerSettings(), "")
 
     def _choose_theme(self) -> None:
         check_theme(self.options.theme)
@@ -232,14 +232,14 @@ class Explorer(Actions):
             self.remember(replace(self.remembered, theme=name))
 
 
-def title(subject: Subject) -> str:
+def title(subject: ExploredModel) -> str:
     """What is explored, in a few words."""
     document = subject.document
     parts = (document.model_class, document.origin.name or document.origin.location)
     return " ".join(dict.fromkeys(filter(None, parts))) or "model"
 
 
-def opened(sheet: Sheet, remembered: Settings) -> Tab:
+def opened(sheet: Sheet, remembered: ExplorerSettings) -> Tab:
     """A sheet with the labels somebody chose, sorted as it wants to be."""
     rows = Rows(sheet.index, sheet.opened)
     tab = Tab(sheet, rows, arranged(sheet, remembered.labels.get(sheet.remembered_as or sheet.id)))

@@ -16,7 +16,7 @@ from assay.views.tables import printable
 from assay.views.tui.index import Flags, Ints
 
 
-class Values(Protocol):
+class ColumnValues(Protocol):
     """What a column holds."""
 
     def __getitem__(self, row: int) -> Any:
@@ -58,7 +58,7 @@ class Words:
         return np.asarray(places, dtype=np.float64)[self.ids]
 
 
-class Gathered:
+class DeferredTexts:
     """Texts that come in while somebody looks, for the rows they look at."""
 
     def __init__(self, count: int) -> None:
@@ -74,12 +74,12 @@ class Gathered:
 
 
 @dataclass(frozen=True)
-class Column:
+class SheetColumn:
     """One component of a row: its heading, its values and how they look."""
 
     id: str
     title: str
-    source: Values | Callable[[], Values]
+    source: ColumnValues | Callable[[], ColumnValues]
     """The values, or what makes them when they are first looked at."""
     about: str
     """What it is, for the label panel."""
@@ -93,7 +93,7 @@ class Column:
     """How wide it is, where that does not follow from its values."""
 
     @cached_property
-    def values(self) -> Values:
+    def values(self) -> ColumnValues:
         """What it holds."""
         return self.source() if callable(self.source) else self.source
 

@@ -8,9 +8,9 @@ from rich.segment import Segment
 from rich.style import Style
 
 from assay import units
-from assay.views.tui.columns import Column
+from assay.views.tui.columns import SheetColumn
 from assay.views.tui.index import Index
-from assay.views.tui.layout import GAP, GUTTER, INDENT, Layout, cell, cut
+from assay.views.tui.layout import GAP, GUTTER, INDENT, RowLayout, cell, cut
 from assay.views.tui.rows import Rows
 from assay.views.tui.sheet import NAME, Sheet
 
@@ -30,8 +30,8 @@ class Drawing:
         self,
         sheet: Sheet,
         rows: Rows,
-        components: Sequence[Column],
-        layout: Layout,
+        components: Sequence[SheetColumn],
+        layout: RowLayout,
         styles: Styles,
         *,
         aligned: bool,
@@ -49,7 +49,7 @@ class Drawing:
         style = self.styles["header"]
         left = "‹ " if self.layout.before else " " * GUTTER
 
-        def title(column: Column | None) -> str:
+        def title(column: SheetColumn | None) -> str:
             if column is None:
                 return ""
             mark = "" if column.id != sorted_by else DOWN if descending else UP
@@ -102,7 +102,7 @@ class Drawing:
             return self.styles["match"] if self.rows.matches[row] else self.styles["dim"]
         return self.styles["run"] if self.sheet.index.run[row] else self.styles["name"]
 
-    def _cell_style(self, column: Column, text: str, tint: Style) -> Style:
+    def _cell_style(self, column: SheetColumn, text: str, tint: Style) -> Style:
         if text == units.UNKNOWN:
             return self.styles["dim"]
         style = self.styles["type"] if column.id == "type" else self.styles["cell"]

@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 from assay import atomic, units
 from assay.errors import WriteError
 from assay.views import tables
-from assay.views.tui.columns import Column
+from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import NAME
 from assay.views.tui.treetable import Tab
 
@@ -83,7 +83,7 @@ def _json(tab: Tab) -> str:
 _RENDERERS: dict[str, Callable[[Tab], str]] = {"txt": _text, "csv": _csv, "json": _json}
 
 
-def _raw(columns: list[Column], row: int) -> dict[str, Any]:
+def _raw(columns: list[SheetColumn], row: int) -> dict[str, Any]:
     return {column.id: column.values[row] for column in columns}
 
 
@@ -97,13 +97,15 @@ def _table(tab: Tab, *, indented: bool) -> tables.Table:
             return sheet.path(row)
         return "  " * int(sheet.index.depth[row]) + sheet.label(row)
 
-    columns = [tables.Column("path" if rows.flat or not indented else "name")]
-    columns += [tables.Column(each.title, "right" if each.right else "left", _shown(each)) for each in others]
-    body = [[name(row), *(column.values[row] for column in others)] for row in map(int, rows.shown)]
-    return tables.Table(columns, body)
+    columns = [tables.Column("path" if rows.flat or not indented else "name", name)]
+    columns += [
+        tables.Column(each.title, each.values.__getitem__, "right" if each.right else "left", _shown(each))
+        for each in others
+    ]
+    return tables.Table(columns, [int(row) for row in rows.shown])
 
 
-def _shown(column: Column) -> Callable[[Any], str]:
+def _shown(column: SheetColumn) -> Callable[[Any], str]:
     return lambda value: units.UNKNOWN if value is None else column.show(value)
 
 

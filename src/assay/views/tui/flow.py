@@ -15,7 +15,7 @@ INPUTS = "(inputs of the model)"
 MOST_CACHED = 4
 
 
-class Stream(Struct, frozen=True):
+class FlowEdge(Struct, frozen=True):
     """Memory that goes from one module to another."""
 
     other: str
@@ -26,11 +26,11 @@ class Stream(Struct, frozen=True):
     """Of the memory that went; None where nobody knows."""
 
 
-class Flow(Struct, frozen=True):
+class ModuleFlow(Struct, frozen=True):
     """Both ends of one module, most bytes first."""
 
-    feeds_it: list[Stream]
-    fed_by_it: list[Stream]
+    feeds_it: list[FlowEdge]
+    fed_by_it: list[FlowEdge]
 
 
 class _Edge(Struct, frozen=True):
@@ -40,7 +40,7 @@ class _Edge(Struct, frozen=True):
     storage: int
 
 
-def flow(document: Document, module: int) -> Flow:
+def flow(document: Document, module: int) -> ModuleFlow:
     """The streams into and out of everything inside `module`."""
     edges = _edges(_Held(document))
     parents = [-1 if row.parent is None else row.parent for row in document.modules]
@@ -53,7 +53,7 @@ def flow(document: Document, module: int) -> Flow:
             into[_name(document, parents, chain, edge.source), edge.storage] += 1
         elif inside_source and not inside_target:
             out[_name(document, parents, chain, edge.target), edge.storage] += 1
-    return Flow(_streams(document, into), _streams(document, out))
+    return ModuleFlow(_streams(document, into), _streams(document, out))
 
 
 class _Held:
@@ -112,10 +112,10 @@ def _name(document: Document, parents: Sequence[int], chain: set[int], module: i
     return shown(document.modules[module].path)
 
 
-def _streams(document: Document, found: Counter[tuple[str, int]]) -> list[Stream]:
+def _streams(document: Document, found: Counter[tuple[str, int]]) -> list[FlowEdge]:
     names: dict[str, list[int]] = {}
     for (name, storage), _ in found.items():
         names.setdefault(name, []).append(storage)
     sizes = {name: sum(document.storages[at].bytes for at in held) for name, held in names.items()}
-    streams = [Stream(name, len(held), sizes[name]) for name, held in names.items()]
+    streams = [FlowEdge(name, len(held), sizes[name]) for name, held in names.items()]
     return sorted(streams, key=lambda stream: -(stream.bytes or 0))

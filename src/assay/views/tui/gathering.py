@@ -9,9 +9,9 @@ from textual.worker import get_current_worker
 
 from assay.analysis.parameters import PARAMETER
 from assay.errors import AssayError
-from assay.views.tui.columns import Gathered
+from assay.views.tui.columns import DeferredTexts
 from assay.views.tui.sheet import Sheet
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 from assay.views.tui.treetable import TreeTable
 
 COMPONENT = "statistics"
@@ -20,20 +20,20 @@ COMPONENT = "statistics"
 class Gatherer:
     """Fills the label of statistics where it is on show."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: ExploredModel) -> None:
         self._subject = subject
 
     def gather(self, table: TreeTable) -> None:
         """Look up what the rows on screen lack; what was under way is cancelled."""
         column = table.sheet.column(COMPONENT)
-        if column is None or not isinstance(column.values, Gathered) or column not in table.tab.columns:
+        if column is None or not isinstance(column.values, DeferredTexts) or column not in table.tab.columns:
             return
         missing = [row for row in table.on_screen() if row not in column.values.found]
         if missing:
             work = partial(self._work, table, column.values, missing)
             table.run_worker(work, group=COMPONENT, thread=True, exclusive=True, exit_on_error=False)
 
-    def _work(self, table: TreeTable, values: Gathered, rows: Sequence[int]) -> None:
+    def _work(self, table: TreeTable, values: DeferredTexts, rows: Sequence[int]) -> None:
         worker = get_current_worker()
         for row in rows:
             if worker.is_cancelled:
@@ -62,7 +62,7 @@ class Gatherer:
 
     def _one(self, path: str, name: str) -> str | None:
         try:
-            found = self._subject.evidence.tensor(path, name)
+            found = self._subject.inspector.tensor(path, name)
         except AssayError:
             return None
         if found.mean is None or found.std is None:

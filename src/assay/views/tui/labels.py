@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from assay.views.tui.columns import Column, Words
+from assay.views.tui.columns import SheetColumn, Words
 from assay.views.tui.sheet import NAME, Sheet
 
 NAME_CELLS = 24
@@ -27,7 +27,7 @@ class Labels(Struct, frozen=True):
 class Component:
     """One component and whether it is on show."""
 
-    column: Column
+    column: SheetColumn
     on: bool
 
 
@@ -47,7 +47,7 @@ class Names:
 
 def arranged(sheet: Sheet, chosen: Labels | None = None) -> list[Component]:
     """Every component of `sheet` in the order somebody chose; ones they never saw come last, as they are at first."""
-    columns = [Column(NAME, sheet.noun, Names(sheet), "name of the row", cells=NAME_CELLS), *sheet.columns]
+    columns = [SheetColumn(NAME, sheet.noun, Names(sheet), "name of the row", cells=NAME_CELLS), *sheet.columns]
     if chosen is None:
         return [Component(column, column.on) for column in columns]
     place = {id: at for at, id in enumerate(chosen.order)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 
-from assay.views.tui.columns import Column
+from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import Sheet
 
 GUTTER = 2
@@ -23,23 +23,23 @@ WIDEST_RUN = 24
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """Where everything is in a line."""
 
     tree: int
     """Cells of the tree's cell, without the gutter."""
-    columns: tuple[tuple[int, Column], ...]
+    columns: tuple[tuple[int, SheetColumn], ...]
     """Each with the cell it begins at."""
     before: int
     """How many columns are further left."""
     after: int
 
-    def column_at(self, x: int) -> Column | None:
+    def column_at(self, x: int) -> SheetColumn | None:
         """The column under a cell."""
         return next((column for start, column in self.columns if start <= x < start + column.width), None)
 
 
-def fit(columns: Sequence[Column], natural: int, width: int, shifted: int) -> Layout:
+def fit(columns: Sequence[SheetColumn], natural: int, width: int, shifted: int) -> RowLayout:
     """The columns from the one number `shifted` on that fit beside a tree of `natural` cells."""
     shifted = max(0, min(shifted, len(columns) - 1)) if columns else 0
     room = max(1, width - GUTTER)
@@ -58,7 +58,7 @@ def fit(columns: Sequence[Column], natural: int, width: int, shifted: int) -> La
     for column in shown:
         places.append((at + GAP, column))
         at += GAP + column.width
-    return Layout(tree, tuple(places), shifted, len(columns) - shifted - len(shown))
+    return RowLayout(tree, tuple(places), shifted, len(columns) - shifted - len(shown))
 
 
 def natural_width(sheet: Sheet) -> int:

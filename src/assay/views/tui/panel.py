@@ -17,7 +17,7 @@ from assay.errors import AssayError
 from assay.messages import error_line
 from assay.views.tui.keys import PANEL, bindings
 from assay.views.tui.panels import PanelKind, answers
-from assay.views.tui.panels.asking import Asked, plain
+from assay.views.tui.panels.context import PanelContext, plain
 
 
 class Panel(ScrollableContainer, can_focus=True):
@@ -62,21 +62,21 @@ class Panel(ScrollableContainer, can_focus=True):
         """Whether it is on show."""
         return self.has_class("-open")
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, context: PanelContext) -> None:
         """Find out what to show; what was asked before is cancelled."""
         self._number += 1
-        work = partial(self._work, self._number, replace(asked, width=self.scrollable_content_region.width))
+        work = partial(self._work, self._number, replace(context, width=self.scrollable_content_region.width))
         self.run_worker(work, name=self.kind.id, group=self.kind.id, thread=True, exclusive=True, exit_on_error=False)
 
-    def _work(self, number: int, asked: Asked) -> None:
+    def _work(self, number: int, context: PanelContext) -> None:
         worker = get_current_worker()
         try:
-            for answer in answers(self.kind, replace(asked, cancelled=lambda: worker.is_cancelled)):
+            for answer in answers(self.kind, replace(context, cancelled=lambda: worker.is_cancelled)):
                 if worker.is_cancelled:
                     return
                 self.post_message(self.Answered(number, answer))
         except AssayError as error:
-            self.post_message(self.Answered(number, plain(str(error), asked.styles["error"])))
+            self.post_message(self.Answered(number, plain(str(error), context.styles["error"])))
 
     def on_panel_answered(self, message: Answered) -> None:
         """Show it, unless another question has been asked since."""

@@ -14,7 +14,7 @@ from assay.views.tui.labels import Labels
 NAME = "explore.json"
 
 
-class Settings(Struct, frozen=True, omit_defaults=True):
+class ExplorerSettings(Struct, frozen=True, omit_defaults=True):
     """The file's contents."""
 
     labels: dict[str, Labels] = field(default_factory=dict)
@@ -30,21 +30,21 @@ def settings_path() -> Path:
     return host.config_directory() / NAME
 
 
-def load(path: Path) -> tuple[Settings, str]:
+def load(path: Path) -> tuple[ExplorerSettings, str]:
     """The settings, and one line about what was wrong with them where something was."""
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return Settings(), ""
+        return ExplorerSettings(), ""
     except OSError as error:
-        return Settings(), f"settings not read: {path}: {error.strerror or error}"
+        return ExplorerSettings(), f"settings not read: {path}: {error.strerror or error}"
     try:
-        return msgspec.json.decode(data, type=Settings), ""
+        return msgspec.json.decode(data, type=ExplorerSettings), ""
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Settings(), f"settings ignored: {path} is damaged: {error}"
+        return ExplorerSettings(), f"settings ignored: {path} is damaged: {error}"
 
 
-def save(settings: Settings, path: Path) -> str:
+def save(settings: ExplorerSettings, path: Path) -> str:
     """Write the settings; one line where that failed."""
     try:
         atomic.make_directory(path.parent)

@@ -9,7 +9,7 @@ from typing import Any
 from assay.analysis.folding import run_name
 from assay.document.tree import ROOT
 from assay.views.tables import printable
-from assay.views.tui.columns import Column, Words
+from assay.views.tui.columns import SheetColumn, Words
 from assay.views.tui.index import Flags, Index, Ints
 
 NAME = "name"
@@ -23,7 +23,7 @@ class Sheet:
     id: str
     title: str
     index: Index
-    columns: Sequence[Column]
+    columns: Sequence[SheetColumn]
     """Beside the name, in their first order."""
     modules: Ints
     """The module each row is about; -1 for none."""
@@ -65,7 +65,7 @@ class Sheet:
         note = self.notes(row)
         return printable(f"{name} {note}" if note else name)
 
-    def column(self, id: str) -> Column | None:
+    def column(self, id: str) -> SheetColumn | None:
         """The column called `id`."""
         return next((column for column in self.columns if column.id == id), None)
 

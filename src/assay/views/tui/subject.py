@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from assay.document.document import Document
-from assay.views.tui.evidence import DocumentEvidence, Evidence
+from assay.views.tui.inspectors import DocumentInspector, ModuleInspector
 
 
-class Subject(Struct, frozen=True):
+class ExploredModel(Struct, frozen=True):
     """A model to look at."""
 
     document: Document
-    evidence: Evidence
+    inspector: ModuleInspector
     devices: Sequence[str | None] = ()
     """Where each of the document's tensors is, in their order; empty where nobody knows."""
     tensors_in_tree: bool = False
@@ -25,6 +25,6 @@ class Subject(Struct, frozen=True):
     """Why there are no findings, where there are none."""
 
 
-def of_document(document: Document) -> Subject:
+def of_document(document: Document) -> ExploredModel:
     """A document alone."""
-    return Subject(document, DocumentEvidence(document))
+    return ExploredModel(document, DocumentInspector(document))

@@ -12,7 +12,7 @@ from assay.views.tui.sheets.tensors import parameters_sheet, tensor_tree_sheet
 from assay.views.tui.sheets.times import time_sheet
 from assay.views.tui.sheets.tree import tree_sheet
 from assay.views.tui.sheets.uniques import unique_sheet
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 
 
 class TabKind(NamedTuple):
@@ -20,10 +20,10 @@ class TabKind(NamedTuple):
 
     id: str
     title: str
-    make: Callable[[Subject], Sheet]
+    make: Callable[[ExploredModel], Sheet]
 
 
-def _tree(subject: Subject) -> Sheet:
+def _tree(subject: ExploredModel) -> Sheet:
     return tensor_tree_sheet(subject) if subject.tensors_in_tree else tree_sheet(subject)
 
 

@@ -16,10 +16,10 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from assay.views.tui.columns import Column
+from assay.views.tui.columns import SheetColumn
 from assay.views.tui.drawing import Drawing
 from assay.views.tui.labels import Component
-from assay.views.tui.layout import GUTTER, INDENT, LEAST_TREE, Layout, fit, natural_width
+from assay.views.tui.layout import GUTTER, INDENT, LEAST_TREE, RowLayout, fit, natural_width
 from assay.views.tui.rows import Rows
 from assay.views.tui.sheet import Sheet
 
@@ -46,7 +46,7 @@ class Tab:
     """The class that is kept highlighted, as an id of the sheet's kinds."""
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[SheetColumn]:
         """The components on show."""
         return [each.column for each in self.components if each.on]
 
@@ -91,7 +91,7 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
     class HeaderClicked(Message):
         """Somebody wants to sort by this column."""
 
-        def __init__(self, column: Column) -> None:
+        def __init__(self, column: SheetColumn) -> None:
             super().__init__()
             self.column = column
 
@@ -220,7 +220,7 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
             return "Nothing matches. Backspace clears the search."
         return self.sheet.empty
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> RowLayout:
         natural = self._natural
         if self.rows.flat:
             sample = self.rows.shown[:_SAMPLE]

@@ -185,10 +185,9 @@ def scatter_add(kind: OpKind) -> Work:
     return Work(pointwise=numel(operand(kind, "index")))
 
 
-@register("aten::index_copy", category=DATA_MOVEMENT, traffic=scattered(_extent_of("source"), reads_target=False))
-def index_copy(kind: OpKind) -> Work:
-    """Rows placed."""
-    return Work()
+register("aten::index_copy", category=DATA_MOVEMENT, traffic=scattered(_extent_of("source"), reads_target=False))(
+    free
+)
 
 
 def _filled_rows(kind: OpKind) -> int:
@@ -196,10 +195,7 @@ def _filled_rows(kind: OpKind) -> int:
     return numel(target) // max(1, target.shape[dim]) * numel(operand(kind, "index"))
 
 
-@register("aten::index_fill", category=DATA_MOVEMENT, traffic=scattered(_filled_rows, reads_target=False))
-def index_fill(kind: OpKind) -> Work:
-    """Rows filled."""
-    return Work()
+register("aten::index_fill", category=DATA_MOVEMENT, traffic=scattered(_filled_rows, reads_target=False))(free)
 
 
 @register(

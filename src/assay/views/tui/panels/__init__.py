@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rich.console import RenderableType
 
-from assay.views.tui.panels.asking import Asked
+from assay.views.tui.panels.context import PanelContext
 
 
 class PanelKind(NamedTuple):
@@ -30,7 +30,7 @@ PANELS = (
 BY_ID = {kind.id: kind for kind in PANELS}
 
 
-def answers(kind: PanelKind, asked: Asked) -> Iterator[RenderableType]:
+def answers(kind: PanelKind, context: PanelContext) -> Iterator[RenderableType]:
     """What the panel shows: at first what is known at once, then more as it is found out."""
-    answer: Callable[[Asked], Iterator[RenderableType]] = import_module(f"{__name__}.{kind.id}").answers
-    return answer(asked)
+    answer: Callable[[PanelContext], Iterator[RenderableType]] = import_module(f"{__name__}.{kind.id}").answers
+    return answer(context)

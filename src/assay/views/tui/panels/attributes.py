@@ -11,7 +11,7 @@ from assay import units
 from assay.document.inspection import Attribute, TensorDetail, TensorFacts
 from assay.errors import AssayError
 from assay.views.plots import area
-from assay.views.tui.panels.asking import NOTHING, Asked, line, plain
+from assay.views.tui.panels.context import NOTHING, PanelContext, line, plain
 from assay.views.tui.sheets.shapes import dims
 
 WIDTH = 40
@@ -20,58 +20,60 @@ MOST_VALUES = 8
 TITLES = (("parameter", "Parameters"), ("buffer", "Buffers"), ("module", "Modules"), ("value", "Values"))
 
 
-def answers(asked: Asked) -> Iterator[RenderableType]:
+def answers(context: PanelContext) -> Iterator[RenderableType]:
     """Everything at once without values; then again whenever another tensor has been looked at."""
-    if asked.tensor is not None:
-        path, name = asked.tensor
-        yield Group(line((f"{path}.{name}" if path else name, asked.styles["accent"])), plain("looking…", "dim"))
-        detail = asked.subject.evidence.tensor(path, name)
-        yield Group(line((f"{path}.{name}" if path else name, asked.styles["accent"])), _detail(detail, asked))
+    if context.tensor is not None:
+        path, name = context.tensor
+        yield Group(line((f"{path}.{name}" if path else name, context.styles["accent"])), plain("looking…", "dim"))
+        detail = context.subject.inspector.tensor(path, name)
+        yield Group(line((f"{path}.{name}" if path else name, context.styles["accent"])), _detail(detail, context))
         return
-    if asked.row is None:
+    if context.row is None:
         yield NOTHING
         return
-    found = asked.subject.evidence.attributes(asked.path)
+    found = context.subject.inspector.attributes(context.path)
     details: dict[str, TensorDetail | str] = {}
-    yield _shown(found, details, asked)
+    yield _shown(found, details, context)
     for attribute in found:
         if attribute.tensor is None:
             continue
-        if asked.cancelled():
+        if context.cancelled():
             return
         try:
-            details[attribute.name] = asked.subject.evidence.tensor(asked.path, attribute.name)
+            details[attribute.name] = context.subject.inspector.tensor(context.path, attribute.name)
         except AssayError as error:
             details[attribute.name] = str(error)
-        yield _shown(found, details, asked)
+        yield _shown(found, details, context)
 
 
-def _shown(found: Sequence[Attribute], details: dict[str, TensorDetail | str], asked: Asked) -> RenderableType:
-    row = asked.row
+def _shown(
+    found: Sequence[Attribute], details: dict[str, TensorDetail | str], context: PanelContext
+) -> RenderableType:
+    row = context.row
     parts: list[RenderableType] = []
     if row is not None:
-        parts.append(line((row.path or "(root)", asked.styles["accent"]), ("  ", ""), (row.class_path, "dim")))
+        parts.append(line((row.path or "(root)", context.styles["accent"]), ("  ", ""), (row.class_path, "dim")))
         if row.aliases:
             parts.append(line(("also ", "dim"), (", ".join(row.aliases), "")))
     for kind, title in TITLES:
         members = [each for each in found if each.kind == kind]
         if members:
             parts += [Text(), Text(title, style="bold")]
-            parts += [part for each in members for part in _attribute(each, details.get(each.name), asked)]
+            parts += [part for each in members for part in _attribute(each, details.get(each.name), context)]
     if not found:
         parts += [Text(), plain("It has no attributes of its own.", "dim")]
     return Group(*parts)
 
 
-def _attribute(each: Attribute, detail: TensorDetail | str | None, asked: Asked) -> list[RenderableType]:
+def _attribute(each: Attribute, detail: TensorDetail | str | None, context: PanelContext) -> list[RenderableType]:
     if each.tensor is None:
         text = f"  {each.text}" if each.text != each.type else ""
         return [line((f"  {each.name} ", ""), (each.type, "dim"), (text, ""))]
     parts: list[RenderableType] = [line((f"  {each.name}", ""), ("  ", ""), (facts_line(each.tensor), ""))]
     if isinstance(detail, str):
-        parts.append(line((f"    {detail}", asked.styles["error"])))
+        parts.append(line((f"    {detail}", context.styles["error"])))
     elif detail is not None:
-        parts.append(_detail(detail, asked))
+        parts.append(_detail(detail, context))
     return parts
 
 
@@ -82,7 +84,7 @@ def facts_line(facts: TensorFacts) -> str:
     return "  ".join(filter(None, parts))
 
 
-def _detail(detail: TensorDetail, asked: Asked) -> RenderableType:
+def _detail(detail: TensorDetail, context: PanelContext) -> RenderableType:
     if detail.problem:
         return line((f"    {detail.problem}", "dim"))
     figures = (("min", detail.min), ("max", detail.max), ("mean", detail.mean), ("std", detail.std))
@@ -90,12 +92,12 @@ def _detail(detail: TensorDetail, asked: Asked) -> RenderableType:
         line(*(part for name, value in figures for part in ((f"    {name} ", "dim"), (_number(value), ""))))
     ]
     bad = [(name, count) for name, count in (("NaN", detail.nan), ("Inf", detail.inf)) if count]
-    parts += [line((f"    ! {count:,} {name}", asked.styles["error"])) for name, count in bad]
+    parts += [line((f"    ! {count:,} {name}", context.styles["error"])) for name, count in bad]
     if detail.zeros:
         parts.append(line(("    zeros ", "dim"), (f"{detail.zeros:,}", "")))
     if detail.counts:
-        wide = max(8, min(WIDTH, asked.width - 4, len(detail.counts)))
-        parts += [line((f"    {row}", asked.styles["accent"])) for row in area(detail.counts, width=wide, height=3)]
+        wide = max(8, min(WIDTH, context.width - 4, len(detail.counts)))
+        parts += [line((f"    {row}", context.styles["accent"])) for row in area(detail.counts, width=wide, height=3)]
         low, high = _number(detail.edges[0]), _number(detail.edges[-1])
         parts.append(line((f"    {low}{high:>{max(1, wide - len(low))}}", "dim")))
     if detail.values:

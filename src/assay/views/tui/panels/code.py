@@ -9,7 +9,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from assay.document.inspection import SourceCode
-from assay.views.tui.panels.asking import NOTHING, Asked, line, plain
+from assay.views.tui.panels.context import NOTHING, PanelContext, line, plain
 
 NO_SOURCE = (
     "There is no source code to show: the class was made in a place without a file, is built in, "
@@ -20,31 +20,31 @@ _NO_FORWARD = "def _forward_unimplemented"
 """What torch.nn.Module itself has in its place."""
 
 
-def answers(asked: Asked) -> Iterator[RenderableType]:
+def answers(context: PanelContext) -> Iterator[RenderableType]:
     """The class, and `forward` before it where it is defined elsewhere."""
-    if asked.row is None:
+    if context.row is None:
         yield NOTHING
         return
-    found = asked.subject.evidence.source(asked.path)
-    yield plain(NO_SOURCE, "dim") if found is None else _shown(found, asked)
+    found = context.subject.inspector.source(context.path)
+    yield plain(NO_SOURCE, "dim") if found is None else _shown(found, context)
 
 
-def _shown(found: SourceCode, asked: Asked) -> RenderableType:
+def _shown(found: SourceCode, context: PanelContext) -> RenderableType:
     marked = _forward_lines(found)
     parts: list[RenderableType] = []
     if _NO_FORWARD in found.forward_text:
         parts.append(plain("Its class defines no forward.", "dim"))
     elif found.forward_text and not marked:
-        parts += [_title("forward", found.forward_file or found.file, found.forward_line, asked), Text()]
-        parts += [_code(found.forward_text, found.forward_line, set(), asked), Text()]
-    parts += [_title(found.class_name, found.file, found.line, asked), Text()]
-    parts.append(_code(found.text, found.line, marked, asked))
+        parts += [_title("forward", found.forward_file or found.file, found.forward_line, context), Text()]
+        parts += [_code(found.forward_text, found.forward_line, set(), context), Text()]
+    parts += [_title(found.class_name, found.file, found.line, context), Text()]
+    parts.append(_code(found.text, found.line, marked, context))
     return Group(*parts)
 
 
-def _title(name: str, file: str, number: int, asked: Asked) -> Text:
+def _title(name: str, file: str, number: int, context: PanelContext) -> Text:
     where = f"{file}:{number}" if file else "no file"
-    return line((name, asked.styles["accent"]), ("  ", ""), (where, "dim"))
+    return line((name, context.styles["accent"]), ("  ", ""), (where, "dim"))
 
 
 def _forward_lines(found: SourceCode) -> set[int]:
@@ -57,14 +57,14 @@ def _forward_lines(found: SourceCode) -> set[int]:
     return set(range(found.forward_line, found.forward_line + count)) if inside else set()
 
 
-def _code(text: str, first: int, marked: set[int], asked: Asked) -> Syntax:
+def _code(text: str, first: int, marked: set[int], context: PanelContext) -> Syntax:
     safe = "\n".join(plain(each).plain for each in text.expandtabs(4).split("\n"))
     return Syntax(
         safe,
         "python",
-        theme="ansi_dark" if asked.dark else "ansi_light",
+        theme="ansi_dark" if context.dark else "ansi_light",
         line_numbers=True,
         start_line=max(first, 1),
         highlight_lines=marked,
-        background_color=asked.background,
+        background_color=context.background,
     )

@@ -10,30 +10,30 @@ from rich.text import Text
 from assay.document.findings import Finding
 from assay.document.provenance import Figure
 from assay.document.tree import shown
-from assay.views.tui.panels.asking import NOTHING, Asked, line, plain
+from assay.views.tui.panels.context import NOTHING, PanelContext, line, plain
 from assay.views.tui.sheets.findings import SIGNS
 
 STYLES = {"error": "error", "warning": "warning", "advice": "accent", "note": "success"}
 
 
-def answers(asked: Asked) -> Iterator[RenderableType]:
+def answers(context: PanelContext) -> Iterator[RenderableType]:
     """Those that name the module or one of its tensors, with their evidence."""
-    if asked.row is None:
+    if context.row is None:
         yield NOTHING
         return
-    document = asked.subject.document
-    own = {name for at in asked.row.tensors.values() for name in document.tensors[at].names}
-    found = [each for each in document.findings if asked.module in each.modules or own & set(each.tensors)]
+    document = context.subject.document
+    own = {name for at in context.row.tensors.values() for name in document.tensors[at].names}
+    found = [each for each in document.findings if context.module in each.modules or own & set(each.tensors)]
     if found:
-        yield Group(*(part for each in found for part in _finding(each, asked)))
+        yield Group(*(part for each in found for part in _finding(each, context)))
     elif document.findings:
-        yield plain(f"No findings on {shown(asked.path)}; tab 6 lists those on other modules.", "dim")
+        yield plain(f"No findings on {shown(context.path)}; tab 6 lists those on other modules.", "dim")
     else:
-        yield plain(f"No findings: {asked.subject.no_findings}.", "dim")
+        yield plain(f"No findings: {context.subject.no_findings}.", "dim")
 
 
-def _finding(finding: Finding, asked: Asked) -> list[RenderableType]:
-    style = asked.styles[STYLES.get(finding.severity, "accent")]
+def _finding(finding: Finding, context: PanelContext) -> list[RenderableType]:
+    style = context.styles[STYLES.get(finding.severity, "accent")]
     parts: list[RenderableType] = [
         line((f"{SIGNS.get(finding.severity, finding.severity)} {finding.code}", style)),
         plain(finding.title, "bold"),

@@ -9,32 +9,32 @@ from rich.text import Text
 
 from assay import units
 from assay.document.tree import shown
-from assay.views.tui.flow import Stream, flow
-from assay.views.tui.panels.asking import NOTHING, Asked, line, plain
+from assay.views.tui.flow import FlowEdge, flow
+from assay.views.tui.panels.context import NOTHING, PanelContext, line, plain
 
 NO_OPS = "No operations were captured, so nobody knows what flows where: give the model inputs to run with."
 
 
-def answers(asked: Asked) -> Iterator[RenderableType]:
+def answers(context: PanelContext) -> Iterator[RenderableType]:
     """Where its tensors come from and where they go, most bytes first."""
-    if asked.row is None:
+    if context.row is None:
         yield NOTHING
         return
-    if not asked.subject.document.ops:
+    if not context.subject.document.ops:
         yield plain(NO_OPS, "dim")
         return
-    found = flow(asked.subject.document, asked.module)
+    found = flow(context.subject.document, context.module)
     yield Group(
         *_streams(found.feeds_it),
         line(("    ↓", "dim")),
-        line((f"  [ {shown(asked.path)} ]", asked.styles["accent"]), ("  ", ""), (asked.row.class_name, "dim")),
+        line((f"  [ {shown(context.path)} ]", context.styles["accent"]), ("  ", ""), (context.row.class_name, "dim")),
         line(("    ↓", "dim")),
         *_streams(found.fed_by_it),
         Text(),
     )
 
 
-def _streams(streams: Sequence[Stream]) -> list[Text]:
+def _streams(streams: Sequence[FlowEdge]) -> list[Text]:
     if not streams:
         return [line(("  nothing", "dim"))]
     return [

@@ -11,8 +11,8 @@ from rich.text import Text
 from assay import units
 from assay.document.inspection import ForwardCall, ForwardTensor
 from assay.document.tree import shown
-from assay.views.tui.panels.asking import NOTHING, Asked, line, plain
 from assay.views.tui.panels.attributes import facts_line
+from assay.views.tui.panels.context import NOTHING, PanelContext, line, plain
 
 NONE = (
     "No forward pass was recorded. Record one first:\n"
@@ -25,23 +25,23 @@ MOST = 200
 """Calls shown: the newest ones."""
 
 
-def answers(asked: Asked) -> Iterator[RenderableType]:
+def answers(context: PanelContext) -> Iterator[RenderableType]:
     """The calls with their tensors and times."""
-    if asked.row is None:
+    if context.row is None:
         yield NOTHING
         return
-    calls = asked.subject.evidence.forward_calls(asked.path)
+    calls = context.subject.inspector.forward_calls(context.path)
     if not calls:
-        watched = bool(asked.subject.document.calls)
+        watched = bool(context.subject.document.calls)
         yield plain(NOT_CALLED if watched else NONE, "dim")
         return
-    yield _shown(calls, asked)
+    yield _shown(calls, context)
 
 
-def _shown(calls: Sequence[ForwardCall], asked: Asked) -> RenderableType:
+def _shown(calls: Sequence[ForwardCall], context: PanelContext) -> RenderableType:
     times = [call.time_s for call in calls if call.time_s is not None and call.outermost]
     head: list[tuple[str, str | Style]] = [
-        (shown(asked.path), asked.styles["accent"]),
+        (shown(context.path), context.styles["accent"]),
         (f"  {len(calls):,} calls", ""),
     ]
     if times:
@@ -51,11 +51,11 @@ def _shown(calls: Sequence[ForwardCall], asked: Asked) -> RenderableType:
     if skipped:
         parts.append(line((f"the first {skipped:,} are not shown", "dim")))
     for number, call in enumerate(calls[skipped:], skipped + 1):
-        parts += [Text(), *_call(number, call, asked)]
+        parts += [Text(), *_call(number, call, context)]
     return Group(*parts)
 
 
-def _call(number: int, call: ForwardCall, asked: Asked) -> list[RenderableType]:
+def _call(number: int, call: ForwardCall, context: PanelContext) -> list[RenderableType]:
     head: list[tuple[str, str | Style]] = [(f"call {number}", "bold")]
     if call.time_s is not None:
         head.append((f"  {units.seconds(call.time_s)}", ""))
@@ -65,15 +65,15 @@ def _call(number: int, call: ForwardCall, asked: Asked) -> list[RenderableType]:
     bad = " and ".join(name for name, there in (("NaN", call.nan), ("Inf", call.inf)) if there)
     if bad:
         first = f", first made by {shown(call.first_bad)}" if call.first_bad is not None else ""
-        parts.append(line((f"  ! {bad} in its output{first}", asked.styles["error"])))
+        parts.append(line((f"  ! {bad} in its output{first}", context.styles["error"])))
     for each in call.inputs:
-        parts += _tensor(each, "italic", asked)
+        parts += _tensor(each, "italic", context)
     for each in call.outputs:
-        parts += _tensor(each, "", asked)
+        parts += _tensor(each, "", context)
     return parts
 
 
-def _tensor(each: ForwardTensor, style: str, asked: Asked) -> list[RenderableType]:
+def _tensor(each: ForwardTensor, style: str, context: PanelContext) -> list[RenderableType]:
     """What went in is italic, what came out is not."""
     parts: list[RenderableType] = [line((f"  {each.name}  ", style), (facts_line(each.facts), style))]
     figures = (("min", each.min), ("max", each.max), ("mean", each.mean), ("std", each.std))
@@ -82,5 +82,5 @@ def _tensor(each: ForwardTensor, style: str, asked: Asked) -> list[RenderableTyp
         parts.append(line(*(part for name, text in texts for part in ((f"    {name}", "dim"), (text, "")))))
     bad = [name for name, there in (("NaN", each.nan), ("Inf", each.inf)) if there]
     if bad:
-        parts.append(line((f"    ! holds {' and '.join(bad)}", asked.styles["error"])))
+        parts.append(line((f"    ! holds {' and '.join(bad)}", context.styles["error"])))
     return parts

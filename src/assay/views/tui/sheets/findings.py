@@ -8,17 +8,17 @@ from typing import Any
 from assay import units
 from assay.document.findings import SEVERITIES, Finding
 from assay.document.tree import shown
-from assay.views.tui.columns import Column
+from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.grouping import Groups, grouped
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 
 SIGNS = {"error": "✖ error", "warning": "▲ warning", "advice": "◆ advice", "note": "· note"}
 MOST_PLACES = 1000
 """Modules listed below one finding."""
 
 
-def findings_sheet(subject: Subject) -> Sheet:
+def findings_sheet(subject: ExploredModel) -> Sheet:
     """The findings of `subject`, each with the modules it is about below it."""
     document = subject.document
     groups = Groups()
@@ -31,11 +31,11 @@ def findings_sheet(subject: Subject) -> Sheet:
             module = document.modules[at]
             groups.add(shown(module.path), top, kind=finding.code, module=at, values={"advice": module.class_name})
     columns = [
-        Column("severity", "severity", groups.texts("severity"), "how bad it is", widest=12),
-        Column("code", "code", groups.texts("code"), "of the rule", widest=8),
-        Column("places", "places", groups.figures("places"), "modules it is about", units.exact, right=True),
-        Column("advice", "what to do", groups.texts("advice"), "what to do about it", widest=70),
-        Column("verified", "verified", groups.texts("verified"), "how it was tried", on=False, widest=40),
+        SheetColumn("severity", "severity", groups.texts("severity"), "how bad it is", widest=12),
+        SheetColumn("code", "code", groups.texts("code"), "of the rule", widest=8),
+        SheetColumn("places", "places", groups.figures("places"), "modules it is about", units.exact, right=True),
+        SheetColumn("advice", "what to do", groups.texts("advice"), "what to do about it", widest=70),
+        SheetColumn("verified", "verified", groups.texts("verified"), "how it was tried", on=False, widest=40),
     ]
     counts = Counter(finding.severity for finding in ordered)
     about = " · ".join(f"{counts[each]:,} {each}" for each in SEVERITIES if counts[each])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from assay.views.tui import index as indexing
-from assay.views.tui.columns import Column, Numbers, Words, numbers, words
+from assay.views.tui.columns import Numbers, SheetColumn, Words, numbers, words
 from assay.views.tui.index import Flags, Index, Ints
 from assay.views.tui.sheet import Sheet
 
@@ -62,7 +61,7 @@ class Groups:
         return words(self.kinds)
 
 
-def grouped(groups: Groups, *, id: str, title: str, noun: str, columns: list[Column], depth: int, about: str,
+def grouped(groups: Groups, *, id: str, title: str, noun: str, columns: list[SheetColumn], depth: int, about: str,
             empty: str, biggest: str) -> Sheet:  # fmt: skip
     """The tab that shows `groups`, open down to `depth`."""
     index = groups.index()
@@ -87,9 +86,3 @@ def open_down_to(index: Index, depth: int) -> Flags:
     """Rows above a depth open, all others closed."""
     opened: Flags = index.depth < depth
     return opened
-
-
-def known_total(values: Sequence[int | None]) -> int | None:
-    """The sum of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

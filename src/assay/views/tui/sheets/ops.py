@@ -6,15 +6,16 @@ from collections import Counter
 from typing import Any
 
 from assay import units
+from assay.analysis.parameters import sum_of_known
 from assay.analysis.uniques.canonical import canonical
 from assay.document.document import Document
 from assay.document.rows import Operand, OpKind
-from assay.views.tui.columns import Column, percent
+from assay.views.tui.columns import SheetColumn, percent
 from assay.views.tui.sheet import Sheet
-from assay.views.tui.sheets.grouping import Groups, grouped, known_total
+from assay.views.tui.sheets.grouping import Groups, grouped
 from assay.views.tui.sheets.placing import shares
 from assay.views.tui.sheets.shapes import dims
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 
 EMPTY = (
     "No operations were captured.\n"
@@ -23,7 +24,7 @@ EMPTY = (
 UNSORTED = "Operation"
 
 
-def ops_sheet(subject: Subject) -> Sheet:
+def ops_sheet(subject: ExploredModel) -> Sheet:
     """Every kind of operation that ran, under its type."""
     document = subject.document
     counts = Counter(op.kind for op in document.ops)
@@ -35,7 +36,7 @@ def ops_sheet(subject: Subject) -> Sheet:
     groups = Groups()
     for name, kinds in by_type.items():
         rows = [_values(document, kind, counts[kind]) for kind in kinds]
-        sums = {each: known_total([row[each] for row in rows]) for each in ("count", "flops", "bytes")}
+        sums = {each: sum_of_known([row[each] for row in rows]) for each in ("count", "flops", "bytes")}
         top = groups.add(name, values=sums)
         for kind, values in zip(kinds, rows, strict=True):
             called = document.kinds[kind].name
@@ -43,17 +44,19 @@ def ops_sheet(subject: Subject) -> Sheet:
     whole = document.cost.forward.flops if document.cost is not None else None
     flops = groups.figures("flops")
     columns = [
-        Column("count", "count", groups.figures("count"), "how often it ran", units.exact, right=True),
-        Column("flops", "FLOPs", flops, "work of all of them", units.count, right=True),
-        Column("flops_share", "FLOPs %", shares(flops, whole), "its part of the pass", percent, right=True),
-        Column("flops_each", "FLOPs each", groups.figures("each"), "work of one", units.count, right=True, on=False),
-        Column("bytes", "bytes", groups.figures("bytes"), "read and written by all of them", units.size, right=True),
-        Column("intensity", "FLOPs/byte", groups.figures("intensity"), "work for each byte moved", units.ratio,
-               right=True, on=False),
-        Column("inputs", "inputs", groups.texts("inputs"), "shapes that went in", italic=True, widest=30),
-        Column("outputs", "outputs", groups.texts("outputs"), "shapes that came out", widest=24),
-        Column("attributes", "attributes", groups.texts("attributes"), "its arguments that are no tensors",
-               widest=60),
+        SheetColumn("count", "count", groups.figures("count"), "how often it ran", units.exact, right=True),
+        SheetColumn("flops", "FLOPs", flops, "work of all of them", units.count, right=True),
+        SheetColumn("flops_share", "FLOPs %", shares(flops, whole), "its part of the pass", percent, right=True),
+        SheetColumn("flops_each", "FLOPs each", groups.figures("each"), "work of one", units.count, right=True,
+                    on=False),
+        SheetColumn("bytes", "bytes", groups.figures("bytes"), "read and written by all of them", units.size,
+                    right=True),
+        SheetColumn("intensity", "FLOPs/byte", groups.figures("intensity"), "work for each byte moved", units.ratio,
+                    right=True, on=False),
+        SheetColumn("inputs", "inputs", groups.texts("inputs"), "shapes that went in", italic=True, widest=30),
+        SheetColumn("outputs", "outputs", groups.texts("outputs"), "shapes that came out", widest=24),
+        SheetColumn("attributes", "attributes", groups.texts("attributes"), "its arguments that are no tensors",
+                    widest=60),
     ]  # fmt: skip
     return grouped(
         groups,

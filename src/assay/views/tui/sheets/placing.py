@@ -26,7 +26,7 @@ MOST_TOGETHER = 62
 
 
 @dataclass(frozen=True)
-class Placed:
+class FoldedTree:
     """The tree of a document's modules with runs folded."""
 
     document: Document
@@ -99,13 +99,13 @@ class Placed:
         return Words(ids.astype(np.int64), [_joined(int(mask), distinct, join) for mask in kinds])
 
 
-def place(document: Document) -> Placed:
+def place(document: Document) -> FoldedTree:
     """The tree of `document`."""
     modules, paths, parents, again = _places(document)
     bare = indexing.build(parents, [path.rpartition(".")[2] or ROOT for path in paths])
     index = indexing.fold_runs(bare, _keys(document, modules, again))
     of_row = np.asarray(modules, dtype=np.int64)[index.origin]
-    return Placed(document, index, of_row, np.asarray(again, dtype=np.bool_)[index.origin], paths)
+    return FoldedTree(document, index, of_row, np.asarray(again, dtype=np.bool_)[index.origin], paths)
 
 
 def shares(values: Numbers, whole: int | float | None) -> Numbers:

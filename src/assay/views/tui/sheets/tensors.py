@@ -16,18 +16,18 @@ from assay.document.rows import Tensor
 from assay.document.tree import ROOT
 from assay.document.weights import TensorStatistics
 from assay.views.tui import index as indexing
-from assay.views.tui.columns import Column, Gathered, percent
+from assay.views.tui.columns import DeferredTexts, SheetColumn, percent
 from assay.views.tui.sheet import Sheet, first_open
 from assay.views.tui.sheets.grouping import Groups, open_down_to
-from assay.views.tui.sheets.placing import Placed, shares
+from assay.views.tui.sheets.placing import FoldedTree, shares
 from assay.views.tui.sheets.shapes import devices, dims
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 
 EMPTY = "No parameters and no buffers."
 FIGURES = ("min", "max", "mean", "std")
 
 
-def parameters_sheet(subject: Subject) -> Sheet:
+def parameters_sheet(subject: ExploredModel) -> Sheet:
     """Every parameter and buffer, those that differ only in numbers under one name."""
     document = subject.document
     known = statistics_by_name(document)
@@ -69,7 +69,7 @@ def parameters_sheet(subject: Subject) -> Sheet:
     )
 
 
-def tensor_tree_sheet(subject: Subject) -> Sheet:
+def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
     """The tree of a checkpoint's names, its tensors the leaves, layer numbers folded."""
     document = subject.document
     placed, leaves = _place_names(document)
@@ -79,16 +79,18 @@ def tensor_tree_sheet(subject: Subject) -> Sheet:
     known = statistics_by_name(document)
     lines = [None if each is None else _line(each, known) for each in held]
     columns = [
-        Column("shape", "shape", placed.texts([None if each is None else dims(each.type.shape) for each in held]),
-               "of the tensor", widest=22),
-        Column("dtype", "dtype", placed.sets([[] if each is None else [each.type.dtype] for each in held],
-               ", ".join), "element types in it and below", widest=20),
-        Column("params", "elements", counts, "elements in it and below, tied ones once", units.count, right=True),
-        Column("params_share", "%", shares(counts, counts[0] if held else None), "its part of all", percent,
-               right=True),
-        Column("memory", "memory", sizes, "bytes in it and below", units.size, right=True),
-        Column("statistics", "statistics", placed.texts(lines) if known else Gathered(len(placed.index)),
-               "least, largest, mean ± deviation", on=bool(known), cells=44),
+        SheetColumn("shape", "shape",
+                    placed.texts([None if each is None else dims(each.type.shape) for each in held]), "of the tensor",
+                    widest=22),
+        SheetColumn("dtype", "dtype", placed.sets([[] if each is None else [each.type.dtype] for each in held],
+                    ", ".join), "element types in it and below", widest=20),
+        SheetColumn("params", "elements", counts, "elements in it and below, tied ones once", units.count,
+                    right=True),
+        SheetColumn("params_share", "%", shares(counts, counts[0] if held else None), "its part of all", percent,
+                    right=True),
+        SheetColumn("memory", "memory", sizes, "bytes in it and below", units.size, right=True),
+        SheetColumn("statistics", "statistics", placed.texts(lines) if known else DeferredTexts(len(placed.index)),
+                    "least, largest, mean ± deviation", on=bool(known), cells=44),
     ]  # fmt: skip
     names = [placed.paths[at] for at in range(len(leaves))]
     modules = {module.path: at for at, module in enumerate(document.modules)}
@@ -149,7 +151,7 @@ def _line(tensor: Tensor, known: dict[str, TensorStatistics]) -> str | None:
     return None if row is None else summed_up(row.min, row.max, row.mean, row.std)
 
 
-def _place_names(document: Document) -> tuple[Placed, list[int]]:
+def _place_names(document: Document) -> tuple[FoldedTree, list[int]]:
     """A row for every part of every name, in natural order; and for each the tensor it is, or -1."""
     named = sorted(
         ((name, at) for at, tensor in enumerate(document.tensors) for name in tensor.names[:1]), key=_order
@@ -179,7 +181,7 @@ def _place_names(document: Document) -> tuple[Placed, list[int]]:
     seen: dict[object, int] = {}
     keys = [seen.setdefault(None if at < 0 else document.tensors[at].type, len(seen)) for at in leaves]
     index = indexing.fold_runs(bare, np.asarray(keys, dtype=np.int64))
-    return Placed(document, index, index.origin, np.zeros(len(index), np.bool_), paths), leaves
+    return FoldedTree(document, index, index.origin, np.zeros(len(index), np.bool_), paths), leaves
 
 
 _DIGITS = re.compile(r"(\d+)")
@@ -231,20 +233,20 @@ def _figures(tensor: Tensor, known: dict[str, TensorStatistics]) -> dict[str, An
     return {} if row is None else {each: getattr(row, each) for each in FIGURES}
 
 
-def _columns(groups: Groups, document: Document, *, with_statistics: bool) -> list[Column]:
+def _columns(groups: Groups, document: Document, *, with_statistics: bool) -> list[SheetColumn]:
     count = groups.figures("count")
     whole = sum(elements(each.type) or 0 for each in document.tensors if each.role == PARAMETER)
     return [
-        Column("role", "role", groups.texts("role"), "parameter or buffer", widest=10),
-        Column("shape", "shape", groups.texts("shape"), "of the tensor", widest=22),
-        Column("dtype", "dtype", groups.texts("dtype"), "element type", widest=14),
-        Column("count", "elements", count, "how many numbers it holds", units.count, right=True),
-        Column("share", "%", shares(count, whole), "its part of all parameters", percent, right=True),
-        Column("bytes", "memory", groups.figures("bytes"), "bytes of its elements", units.size, right=True),
-        Column("device", "device", groups.texts("device"), "where it is", on=False, widest=16),
-        Column("trains", "trainable", groups.texts("trains"), "whether it wants a gradient", on=False),
-        Column("tied", "tied", groups.texts("tied"), "its other names",
-               on=any(len(each.names) > 1 for each in document.tensors), widest=40),
-        *(Column(each, each, groups.figures(each), f"{each} of its finite values", units.ratio, right=True,
-                 on=with_statistics) for each in FIGURES),
+        SheetColumn("role", "role", groups.texts("role"), "parameter or buffer", widest=10),
+        SheetColumn("shape", "shape", groups.texts("shape"), "of the tensor", widest=22),
+        SheetColumn("dtype", "dtype", groups.texts("dtype"), "element type", widest=14),
+        SheetColumn("count", "elements", count, "how many numbers it holds", units.count, right=True),
+        SheetColumn("share", "%", shares(count, whole), "its part of all parameters", percent, right=True),
+        SheetColumn("bytes", "memory", groups.figures("bytes"), "bytes of its elements", units.size, right=True),
+        SheetColumn("device", "device", groups.texts("device"), "where it is", on=False, widest=16),
+        SheetColumn("trains", "trainable", groups.texts("trains"), "whether it wants a gradient", on=False),
+        SheetColumn("tied", "tied", groups.texts("tied"), "its other names",
+                    on=any(len(each.names) > 1 for each in document.tensors), widest=40),
+        *(SheetColumn(each, each, groups.figures(each), f"{each} of its finite values", units.ratio, right=True,
+                      on=with_statistics) for each in FIGURES),
     ]  # fmt: skip

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from assay import units
 from assay.document.document import Document
-from assay.views.tui.columns import Column
+from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import Sheet, first_open
-from assay.views.tui.sheets.placing import Placed, place
+from assay.views.tui.sheets.placing import FoldedTree, place
 from assay.views.tui.sheets.tree_columns import classes, time_columns, times_of, type_column
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 
 EMPTY = (
     "No clock was read.\n"
@@ -19,7 +19,7 @@ EMPTY = (
 )
 
 
-def time_sheet(subject: Subject) -> Sheet:
+def time_sheet(subject: ExploredModel) -> Sheet:
     """The modules that were timed, the slowest first; own times add up, inclusive ones are never added."""
     document = subject.document
     timed = document if document.timing is not None else Document()
@@ -43,18 +43,18 @@ def time_sheet(subject: Subject) -> Sheet:
     )
 
 
-def _columns(placed: Placed) -> list[Column]:
+def _columns(placed: FoldedTree) -> list[SheetColumn]:
     rows = times_of(placed.document)
     calls = placed.figures([None if row is None else row.calls for row in rows])
     spread = placed.figures([None if row is None else row.spread_s for row in rows])
     device = placed.figures([None if row is None else row.device_self_s for row in rows])
     return [
         *(replace(column, on=True) for column in time_columns(placed, on=True)),
-        Column("calls", "calls", calls, "calls in one pass", units.exact, right=True),
-        Column("spread", "± time", spread, "half the interquartile range over passes", units.seconds, right=True,
-               on=any(row is not None and row.spread_s is not None for row in rows)),
-        Column("device_self", "own device", device, "own time of the accelerator", units.seconds, right=True,
-               on=any(row is not None and row.device_self_s is not None for row in rows)),
+        SheetColumn("calls", "calls", calls, "calls in one pass", units.exact, right=True),
+        SheetColumn("spread", "± time", spread, "half the interquartile range over passes", units.seconds, right=True,
+                    on=any(row is not None and row.spread_s is not None for row in rows)),
+        SheetColumn("device_self", "own device", device, "own time of the accelerator", units.seconds, right=True,
+                    on=any(row is not None and row.device_self_s is not None for row in rows)),
     ]  # fmt: skip
 
 

@@ -9,12 +9,12 @@ from assay.document.tree import shown
 from assay.views.tui.sheet import Sheet, first_open
 from assay.views.tui.sheets.placing import place
 from assay.views.tui.sheets.tree_columns import classes, tree_columns
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 
 NO_MODULES = "No modules: nothing was watched and no tree was saved."
 
 
-def tree_sheet(subject: Subject) -> Sheet:
+def tree_sheet(subject: ExploredModel) -> Sheet:
     """The module tree of `subject`, runs of equal siblings folded."""
     placed = place(subject.document)
     return Sheet(

@@ -11,10 +11,10 @@ from assay.analysis.cost.totals import module_totals
 from assay.analysis.parameters import PARAMETER, elements, first_holders
 from assay.document.document import Document
 from assay.document.timing import ModuleTime
-from assay.views.tui.columns import Column, Gathered, Numbers, Words, numbers, percent
+from assay.views.tui.columns import DeferredTexts, Numbers, SheetColumn, Words, numbers, percent
 from assay.views.tui.sheets import shapes
-from assay.views.tui.sheets.placing import Placed, shares
-from assay.views.tui.subject import Subject
+from assay.views.tui.sheets.placing import FoldedTree, shares
+from assay.views.tui.subject import ExploredModel
 
 GROUPS = {
     "shapes": ("shapes",),
@@ -26,7 +26,7 @@ GROUPS = {
 """What one display key shows or hides together."""
 
 
-def tree_columns(subject: Subject, placed: Placed) -> list[Column]:
+def tree_columns(subject: ExploredModel, placed: FoldedTree) -> list[SheetColumn]:
     """Every component, in its first order. Values are made when they are first looked at."""
     return [
         type_column(placed),
@@ -34,22 +34,22 @@ def tree_columns(subject: Subject, placed: Placed) -> list[Column]:
         *_forward(placed),
         *time_columns(placed, on=subject.document.timing is not None),
         *_work(placed),
-        Column("statistics", "statistics", Gathered(len(placed.index)), "mean ± deviation of its own parameters",
-               on=False, cells=34),
+        SheetColumn("statistics", "statistics", DeferredTexts(len(placed.index)),
+                    "mean ± deviation of its own parameters", on=False, cells=34),
     ]  # fmt: skip
 
 
-def type_column(placed: Placed) -> Column:
+def type_column(placed: FoldedTree) -> SheetColumn:
     """The class of each module."""
-    return Column("type", "type", lambda: classes(placed), "class of the module", widest=22)
+    return SheetColumn("type", "type", lambda: classes(placed), "class of the module", widest=22)
 
 
-def classes(placed: Placed) -> Words:
+def classes(placed: FoldedTree) -> Words:
     """The class of each row's module."""
     return placed.texts([row.class_name for row in placed.document.modules])
 
 
-def time_columns(placed: Placed, *, on: bool) -> list[Column]:
+def time_columns(placed: FoldedTree, *, on: bool) -> list[SheetColumn]:
     """How long modules took, with what is inside and without; times inside one another are never added."""
     timing = placed.document.timing
     whole = timing.whole.value if timing is not None else None
@@ -61,11 +61,11 @@ def time_columns(placed: Placed, *, on: bool) -> list[Column]:
         return placed.figures([None if row is None else row.total_s for row in times_of(placed.document)])
 
     return [
-        Column("time", "time", total, "forward time, with everything inside", units.seconds, right=True, on=on),
-        Column("time_self", "own time", own, "forward time without its submodules", units.seconds, right=True,
-               on=False),
-        Column("time_share", "time %", lambda: shares(own(), whole), "own time as a part of the whole pass", percent,
-               right=True, on=False),
+        SheetColumn("time", "time", total, "forward time, with everything inside", units.seconds, right=True, on=on),
+        SheetColumn("time_self", "own time", own, "forward time without its submodules", units.seconds, right=True,
+                    on=False),
+        SheetColumn("time_share", "time %", lambda: shares(own(), whole), "own time as a part of the whole pass",
+                    percent, right=True, on=False),
     ]  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def times_of(document: Document) -> list[ModuleTime | None]:
     return [times[at] if at < len(times) else None for at in range(len(document.modules))]
 
 
-def _parameters(subject: Subject, placed: Placed) -> list[Column]:
+def _parameters(subject: ExploredModel, placed: FoldedTree) -> list[SheetColumn]:
     document = subject.document
     counts, sizes, buffers = _held(document)
 
@@ -87,39 +87,40 @@ def _parameters(subject: Subject, placed: Placed) -> list[Column]:
         return shares(params(), params()[0] if len(placed.index) else None)
 
     return [
-        Column("shapes", "parameter shapes", lambda: placed.texts(_shapes(document)), "shapes of its own parameters",
-               on=False, widest=40),
-        Column("params", "params", params, "parameters in it and below, tied ones once", units.count, right=True),
-        Column("params_share", "%", share, "its part of all parameters", percent, right=True),
-        Column("params_self", "own params", lambda: placed.figures(counts), "parameters of its own", units.count,
-               right=True, on=False),
-        Column("memory", "memory", lambda: placed.sums(sizes), "bytes of its parameters and those below", units.size,
-               right=True),
-        Column("buffers", "buffers", lambda: placed.sums(buffers), "bytes of buffers in it and below", units.size,
-               right=True, on=False),
-        Column("device", "device", lambda: placed.sets(_devices(subject), shapes.devices), "where its tensors are",
-               on=False, widest=16),
-        Column("dtype", "dtype", lambda: placed.sets(_dtypes(document), ", ".join), "element types of its parameters",
-               on=False, widest=20),
+        SheetColumn("shapes", "parameter shapes", lambda: placed.texts(_shapes(document)),
+                    "shapes of its own parameters", on=False, widest=40),
+        SheetColumn("params", "params", params, "parameters in it and below, tied ones once", units.count,
+                    right=True),
+        SheetColumn("params_share", "%", share, "its part of all parameters", percent, right=True),
+        SheetColumn("params_self", "own params", lambda: placed.figures(counts), "parameters of its own", units.count,
+                    right=True, on=False),
+        SheetColumn("memory", "memory", lambda: placed.sums(sizes), "bytes of its parameters and those below",
+                    units.size, right=True),
+        SheetColumn("buffers", "buffers", lambda: placed.sums(buffers), "bytes of buffers in it and below",
+                    units.size, right=True, on=False),
+        SheetColumn("device", "device", lambda: placed.sets(_devices(subject), shapes.devices),
+                    "where its tensors are", on=False, widest=16),
+        SheetColumn("dtype", "dtype", lambda: placed.sets(_dtypes(document), ", ".join),
+                    "element types of its parameters", on=False, widest=20),
     ]  # fmt: skip
 
 
-def _forward(placed: Placed) -> list[Column]:
+def _forward(placed: FoldedTree) -> list[SheetColumn]:
     document = placed.document
     called = bool(document.calls)
     every = range(len(document.modules))
     return [
-        Column("inputs", "inputs", lambda: placed.texts([shapes.inputs(placed.calls.get(at, ())) for at in every]),
-               "shapes that went into its first call", italic=True, on=False, widest=24),
-        Column("outputs", "outputs", lambda: placed.texts([shapes.outputs(placed.calls.get(at, ())) for at in every]),
-               "shapes that came out of its first call", on=called, widest=24),
-        Column("calls", "calls",
-               lambda: placed.figures([len(placed.calls.get(at, ())) if called else None for at in every]),
-               "how often it was called", units.exact, right=True, on=False),
+        SheetColumn("inputs", "inputs", lambda: placed.texts([shapes.inputs(placed.calls.get(at,
+                    ())) for at in every]), "shapes that went into its first call", italic=True, on=False, widest=24),
+        SheetColumn("outputs", "outputs", lambda: placed.texts([shapes.outputs(placed.calls.get(at,
+                    ())) for at in every]), "shapes that came out of its first call", on=called, widest=24),
+        SheetColumn("calls", "calls", lambda: placed.figures([len(placed.calls.get(at,
+                    ())) if called else None for at in every]), "how often it was called", units.exact, right=True,
+                    on=False),
     ]  # fmt: skip
 
 
-def _work(placed: Placed) -> list[Column]:
+def _work(placed: FoldedTree) -> list[SheetColumn]:
     document, cost = placed.document, placed.document.cost
     nothing: list[int | None] = [None] * len(document.modules)
     seen = cost is not None and bool(document.ops)
@@ -132,8 +133,8 @@ def _work(placed: Placed) -> list[Column]:
         return placed.figures([each.own.flops for each in cost.modules] if seen and cost else nothing)
 
     return [
-        Column("flops", "FLOPs", total, "work of the forward pass in it", units.count, right=True, on=seen),
-        Column("flops_self", "own FLOPs", own, "work of its own operations", units.count, right=True, on=False),
+        SheetColumn("flops", "FLOPs", total, "work of the forward pass in it", units.count, right=True, on=seen),
+        SheetColumn("flops_self", "own FLOPs", own, "work of its own operations", units.count, right=True, on=False),
     ]
 
 
@@ -167,7 +168,7 @@ def _shapes(document: Document) -> list[str | None]:
     ]
 
 
-def _devices(subject: Subject) -> list[list[str]]:
+def _devices(subject: ExploredModel) -> list[list[str]]:
     known = subject.devices
     return [
         [device for at in row.tensors.values() if at < len(known) and (device := known[at]) is not None]

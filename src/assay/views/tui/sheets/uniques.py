@@ -10,15 +10,15 @@ from assay.analysis.uniques import unique_modules
 from assay.analysis.uniques.canonical import canonical
 from assay.analysis.uniques.entries import UniqueModule
 from assay.document.tree import shown
-from assay.views.tui.columns import Column
+from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.grouping import Groups, grouped
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 
 EMPTY = "No modules: this is a list of tensors, which have no classes."
 
 
-def unique_sheet(subject: Subject) -> Sheet:
+def unique_sheet(subject: ExploredModel) -> Sheet:
     """Every module of `subject` under its equals, these under their class."""
     document = subject.document
     places = {shown(module.path): at for at, module in enumerate(document.modules)}
@@ -34,18 +34,20 @@ def unique_sheet(subject: Subject) -> Sheet:
             for path in entry.occurrences:
                 groups.add(path, here, kind=name, module=places[path])
     columns = [
-        Column("count", "count", groups.figures("count"), "how many there are", units.exact, right=True),
-        Column("kinds", "kinds", groups.figures("kinds"), "different modules of the class", units.exact, right=True),
-        Column("calls", "calls", groups.figures("calls"), "calls of the first", units.exact, right=True, on=False),
-        Column("params", "own params", groups.figures("params"), "parameters of the first, its own", units.count,
-               right=True),
-        Column("flops", "FLOPs", groups.figures("flops"), "work of the first", units.count, right=True,
-               on=bool(document.ops)),
-        Column("inputs", "inputs", groups.texts("inputs"), "shapes that went in", italic=True,
-               on=bool(document.calls), widest=24),
-        Column("outputs", "outputs", groups.texts("outputs"), "shapes that came out", on=bool(document.calls),
-               widest=24),
-        Column("settings", "settings", groups.texts("settings"), "constructor-level settings", widest=60),
+        SheetColumn("count", "count", groups.figures("count"), "how many there are", units.exact, right=True),
+        SheetColumn("kinds", "kinds", groups.figures("kinds"), "different modules of the class", units.exact,
+                    right=True),
+        SheetColumn("calls", "calls", groups.figures("calls"), "calls of the first", units.exact, right=True,
+                    on=False),
+        SheetColumn("params", "own params", groups.figures("params"), "parameters of the first, its own", units.count,
+                    right=True),
+        SheetColumn("flops", "FLOPs", groups.figures("flops"), "work of the first", units.count, right=True,
+                    on=bool(document.ops)),
+        SheetColumn("inputs", "inputs", groups.texts("inputs"), "shapes that went in", italic=True,
+                    on=bool(document.calls), widest=24),
+        SheetColumn("outputs", "outputs", groups.texts("outputs"), "shapes that came out", on=bool(document.calls),
+                    widest=24),
+        SheetColumn("settings", "settings", groups.texts("settings"), "constructor-level settings", widest=60),
     ]  # fmt: skip
     return grouped(
         groups,

@@ -17,7 +17,7 @@ from assay.inspection.writing import stored
 from assay.sources.holders import module_at
 
 
-class LiveEvidence:
+class LiveInspector:
     """Answers about `model`, a module or an object that holds several, by the path of a module."""
 
     def __init__(self, model: object) -> None:

@@ -10,16 +10,16 @@ from rich.text import Text
 
 from assay.document.rows import Module
 from assay.views.tables import printable
-from assay.views.tui.subject import Subject
+from assay.views.tui.subject import ExploredModel
 
 NOTHING = Text("Select a module.", style="dim")
 
 
 @dataclass(frozen=True)
-class Asked:
+class PanelContext:
     """The selected row, and the colours of the theme."""
 
-    subject: Subject
+    subject: ExploredModel
     module: int
     """-1 where the row is about none."""
     tensor: tuple[str, str] | None

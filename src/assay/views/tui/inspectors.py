@@ -16,7 +16,7 @@ from assay.errors import ReadError
 NO_VALUES = "a saved document keeps no values: explore the live model or its checkpoint"
 
 
-class Evidence(Protocol):
+class ModuleInspector(Protocol):
     """Looks into modules by path. Called from a thread of its own; may raise `AssayError`."""
 
     def source(self, path: str) -> SourceCode | None:
@@ -32,7 +32,7 @@ class Evidence(Protocol):
         """Every recorded call of the module, newest last."""
 
 
-class DocumentEvidence:
+class DocumentInspector:
     """What the document itself holds: settings, types and shapes, statistics where they were saved."""
 
     def __init__(self, document: Document) -> None:
