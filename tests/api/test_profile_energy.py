@@ -50,7 +50,7 @@ def machine(monkeypatch, tmp_path):
         bandwidth=(Ceiling("copy", measured(1e10, "hand")),),
         energy=MODEL,
     )
-    monkeypatch.setattr(running, "measure_machine", lambda device, told: report)
+    monkeypatch.setattr(running, "measure_machine", lambda device, on_step: report)
     return report
 
 
