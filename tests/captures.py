@@ -15,7 +15,7 @@ from torch import nn
 
 from assay.api.capture import console, decorator
 from assay.document.trace_labels import TraceFacts, decode_facts, decode_path
-from assay.trace.write import patch, profiler
+from assay.trace.write import profiler
 
 
 @pytest.fixture
@@ -29,8 +29,7 @@ def active(monkeypatch, tmp_path):
     _forget()
     yield tmp_path / "traces"
     if decorator._gate.cache_info().currsize:
-        patch.uninstall()
-        profiler.watch.uninstall()
+        decorator._gate().close()
     _forget()
     assert nn.Module.__call__ is plain
     assert not profiler.turn.locked()
@@ -42,7 +41,6 @@ def _forget() -> None:
     decorator._gate.cache_clear()
     console.console.cache_clear()
     console.silent.cache_clear()
-    patch.set_gate(None)
 
 
 def events(path: Path) -> dict:

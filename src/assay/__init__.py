@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from assay.api.capture import capture, capture_model
     from assay.api.check import CheckReport, check
     from assay.api.cost import cost
+    from assay.api.energy import energy_meter, measure_energy
     from assay.api.explore import (
         explore,
         explore_torch_module,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from assay.api.observe import observe
     from assay.api.open import open
     from assay.api.profile.run import profile
+    from assay.api.roofline import roofline
     from assay.api.summary import summary
     from assay.api.trace import compare_traces, read_trace, read_traces
     from assay.api.vary import vary
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         record_forward_stats,
         record_torch_module_forward_stats,
     )
+    from assay.machine.monitor import Monitor
     from assay.sources.opened import Opened
     from assay.trace.read.contract import parse_model_trace
 
@@ -50,6 +53,7 @@ _MODULES = {
     "api.capture": ("capture", "capture_model"),
     "api.check": ("CheckReport", "check"),
     "api.cost": ("cost",),
+    "api.energy": ("energy_meter", "measure_energy"),
     "api.explore": (
         "explore", "explore_torch_module", "explore_torch_module_with_stats", "explore_with_stats",
     ),
@@ -59,6 +63,7 @@ _MODULES = {
     "api.observe": ("observe",),
     "api.open": ("open",),
     "api.profile.run": ("profile",),
+    "api.roofline": ("roofline",),
     "api.summary": ("summary",),
     "api.trace": ("compare_traces", "read_trace", "read_traces"),
     "api.vary": ("vary",),
@@ -68,6 +73,7 @@ _MODULES = {
     "errors": ("AssayError",),
     "findings.analyzed": ("Analysis",),
     "forward_stats": ("clear_forward_stats", "record_forward_stats", "record_torch_module_forward_stats"),
+    "machine.monitor": ("Monitor",),
     "sources.opened": ("Opened",),
     "trace.read.contract": ("parse_model_trace",),
 }  # fmt: skip
@@ -76,12 +82,12 @@ _MODULES = {
 _WHERE = {name: f"assay.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "Analysis", "AssayError", "CheckReport", "Document", "Opened", "__version__", "analyze", "analyze_weights",
-    "capture", "capture_model", "check", "clear_forward_stats", "compare_traces", "cost", "explore",
-    "explore_torch_module", "explore_torch_module_with_stats", "explore_with_stats", "extract_pytorch_ops",
-    "extract_unique_modules", "load", "measure_machine", "memory", "observe", "open", "parse_model_trace", "profile",
-    "read_trace", "read_traces", "record_forward_stats", "record_torch_module_forward_stats", "register_cost", "save",
-    "summary", "vary",
+    "Analysis", "AssayError", "CheckReport", "Document", "Monitor", "Opened", "__version__", "analyze",
+    "analyze_weights", "capture", "capture_model", "check", "clear_forward_stats", "compare_traces", "cost",
+    "energy_meter", "explore", "explore_torch_module", "explore_torch_module_with_stats", "explore_with_stats",
+    "extract_pytorch_ops", "extract_unique_modules", "load", "measure_energy", "measure_machine", "memory",
+    "observe", "open", "parse_model_trace", "profile", "read_trace", "read_traces", "record_forward_stats",
+    "record_torch_module_forward_stats", "register_cost", "roofline", "save", "summary", "vary",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

@@ -9,9 +9,11 @@ from typing import Any
 import assay
 from assay.analysis.laws.law import Laws
 from assay.analysis.memory import Memory
+from assay.analysis.roofline import Roofline
 from assay.document.cost import Cost
 from assay.document.findings import Finding
-from assay.document.machine import MachineReport
+from assay.document.machine import MachineReport, MonitorRecording, Replay
+from assay.document.provenance import Figure
 from assay.document.rows import OpKind
 from assay.document.trace import Trace, TraceDiff, Traces
 from assay.document.weights import WeightsReport
@@ -40,6 +42,11 @@ def measured(model: Any, on_step: Callable[[str], None]) -> None:
     )
     whole: assay.Analysis = assay.analyze(model, depth="profile", weights="w.safetensors", memory_limit=1 << 30)
     machine: MachineReport = assay.measure_machine("cpu", fresh=True)
+    bound: Roofline = assay.roofline(model, "H100", backward=True)
+    with assay.energy_meter("cuda") as meter, assay.Monitor(period_s=0.1) as monitor:
+        energy: Figure = meter.energy
+        series: MonitorRecording = monitor.recording
+    once: Replay = assay.measure_energy(lambda: model(1), "cuda", repeats=2)
 
 
 def checked(model: Any) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from assay.document.machine import Replay
 from assay.errors import ReadError
-from assay.machine.energy import CounterGroup, EnergyMeter, Replay, of_device, replay
+from assay.machine.energy import CounterGroup, EnergyMeter, of_device, replay
 
 
 def energy_meter(device: str = "cpu") -> EnergyMeter:

@@ -102,7 +102,7 @@ def cost(
 
 def _roofline_of(options: RunOptions) -> tuple[RunOptions, str | None]:
     """`--device H100` asks for that device's roofline; `--device cuda:1` is where to run."""
-    from assay.cli.cost_device import device_named
+    from assay.api.roofline import device_named
 
     if options.device is None or options.device.partition(":")[0] in RUNS_ON:
         return options, None

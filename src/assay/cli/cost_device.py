@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from assay.analysis.devices import Device, find
 from assay.cli.narration import Narrator
 from assay.cli.options import Output
 from assay.cli.output import emit
 from assay.document.document import Document
-
-
-def device_named(name: str) -> Device:
-    """The device of the table, or this machine as it was measured."""
-    return find(name, this_machine)
-
-
-def this_machine() -> Device | None:
-    """This machine as `assay machine` measured it."""
-    from assay.analysis.ceilings import as_device
-    from assay.machine.reports import of_this_machine
-
-    report = of_this_machine()
-    return None if report is None else as_device(report)
 
 
 def roofline_report(
@@ -28,6 +13,7 @@ def roofline_report(
 ) -> None:
     """Write what each kind of operation takes at least on the device called `name`."""
     from assay.analysis.roofline import bound
+    from assay.api.roofline import device_named
     from assay.views.json.files import encode
     from assay.views.text.roofline import headline, report
 

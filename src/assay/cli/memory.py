@@ -70,7 +70,7 @@ def memory(
     from assay.analysis.devices import listed
     from assay.analysis.memory import fits
     from assay.analysis.memory.optimizers import optimizer_named
-    from assay.cli.cost_device import this_machine
+    from assay.api.roofline import this_machine
     from assay.cli.observed import document_of, exit_code
     from assay.sources.open import open_source
     from assay.views.json.files import encode

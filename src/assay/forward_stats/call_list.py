@@ -51,7 +51,11 @@ def recorded(module: nn.Module) -> list[ForwardStats]:
 
 
 def clear_forward_stats(model: object) -> None:
-    """Remove `forward_stats` from every module of `model`; while it is being recorded, empty them."""
+    """Remove `forward_stats` from every module of `model`; while it is being recorded, empty them.
+
+    Args:
+        model: A module, or an object that holds several.
+    """
     for _, module in named_modules(model):
         found = module.__dict__.get(ATTRIBUTE)
         if isinstance(found, CallList) and found.recorders:

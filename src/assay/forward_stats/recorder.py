@@ -10,6 +10,7 @@ around it, on the host and on the accelerator alike.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable
@@ -18,13 +19,15 @@ from typing import Any
 from torch import nn
 
 from assay.errors import UsageError
-from assay.forward_stats import interception, tensors
+from assay.forward_stats import tensors
 from assay.forward_stats.call_list import ATTRIBUTE, CallList, prepared
 from assay.forward_stats.device_clock import DeviceClock, clock_for
+from assay.forward_stats.interception import recorded
 from assay.forward_stats.reading import TensorReader
 from assay.forward_stats.results import ForwardStats, TensorStats
 from assay.forward_stats.running import OpenCall, running
 from assay.forward_stats.values import SWITCHED_OFF
+from assay.recorder.intercept import observing
 from assay.sources.holders import named_modules
 
 _MOST_WAITING = 16_384
@@ -38,8 +41,10 @@ _passes = itertools.count()
 def record_forward_stats(model: object, values: bool = True, keep: int | None = None) -> ForwardRecorder:
     """A context in which every call of every module of `model` is kept in its `forward_stats`, newest last.
 
-    `model` may be an object that holds several modules. `values=False` leaves the tensors' numbers alone;
-    `keep` is how many calls of a module are kept.
+    Args:
+        model: A module, or an object that holds several.
+        values: Look at the values of tensors; False records shapes and times only.
+        keep: How many calls of each module to keep; None keeps all.
     """
     if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
         raise UsageError(f"keep is how many calls to keep, 1 or more, or None for all; got {keep!r}")
@@ -59,6 +64,7 @@ class ForwardRecorder:
         self._reader = TensorReader() if values else None
         self._pass = next(_passes)
         self._seats: list[tuple[nn.Module, CallList]] = []
+        self._stack = contextlib.ExitStack()
         self._device: DeviceClock | None = None
         self._unjudged: list[ForwardStats] = []
         self._first_nan: ForwardStats | None = None
@@ -87,7 +93,7 @@ class ForwardRecorder:
             raise UsageError("a recording is entered once; call record_forward_stats again")
         lists = [prepared(module, path) for path, module in self._modules]
         self._device = clock_for(module for _, module in self._modules)
-        interception.install()
+        self._stack.enter_context(observing(recorded))
         try:
             for (path, module), calls in zip(self._modules, lists, strict=True):
                 self._sit(path, module, calls)
@@ -151,7 +157,7 @@ class ForwardRecorder:
         calls.recorders.append((self, path))
 
     def _leave(self) -> None:
-        interception.uninstall()
+        self._stack.close()
         for module, calls in self._seats:
             calls.recorders[:] = [seat for seat in calls.recorders if seat[0] is not self]
             if not calls and not calls.recorders:

@@ -9,10 +9,9 @@ what has no meta kernel runs on zeros of the right shape where those are small.
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +19,7 @@ from torch.utils._pytree import tree_map_only
 
 from assay.recorder import policies
 from assay.recorder.guard import Originals
+from assay.recorder.intercept import Method, observing
 from assay.recorder.kinds import tensors_in
 from assay.recorder.storages import Life, StorageLog
 
@@ -224,25 +224,22 @@ def real_constants(wanted: bool) -> Iterator[None]:
 
     On meta it is made without any dispatch: the value would be lost and the operation unseen.
     """
-    originals = {name: getattr(torch, name) for name in ("tensor", "as_tensor")} if wanted else {}
     owner = threading.get_ident()
 
-    def on_cpu(original: Any) -> Any:
-        @functools.wraps(original)
+    def on_cpu(original: Method, replaced: Sequence[Method]) -> Method:
         def constant(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+            if replaced:
+                return replaced[0](*args, device=device, **kwargs)
             if device is not None and threading.get_ident() == owner and torch.device(device).type == "meta":
                 device = _CPU
             return original(*args, device=device, **kwargs)
 
         return constant
 
-    try:
-        for name, original in originals.items():
-            setattr(torch, name, on_cpu(original))
+    with contextlib.ExitStack() as stack:
+        for name in ("tensor", "as_tensor") if wanted else ():
+            stack.enter_context(observing(on_cpu, torch, name))
         yield
-    finally:
-        for name, original in originals.items():
-            setattr(torch, name, original)
 
 
 def _make(output: _Output, tensors: list[torch.Tensor]) -> Any:

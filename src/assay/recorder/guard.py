@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from assay.recorder.shared import Shared
 from assay.recorder.storages import Life
 
 _HIDDEN_WRITERS = ("batch_norm", "instance_norm", "_batch_norm_with_update", "_fused_moving_avg", "_sync_")
@@ -171,6 +172,12 @@ def _address(tensor: torch.Tensor) -> int:
 @contextlib.contextmanager
 def random_state() -> Iterator[None]:
     """The random generators of torch, Python and numpy go on afterwards as if nothing had happened."""
+    with _before_all, _generators():
+        yield
+
+
+@contextlib.contextmanager
+def _generators() -> Iterator[None]:
     cpu = torch.get_rng_state()
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     python = random.getstate()
@@ -185,3 +192,7 @@ def random_state() -> Iterator[None]:
         random.setstate(python)
         if numpy_random is not None:
             numpy_random.set_state(numpy_state)
+
+
+_before_all = Shared(_generators)
+"""Where threads overlap, the last to end puts back what the first found."""

@@ -6,13 +6,18 @@ A body runs as plain Python with the recorder on, so that the operations inside 
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+
+from assay.recorder.intercept import Method, Observer, observing
+from assay.recorder.shared import Shared
+
+_FLEX = "torch.nn.attention.flex_attention"
+_FLEX_SWITCH = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"
 
 
 def run(recorder: contextlib.AbstractContextManager[Any], func: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -55,33 +60,43 @@ WITH_BODY: dict[str, Any] = {"cond": _cond, "while_loop": _while_loop, "scan": _
 def eager() -> Iterator[None]:
     """Nothing compiles itself while we watch: compiled submodules run as written, flex_attention eagerly."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_attribute(torch, "compile", _as_written(torch.compile)))
+        stack.enter_context(observing(_as_written(threading.get_ident()), torch, "compile"))
         if "torch._dynamo" in sys.modules:
-            stack.enter_context(_stance())
-        flex = sys.modules.get("torch.nn.attention.flex_attention")
-        if flex is not None and hasattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"):
-            stack.enter_context(_attribute(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True))
-            # Refuses the meta device, whose shapes are all that is wanted there.
-            stack.enter_context(_attribute(flex, "_validate_device", lambda *_: None))
+            stack.enter_context(_forced)
+        if hasattr(sys.modules.get(_FLEX), _FLEX_SWITCH):
+            stack.enter_context(_flex_uncompiled)
         yield
 
 
-def _as_written(original: Any) -> Any:
-    """A `torch.compile` that compiles nothing in this thread: what forward compiles on its first call is seen too."""
-    owner = threading.get_ident()
+def _as_written(owner: int) -> Observer:
+    """A `torch.compile` that compiles nothing in one thread: what forward compiles on its first call is seen too."""
 
-    @functools.wraps(original)
-    def compile(model: Any = None, **options: Any) -> Any:
-        if threading.get_ident() != owner:
-            return original(model, **options)
-        return (lambda function: function) if model is None else model
+    def wrap(original: Method, replaced: Sequence[Method]) -> Method:
+        def compile(model: Any = None, **options: Any) -> Any:
+            if replaced:
+                return replaced[0](model, **options)
+            if threading.get_ident() != owner:
+                return original(model, **options)
+            return (lambda function: function) if model is None else model
 
-    return compile
+        return compile
+
+    return wrap
 
 
+@Shared
 @contextlib.contextmanager
-def _stance() -> Iterator[None]:
+def _forced() -> Iterator[None]:
     with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+@Shared
+@contextlib.contextmanager
+def _flex_uncompiled() -> Iterator[None]:
+    flex = sys.modules[_FLEX]
+    # The device check refuses meta tensors, whose shapes are all that is needed there.
+    with _attribute(flex, _FLEX_SWITCH, True), _attribute(flex, "_validate_device", lambda *_: None):
         yield
 
 

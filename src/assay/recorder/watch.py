@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -23,6 +24,8 @@ from assay.recorder.garbage import no_collection
 from assay.recorder.guard import Originals
 from assay.recorder.inventory import Members
 from assay.recorder.storages import Life, StorageLog
+
+_limit_lock = threading.Lock()
 
 
 class Pass(NamedTuple):
@@ -193,12 +196,14 @@ def _scripted_note(modules: list[nn.Module]) -> tuple[str, ...]:
 @contextlib.contextmanager
 def _deep_enough() -> Iterator[None]:
     """Watching takes frames of its own at every level of nesting; a model that runs must still run."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(2 * limit)
+    with _limit_lock:
+        added = sys.getrecursionlimit()
+        sys.setrecursionlimit(2 * added)
     try:
         yield
     finally:
-        sys.setrecursionlimit(limit)
+        with _limit_lock:  # by difference, for another thread may have raised it meanwhile
+            sys.setrecursionlimit(sys.getrecursionlimit() - added)
 
 
 @contextlib.contextmanager

@@ -6,13 +6,14 @@ modules that forward made itself stay in the time of the module that was running
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from torch import nn
 
+from assay.recorder.intercept import Method, observing
 from assay.timing.device import now
 
 
@@ -40,23 +41,25 @@ class ModuleClock:
     def __init__(self, read: Callable[[], int] = now) -> None:
         self._marks: list[Any] = []
         self._read = read
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> ModuleClock:
-        self._original = nn.Module.__dict__["__call__"]
-        setattr(nn.Module, "__call__", self._clocked(self._original))  # noqa: B010  mypy refuses to assign a method
+        self._owner = threading.get_ident()
+        self._stack.enter_context(observing(self._clocked))
         return self
 
     def __exit__(self, *_: object) -> None:
-        setattr(nn.Module, "__call__", self._original)  # noqa: B010
+        self._stack.close()
 
-    def _clocked(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _clocked(self, original: Method, replaced: Sequence[Method]) -> Method:
         append = self._marks.append
         read = self._read
         get_ident = threading.get_ident
-        owner = get_ident()
+        owner = self._owner
 
-        @functools.wraps(original)
-        def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:  # torch's profiler reads a local `self`
+        def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if replaced:
+                return replaced[0](self, *args, **kwargs)
             if get_ident() != owner:
                 return original(self, *args, **kwargs)
             append(self)
@@ -65,7 +68,6 @@ class ModuleClock:
                 return original(self, *args, **kwargs)
             finally:
                 append(read())
-                append(None)
 
         return __call__
 
@@ -92,17 +94,16 @@ def _added(marks: list[Any], index: Mapping[int, int]) -> Spans:
     own: dict[int, int] = {}
     running: dict[int, int] = {}
     stack: list[_Open] = []
-    pairs = iter(marks)
-    for first in pairs:
-        second = next(pairs)
-        if second is not None:
-            module = index.get(id(first))
-            stack.append(_Open(module, second))
+    rest = iter(marks)
+    for mark in rest:
+        if not isinstance(mark, int):  # a module, and when its call began
+            module = index.get(id(mark))
+            stack.append(_Open(module, next(rest)))
             if module is not None:
                 running[module] = running.get(module, 0) + 1
             continue
         call = stack.pop()
-        took = first - call.began
+        took = mark - call.began
         # What a module made in forward does itself is its owner's own time.
         inner = call.inner if call.module is None else took
         if stack:

@@ -286,7 +286,7 @@ def test_a_block_that_fails_writes_its_trace_and_raises_the_error(tmp_path):
 
 
 def test_a_block_wants_a_model(tmp_path):
-    with pytest.raises(assay.AssayError, match=r"torch\.nn\.Module is wanted"):
+    with pytest.raises(assay.AssayError, match=r"expected a torch\.nn\.Module"):
         assay.capture("net", tmp_path)
 
 

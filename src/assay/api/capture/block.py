@@ -26,8 +26,18 @@ def capture(
 ) -> BlockCapture:
     """A `with` block whose forward, backward and optimizer step become one trace in `dir`, by layers of `model`.
 
-    `show` prints the table of layers on stderr; None does so where the program runs under `assay run`. A disk
-    that fails or a profiler that is already running never breaks the block: `problem` says what happened.
+    A disk that fails or a profiler that is already running never breaks the block: its `problem` says what happened,
+    and its `path` is where the trace is.
+
+    Args:
+        model: The module whose layers are labelled.
+        dir: Where the trace goes; None is the folder of `assay run`, or `traces`.
+        model_name: What the file is named after; the class of the model where left out.
+        record_shapes: Keep the shapes of operands.
+        profile_memory: Keep allocations.
+        gzip: Compress the trace.
+        show: Print the table of layers on stderr; None does so under `assay run`.
+        profiler_kwargs: Further options of torch's profiler.
     """
     from torch import nn
 
@@ -36,7 +46,7 @@ def capture(
     from assay.trace.write.plan import CapturePlan, check_options
 
     if not isinstance(model, nn.Module):
-        raise UsageError(f"capture got {model!r:.80}: a torch.nn.Module is wanted")
+        raise UsageError(f"capture got {model!r:.80}: expected a torch.nn.Module")
     check_options(profiler_kwargs)
     around = environment.read()
     plan = CapturePlan(

@@ -34,8 +34,14 @@ def capture_model(
 ) -> Any:
     """A decorator for a class of models, a model, or a function that returns one; also usable bare.
 
-    Without `ASSAY_CAPTURE=1` (which `assay run` sets) it gives back what it got, the very same object. With it,
-    each forward pass writes `{model_name}_forward_{n:03d}.json`. `profiler_kwargs` go to torch's profiler.
+    Without `ASSAY_CAPTURE=1` (which `assay run` sets) it returns what it decorates, the very same object. With it,
+    each forward pass writes `{model_name}_forward_{n:03d}.json`.
+
+    Args:
+        model_name: What the files are named after; the class of the model where left out.
+        record_shapes: Keep the shapes of operands.
+        profile_memory: Keep allocations.
+        profiler_kwargs: Further options of torch's profiler.
     """
     from assay.trace.write.plan import check_options
 

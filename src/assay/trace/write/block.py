@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from types import TracebackType
 
 from torch import nn
 
-from assay.trace.write import capturing, patch, profiler
+from assay.recorder.intercept import observing
+from assay.trace.write import capturing, current, profiler
 from assay.trace.write.instances import Instances
 from assay.trace.write.plan import CapturedPass, CaptureLog, CapturePlan, LayerTime
 
@@ -21,6 +23,7 @@ class BlockCapture:
     def __init__(self, model: nn.Module, plan: CapturePlan, teller: CaptureLog) -> None:
         self._model, self._plan, self._teller = model, plan, teller
         self._capture: capturing.Capturing | None = None
+        self._stack = contextlib.ExitStack()
         self.captured: CapturedPass | None = None
         """Everything known about the capture; None before the end of the block and where nothing was captured."""
         self.problem: str | None = None
@@ -47,14 +50,14 @@ class BlockCapture:
             self.problem = _BUSY
             self._teller.debug(_BUSY)
             return self
-        profiler.watch.install()
+        self._stack.enter_context(profiler.watch.watching)
         if self._plan.options.get("with_stack"):
             profiler.prime(stacks=True)
-        patch.install()
+        self._stack.enter_context(observing(current.captured))
         self._capture = capturing.begin(self._model, self._plan, instance, self._teller, covers="block")
         if self._capture is None:
             self.problem = "torch's profiler did not start"
-            self._put_back()
+            self._stack.close()
         return self
 
     def __exit__(
@@ -67,9 +70,5 @@ class BlockCapture:
             self.problem = self.captured.problem
         finally:
             self._capture = None
-            self._put_back()
+            self._stack.close()
         self._teller.passed(self.captured)
-
-    def _put_back(self) -> None:
-        patch.uninstall()
-        profiler.watch.uninstall()

@@ -14,7 +14,7 @@ from assay import host
 from assay.document.trace_labels import TraceFacts, encode_facts
 from assay.errors import AssayError
 from assay.messages import error_line
-from assay.trace.write import files, names, patch, profiler
+from assay.trace.write import current, files, names, profiler
 from assay.trace.write.instances import Instance
 from assay.trace.write.labelling import Labelling
 from assay.trace.write.plan import CapturedPass, CaptureLog, CapturePlan
@@ -53,13 +53,13 @@ class Capturing:
             teller.debug(f"{instance.name}, pass {self._number}: {_OWN_PROFILER}")
         else:
             self._recording = profiler.ProfilerSession(plan, all_threads=self.labelling.replicas)
-        patch.running.labelling = self.labelling
+        current.running.labelling = self.labelling
         self._began = time.perf_counter_ns()
 
     def finish(self, error: BaseException | None = None, result: object = None) -> CapturedPass:
         """End the capture, write the trace and give the turn back."""
         took_ns = time.perf_counter_ns() - self._began
-        patch.running.labelling = None
+        current.running.labelling = None
         path, problem = None, None
         facts = TraceFacts(self._instance.name, self._number, covers=self._covers)
         try:
@@ -135,5 +135,5 @@ class Capturing:
 def _compiled(model: nn.Module) -> bool:
     """Whether calls of `model` run code of torch.compile."""
     return (
-        getattr(model, "_compiled_call_impl", None) is not None or patch.inner_attribute(type(model)) == "_orig_mod"
+        getattr(model, "_compiled_call_impl", None) is not None or current.inner_attribute(type(model)) == "_orig_mod"
     )

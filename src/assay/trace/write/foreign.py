@@ -6,15 +6,17 @@ warm-up too) to its end, and one that starts in the middle of our own recording 
 
 from __future__ import annotations
 
-import functools
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.autograd import profiler as autograd_profiler
+
+from assay.recorder.intercept import Method, observing
+from assay.recorder.shared import Shared
 
 GiveWay = Callable[[], None]
 
@@ -25,8 +27,8 @@ class ForeignProfilers:
     def __init__(self) -> None:
         self._others: weakref.WeakSet[Any] = weakref.WeakSet()
         self._own: int | None = None
-        self._users = 0
-        self._undo: list[tuple[str, Any]] = []
+        self.watching = Shared(self._watching)
+        """A context in which profilers are noticed."""
         self.give_way: GiveWay = lambda: None
         """Called before another profiler prepares."""
 
@@ -47,34 +49,18 @@ class ForeignProfilers:
         finally:
             self._own = None
 
-    def install(self) -> None:
-        """Begin to watch; each call wants one `uninstall`."""
-        if self._users == 0:
-            self._others.update(_prepared_before())
-            self._patch()
-        self._users += 1
-
-    def uninstall(self) -> None:
-        """Put torch's own methods back when nobody needs the watch any more."""
-        self._users -= 1
-        if not self._users:
-            for name, original in self._undo:
-                setattr(autograd_profiler.profile, name, original)
-            self._undo.clear()
-            self._others.clear()
-
-    def _patch(self) -> None:
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
         cls = autograd_profiler.profile
-        self._replace(cls, "_prepare_trace", self._noting(cls._prepare_trace))
-        self._replace(cls, "__exit__", self._forgetting(cls.__exit__))
+        self._others.update(_prepared_before())
+        with observing(self._noting, cls, "_prepare_trace"), observing(self._forgetting, cls, "__exit__"):
+            yield
+        self._others.clear()
 
-    def _replace(self, cls: Any, name: str, value: Any) -> None:
-        self._undo.append((name, cls.__dict__[name]))
-        setattr(cls, name, value)
-
-    def _noting(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
+    def _noting(self, original: Method, replaced: Sequence[Method]) -> Method:
         def _prepare_trace(profile: Any) -> Any:
+            if replaced:
+                return replaced[0](profile)
             if id(profile) != self._own:
                 self._others.add(profile)
                 self.give_way()
@@ -82,9 +68,10 @@ class ForeignProfilers:
 
         return _prepare_trace
 
-    def _forgetting(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
+    def _forgetting(self, original: Method, replaced: Sequence[Method]) -> Method:
         def __exit__(profile: Any, *exc_info: Any) -> Any:
+            if replaced:
+                return replaced[0](profile, *exc_info)
             try:
                 return original(profile, *exc_info)
             finally:

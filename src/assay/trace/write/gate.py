@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from assay.trace.write import capturing, patch, profiler
+from assay.recorder.intercept import Method, observing
+from assay.trace.write import capturing, current, profiler
 from assay.trace.write.instances import Instances, due
 from assay.trace.write.plan import CaptureLog, CapturePlan
-
-Original = Callable[..., Any]
 
 
 class _Kind(NamedTuple):
@@ -34,26 +33,25 @@ class Gate:
         self._objects: dict[int, tuple[weakref.ref[nn.Module], CapturePlan]] = {}
         self._instances = Instances()
         self._skipping = threading.local()
-        self._installed = False
+        self._observed: set[type] = set()
+        self._stack = contextlib.ExitStack()
 
     def add_class(self, cls: type[nn.Module], plan: CapturePlan) -> None:
         """Capture the instances of `cls` and of its subclasses."""
-        self._install()
         self._classes[cls] = plan
         self._kinds.clear()
-        own = cls.__call__
-        if own is not nn.Module.__call__:  # it may never reach nn.Module's
-            cls.__call__ = patch.watched(own)
+        self._observe(nn.Module)
+        self._observe(next(base for base in cls.__mro__ if "__call__" in base.__dict__))  # may not reach nn.Module's
         self._teller.debug(f"{cls.__name__}: decorated; its calls are captured into {plan.directory}")
 
     def add_object(self, model: nn.Module, plan: CapturePlan) -> None:
         """Capture this object, not its copies."""
-        self._install()
+        self._observe(nn.Module)
         key = id(model)
         self._objects[key] = (weakref.ref(model, lambda _: self._objects.pop(key, None)), plan)
         self._teller.debug(f"{type(model).__name__}: this object's calls are captured into {plan.directory}")
 
-    def call(self, module: nn.Module, original: Original, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, module: nn.Module, original: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `original` returns; captured where the module is one of those added."""
         plan = self._plan_of(module)
         if plan is None or getattr(self._skipping, "now", False) or torch.jit.is_tracing():
@@ -69,23 +67,29 @@ class Gate:
         if capture is None:
             return self._passed_through(module, original, args, kwargs)
         try:
-            result = capture.labelling.call(module, original, args, kwargs)
+            result = capture.labelling.lane.call(module, original, args, kwargs)
         except BaseException as error:
             self._teller.passed(capture.finish(error))
             raise
         self._teller.passed(capture.finish(result=result))
         return result
 
-    def _install(self) -> None:
-        if not self._installed:
-            self._installed = True
-            profiler.watch.install()
+    def close(self) -> None:
+        """Capture nothing any more."""
+        self._stack.close()
+
+    def _observe(self, owner: type) -> None:
+        if not self._observed:
+            self._stack.enter_context(profiler.watch.watching)
             profiler.prime()
-            patch.set_gate(self.call)
-            patch.install()
+            current.running.gate = self.call
+            self._stack.callback(setattr, current.running, "gate", None)
+        if owner not in self._observed:
+            self._observed.add(owner)
+            self._stack.enter_context(observing(current.captured, owner))
 
     def _passed_through(
-        self, module: nn.Module, original: Original, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, module: nn.Module, original: Method, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Nothing inside this call is captured either: it is no pass of its own."""
         self._skipping.now = True
@@ -111,11 +115,11 @@ class Gate:
 
     def _kind_of(self, cls: type) -> _Kind:
         plans = (self._classes[base] for base in cls.__mro__ if base in self._classes)
-        return _Kind(next(plans, None), patch.inner_attribute(cls))
+        return _Kind(next(plans, None), current.inner_attribute(cls))
 
 
 def _model_in(module: nn.Module) -> nn.Module:
     """The model itself, out of what wraps it."""
-    while (attribute := patch.inner_attribute(type(module))) is not None:
+    while (attribute := current.inner_attribute(type(module))) is not None:
         module = getattr(module, attribute)
     return module

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from torch import nn
 
@@ -17,6 +16,12 @@ REPLICATED = "module"
 """What `nn.DataParallel` calls the model whose replicas run on threads of their own."""
 
 
+class _Here(threading.local):
+    """What belongs to the thread that asks: the identity of one that has ended is given to another."""
+
+    lane: Lane | None = None
+
+
 class Labelling:
     """The labels of one capture."""
 
@@ -24,27 +29,19 @@ class Labelling:
         self.replicas = isinstance(root, nn.DataParallel)
         """Whether other threads take part: those that run a replica."""
         self._shapes = ShapeNumbers() if shapes else None
-        self._lanes = [Lane(root, "", self._shapes)]
-        # Not by the thread's number, which the next thread gets when this one ends.
-        self._here = threading.local()
-        self._here.lane = self._lanes[0]
+        self.lane = Lane(root, "", self._shapes)
+        """The calls of the thread that captures."""
+        self.here = _Here()
+        self.here.lane = self.lane
+        self._lanes = [self.lane]
 
-    def call(
-        self,
-        module: nn.Module,
-        original: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        elsewhere: Callable[..., Any] | None = None,
-    ) -> Any:
-        """What `original` returns, labelled where this thread takes part; `elsewhere` decides for other threads."""
-        lane: Lane | None = getattr(self._here, "lane", None)
-        if lane is None:
-            if not (self.replicas and module.__dict__.get("_is_replica")):
-                return elsewhere(module, original, args, kwargs) if elsewhere else original(module, *args, **kwargs)
-            lane = self._here.lane = Lane(module, REPLICATED, self._shapes)
-            self._lanes.append(lane)
-        return lane.call(module, original, args, kwargs)
+    def replica_lane(self, module: nn.Module) -> Lane | None:
+        """A lane for this thread if `module` is a replica; None where the thread takes no part."""
+        if not (self.replicas and module.__dict__.get("_is_replica")):
+            return None
+        self.here.lane = Lane(module, REPLICATED, self._shapes)
+        self._lanes.append(self.here.lane)
+        return self.here.lane
 
     def modules(self) -> tuple[TracedModule, ...]:
         """The modules that were called, for the trace."""

@@ -1,0 +1,33 @@
+"""State of the whole process that passes in several threads change in the same way.
+
+The first to enter changes it and the last to leave puts it back: were each to put back what it found, the change
+would stay whenever they overlap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+
+
+class Shared:
+    """A context for any number of users at once, around one that `change` makes."""
+
+    def __init__(self, change: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
+        self._change = change
+        self._lock = threading.RLock()
+        self._stack = contextlib.ExitStack()
+        self._users = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._stack.enter_context(self._change())
+            self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._stack.close()

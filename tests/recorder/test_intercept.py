@@ -1,0 +1,409 @@
+"""The interceptor: every observer sees every call once, in whatever order they come and go, and nothing is left."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import itertools
+import sys
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import nn
+
+from assay.recorder import inventory
+from assay.recorder.calls import CallLog
+from assay.recorder.intercept import observing
+from assay.timing.module_clock import ModuleClock
+
+PLAIN = nn.Module.__dict__["__call__"]
+
+
+class Base(nn.Module):
+    def forward(self, x):
+        return x
+
+
+class Derived(Base):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left():
+    yield
+    left = nn.Module.__dict__["__call__"]
+    nn.Module.__call__ = PLAIN
+    assert left is PLAIN
+
+
+def observer(seen, name):
+    def wrap(original, replaced):
+        def __call__(self, *args, **kwargs):
+            if replaced:
+                return replaced[0](self, *args, **kwargs)
+            seen.append(name)
+            return original(self, *args, **kwargs)
+
+        return __call__
+
+    return wrap
+
+
+class Stage:
+    """Observers that enter and leave, a user who patches, and what each of them sees of one call."""
+
+    def __init__(self):
+        self.seen = []
+        self.active = {}
+        self.patches = []
+        self.inner = {}
+        self.user_saved = {}
+
+    def enter(self, name):
+        self.active[name] = observing(observer(self.seen, name))
+        self.active[name].__enter__()
+
+    def leave(self, name):
+        self.active.pop(name).__exit__(None, None, None)
+
+    def patch(self, name, calls_plain=False):
+        saved = nn.Module.__call__
+        inner = PLAIN if calls_plain else saved
+
+        def patched(self_, *args, **kwargs):
+            self.seen.append(name)
+            return inner(self_, *args, **kwargs)
+
+        self.inner[patched] = inner
+        self.user_saved[name] = saved
+        nn.Module.__call__ = patched
+        self.patches.append(name)
+
+    def unpatch(self, name):
+        nn.Module.__call__ = self.user_saved[name]
+        self.patches.remove(name)
+
+    def overwritten(self):
+        """Whether the user's own assignment has taken every replacement out of the way."""
+        method = nn.Module.__dict__["__call__"]
+        while method in self.inner:
+            method = self.inner[method]
+        return method is PLAIN
+
+    def called(self):
+        self.seen.clear()
+        assert Base()(7) == 7
+        return sorted(self.seen)
+
+
+def orders(*sequences):
+    """Every order of these events in which each sequence keeps its own."""
+    events = [event for sequence in sequences for event in sequence]
+    for order in itertools.permutations(events):
+        if all(order.index(sequence[0]) <= order.index(sequence[-1]) for sequence in sequences):
+            yield order
+
+
+# --- observers alone
+
+
+def test_every_order_of_entering_and_leaving():
+    for order in orders(*((("enter", name), ("leave", name)) for name in "abc")):
+        stage = Stage()
+        for verb, name in order:
+            getattr(stage, verb)(name)
+            assert stage.called() == sorted(stage.active), order
+        assert nn.Module.__dict__["__call__"] is PLAIN
+
+
+def test_the_newest_is_outermost_and_the_same_one_twice_sees_a_call_once():
+    seen = []
+    first, second = observer(seen, "first"), observer(seen, "second")
+    with observing(first), observing(second):
+        with observing(first):
+            Base()(0)
+        Base()(0)
+    assert seen == ["second", "first"] * 2
+
+
+def test_one_observer_is_called_directly():
+    def wrap(original, replaced):
+        assert original is PLAIN
+        return lambda self, *args, **kwargs: original(self, *args, **kwargs)
+
+    with observing(wrap):
+        assert nn.Module.__call__.__wrapped__ is PLAIN
+        assert nn.Module.__call__.__name__ == PLAIN.__name__
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_error_in_forward_takes_nothing_along(error):
+    class Raises(nn.Module):
+        def forward(self):
+            raise error
+
+    seen = []
+    with pytest.raises(error), observing(observer(seen, "a")), observing(observer(seen, "b")):
+        Raises()()
+    assert seen == ["b", "a"]
+
+
+def test_an_entry_that_is_dropped_leaves():
+    entry = observing(observer([], "a"))
+    entry.__enter__()
+    assert nn.Module.__dict__["__call__"] is not PLAIN
+    del entry
+
+
+def test_forward_is_replaced_where_it_is_defined_and_shared():
+    plain, seen = Base.__dict__["forward"], []
+    with observing(observer(seen, "a"), Base, "forward"), observing(observer(seen, "b"), Base, "forward"):
+        assert "forward" not in Derived.__dict__
+        Derived()(0)
+    assert seen == ["b", "a"]
+    assert Base.__dict__["forward"] is plain
+    assert "forward" not in Derived.__dict__
+
+
+def test_a_class_that_was_observed_is_not_kept_alive():
+    class Short(nn.Module):
+        def forward(self):
+            return None
+
+    with observing(observer([], "a"), Short, "forward"):
+        Short()()
+    alive = weakref.ref(Short)
+    del Short
+    gc.collect()
+    gc.collect()  # first what was known about the method, then the class
+    assert alive() is None
+
+
+# --- patches of the user's
+
+
+@pytest.mark.parametrize("calls_plain", [False, True])
+def test_every_order_of_observers_and_a_patch(calls_plain):
+    for order in orders(("+a", "-a"), ("+b", "-b"), ("patch", "unpatch")):
+        stage = Stage()
+        for event in order:
+            if event == "patch":
+                stage.patch("user", calls_plain)
+            elif event == "unpatch":
+                stage.unpatch("user")
+            else:
+                (stage.enter if event[0] == "+" else stage.leave)(event[1])
+                assert not stage.active or not stage.overwritten(), order
+            expected = [] if stage.overwritten() else list(stage.active)
+            assert stage.called() == sorted(expected + stage.patches), (order, event)
+        with observing(observer(stage.seen, "later")):
+            assert stage.called() == ["later"], order
+        assert nn.Module.__dict__["__call__"] is PLAIN, order
+
+
+def test_every_order_of_observers_and_a_patch_that_stays():
+    for order in orders(("+a", "-a"), ("+b", "-b"), ("patch",)):
+        stage = Stage()
+        for event in order:
+            if event == "patch":
+                stage.patch("user")
+                patched = nn.Module.__dict__["__call__"]
+            else:
+                (stage.enter if event[0] == "+" else stage.leave)(event[1])
+            assert stage.called() == sorted([*stage.active, *stage.patches]), (order, event)
+        assert nn.Module.__dict__["__call__"] is patched
+        with observing(observer(stage.seen, "later")):
+            assert stage.called() == ["later", "user"]
+        assert nn.Module.__dict__["__call__"] is patched
+        nn.Module.__call__ = PLAIN
+
+
+def test_two_patches_taken_off_in_the_wrong_order():
+    stage = Stage()
+    stage.enter("a")
+    stage.patch("under")
+    stage.enter("b")
+    stage.patch("over")
+    assert stage.called() == ["a", "b", "over", "under"]
+    stage.unpatch("under")
+    assert stage.called() == ["a", "b"]
+    stage.leave("a")
+    assert stage.called() == ["b"]
+    stage.unpatch("over")  # what it had found lay over the other patch
+    assert stage.called() == ["b", "under"]
+    stage.leave("b")
+    assert stage.called() == ["under"]
+    nn.Module.__call__ = PLAIN
+
+
+def test_a_patch_that_calls_another_module_before_it_passes_on():
+    seen, other = [], Derived()
+    with observing(observer(seen, "a")):
+        inner = nn.Module.__call__
+
+        def patched(self, *args, **kwargs):
+            if self is not other:
+                other(*args)
+            return inner(self, *args, **kwargs)
+
+        nn.Module.__call__ = patched
+        with observing(observer(seen, "b")):
+            Base()(0)
+    assert seen == ["b", "a"] * 2
+    nn.Module.__call__ = PLAIN
+
+
+def test_a_replacement_kept_before_and_used_after_is_inert():
+    seen = []
+    with observing(observer(seen, "a")):
+        kept = nn.Module.__call__
+    nn.Module.__call__ = lambda self, *args, **kwargs: kept(self, *args, **kwargs)
+    assert Base()(1) == 1
+    with observing(observer(seen, "b")):
+        Base()(1)
+    assert seen == ["b"]
+    nn.Module.__call__ = kept
+    with observing(observer(seen, "c")):
+        Base()(1)
+    assert seen == ["b", "c"]
+
+
+def test_a_patch_made_with_wraps_is_not_taken_for_ours():
+    with observing(observer([], "a")):
+        inner = nn.Module.__call__
+
+        @functools.wraps(inner)
+        def patched(self, *args, **kwargs):
+            return inner(self, *args, **kwargs)
+
+        nn.Module.__call__ = patched
+    assert nn.Module.__dict__["__call__"] is patched
+    nn.Module.__call__ = PLAIN
+
+
+def test_code_compiled_over_a_patch_that_keeps_a_replacement():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    x = torch.ones(1, 2)
+    expected = model(x)
+    with ModuleClock():
+        inner = nn.Module.__call__
+        nn.Module.__call__ = lambda self, *args, **kwargs: inner(self, *args, **kwargs)
+        assert torch.equal(torch.compile(model, backend="eager")(x), expected)
+    for _ in range(2):
+        torch._dynamo.reset()
+        assert torch.equal(torch.compile(model, backend="eager", fullgraph=True)(x), expected)
+        nn.Module.__call__ = inner
+    nn.Module.__call__ = PLAIN
+
+
+# --- threads
+
+
+@pytest.fixture
+def _switching():
+    """Threads change places as often as the interpreter lets them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def paths(log):
+    return [log.modules[call.module].path for call in log.rows()]
+
+
+@pytest.mark.usefixtures("_switching")
+@pytest.mark.parametrize("patched", [False, True])
+def test_threads_that_come_and_go_take_no_call_from_another(patched):
+    model = nn.Sequential(*(Derived() for _ in range(20)))
+    start, count = threading.Barrier(4), 100
+
+    def recorded():
+        log = CallLog(inventory.take(model))
+        with log:
+            log.watch_forward(model.modules())
+            model(0)
+            model[3].forward(0)
+        return paths(log)
+
+    expected = ["", *(str(place) for place in range(20)), "3"]
+    assert recorded() == expected
+
+    def again_and_again(_):
+        start.wait(60)
+        return [recorded() for _ in range(count)]
+
+    if patched:
+        nn.Module.__call__ = lambda self, *args, **kwargs: PLAIN(self, *args, **kwargs)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(again_and_again, range(4)))
+    if patched:
+        assert nn.Module.__dict__["__call__"] is not PLAIN
+        nn.Module.__call__ = PLAIN
+    assert found == [[expected] * count] * 4
+    assert "forward" not in Derived.__dict__
+
+
+@pytest.mark.usefixtures("_switching")
+def test_threads_that_enter_and_leave_at_once_put_everything_back():
+    start = threading.Barrier(4)
+
+    def again_and_again(name):
+        start.wait(60)
+        for _ in range(500):
+            with observing(observer([], name)), observing(observer([], name), Base, "forward"):
+                pass
+
+    plain = Base.__dict__["forward"]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(again_and_again, "abcd"))
+    assert nn.Module.__dict__["__call__"] is PLAIN
+    assert Base.__dict__["forward"] is plain
+
+
+@pytest.mark.usefixtures("_switching")
+def test_a_patch_that_comes_and_goes_takes_no_call_from_a_recording():
+    model, stop = nn.Sequential(*(Derived() for _ in range(20))), threading.Event()
+    ticks = iter(range(10**9))
+    clock = ModuleClock(ticks.__next__)
+
+    def others():
+        while not stop.is_set():
+            with observing(observer([], "other")):
+                pass
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    try:
+        for _ in range(50):
+            with clock:
+                inner = nn.Module.__call__
+                nn.Module.__call__ = lambda self, *args, inner=inner, **kwargs: inner(self, *args, **kwargs)
+                model(0)
+            spans = clock.spans({id(module): place for place, module in enumerate(model.modules())})
+            assert [spent.calls for spent in spans.modules.values()] == [1] * 21
+            nn.Module.__call__ = PLAIN
+    finally:
+        stop.set()
+        thread.join(60)
+    nn.Module.__call__ = PLAIN
+
+
+def test_the_clock_and_the_recorder_watch_the_thread_that_entered():
+    model = Base()
+    log, clock = CallLog(inventory.take(model)), ModuleClock()
+
+    def elsewhere():
+        with observing(observer([], "rebuilds the wrappers from another thread")):
+            model(0)
+
+    with log, clock:
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join(60)
+        model(0)
+    assert paths(log) == [""]
+    assert clock.spans({id(model): 0}).calls == 1
