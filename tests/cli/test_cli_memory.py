@@ -10,9 +10,6 @@ import msgspec
 import pytest
 from handmade import conv_stack
 
-from assay.cli.cost_device import roofline_report
-from assay.cli.narration import Narrator
-from assay.cli.options import Output
 from assay.document.document import KeyValueCache
 from assay.document.rows import Storage
 
@@ -152,10 +149,8 @@ def test_a_terminal_without_utf8_gets_ascii_plots(process, in_place):
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv", "md", "jsonl"])
-def test_a_roofline_is_reported_in_every_form(capsys, form):
-    output = Output(form, None, False, "never")
-    roofline_report(Narrator(), conv_stack(), "H100", output)
-    told = capsys.readouterr()
+def test_a_roofline_is_reported_in_every_form(cli, form):
+    told = cli("cost", "m", "--device", "H100", "--format", form, document=conv_stack())
     assert "torch" in told.out
     assert (told.out if form == "table" else told.err).removeprefix("assay: ").startswith("At least ")
     if form == "json":

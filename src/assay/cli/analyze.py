@@ -51,9 +51,7 @@ def analyze(
     """Everything about MODEL: architecture, parameters, computation, memory, findings; with --inference its time,
     with --profile its energy.
 
-    MODEL is file.py::function, package.module:name, a directory with config.json, TorchScript or a pickled module
-    (--trust runs their code), a .pt2 file, a saved document or any checkpoint. A report is printed; the document and
-    the report of every parameter and operation are written into --dir.
+    A report is printed; the document and the report of every parameter and operation are written into --dir.
     """
     from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analysis_of
 

@@ -47,8 +47,7 @@ def check(
 ) -> int:
     """What to know or do about MODEL, worst first, each with its evidence.
 
-    MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file, a saved document, or a
-    checkpoint, of which the weights alone are looked at and no code runs. The exit code is 1 only with --fail-on.
+    Of a checkpoint the weights alone are examined, and no code runs. The exit code is 1 only with --fail-on.
     """
     from assay.api.check import checked, examined
     from assay.cli.observed import exit_code, report_run, weights_exit_code

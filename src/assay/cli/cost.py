@@ -15,6 +15,7 @@ from assay.cli.output import emit
 from assay.errors import FOUND, OK
 
 if TYPE_CHECKING:
+    from assay.analysis.devices import Device
     from assay.document.cost import Cost
     from assay.document.document import Document
     from assay.views.tables import Table
@@ -63,21 +64,18 @@ def cost(
 ) -> int:
     """What MODEL costs: parameters, FLOPs, bytes, and where they go.
 
-    MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
-    Without --by a report of totals, types
-    of operation and the heaviest kinds. JSON is always the whole; CSV and JSON lines have the lines of --by.
-    With --device H100 (or another name of the device table, or `this` for this machine as `assay machine` measured
-    it) every operation is placed on that device's roofline: a lower bound of its time. Other names of --device say
-    where to run.
+    Without --by a report of totals, types of operation and the heaviest kinds. JSON is always the whole; CSV and JSON
+    lines have the lines of --by. With --device H100 (or another name of the device table, or `this` for this machine
+    as `assay machine` measured it) every operation is placed on that device's roofline: a lower bound of its time.
+    Other names of --device say where to run.
     """
     from assay.analysis.cost.totals import add_up
-    from assay.cli.cost_device import roofline_report
     from assay.cli.observed import document_of, exit_code
     from assay.views.json.cost import cost_file
     from assay.views.json.files import encode
     from assay.views.text.cost_tables import CostOptions
 
-    options, roofline = _roofline_of(replace(options, backward=backward))
+    options, roofline = _split_device(replace(options, backward=backward))
     if at and vary is None:
         raise click.UsageError("--at says where the laws of --vary are evaluated: give --vary too")
     if vary is not None and (by or roofline or strict):
@@ -88,7 +86,7 @@ def cost(
     found = document.cost if document.cost is not None else add_up(document)
     _tell_backward(narrator, document, found, backward)
     if roofline is not None:
-        roofline_report(narrator, document, roofline, output, training=backward and document.training is not None)
+        _show_roofline(narrator, document, roofline, output, training=backward and document.training is not None)
         return exit_code(narrator, document) or (_strict_exit_code(narrator, found) if strict else OK)
     shown = CostOptions(exact=exact, top=top, sort=sort, depth=depth)
     emit(
@@ -100,14 +98,31 @@ def cost(
     return stopped or (_strict_exit_code(narrator, found) if strict else stopped)
 
 
-def _roofline_of(options: RunOptions) -> tuple[RunOptions, str | None]:
+def _split_device(options: RunOptions) -> tuple[RunOptions, Device | None]:
     """`--device H100` asks for that device's roofline; `--device cuda:1` is where to run."""
     from assay.api.roofline import device_named
 
     if options.device is None or options.device.partition(":")[0] in RUNS_ON:
         return options, None
-    device_named(options.device)  # a name that is unknown is reported before the model runs
-    return replace(options, device=None), options.device
+    return replace(options, device=None), device_named(options.device)
+
+
+def _show_roofline(narrator: Narrator, document: Document, device: Device, output: Output, *, training: bool) -> None:
+    """Write what each kind of operation takes at least on the device."""
+    from assay.analysis.roofline import bound
+    from assay.views.json.files import encode
+    from assay.views.text.roofline import headline, report
+
+    found = bound(document, device, training=training)
+    emit(output, lambda: report(found), {"json": lambda: encode(found)})
+    if output.format != "table":
+        narrator.note(headline(found))
+    if training:
+        narrator.note("the bound is that of a training step: forward with autograd on, then backward")
+    if device.note:
+        narrator.note(f"{device.name}: {device.note}")
+    for assumption in found.how.assumptions:
+        narrator.detail(f"assumed: {assumption}")
 
 
 def _tell_backward(narrator: Narrator, document: Document, found: Cost, wanted: bool) -> None:

@@ -23,9 +23,8 @@ def explore(
 ) -> int:
     """Explore MODEL in the terminal: its tree, cost, tensors, code and findings. ? shows the keys.
 
-    MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file, a saved document, or
-    a checkpoint, of which no code runs. A model is run once, with --inputs or inferred ones, so that FLOPs, shapes
-    and calls are known; where that fails the tree opens all the same.
+    A model is run once, with --inputs or inferred ones, so that FLOPs, shapes and calls are known; where that fails
+    the tree opens all the same. No code of a checkpoint runs.
     """
     from assay.api.explore.subjects import subject_of
     from assay.api.explore.terminal import need_terminal, show

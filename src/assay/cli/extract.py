@@ -32,10 +32,7 @@ def extract(
     options: RunOptions,
     directory: Path | None,
 ) -> int:
-    """Write unique_modules.json and pytorch_ops.json of MODEL, both or neither, and print their paths.
-
-    MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
-    """
+    """Write unique_modules.json and pytorch_ops.json of MODEL, both or neither, and print their paths."""
     from assay.cli.observed import document_of, exit_code
     from assay.views.json.files import modules_file, ops_file
     from assay.views.json.write import check_directory, default_directory, write_uniques

@@ -21,10 +21,10 @@ from assay.version import __version__
 COMMANDS = {
     "analyze": ("assay.cli.analyze:analyze", "Everything about a model in one command, as deep as asked."),
     "modules": (
-        "assay.cli.modules:modules",
+        "assay.cli.uniques:modules",
         "Unique modules of a model: what it is built of, and how often.",
     ),
-    "ops": ("assay.cli.ops:ops", "Unique operations of a model, with their attributes and tensor types."),
+    "ops": ("assay.cli.uniques:ops", "Unique operations of a model, with their attributes and tensor types."),
     "memory": ("assay.cli.memory:memory", "What a model needs in memory, when most, and where it fits."),
     "cost": ("assay.cli.cost:cost", "What a model costs: parameters, FLOPs, bytes, and where they go."),
     "explore": ("assay.cli.explore:explore", "A model, document or checkpoint in the terminal, by keys and mouse."),
@@ -45,6 +45,11 @@ COMMANDS = {
 }
 """Name, where the command is, and its line in the help."""
 
+MODEL = (
+    "MODEL is file.py::function, package.module:name, a folder with config.json, a checkpoint (file, folder or URL), "
+    "TorchScript or a pickled module (--trust runs their code), a .pt2 file or a saved document."
+)
+"""What every command takes; said once, below the options of each."""
 PROGRAM = "assay"
 COMPLETION_VARIABLE = "_ASSAY_COMPLETE"
 
@@ -61,6 +66,8 @@ class _LazyGroup(click.Group):
         module, attribute = COMMANDS[cmd_name][0].split(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
+        if any(parameter.name == "model" for parameter in command.params):
+            command.epilog = MODEL
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

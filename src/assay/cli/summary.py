@@ -30,9 +30,7 @@ def summary(
 ) -> int:
     """The module tree of MODEL with output shapes, parameters, FLOPs and activation memory.
 
-    MODEL is file.py::function, package.module:name, a directory with config.json, a .pt2 file or a saved document.
-    Figures of a line cover everything below
-    it and, where it stands for a run of equal siblings, all of them.
+    Figures of a line cover everything below it and, where it stands for a run of equal siblings, all of them.
     """
     from assay.cli.observed import document_of, exit_code
     from assay.views.json.files import encode
