@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from assay.checkpoint.entries import Checkpoint, Entry
+from msgspec.structs import replace
+
+from assay.checkpoint.entries import Entry
 from assay.checkpoint.reading import RangeReader
 from assay.checkpoint.statistics.run import statistics
 from assay.checkpoint.statistics.settings import StatisticsSettings
-from assay.document.document import Document, Origin, Run
+from assay.document.document import Document, Origin
 from assay.document.inspection import TensorDetail, TensorFacts
 from assay.document.rows import Module, Tensor, TensorType
 from assay.document.this_machine import this_machine
-from assay.errors import ReadError
+from assay.document.weights import TensorStatistics
 from assay.sources.opened import Opened
-from assay.views.tui.inspectors import DocumentInspector, ModuleInspector, detail_of, tensor_facts
+from assay.views.tui.inspectors import DocumentInspector, ModuleInspector, detail_of
 from assay.views.tui.subject import ExploredModel
 
 _SETTINGS = StatisticsSettings(workers=1)
@@ -25,61 +27,32 @@ def checkpoint_subject(opened: Opened) -> ExploredModel:
     """The stored tensors of what was opened; only headers are read."""
     checkpoint = opened.checkpoint
     assert checkpoint is not None
-    entries = checkpoint.entries
-    tensors = [
-        Tensor(entry.names, "parameter", TensorType(entry.shape, entry.dtype), entry.bytes) for entry in entries
-    ]
-    document = Document(
+    plain = Document(
         origin=Origin("file", checkpoint.path, os.path.basename(checkpoint.path.rstrip("/\\"))),
         machine=this_machine(),
-        run=Run("none"),
-        modules=modules_of([tensor.names for tensor in tensors], _classes(checkpoint)),
-        tensors=tensors,
     )
-    inspector = CheckpointInspector(document, entries, RangeReader(opened.files))
+    document = _with_tree(plain, checkpoint.entries, {row.path: row.class_path for row in checkpoint.modules})
+    inspector = StoredInspector(DocumentInspector(document), opened)
     return ExploredModel(document, inspector, tensors_in_tree=True, notes=(*checkpoint.notes, *checkpoint.failures))
 
 
 def weights_subject(document: Document) -> ExploredModel:
     """A saved document that holds statistics of a checkpoint's tensors, and no model."""
     rows = document.weights.tensors if document.weights is not None else []
-    tensors = [Tensor(row.names, "parameter", TensorType(row.shape, row.dtype), row.bytes) for row in rows]
-    classes = {module.path: module.class_path for module in document.modules}
-    whole = Document(
-        origin=document.origin,
-        machine=document.machine,
-        run=document.run,
-        modules=modules_of([row.names for row in rows], classes),
-        tensors=tensors,
-        weights=document.weights,
-        findings=document.findings,
-    )
+    whole = _with_tree(document, rows, {module.path: module.class_path for module in document.modules})
     return ExploredModel(whole, DocumentInspector(whole), tensors_in_tree=True)
 
 
-class CheckpointInspector(DocumentInspector):
-    """Reads one tensor's bytes when somebody looks at it."""
-
-    def __init__(self, document: Document, entries: Sequence[Entry], reader: RangeReader) -> None:
-        super().__init__(document)
-        self._tensors = {name: at for at, entry in enumerate(entries) for name in entry.names}
-        self._entries = entries
-        self._held = document
-        self._reader = reader
-
-    def tensor(self, path: str, name: str) -> TensorDetail:
-        """The exact statistics of one tensor."""
-        full = f"{path}.{name}" if path else name
-        at = self._tensors.get(full)
-        if at is None:
-            raise ReadError(f"the checkpoint has no tensor {full}")
-        facts = tensor_facts(self._held.tensors[at])
-        (row,) = statistics([self._entries[at]], self._reader, _SETTINGS)
-        return detail_of(row, facts)
+def _with_tree(
+    document: Document, rows: Sequence[Entry] | Sequence[TensorStatistics], classes: dict[str, str]
+) -> Document:
+    """The document with these tensors, and a tree of modules made from their names."""
+    tensors = [Tensor(row.names, "parameter", TensorType(row.shape, row.dtype), row.bytes) for row in rows]
+    return replace(document, modules=modules_of([row.names for row in tensors], classes), tensors=tensors)
 
 
 class StoredInspector:
-    """A model without weights in memory, with the values of its tensors read from its files on demand."""
+    """A model whose tensors are in files: the bytes of one are read when it is looked at."""
 
     def __init__(self, model: ModuleInspector, opened: Opened) -> None:
         self.source, self.attributes, self.forward_calls = model.source, model.attributes, model.forward_calls
@@ -136,7 +109,3 @@ def _place(prefix: str, places: dict[str, int], parents: list[int | None], held:
         held.append({})
         above = places[path]
     return above
-
-
-def _classes(checkpoint: Checkpoint) -> dict[str, str]:
-    return {row.path: row.class_path for row in checkpoint.modules}
