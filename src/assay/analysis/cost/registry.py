@@ -31,12 +31,16 @@ _FORMULAS: dict[str, Formula] = {}
 
 
 def register(
-    *targets: str, category: str, traffic: TrafficRule = streamed, override: bool = False
+    *names: str, category: str, traffic: TrafficRule = streamed, namespace: str = "aten", override: bool = False
 ) -> Callable[[WorkRule], WorkRule]:
-    """A decorator that enters a formula for the targets: `@register("aten::mm", category=MATMUL)`."""
+    """A decorator that enters a formula for all the names: `@register("mm bmm quantized::matmul", category=MATMUL)`.
+
+    A text may hold several names; one without a namespace is in `namespace`.
+    """
 
     def enter(work: WorkRule) -> WorkRule:
-        for target in targets:
+        for name in " ".join(names).split():
+            target = name if "::" in name else f"{namespace}::{name}"
             if target in _FORMULAS and not override:
                 raise ValueError(f"{target} has a formula already: pass override=True to replace it")
             _FORMULAS[target] = Formula(target, category, work, traffic)
@@ -45,21 +49,10 @@ def register(
     return enter
 
 
-def register_all(
-    names: str,
-    work: WorkRule,
-    *,
-    category: str,
-    traffic: TrafficRule = streamed,
-    namespace: str = "aten",
-) -> None:
-    """Enter one formula for many names of a namespace: `register_all("exp log", ..., category=...)`."""
-    register(*qualified(names, namespace), category=category, traffic=traffic)(work)
-
-
-def qualified(names: str, namespace: str = "aten") -> list[str]:
-    """Targets of a list of names: `qualified("mm bmm") == ["aten::mm", "aten::bmm"]`."""
-    return [f"{namespace}::{name}" for name in names.split()]
+def register_table(table: Mapping[int, str], rule: Callable[[int], WorkRule], *, category: str) -> None:
+    """Enter names by their operations an element: `register_table({4: "sigmoid"}, per_element, category=...)`."""
+    for operations, names in table.items():
+        register(names, category=category)(rule(operations))
 
 
 def target_key(target: object) -> str:

@@ -2,50 +2,8 @@
 
 from __future__ import annotations
 
-from assay.analysis.cost.formulas import (
-    attention,
-    contractions,
-    control,
-    convolutions,
-    data_movement,
-    distances,
-    einsum,
-    embedding,
-    fft,
-    linear_algebra,
-    losses,
-    normalization,
-    optimizers,
-    pointwise,
-    pooling,
-    quantized,
-    random,
-    recurrent,
-    reductions,
-    resampling,
-    sparse,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "attention",
-    "contractions",
-    "control",
-    "convolutions",
-    "data_movement",
-    "distances",
-    "einsum",
-    "embedding",
-    "fft",
-    "linear_algebra",
-    "losses",
-    "normalization",
-    "optimizers",
-    "pointwise",
-    "pooling",
-    "quantized",
-    "random",
-    "recurrent",
-    "reductions",
-    "resampling",
-    "sparse",
-]
+for _family in iter_modules(__path__):
+    import_module(f"{__name__}.{_family.name}")

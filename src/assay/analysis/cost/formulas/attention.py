@@ -11,8 +11,9 @@ from math import prod
 from msgspec import Struct
 
 from assay.analysis.cost.categories import ATTENTION, ELEMENT_WISE
-from assay.analysis.cost.reading import attribute, number, numel, operand, optional, result_numel
+from assay.analysis.cost.reading import attribute, number, numel, operand, optional
 from assay.analysis.cost.registry import register
+from assay.analysis.cost.rules import per_result
 from assay.analysis.cost.work import FLOPS_PER_MAC, Uncountable, Work, contraction
 from assay.document.rows import OpKind, TensorType
 
@@ -102,18 +103,19 @@ def _per_score(kind: OpKind) -> int:
     return SCALE + SOFTMAX + masked + 2 * dropped
 
 
-_SDPA = (
-    "aten::_scaled_dot_product_flash_attention", "aten::_scaled_dot_product_flash_attention_for_cpu",
-    "aten::_scaled_dot_product_efficient_attention", "aten::_scaled_dot_product_cudnn_attention",
-    "aten::_scaled_dot_product_fused_attention_overrideable",
-)  # fmt: skip
+_SDPA = """
+_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu
+_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention
+_scaled_dot_product_fused_attention_overrideable
+"""
 
 
 @register(
-    "aten::scaled_dot_product_attention", "aten::_scaled_dot_product_attention_math",
-    "aten::_scaled_dot_product_attention_math_for_mps", "aten::_triton_scaled_dot_attention",
-    "aten::_cudnn_attention_forward", *_SDPA, category=ATTENTION,
-)  # fmt: skip
+    "scaled_dot_product_attention _scaled_dot_product_attention_math _scaled_dot_product_attention_math_for_mps "
+    "_triton_scaled_dot_attention _cudnn_attention_forward",
+    _SDPA,
+    category=ATTENTION,
+)
 def attend(kind: OpKind) -> Work:
     """Scores and weighted values: two products a pair."""
     return _work(_heads_first(kind), 1, 1, _per_score(kind))
@@ -122,34 +124,34 @@ def attend(kind: OpKind) -> Work:
 @register("higher_order::flex_attention", category=ATTENTION)
 def attend_flexibly(kind: OpKind) -> Work:
     """Dense attention; what its block mask skips is not needed, where the capture counted it."""
-    work = _work(_heads_first(kind), 1, 1, _per_score(kind))
+    work, scores = attend(kind), _heads_first(kind)
     pairs = kind.facts.get("score_pairs")
     if pairs is None:
         return work
-    scores = _heads_first(kind)
     needed = FLOPS_PER_MAC * pairs * (scores.head + scores.value_head)
     return Work(work.macs, work.pointwise, needed=needed)
 
 
 @register(
-    "aten::_flash_attention_forward", "aten::_flash_attention_forward_no_dropout_inplace",
-    "aten::_efficient_attention_forward", category=ATTENTION,
-)  # fmt: skip
+    "_flash_attention_forward _flash_attention_forward_no_dropout_inplace _efficient_attention_forward",
+    category=ATTENTION,
+)
 def attend_length_first(kind: OpKind) -> Work:
     """The kernels themselves, which take the length before the heads."""
     return _work(_length_first(kind), 1, 1, _per_score(kind))
 
 
 @register(
-    "higher_order::flex_attention_backward", "aten::_cudnn_attention_backward", *(f"{name}_backward" for
-    name in _SDPA), category=ATTENTION,
-)  # fmt: skip
+    "higher_order::flex_attention_backward _cudnn_attention_backward",
+    *(f"{name}_backward" for name in _SDPA.split()),
+    category=ATTENTION,
+)
 def attend_backward(kind: OpKind) -> Work:
     """Scores again, then the gradients of value, weights, query and key: five products."""
     return _work(_heads_first(kind), 3, 2, BACKWARD_POINTWISE)
 
 
-@register("aten::_flash_attention_backward", "aten::_efficient_attention_backward", category=ATTENTION)
+@register("_flash_attention_backward _efficient_attention_backward", category=ATTENTION)
 def attend_length_first_backward(kind: OpKind) -> Work:
     """The same five products, length before heads."""
     return _work(_length_first(kind), 3, 2, BACKWARD_POINTWISE)
@@ -170,13 +172,13 @@ def multi_head(kind: OpKind, query: TensorType, key: TensorType, value: TensorTy
     return dense + _work(scores, 1, 1, SCALE + SOFTMAX + masked)
 
 
-@register("aten::_native_multi_head_attention", "aten::_triton_multi_head_attention", category=ATTENTION)
+@register("_native_multi_head_attention _triton_multi_head_attention", category=ATTENTION)
 def multi_head_attention(kind: OpKind) -> Work:
     """The fused path of a multi-head attention module."""
     return multi_head(kind, *_triple(kind))
 
 
-@register("aten::_transformer_encoder_layer_fwd", category=ATTENTION)
+@register("_transformer_encoder_layer_fwd", category=ATTENTION)
 def encoder_layer(kind: OpKind) -> Work:
     """Attention, two norms, two residual adds, and the feed-forward with its activation."""
     source = operand(kind, "src")
@@ -188,7 +190,5 @@ def encoder_layer(kind: OpKind) -> Work:
     return multi_head(kind, source, source, source) + contraction(macs, source.dtype, pointwise=pointwise)
 
 
-@register("aten::_transform_bias_rescale_qkv", category=ELEMENT_WISE)
-def split_projection(kind: OpKind) -> Work:
-    """A bias on all thirds and a scale on the query."""
-    return Work(pointwise=result_numel(kind) * 4)
+# A bias on all thirds and a scale on the query.
+register("_transform_bias_rescale_qkv", category=ELEMENT_WISE)(per_result(4))

@@ -46,34 +46,31 @@ def _product(kind: OpKind, left: TensorType, right: TensorType) -> Work:
 
 
 @register(
-    "aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::vdot", "aten::inner", "aten::matmul",
-    "aten::linalg_matmul", "aten::_sparse_mm", "aten::smm", "aten::hspmm", "aten::_int_mm",
-    "aten::_scaled_mm", "aten::_scaled_mm_v2", "quantized::matmul", category=MATMUL,
-)  # fmt: skip
+    "mm bmm mv dot vdot inner matmul linalg_matmul _sparse_mm smm hspmm _int_mm _scaled_mm _scaled_mm_v2 "
+    "quantized::matmul",
+    category=MATMUL,
+)
 def product(kind: OpKind) -> Work:
     """`a @ b` in all its forms, broadcast batches included."""
     bias = result_numel(kind) if optional(kind, "bias") else 0
     return _product(kind, kind.inputs[0].type, kind.inputs[1].type) + Work(pointwise=bias)
 
 
-@register("aten::linalg_vecdot", category=MATMUL)
+@register("linalg_vecdot", category=MATMUL)
 def vecdot(kind: OpKind) -> Work:
     """One MAC an element of the broadcast inputs."""
     dim = int(kind.attributes.get("dim", -1))
     return contraction(result_numel(kind) * first(kind).shape[dim], result(kind).dtype)
 
 
-@register(
-    "aten::addmm", "aten::baddbmm", "aten::addmv", "aten::_sparse_addmm", "aten::sspaddmm",
-    "aten::_addmm_activation", category=MATMUL,
-)  # fmt: skip
+@register("addmm baddbmm addmv _sparse_addmm sspaddmm _addmm_activation", category=MATMUL)
 def product_added(kind: OpKind) -> Work:
     """`beta * self + alpha * (a @ b)`."""
     left, right = operand(kind, "mat1", "batch1", "mat"), operand(kind, *_RIGHT)
     return _product(kind, left, right) + Work(pointwise=_added(kind))
 
 
-@register("aten::addbmm", category=MATMUL)
+@register("addbmm", category=MATMUL)
 def batch_product_added(kind: OpKind) -> Work:
     """A batch of products summed into one matrix."""
     left = operand(kind, "batch1")
@@ -87,11 +84,10 @@ def _added(kind: OpKind) -> int:
 
 
 @register(
-    "aten::linear", "aten::mkldnn_linear", "mkldnn::_linear_pointwise", "mkl::_mkl_linear",
-    "aten::_mixed_dtypes_linear", "aten::fbgemm_linear_fp16_weight",
-    "aten::fbgemm_linear_fp16_weight_fp32_activation", "aten::fbgemm_linear_int8_weight",
-    "aten::fbgemm_linear_int8_weight_fp32_activation", category=LINEAR,
-)  # fmt: skip
+    "linear mkldnn_linear mkldnn::_linear_pointwise mkl::_mkl_linear _mixed_dtypes_linear fbgemm_linear_fp16_weight "
+    "fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation",
+    category=LINEAR,
+)
 def linear(kind: OpKind) -> Work:
     """`x @ weight.T + bias`; the bias is pointwise work."""
     bias = result_numel(kind) if optional(kind, "bias", "B") else 0
@@ -99,7 +95,7 @@ def linear(kind: OpKind) -> Work:
     return contraction(product_macs(first(kind), right, result_numel(kind)), result(kind).dtype, pointwise=bias)
 
 
-@register("aten::linear_backward", "aten::mkldnn_linear_backward", category=LINEAR)
+@register("linear_backward mkldnn_linear_backward", category=LINEAR)
 def linear_backward(kind: OpKind) -> Work:
     """One product the size of the forward for each of input and weight; a sum for the bias."""
     wanted, grad = mask(kind), operand(kind, "grad_output")
@@ -107,7 +103,7 @@ def linear_backward(kind: OpKind) -> Work:
     return contraction(macs * sum(wanted[:2]), grad.dtype, pointwise=numel(grad) * wanted[2])
 
 
-@register("aten::mkldnn_linear_backward_input", "aten::mkldnn_linear_backward_weights", category=LINEAR)
+@register("mkldnn_linear_backward_input mkldnn_linear_backward_weights", category=LINEAR)
 def linear_backward_half(kind: OpKind) -> Work:
     """One of the two products of a linear layer's backward."""
     grad = operand(kind, "grad_output")
@@ -115,16 +111,14 @@ def linear_backward_half(kind: OpKind) -> Work:
     return contraction(numel(grad) * operand(kind, "weight").shape[-1], grad.dtype, pointwise=bias)
 
 
-@register("aten::matmul_backward", category=MATMUL)
+@register("matmul_backward", category=MATMUL)
 def matmul_backward(kind: OpKind) -> Work:
     """One product the size of the forward for each side asked for."""
     grad, left = operand(kind, "grad"), operand(kind, "self")
     return contraction(numel(grad) * left.shape[-1] * sum(mask(kind, "mask")), grad.dtype)
 
 
-@register(
-    "aten::_grouped_mm", "aten::_scaled_grouped_mm", "aten::_scaled_grouped_mm_v2", category=MATMUL, traffic=routed
-)
+@register("_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2", category=MATMUL, traffic=routed)
 def grouped_product(kind: OpKind) -> Work:
     """Every routed row meets its own group's matrix once, however the rows are divided."""
     left, right = operand(kind, "self"), operand(kind, "mat2")
@@ -134,7 +128,7 @@ def grouped_product(kind: OpKind) -> Work:
     return contraction(batches * rows * length * columns, left.dtype, pointwise=bias)
 
 
-@register("aten::tensordot", category=MATMUL)
+@register("tensordot", category=MATMUL)
 def tensordot(kind: OpKind) -> Work:
     """Free elements of both sides times the contracted length; a side of size 1 is summed out first."""
     left, right = operand(kind, "self"), operand(kind, "other")
@@ -145,7 +139,7 @@ def tensordot(kind: OpKind) -> Work:
     return contraction(length * free_left * free_right, left.dtype)
 
 
-@register("aten::bilinear", category=LINEAR)
+@register("bilinear", category=LINEAR)
 def bilinear(kind: OpKind) -> Work:
     """The outer product of the inputs (pointwise), contracted with every output's matrix."""
     weight, rows = (
@@ -157,7 +151,7 @@ def bilinear(kind: OpKind) -> Work:
     return contraction(rows * numel(weight), weight.dtype, pointwise=outer + bias)
 
 
-@register("aten::_trilinear", category=MATMUL)
+@register("_trilinear", category=MATMUL)
 def trilinear(kind: OpKind) -> Work:
     """The product of two expanded inputs (pointwise), contracted with the third."""
     full = [1] * (len(kind.inputs[0].type.shape) + len(kind.attributes["expand1"]))
@@ -174,7 +168,7 @@ def _expanded(shape: tuple[int, ...], dims: list[int]) -> list[int]:
     return sizes
 
 
-@register("aten::chain_matmul", "aten::linalg_multi_dot", category=MATMUL)
+@register("chain_matmul linalg_multi_dot", category=MATMUL)
 def chain(kind: OpKind) -> Work:
     """The cheapest order of a chain of matrices, which is the one torch takes."""
     matrices = items(kind, "matrices") or items(kind, "tensors")
@@ -199,7 +193,7 @@ def _chain_sizes(shapes: list[tuple[int, ...]]) -> list[int]:
     return [rows, *columns, last_shape[1] if len(last_shape) == 2 else 1]
 
 
-@register("aten::_foreach_mm", category=MATMUL)
+@register("_foreach_mm", category=MATMUL)
 def foreach_product(kind: OpKind) -> Work:
     """A list of matrix products."""
     pairs = zip(items(kind, "self"), items(kind, "mat2"), strict=True)
@@ -213,19 +207,19 @@ def product_plus_product(kind: OpKind) -> Work:
     return contraction(macs, first(kind).dtype, pointwise=result_numel(kind))
 
 
-@register("aten::outer", "aten::ger", "aten::kron", "aten::cartesian_prod", category=ELEMENT_WISE)
+@register("outer ger kron cartesian_prod", category=ELEMENT_WISE)
 def outer(kind: OpKind) -> Work:
     """A product with nothing summed: one multiplication an output element."""
     return Work(pointwise=all_results_numel(kind))
 
 
-@register("aten::addr", category=ELEMENT_WISE)
+@register("addr", category=ELEMENT_WISE)
 def outer_added(kind: OpKind) -> Work:
     """`beta * self + alpha * outer(a, b)`."""
     return Work(pointwise=result_numel(kind) + _added(kind))
 
 
-@register("aten::linalg_matrix_power", "aten::matrix_power", category=MATMUL)
+@register("linalg_matrix_power matrix_power", category=MATMUL)
 def matrix_power(kind: OpKind) -> Work:
     """Squarings and products of the binary method; an inverse first where the power is negative."""
     power, matrix = int(kind.attributes["n"]), first(kind)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from assay.analysis.cost.bytes import unmoved
 from assay.analysis.cost.categories import COMMUNICATION, CONTROL
-from assay.analysis.cost.formulas.data_movement import free
 from assay.analysis.cost.reading import numel
-from assay.analysis.cost.registry import qualified, register, register_all
+from assay.analysis.cost.registry import register
+from assay.analysis.cost.rules import free
 from assay.analysis.cost.work import Work
 from assay.document.rows import OpKind
 
@@ -37,18 +37,19 @@ _validate_sparse_compressed_tensor_args _validate_compressed_sparse_indices _has
 _cufft_get_plan_cache_size _cufft_get_plan_cache_max_size _cufft_set_plan_cache_max_size
 _cufft_clear_plan_cache _get_cpu_capability is_autocast_enabled is_autocast_cpu_enabled get_autocast_dtype
 _use_miopen_ctc_loss _cslt_sparse_mm_search _nested_compute_contiguous_strides_offsets _infer_size
-_size_if_not_equal broadcast_shapes backward
+_size_if_not_equal broadcast_shapes backward profiler::_record_function_enter
+profiler::_record_function_enter_new profiler::_record_function_exit profiler::_call_end_callbacks_on_jit_fut
+prims::_make_token prims::_sink_tokens inductor::resize_storage_bytes_ debug_mode_ops::annotate prim::device
+prim::layout
 """
 MOVES = """
 all_gather_into_tensor all_gather_into_tensor_coalesced all_gather_into_tensor_out all_to_all_single
-broadcast broadcast_ wait_tensor isend irecv batch_p2p_ops
+broadcast broadcast_ wait_tensor isend irecv batch_p2p_ops _c10d_functional_autograd::all_gather_into_tensor
+_c10d_functional_autograd::all_to_all_single _dtensor::shard_dim_alltoall
 """
 REDUCES = """
 all_reduce all_reduce_ all_reduce_coalesced all_reduce_coalesced_ reduce_scatter_tensor
-reduce_scatter_tensor_coalesced reduce_scatter_tensor_out
-"""
-PROFILER = """
-_record_function_enter _record_function_enter_new _record_function_exit _call_end_callbacks_on_jit_fut
+reduce_scatter_tensor_coalesced reduce_scatter_tensor_out _c10d_functional_autograd::reduce_scatter_tensor
 """
 C10D = """
 _allgather_base_ allgather_ allgather_coalesced_ allgather_into_tensor_coalesced_ alltoall_ alltoall_base_
@@ -59,27 +60,14 @@ _reduce_scatter_base_ allreduce_ allreduce_coalesced_ reduce_ reduce_scatter_
 reduce_scatter_tensor_coalesced_
 """
 
-register_all(HIGHER_ORDER, free, category=CONTROL, traffic=unmoved, namespace="higher_order")
-register_all(CHECKS, free, category=CONTROL, traffic=unmoved)
-register_all("_make_token _sink_tokens", free, category=CONTROL, traffic=unmoved, namespace="prims")
-register_all(PROFILER, free, category=CONTROL, traffic=unmoved, namespace="profiler")
-register(
-    "inductor::resize_storage_bytes_", "debug_mode_ops::annotate", "prim::device", "prim::layout",
-    category=CONTROL, traffic=unmoved,
-)(free)  # fmt: skip
-register_all(MOVES, free, category=COMMUNICATION, namespace="_c10d_functional")
-register_all(
-    "all_gather_into_tensor all_to_all_single", free, category=COMMUNICATION,
-    namespace="_c10d_functional_autograd",
-)  # fmt: skip
-register_all(C10D, free, category=COMMUNICATION, namespace="c10d")
-register("_dtensor::shard_dim_alltoall", category=COMMUNICATION)(free)
+register(HIGHER_ORDER, category=CONTROL, traffic=unmoved, namespace="higher_order")(free)
+register(CHECKS, category=CONTROL, traffic=unmoved)(free)
+register(MOVES, category=COMMUNICATION, namespace="_c10d_functional")(free)
+register(C10D, category=COMMUNICATION, namespace="c10d")(free)
 
 
-@register(
-    *qualified(REDUCES, "_c10d_functional"), *qualified(C10D_REDUCES, "c10d"),
-    "_c10d_functional_autograd::reduce_scatter_tensor", category=COMMUNICATION,
-)  # fmt: skip
+@register(REDUCES, category=COMMUNICATION, namespace="_c10d_functional")
+@register(C10D_REDUCES, category=COMMUNICATION, namespace="c10d")
 def reduced_across(kind: OpKind) -> Work:
     """One addition an element given: what this rank's share adds."""
     return Work(pointwise=sum(numel(one.type) for one in kind.inputs))

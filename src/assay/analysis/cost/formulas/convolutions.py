@@ -29,56 +29,51 @@ def _bias(kind: OpKind) -> int:
 
 
 @register(
-    "aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution_mode",
-    "aten::cudnn_convolution", "aten::miopen_convolution", "aten::miopen_depthwise_convolution",
-    "aten::mkldnn_convolution", "aten::thnn_conv2d", "aten::_slow_conv2d_forward",
-    "aten::slow_conv_dilated2d", "aten::slow_conv_dilated3d", "aten::slow_conv3d",
-    "aten::slow_conv3d_forward", "aten::conv_depthwise3d", "aten::_conv_depthwise2d",
-    "aten::_nnpack_spatial_convolution", "aten::_mps_convolution", "mkldnn::_convolution_pointwise",
-    "mkldnn::_convolution_pointwise_", category=CONVOLUTION,
-)  # fmt: skip
+    "conv1d conv2d conv3d _convolution_mode cudnn_convolution miopen_convolution miopen_depthwise_convolution "
+    "mkldnn_convolution thnn_conv2d _slow_conv2d_forward slow_conv_dilated2d slow_conv_dilated3d slow_conv3d "
+    "slow_conv3d_forward conv_depthwise3d _conv_depthwise2d _nnpack_spatial_convolution _mps_convolution "
+    "mkldnn::_convolution_pointwise mkldnn::_convolution_pointwise_",
+    category=CONVOLUTION,
+)
 def convolve(kind: OpKind) -> Work:
     """Output grid times the weights of one output channel (groups make those fewer)."""
     return contraction(convolution_macs(result(kind), _weight(kind)), result(kind).dtype, pointwise=_bias(kind))
 
 
 @register(
-    "aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d",
-    "aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d", "aten::cudnn_convolution_transpose",
-    "aten::miopen_convolution_transpose", "aten::_mps_convolution_transpose",
-    "mkldnn::_convolution_transpose_pointwise", category=CONVOLUTION,
-)  # fmt: skip
+    "conv_transpose1d conv_transpose2d conv_transpose3d slow_conv_transpose2d slow_conv_transpose3d "
+    "cudnn_convolution_transpose miopen_convolution_transpose _mps_convolution_transpose "
+    "mkldnn::_convolution_transpose_pointwise",
+    category=CONVOLUTION,
+)
 def convolve_transposed(kind: OpKind) -> Work:
     """Input grid times the weights of one input channel."""
     return contraction(convolution_macs(_input(kind), _weight(kind)), result(kind).dtype, pointwise=_bias(kind))
 
 
-@register("aten::convolution", "aten::_convolution", "aten::convolution_overrideable", category=CONVOLUTION)
+@register("convolution _convolution convolution_overrideable", category=CONVOLUTION)
 def either(kind: OpKind) -> Work:
     """Plain or transposed, as the attribute says."""
     return convolve_transposed(kind) if kind.attributes.get("transposed") else convolve(kind)
 
 
 @register(
-    "aten::cudnn_convolution_relu", "aten::miopen_convolution_relu", "aten::cudnn_convolution_add_relu",
-    "aten::miopen_convolution_add_relu", category=CONVOLUTION,
-)  # fmt: skip
+    "cudnn_convolution_relu miopen_convolution_relu cudnn_convolution_add_relu miopen_convolution_add_relu",
+    category=CONVOLUTION,
+)
 def convolve_relu(kind: OpKind) -> Work:
     """A convolution with its activation, and an addition where another tensor comes in."""
     return convolve(kind) + Work(pointwise=result_numel(kind) * (2 if optional(kind, "z") else 1))
 
 
-@register("aten::conv_tbc", category=CONVOLUTION)
+@register("conv_tbc", category=CONVOLUTION)
 def convolve_tbc(kind: OpKind) -> Work:
     """Time first; the weight is kernel x in x out."""
     weight = _weight(kind)
     return contraction(result_numel(kind) * prod(weight.shape[:2]), weight.dtype, pointwise=_bias(kind))
 
 
-@register(
-    "aten::convolution_backward", "aten::convolution_backward_overrideable",
-    "aten::mps_convolution_backward", category=CONVOLUTION,
-)  # fmt: skip
+@register("convolution_backward convolution_backward_overrideable mps_convolution_backward", category=CONVOLUTION)
 def convolve_backward(kind: OpKind) -> Work:
     """One convolution the size of the forward for each of input and weight; a sum for the bias."""
     wanted, grad = mask(kind), operand(kind, "grad_output")
@@ -87,7 +82,7 @@ def convolve_backward(kind: OpKind) -> Work:
     return contraction(macs, grad.dtype, pointwise=numel(grad) * wanted[2])
 
 
-@register("aten::_slow_conv2d_backward", category=CONVOLUTION)
+@register("_slow_conv2d_backward", category=CONVOLUTION)
 def convolve_slow_backward(kind: OpKind) -> Work:
     """The same with the mask as an attribute, or all of it where outputs are given."""
     wanted = mask(kind) if "output_mask" in kind.attributes else (True, True, True)
@@ -96,20 +91,20 @@ def convolve_slow_backward(kind: OpKind) -> Work:
     return contraction(macs, grad.dtype, pointwise=numel(grad) * wanted[2])
 
 
-@register("aten::mps_convolution_transpose_backward", category=CONVOLUTION)
+@register("mps_convolution_transpose_backward", category=CONVOLUTION)
 def convolve_transposed_backward(kind: OpKind) -> Work:
     """Both gradients on the input grid."""
     return contraction(convolution_macs(_input(kind), _weight(kind)) * sum(mask(kind)[:2]), _input(kind).dtype)
 
 
-@register("aten::conv_tbc_backward", category=CONVOLUTION)
+@register("conv_tbc_backward", category=CONVOLUTION)
 def convolve_tbc_backward(kind: OpKind) -> Work:
     """Both gradients and the bias's sum."""
     grad, weight = operand(kind, "self"), _weight(kind)
     return contraction(2 * numel(grad) * prod(weight.shape[:2]), weight.dtype, pointwise=numel(grad))
 
 
-@register("aten::im2col", "aten::col2im", category=CONVOLUTION)
+@register("im2col col2im", category=CONVOLUTION)
 def unfold(kind: OpKind) -> Work:
     """Patches laid out (free), or added up where they overlap."""
     folding = kind.target.startswith("aten.col2im")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from assay.analysis.cost.bytes import overwritten, scattered, streamed, taken, template, unmoved
+from assay.analysis.cost.bytes import overwritten, scattered, taken, template, unmoved
 from assay.analysis.cost.categories import DATA_MOVEMENT
 from assay.analysis.cost.reading import items, numel, operand
-from assay.analysis.cost.registry import qualified, register, register_all
+from assay.analysis.cost.registry import register
+from assay.analysis.cost.rules import free, per_operand
 from assay.analysis.cost.work import Work
 from assay.document.rows import OpKind
 
@@ -50,7 +51,11 @@ _to_cpu item _local_scalar_dense _convert_weight_to_int4pack _convert_weight_to_
 _dyn_quant_pack_4bit_weight masked_scatter_backward gather_backward vander int_repr
 _nested_view_from_buffer_copy _nested_view_from_jagged_copy _nested_get_values_copy fft_fftshift
 fft_ifftshift masked_select_backward ccol_indices_copy row_indices_copy _fw_primal_copy _make_dual_copy
-_pack_sequence _nested_tensor_from_mask_left_aligned _reshape_from_tensor tensor
+_pack_sequence _nested_tensor_from_mask_left_aligned _reshape_from_tensor tensor quantized::cat
+quantized::cat_relu mkldnn::_reorder_linear_weight mkldnn::_reorder_convolution_weight
+mkldnn::_reorder_convolution_transpose_weight mkldnn::_reorder_mkldnn_rnn_layer_weight
+mkl::_mkl_reorder_linear_weight inductor::_reinterpret_tensor inductor::_alloc_from_pool
+export::access_subclass_inner_tensor
 """
 """Every element read and written once."""
 
@@ -58,9 +63,17 @@ PADDING_BACKWARDS = """
 reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward replication_pad1d_backward
 replication_pad2d_backward replication_pad3d_backward
 """
+"""Each gradient is added where its element came from."""
+
+ACCUMULATED = {
+    "_unsafe_masked_index_put_accumulate": "values",
+    "scatter_add scatter_reduce": "index",
+    "index_add index_reduce": "source",
+}
+"""One addition for each element of the operand named."""
 
 TAKES = """
-index_select gather take take_along_dim _unsafe_index _unsafe_masked_index slice_copy select_copy
+index index_select gather take take_along_dim _unsafe_index _unsafe_masked_index slice_copy select_copy
 narrow_copy diagonal_copy
 """
 """Of the source only what comes out is read."""
@@ -93,11 +106,6 @@ maximum_value minimum_value resize
 """
 
 
-def free(kind: OpKind) -> Work:
-    """No arithmetic at all."""
-    return Work()
-
-
 def _extent_of(source: str) -> Callable[[OpKind], int]:
     """As many elements as the named operand has."""
     return lambda kind: numel(operand(kind, source))
@@ -113,81 +121,33 @@ def _places(kind: OpKind) -> int:
     return max(numel(index) for index in at) * prod(target.shape[len(at) :])
 
 
-register_all(VIEWS, free, category=DATA_MOVEMENT)
-register_all(COPIES, free, category=DATA_MOVEMENT)
-register_all(TAKES, free, category=DATA_MOVEMENT, traffic=taken("self"))
-register_all(FILLS, free, category=DATA_MOVEMENT, traffic=overwritten)
-register_all(FACTORIES, free, category=DATA_MOVEMENT, traffic=streamed)
-register_all(TEMPLATED, free, category=DATA_MOVEMENT, traffic=template)
-register_all(UNFILLED, free, category=DATA_MOVEMENT, traffic=unmoved)
-register_all(PRIMS_VIEWS + PRIMS_COPIES, free, category=DATA_MOVEMENT, namespace="prims")
-register_all("full iota scalar_tensor", free, category=DATA_MOVEMENT, namespace="prims")
-register_all("full_like", free, category=DATA_MOVEMENT, traffic=template, namespace="prims")
-register_all(
-    "empty empty_permuted empty_strided", free, category=DATA_MOVEMENT, traffic=unmoved,
-    namespace="prims",
-)  # fmt: skip
-register_all("index", free, category=DATA_MOVEMENT, traffic=taken("self"))
-register(
-    "quantized::cat", "quantized::cat_relu", "mkldnn::_reorder_linear_weight",
-    "mkldnn::_reorder_convolution_weight", "mkldnn::_reorder_convolution_transpose_weight",
-    "mkldnn::_reorder_mkldnn_rnn_layer_weight", "mkl::_mkl_reorder_linear_weight",
-    "inductor::_reinterpret_tensor", "inductor::_alloc_from_pool",
-    "export::access_subclass_inner_tensor", category=DATA_MOVEMENT,
-)(free)  # fmt: skip
-
-
-@register(*qualified(PADDING_BACKWARDS), category=DATA_MOVEMENT)
-def padding_backward(kind: OpKind) -> Work:
-    """Each gradient added where its element came from."""
-    return Work(pointwise=numel(operand(kind, "grad_output")))
+register(VIEWS, category=DATA_MOVEMENT)(free)
+register(COPIES, category=DATA_MOVEMENT)(free)
+register(TAKES, category=DATA_MOVEMENT, traffic=taken("self"))(free)
+register(FILLS, category=DATA_MOVEMENT, traffic=overwritten)(free)
+register(FACTORIES, category=DATA_MOVEMENT)(free)
+register(TEMPLATED, category=DATA_MOVEMENT, traffic=template)(free)
+register(UNFILLED, category=DATA_MOVEMENT, traffic=unmoved)(free)
+register(PRIMS_VIEWS, PRIMS_COPIES, "full iota scalar_tensor", category=DATA_MOVEMENT, namespace="prims")(free)
+register("full_like", category=DATA_MOVEMENT, traffic=template, namespace="prims")(free)
+register("empty empty_permuted empty_strided", category=DATA_MOVEMENT, traffic=unmoved, namespace="prims")(free)
 
 
 @register(
-    "aten::index_put", "aten::_index_put_impl", "aten::_unsafe_index_put", category=DATA_MOVEMENT,
+    "index_put _index_put_impl _unsafe_index_put",
+    category=DATA_MOVEMENT,
     traffic=scattered(_places, reads_target=False),
-)  # fmt: skip
+)
 def index_put(kind: OpKind) -> Work:
     """Values placed, or added where they accumulate."""
     return Work(pointwise=numel(operand(kind, "values")) if kind.attributes.get("accumulate") else 0)
 
 
-@register(
-    "aten::_unsafe_masked_index_put_accumulate",
-    category=DATA_MOVEMENT,
-    traffic=scattered(_extent_of("values"), reads_target=True),
-)
-def index_put_accumulated(kind: OpKind) -> Work:
-    """Values added."""
-    return Work(pointwise=numel(operand(kind, "values")))
-
-
-@register(
-    "aten::scatter",
-    "aten::put",
-    category=DATA_MOVEMENT,
-    traffic=scattered(_extent_of("index"), reads_target=False),
-)
+@register("scatter put", category=DATA_MOVEMENT, traffic=scattered(_extent_of("index"), reads_target=False))
 def scatter(kind: OpKind) -> Work:
     """Values placed; combined where a `reduce` is named."""
     combined = bool(kind.attributes.get("reduce") or kind.attributes.get("accumulate"))
     return Work(pointwise=numel(operand(kind, "index")) if combined else 0)
-
-
-@register(
-    "aten::scatter_add",
-    "aten::scatter_reduce",
-    category=DATA_MOVEMENT,
-    traffic=scattered(_extent_of("index"), reads_target=True),
-)
-def scatter_add(kind: OpKind) -> Work:
-    """One operation a value."""
-    return Work(pointwise=numel(operand(kind, "index")))
-
-
-register("aten::index_copy", category=DATA_MOVEMENT, traffic=scattered(_extent_of("source"), reads_target=False))(
-    free
-)
 
 
 def _filled_rows(kind: OpKind) -> int:
@@ -195,21 +155,10 @@ def _filled_rows(kind: OpKind) -> int:
     return numel(target) // max(1, target.shape[dim]) * numel(operand(kind, "index"))
 
 
-register("aten::index_fill", category=DATA_MOVEMENT, traffic=scattered(_filled_rows, reads_target=False))(free)
-
-
-@register(
-    "aten::index_add",
-    "aten::index_reduce",
-    category=DATA_MOVEMENT,
-    traffic=scattered(_extent_of("source"), reads_target=True),
-)
-def index_add(kind: OpKind) -> Work:
-    """Rows added."""
-    return Work(pointwise=numel(operand(kind, "source")))
-
-
-@register("aten::index_select_backward", "aten::_gather_sparse_backward", category=DATA_MOVEMENT)
-def index_backward(kind: OpKind) -> Work:
-    """Each gradient added where its element came from."""
-    return Work(pointwise=numel(operand(kind, "grad")))
+for _name, _extent in {"index_copy": _extent_of("source"), "index_fill": _filled_rows}.items():
+    register(_name, category=DATA_MOVEMENT, traffic=scattered(_extent, reads_target=False))(free)
+for _names, _source in ACCUMULATED.items():
+    _traffic = scattered(_extent_of(_source), reads_target=True)
+    register(_names, category=DATA_MOVEMENT, traffic=_traffic)(per_operand(1, _source))
+register(PADDING_BACKWARDS, category=DATA_MOVEMENT)(per_operand(1, "grad_output"))
+register("index_select_backward _gather_sparse_backward", category=DATA_MOVEMENT)(per_operand(1, "grad"))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from assay.analysis.cost.categories import ELEMENT_WISE, MATMUL
 from assay.analysis.cost.reading import first, number, numel, operand, result_numel
 from assay.analysis.cost.registry import register
+from assay.analysis.cost.rules import per_largest
 from assay.analysis.cost.work import Work, contraction
 from assay.document.rows import OpKind
 
 PER_COORDINATE = 3
 """Subtract, take the power, add."""
+ALONG = 6
+"""Three sums of products (or one of differences) along the vectors."""
 
 
-@register(
-    "aten::cdist", "aten::_cdist_forward", "aten::_euclidean_dist", "aten::pdist",
-    "aten::_pdist_forward", category=MATMUL,
-)  # fmt: skip
+@register("cdist _cdist_forward _euclidean_dist pdist _pdist_forward", category=MATMUL)
 def pairwise(kind: OpKind) -> Work:
     """Every pair meets in every coordinate."""
     coordinates = result_numel(kind) * first(kind).shape[-1]
@@ -24,20 +24,12 @@ def pairwise(kind: OpKind) -> Work:
     return Work(pointwise=PER_COORDINATE * coordinates)
 
 
-@register("aten::_cdist_backward", "aten::_pdist_backward", category=MATMUL)
+@register("_cdist_backward _pdist_backward", category=MATMUL)
 def pairwise_backward(kind: OpKind) -> Work:
     """As many coordinate pairs as the forward, element by element."""
     coordinates = numel(operand(kind, "grad")) * operand(kind, "x1", "self").shape[-1]
     return Work(pointwise=PER_COORDINATE * coordinates)
 
 
-@register("aten::cosine_similarity", "aten::pairwise_distance", category=ELEMENT_WISE)
-def along(kind: OpKind) -> Work:
-    """Three sums of products (or one of differences) along the vectors: six an input element."""
-    return Work(pointwise=6 * max(numel(one.type) for one in kind.inputs))
-
-
-@register("aten::dist", category=ELEMENT_WISE)
-def whole_distance(kind: OpKind) -> Work:
-    """One norm of a difference."""
-    return Work(pointwise=PER_COORDINATE * max(numel(one.type) for one in kind.inputs))
+register("cosine_similarity pairwise_distance", category=ELEMENT_WISE)(per_largest(ALONG))
+register("dist", category=ELEMENT_WISE)(per_largest(PER_COORDINATE))

@@ -29,7 +29,7 @@ class _Pair(Struct, frozen=True):
     products: int
 
 
-@register("aten::einsum", category=MATMUL)
+@register("einsum", category=MATMUL)
 def einsum(kind: OpKind) -> Work:
     """The pairwise contractions of an equation."""
     tensors = items(kind, "tensors") or [one.type for one in kind.inputs]

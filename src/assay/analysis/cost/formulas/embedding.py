@@ -6,28 +6,27 @@ from assay.analysis.cost.bytes import looked_up
 from assay.analysis.cost.categories import EMBEDDING
 from assay.analysis.cost.reading import attribute, numel, operand, optional, result
 from assay.analysis.cost.registry import register
+from assay.analysis.cost.rules import free, per_operand
 from assay.analysis.cost.work import Work
 from assay.document.rows import OpKind
 
 MEAN = 1
 
 
-@register(
-    "aten::embedding", "quantized::embedding_byte", "quantized::embedding_4bit", category=EMBEDDING,
-    traffic=looked_up("weight", "indices"),
-)  # fmt: skip
-def embedding(kind: OpKind) -> Work:
-    """Rows copied."""
-    return Work()
+_ROWS = looked_up("weight", "indices")
+
+register("embedding quantized::embedding_byte quantized::embedding_4bit", category=EMBEDDING, traffic=_ROWS)(free)
+register("embedding_dense_backward embedding_backward", category=EMBEDDING)(per_operand(1, "grad", "grad_output"))
+register("embedding_sparse_backward", category=EMBEDDING)(free)
 
 
 @register(
-    "aten::embedding_bag", "aten::_embedding_bag", "aten::_embedding_bag_forward_only",
-    "quantized::embedding_bag_byte", "quantized::embedding_bag_4bit",
-    "quantized::embedding_bag_byte_rowwise_offsets", "quantized::embedding_bag_4bit_rowwise_offsets",
-    "quantized::embedding_bag_2bit_rowwise_offsets", category=EMBEDDING, traffic=looked_up("weight",
-    "indices"),
-)  # fmt: skip
+    "embedding_bag _embedding_bag _embedding_bag_forward_only quantized::embedding_bag_byte "
+    "quantized::embedding_bag_4bit quantized::embedding_bag_byte_rowwise_offsets "
+    "quantized::embedding_bag_4bit_rowwise_offsets quantized::embedding_bag_2bit_rowwise_offsets",
+    category=EMBEDDING,
+    traffic=_ROWS,
+)
 def embedding_bag(kind: OpKind) -> Work:
     """Every row added to its bag (or compared); weighed where weights come along; divided for a mean."""
     pooled = result(kind)
@@ -37,23 +36,11 @@ def embedding_bag(kind: OpKind) -> Work:
     return Work(pointwise=rows + weighed + divided)
 
 
-@register("aten::embedding_dense_backward", "aten::embedding_backward", category=EMBEDDING)
-def embedding_backward(kind: OpKind) -> Work:
-    """Every gradient added to its row."""
-    return Work(pointwise=numel(operand(kind, "grad", "grad_output")))
-
-
-@register("aten::embedding_sparse_backward", category=EMBEDDING)
-def embedding_sparse_backward(kind: OpKind) -> Work:
-    """Rows handed on as they are."""
-    return Work()
-
-
 @register(
-    "aten::_embedding_bag_dense_backward", "aten::_embedding_bag_backward",
-    "aten::_embedding_bag_sparse_backward", "aten::_embedding_bag_per_sample_weights_backward",
+    "_embedding_bag_dense_backward _embedding_bag_backward _embedding_bag_sparse_backward "
+    "_embedding_bag_per_sample_weights_backward",
     category=EMBEDDING,
-)  # fmt: skip
+)
 def embedding_bag_backward(kind: OpKind) -> Work:
     """Each bag's gradient added to every row of the bag."""
     return Work(pointwise=numel(operand(kind, "indices")) * operand(kind, "grad").shape[-1])

@@ -45,28 +45,19 @@ def _over(kind: OpKind, full: TensorType) -> tuple[int, int]:
     return numel(full), prod(full.shape[dim] for dim in dims)
 
 
-@register(
-    "aten::fft_fft", "aten::fft_fft2", "aten::fft_fftn", "aten::fft_ifft", "aten::fft_ifft2",
-    "aten::fft_ifftn", "aten::_fft_c2c", "prims::fft_c2c", category=FFT,
-)  # fmt: skip
+@register("fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn _fft_c2c prims::fft_c2c", category=FFT)
 def complex_transform(kind: OpKind) -> Work:
     """5 N log2 n."""
     return _figure(*_over(kind, result(kind)), COMPLEX)
 
 
-@register(
-    "aten::fft_rfft", "aten::fft_rfft2", "aten::fft_rfftn", "aten::fft_ihfft", "aten::fft_ihfft2",
-    "aten::fft_ihfftn", "aten::_fft_r2c", "prims::fft_r2c", category=FFT,
-)  # fmt: skip
+@register("fft_rfft fft_rfft2 fft_rfftn fft_ihfft fft_ihfft2 fft_ihfftn _fft_r2c prims::fft_r2c", category=FFT)
 def real_to_complex(kind: OpKind) -> Work:
     """2.5 N log2 n of the real side, padded or cut as the sizes say."""
     return _figure(*_over(kind, _resized(kind, first(kind))), REAL)
 
 
-@register(
-    "aten::fft_irfft", "aten::fft_irfft2", "aten::fft_irfftn", "aten::fft_hfft", "aten::fft_hfft2",
-    "aten::fft_hfftn", "aten::_fft_c2r", "prims::fft_c2r", category=FFT,
-)  # fmt: skip
+@register("fft_irfft fft_irfft2 fft_irfftn fft_hfft fft_hfft2 fft_hfftn _fft_c2r prims::fft_c2r", category=FFT)
 def complex_to_real(kind: OpKind) -> Work:
     """2.5 N log2 n of the real side."""
     return _figure(*_over(kind, result(kind)), REAL)
@@ -85,7 +76,7 @@ def _resized(kind: OpKind, given: TensorType) -> TensorType:
     return TensorType(tuple(shape), given.dtype)
 
 
-@register("aten::stft", category=FFT)
+@register("stft", category=FFT)
 def stft(kind: OpKind) -> Work:
     """A real transform a frame, and the window's product."""
     size, made = int(kind.attributes["n_fft"]), result(kind)
@@ -98,7 +89,7 @@ def stft(kind: OpKind) -> Work:
     return Work(pointwise=window, matrix_flops=figure.matrix_flops)
 
 
-@register("aten::istft", category=FFT)
+@register("istft", category=FFT)
 def istft(kind: OpKind) -> Work:
     """A real transform a frame, the window's product, and the overlap added up."""
     size, given = int(kind.attributes["n_fft"]), operand(kind, "self")

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from assay.analysis.cost.categories import LINEAR_ALGEBRA
 from assay.analysis.cost.reading import attribute, first, numel, operand, result
-from assay.analysis.cost.registry import register, register_all
+from assay.analysis.cost.registry import register
+from assay.analysis.cost.rules import per_result
 from assay.analysis.cost.work import FLOPS_PER_MAC, REAL_MACS_PER_COMPLEX_MAC, Work
 from assay.document.rows import OpKind, TensorType
 
@@ -50,17 +51,14 @@ def _factorise(kind: OpKind, count: SquareOrTall) -> Work:
 
 
 def _enter(names: str, count: SquareOrTall) -> None:
-    register_all(names, lambda kind: _factorise(kind, count), category=LINEAR_ALGEBRA)
+    register(names, category=LINEAR_ALGEBRA)(lambda kind: _factorise(kind, count))
 
 
 for _names, _count in FACTORISATIONS.items():
     _enter(_names, _count)
 
 
-@register(
-    "aten::linalg_solve", "aten::linalg_solve_ex", "aten::_linalg_solve_ex", "aten::linalg_tensorsolve",
-    category=LINEAR_ALGEBRA,
-)  # fmt: skip
+@register("linalg_solve linalg_solve_ex _linalg_solve_ex linalg_tensorsolve", category=LINEAR_ALGEBRA)
 def solve(kind: OpKind) -> Work:
     """An elimination, then two triangular solves."""
     matrix = operand(kind, "A", "self")
@@ -68,17 +66,14 @@ def solve(kind: OpKind) -> Work:
     return _work(numel(matrix) * size * 2 / 3 + 2 * numel(result(kind)) * size, matrix)
 
 
-@register(
-    "aten::linalg_lu_solve", "aten::lu_solve", "aten::cholesky_solve", "aten::_cholesky_solve_helper",
-    "aten::linalg_ldl_solve", category=LINEAR_ALGEBRA,
-)  # fmt: skip
+@register("linalg_lu_solve lu_solve cholesky_solve _cholesky_solve_helper linalg_ldl_solve", category=LINEAR_ALGEBRA)
 def solve_factored(kind: OpKind) -> Work:
     """Two triangular solves."""
     size = result(kind).shape[-2]
     return _work(2 * numel(result(kind)) * size, result(kind))
 
 
-@register("aten::linalg_solve_triangular", "aten::triangular_solve", category=LINEAR_ALGEBRA)
+@register("linalg_solve_triangular triangular_solve", category=LINEAR_ALGEBRA)
 def solve_triangular(kind: OpKind) -> Work:
     """n squared a column (or row, from the right)."""
     made = result(kind)
@@ -86,7 +81,7 @@ def solve_triangular(kind: OpKind) -> Work:
     return _work(numel(made) * size, made)
 
 
-@register("aten::linalg_lstsq", category=LINEAR_ALGEBRA)
+@register("linalg_lstsq", category=LINEAR_ALGEBRA)
 def least_squares(kind: OpKind) -> Work:
     """A QR factorisation, then a solve."""
     matrix, right = operand(kind, "self"), operand(kind, "b", "B")
@@ -96,13 +91,10 @@ def least_squares(kind: OpKind) -> Work:
     return _work(batches * factor + 4 * numel(right) * columns, matrix)
 
 
-@register("aten::ormqr", category=LINEAR_ALGEBRA)
+@register("ormqr", category=LINEAR_ALGEBRA)
 def multiply_by_q(kind: OpKind) -> Work:
     """Four operations an element and reflector."""
     return _work(4 * numel(result(kind)) * first(kind).shape[-1], first(kind))
 
 
-@register("aten::linalg_vander", category=LINEAR_ALGEBRA)
-def vandermonde(kind: OpKind) -> Work:
-    """A product an element."""
-    return Work(pointwise=numel(result(kind)))
+register("linalg_vander", category=LINEAR_ALGEBRA)(per_result(1))

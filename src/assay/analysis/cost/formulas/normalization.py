@@ -7,6 +7,7 @@ from math import prod
 from assay.analysis.cost.categories import ACTIVATION, NORMALIZATION
 from assay.analysis.cost.reading import attribute, first, numel, operand, optional, result_numel
 from assay.analysis.cost.registry import register
+from assay.analysis.cost.rules import per_operand, per_result
 from assay.analysis.cost.work import Work
 from assay.document.rows import OpKind
 
@@ -19,6 +20,10 @@ AFFINE_EVAL = 2
 SOFTMAX = 5
 """Largest, subtract, exponentiate, sum, divide."""
 SOFTMAX_BACKWARD = 4
+STATISTICS = 4
+"""Mean and variance alone."""
+WEIGHT_NORM = 3
+"""A norm a row (2 an element), and the scale."""
 BACKWARD = 2
 """A backward is twice its forward."""
 
@@ -33,15 +38,16 @@ def _standardized(kind: OpKind) -> int:
 
 
 @register(
-    "aten::layer_norm", "aten::native_layer_norm", "aten::group_norm", "aten::native_group_norm",
-    "quantized::layer_norm", "quantized::group_norm", category=NORMALIZATION,
-)  # fmt: skip
+    "layer_norm native_layer_norm group_norm native_group_norm quantized::layer_norm quantized::group_norm "
+    "_batch_norm_with_update _batch_norm_with_update_functional",
+    category=NORMALIZATION,
+)
 def standardize(kind: OpKind) -> Work:
     """Statistics of the input itself: 8 an element with scale and shift."""
     return Work(pointwise=_standardized(kind))
 
 
-@register("aten::instance_norm", "quantized::instance_norm", category=NORMALIZATION)
+@register("instance_norm quantized::instance_norm", category=NORMALIZATION)
 def instance_norm(kind: OpKind) -> Work:
     """Statistics of each instance, or the running ones."""
     fixed = attribute(kind, "use_input_stats", True) is False
@@ -49,114 +55,61 @@ def instance_norm(kind: OpKind) -> Work:
 
 
 @register(
-    "aten::batch_norm", "aten::native_batch_norm", "aten::_native_batch_norm_legit",
-    "aten::cudnn_batch_norm", "aten::miopen_batch_norm", "aten::_batch_norm_impl_index",
-    "aten::_native_batch_norm_legit_functional", category=NORMALIZATION,
-)  # fmt: skip
+    "batch_norm native_batch_norm _native_batch_norm_legit cudnn_batch_norm miopen_batch_norm "
+    "_batch_norm_impl_index _native_batch_norm_legit_functional",
+    category=NORMALIZATION,
+)
 def batch_norm(kind: OpKind) -> Work:
     """With fixed statistics 2 an element; in training it takes them first."""
     training = bool(attribute(kind, "training", attribute(kind, "train", False)))
     return Work(pointwise=_standardized(kind) if training else AFFINE_EVAL * numel(operand(kind, "input")))
 
 
-@register(
-    "aten::_native_batch_norm_legit_no_training", "aten::_batch_norm_no_update",
-    "aten::quantized_batch_norm", "aten::batch_norm_elemt", "quantized::batch_norm",
-    "quantized::batch_norm1d", "quantized::batch_norm2d", "quantized::batch_norm3d",
-    "onednn::qbatch_norm2d", category=NORMALIZATION,
-)  # fmt: skip
-def batch_norm_fixed(kind: OpKind) -> Work:
-    """One scale and one shift."""
-    return Work(pointwise=AFFINE_EVAL * numel(first(kind)))
+register(
+    "_native_batch_norm_legit_no_training _batch_norm_no_update quantized_batch_norm batch_norm_elemt "
+    "quantized::batch_norm quantized::batch_norm1d quantized::batch_norm2d quantized::batch_norm3d "
+    "onednn::qbatch_norm2d",
+    category=NORMALIZATION,
+)(per_operand(AFFINE_EVAL))
+register(
+    "quantized::batch_norm_relu quantized::batch_norm1d_relu quantized::batch_norm2d_relu "
+    "quantized::batch_norm3d_relu",
+    category=NORMALIZATION,
+)(per_operand(AFFINE_EVAL + 1))
+register("batch_norm_stats batch_norm_update_stats", category=NORMALIZATION)(per_operand(STATISTICS, "input"))
+register("batch_norm_gather_stats batch_norm_gather_stats_with_counts", category=NORMALIZATION)(
+    per_operand(STATISTICS, "mean")
+)
 
 
-@register(
-    "quantized::batch_norm_relu", "quantized::batch_norm1d_relu", "quantized::batch_norm2d_relu",
-    "quantized::batch_norm3d_relu", category=NORMALIZATION,
-)  # fmt: skip
-def batch_norm_relu(kind: OpKind) -> Work:
-    """One scale, one shift, one comparison."""
-    return Work(pointwise=(AFFINE_EVAL + 1) * numel(first(kind)))
-
-
-@register("aten::_batch_norm_with_update", "aten::_batch_norm_with_update_functional", category=NORMALIZATION)
-def batch_norm_training(kind: OpKind) -> Work:
-    """Takes the statistics first."""
-    return Work(pointwise=_standardized(kind))
-
-
-@register("aten::batch_norm_stats", "aten::batch_norm_update_stats", category=NORMALIZATION)
-def batch_statistics(kind: OpKind) -> Work:
-    """Mean and variance alone."""
-    return Work(pointwise=4 * numel(operand(kind, "input")))
-
-
-@register("aten::batch_norm_gather_stats", "aten::batch_norm_gather_stats_with_counts", category=NORMALIZATION)
-def gathered_statistics(kind: OpKind) -> Work:
-    """Statistics of several devices merged."""
-    return Work(pointwise=4 * numel(operand(kind, "mean")))
-
-
-@register("aten::rms_norm", "aten::_fused_rms_norm", category=NORMALIZATION)
+@register("rms_norm _fused_rms_norm", category=NORMALIZATION)
 def rms_norm(kind: OpKind) -> Work:
     """4 an element with its scale."""
     return Work(pointwise=(RMS + _affine(kind)) * numel(first(kind)))
 
 
-@register("aten::_fused_rms_norm_backward", category=NORMALIZATION)
-def rms_norm_backward(kind: OpKind) -> Work:
-    """Twice the forward."""
-    return Work(pointwise=BACKWARD * (RMS + 1) * numel(operand(kind, "input")))
-
-
-@register(
-    "aten::native_layer_norm_backward", "aten::native_group_norm_backward",
-    "aten::native_batch_norm_backward", "aten::cudnn_batch_norm_backward",
-    "aten::miopen_batch_norm_backward", "aten::batch_norm_backward",
-    "aten::_batch_norm_impl_index_backward", "aten::batch_norm_backward_elemt",
-    "aten::batch_norm_backward_reduce", category=NORMALIZATION,
-)  # fmt: skip
-def standardize_backward(kind: OpKind) -> Work:
-    """Twice a forward with scale and shift."""
-    return Work(pointwise=BACKWARD * (STANDARDIZE + 2) * numel(operand(kind, "input")))
-
-
-@register(
-    "aten::softmax", "aten::_softmax", "aten::log_softmax", "aten::_log_softmax",
-    "aten::special_softmax", "aten::special_log_softmax", "aten::_safe_softmax",
-    "aten::_masked_softmax", "quantized::softmax", "aten::_nested_tensor_softmax_with_shape",
-    category=ACTIVATION,
-)  # fmt: skip
-def softmax(kind: OpKind) -> Work:
-    """5 an element."""
-    return Work(pointwise=SOFTMAX * result_numel(kind))
-
-
-@register(
-    "aten::_softmax_backward_data", "aten::_log_softmax_backward_data",
-    "aten::_masked_softmax_backward", category=ACTIVATION,
-)  # fmt: skip
-def softmax_backward(kind: OpKind) -> Work:
-    """4 an element."""
-    return Work(pointwise=SOFTMAX_BACKWARD * result_numel(kind))
-
-
-@register("aten::_weight_norm", "aten::_weight_norm_interface", category=NORMALIZATION)
-def weight_norm(kind: OpKind) -> Work:
-    """A norm a row (2 an element), and the scale."""
-    return Work(pointwise=3 * numel(operand(kind, "v")))
-
-
-@register(
-    "aten::_weight_norm_interface_backward", "aten::_weight_norm_differentiable_backward",
+register("_fused_rms_norm_backward", category=NORMALIZATION)(per_operand(BACKWARD * (RMS + 1), "input"))
+register(
+    "native_layer_norm_backward native_group_norm_backward native_batch_norm_backward cudnn_batch_norm_backward "
+    "miopen_batch_norm_backward batch_norm_backward _batch_norm_impl_index_backward batch_norm_backward_elemt "
+    "batch_norm_backward_reduce",
     category=NORMALIZATION,
-)  # fmt: skip
-def weight_norm_backward(kind: OpKind) -> Work:
-    """Twice the forward."""
-    return Work(pointwise=BACKWARD * 3 * numel(operand(kind, "saved_v")))
+)(per_operand(BACKWARD * (STANDARDIZE + 2), "input"))
+register(
+    "softmax _softmax log_softmax _log_softmax special_softmax special_log_softmax _safe_softmax _masked_softmax "
+    "quantized::softmax _nested_tensor_softmax_with_shape",
+    category=ACTIVATION,
+)(per_result(SOFTMAX))
+register("_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward", category=ACTIVATION)(
+    per_result(SOFTMAX_BACKWARD)
+)
+register("_weight_norm _weight_norm_interface", category=NORMALIZATION)(per_operand(WEIGHT_NORM, "v"))
+register("_weight_norm_interface_backward _weight_norm_differentiable_backward", category=NORMALIZATION)(
+    per_operand(BACKWARD * WEIGHT_NORM, "saved_v")
+)
 
 
-@register("aten::embedding_renorm", "aten::_no_grad_embedding_renorm_", category=NORMALIZATION)
+@register("embedding_renorm _no_grad_embedding_renorm_", category=NORMALIZATION)
 def embedding_renorm(kind: OpKind) -> Work:
     """A norm and a scale for each row named."""
     rows = prod(operand(kind, "indices", "input").shape)
@@ -164,9 +117,9 @@ def embedding_renorm(kind: OpKind) -> Work:
 
 
 @register(
-    "aten::dropout", "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout",
-    "aten::native_dropout", "aten::_fused_dropout", "quantized::dropout", category=ACTIVATION,
-)  # fmt: skip
+    "dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout _fused_dropout quantized::dropout",
+    category=ACTIVATION,
+)
 def dropout(kind: OpKind) -> Work:
     """A mask and a scale in training; nothing otherwise."""
     active = attribute(kind, "train", True) and attribute(kind, "training", True)

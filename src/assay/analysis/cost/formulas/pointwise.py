@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from assay.analysis.cost.categories import ACTIVATION, ELEMENT_WISE
 from assay.analysis.cost.reading import all_results_numel, attribute, number, result
-from assay.analysis.cost.registry import WorkRule, register, register_all
+from assay.analysis.cost.registry import WorkRule, register, register_table
 from assay.analysis.cost.work import Work
 from assay.document.rows import OpKind
 
@@ -82,11 +82,7 @@ COMPLEX_OTHER = 2
 
 def per_element(operations: int) -> WorkRule:
     """A formula of so many operations an element of everything made; complex elements take more."""
-
-    def work(kind: OpKind) -> Work:
-        return Work(pointwise=operations * _real_operations(kind) * all_results_numel(kind))
-
-    return work
+    return lambda kind: Work(pointwise=operations * _real_operations(kind) * all_results_numel(kind))
 
 
 def _real_operations(kind: OpKind) -> int:
@@ -97,30 +93,28 @@ def _real_operations(kind: OpKind) -> int:
     return COMPLEX_MULTIPLICATION if name in MULTIPLICATIVE else COMPLEX_OTHER
 
 
-register_all(ELEMENTARY, per_element(1), category=ELEMENT_WISE)
-register_all("relu threshold", per_element(1), category=ACTIVATION)
-register_all(PRIMS, per_element(1), category=ELEMENT_WISE, namespace="prims")
-for _operations, _names in COMPOSITE.items():
-    register_all(_names, per_element(_operations), category=ELEMENT_WISE)
-for _table in (ACTIVATIONS, BACKWARDS):
-    for _operations, _names in _table.items():
-        register_all(_names, per_element(_operations), category=ACTIVATION)
+register(ELEMENTARY, category=ELEMENT_WISE)(per_element(1))
+register("relu threshold", category=ACTIVATION)(per_element(1))
+register(PRIMS, category=ELEMENT_WISE, namespace="prims")(per_element(1))
+register_table(COMPOSITE, per_element, category=ELEMENT_WISE)
+register_table(ACTIVATIONS, per_element, category=ACTIVATION)
+register_table(BACKWARDS, per_element, category=ACTIVATION)
 
 
-@register("aten::gelu", category=ACTIVATION)
+@register("gelu", category=ACTIVATION)
 def gelu(kind: OpKind) -> Work:
     """Exact by erf: 5 an element; the tanh approximation: 9."""
     each = 9 if attribute(kind, "approximate", "none") == "tanh" else 5
     return Work(pointwise=each * all_results_numel(kind))
 
 
-@register("aten::addcmul", "aten::addcdiv", category=ELEMENT_WISE)
+@register("addcmul addcdiv", category=ELEMENT_WISE)
 def add_product(kind: OpKind) -> Work:
     """A product or quotient added; one more where it is scaled."""
     return Work(pointwise=(2 + (number(kind, "value", 1) != 1)) * all_results_numel(kind))
 
 
-@register("aten::add", "aten::sub", "aten::subtract", "aten::rsub", category=ELEMENT_WISE)
+@register("add sub subtract rsub", category=ELEMENT_WISE)
 def add(kind: OpKind) -> Work:
     """A sum; one more where the other side is scaled by alpha."""
     each = 1 + (number(kind, "alpha", 1) != 1)

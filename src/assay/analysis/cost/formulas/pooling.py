@@ -7,6 +7,7 @@ from math import prod
 from assay.analysis.cost.categories import POOLING
 from assay.analysis.cost.reading import attribute, first, numel, operand, result, result_numel, spread
 from assay.analysis.cost.registry import register
+from assay.analysis.cost.rules import free, per_operand
 from assay.analysis.cost.work import Uncountable, Work
 from assay.document.rows import OpKind, TensorType
 
@@ -26,13 +27,12 @@ def _window(kind: OpKind) -> int:
 
 
 @register(
-    "aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d", "aten::max_pool1d_with_indices",
-    "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices", "aten::mkldnn_max_pool2d",
-    "aten::mkldnn_max_pool3d", "aten::quantized_max_pool1d", "aten::quantized_max_pool2d",
-    "aten::quantized_max_pool3d", "quantized::max_pool1d", "quantized::max_pool2d",
-    "aten::fractional_max_pool2d", "aten::fractional_max_pool3d", "aten::avg_pool1d",
-    "aten::avg_pool2d", "aten::avg_pool3d", category=POOLING,
-)  # fmt: skip
+    "max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices "
+    "mkldnn_max_pool2d mkldnn_max_pool3d quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d "
+    "quantized::max_pool1d quantized::max_pool2d fractional_max_pool2d fractional_max_pool3d avg_pool1d avg_pool2d "
+    "avg_pool3d",
+    category=POOLING,
+)
 def pool(kind: OpKind) -> Work:
     """Every window's elements compared or added."""
     return Work(pointwise=result_numel(kind) * _window(kind))
@@ -46,45 +46,36 @@ def _adaptive_steps(wide: TensorType, narrow: TensorType, rank: int) -> int:
 
 
 @register(
-    "aten::adaptive_avg_pool1d", "aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d",
-    "aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d", "aten::adaptive_max_pool1d",
-    "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d", "aten::mkldnn_adaptive_avg_pool2d",
+    "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d "
+    "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d mkldnn_adaptive_avg_pool2d",
     category=POOLING,
-)  # fmt: skip
+)
 def adaptive(kind: OpKind) -> Work:
     """The windows that the two sizes imply."""
     return Work(pointwise=_adaptive_steps(first(kind), result(kind), _rank(kind)))
 
 
 @register(
-    "aten::adaptive_avg_pool3d_backward", "aten::_adaptive_avg_pool2d_backward",
-    "aten::_adaptive_avg_pool3d_backward", "aten::mkldnn_adaptive_avg_pool2d_backward",
+    "adaptive_avg_pool3d_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward "
+    "mkldnn_adaptive_avg_pool2d_backward",
     category=POOLING,
-)  # fmt: skip
+)
 def adaptive_backward(kind: OpKind) -> Work:
     """Each gradient spread over its window."""
     return Work(pointwise=_adaptive_steps(operand(kind, "self"), operand(kind, "grad_output"), _rank(kind)))
 
 
-@register("aten::avg_pool2d_backward", "aten::avg_pool3d_backward", category=POOLING)
+@register("avg_pool2d_backward avg_pool3d_backward", category=POOLING)
 def average_backward(kind: OpKind) -> Work:
     """Each gradient spread over its window."""
     return Work(pointwise=numel(operand(kind, "grad_output")) * _window(kind))
 
 
-@register(
-    "aten::max_pool2d_with_indices_backward", "aten::max_pool3d_with_indices_backward",
-    "aten::adaptive_max_pool2d_backward", "aten::adaptive_max_pool3d_backward",
-    "aten::fractional_max_pool2d_backward", "aten::fractional_max_pool3d_backward",
-    "aten::max_pool2d_backward", "aten::mkldnn_max_pool2d_backward", "aten::mkldnn_max_pool3d_backward",
+# Each gradient is added where its largest element was.
+register(
+    "max_pool2d_with_indices_backward max_pool3d_with_indices_backward adaptive_max_pool2d_backward "
+    "adaptive_max_pool3d_backward fractional_max_pool2d_backward fractional_max_pool3d_backward max_pool2d_backward "
+    "mkldnn_max_pool2d_backward mkldnn_max_pool3d_backward",
     category=POOLING,
-)  # fmt: skip
-def largest_backward(kind: OpKind) -> Work:
-    """Each gradient added where its largest element was."""
-    return Work(pointwise=numel(operand(kind, "grad_output")))
-
-
-@register("aten::max_unpool2d", "aten::max_unpool3d", category=POOLING)
-def unpool(kind: OpKind) -> Work:
-    """Elements put back: no arithmetic."""
-    return Work()
+)(per_operand(1, "grad_output"))
+register("max_unpool2d max_unpool3d", category=POOLING)(free)

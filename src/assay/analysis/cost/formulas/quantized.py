@@ -8,10 +8,10 @@ from __future__ import annotations
 from assay.analysis.cost.bytes import Traffic, streamed
 from assay.analysis.cost.categories import ACTIVATION, CONVOLUTION, ELEMENT_WISE, LINEAR, MATMUL, QUANTIZED
 from assay.analysis.cost.formulas.convolutions import convolution_macs
-from assay.analysis.cost.formulas.data_movement import free
 from assay.analysis.cost.formulas.pointwise import per_element
 from assay.analysis.cost.reading import first, numel, operand, optional, result, result_numel
-from assay.analysis.cost.registry import qualified, register, register_all
+from assay.analysis.cost.registry import register
+from assay.analysis.cost.rules import free, per_largest
 from assay.analysis.cost.work import Uncountable, Work
 from assay.document.rows import OpKind
 
@@ -20,15 +20,19 @@ REQUANTIZE = 4
 LINEARS = """
 linear linear_relu linear_leaky_relu linear_tanh linear_dynamic linear_relu_dynamic linear_dynamic_fp16
 linear_relu_dynamic_fp16 linear_dynamic_fp16_unpacked_weight linear_with_input_q_dq_qweight_dq_output_fp32
-linear_with_input_q_dq_qweight_dq_relu_output_fp32
+linear_with_input_q_dq_qweight_dq_relu_output_fp32 sparse::qlinear sparse::qlinear_relu sparse::qlinear_dynamic
+sparse::qlinear_relu_dynamic _quantized::linear _quantized::linear_dynamic aten::_wrapped_quantized_linear_prepacked
+_quantized::wrapped_quantized_linear _quantized::_wrapped_quantized_linear_prepacked
+_quantized::wrapped_fbgemm_linear_fp16_weight onednn::qlinear_pointwise onednn::linear_dynamic_fp16
+onednn::linear_relu_dynamic_fp16
 """
 CONVOLUTIONS = """
 conv1d conv2d conv3d conv1d_relu conv2d_relu conv3d_relu conv2d_add conv2d_add_relu conv1d_dynamic
-conv2d_dynamic conv3d_dynamic
+conv2d_dynamic conv3d_dynamic _quantized::conv2d _quantized::conv2d_relu _quantized::conv3d _quantized::conv3d_relu
 """
 TRANSPOSED = """
 conv_transpose1d conv_transpose2d conv_transpose3d conv_transpose1d_dynamic conv_transpose2d_dynamic
-conv_transpose3d_dynamic
+conv_transpose3d_dynamic _quantized::conv_transpose1d _quantized::conv_transpose2d
 """
 
 
@@ -48,34 +52,20 @@ def _with_packed_weight(kind: OpKind) -> Traffic:
     return Traffic(seen.read_parameters + size, seen.read_activations, seen.written)
 
 
-@register(
-    *qualified(LINEARS, "quantized"), "sparse::qlinear", "sparse::qlinear_relu",
-    "sparse::qlinear_dynamic", "sparse::qlinear_relu_dynamic", "_quantized::linear",
-    "_quantized::linear_dynamic", "aten::_wrapped_quantized_linear_prepacked",
-    "_quantized::wrapped_quantized_linear", "_quantized::_wrapped_quantized_linear_prepacked",
-    "_quantized::wrapped_fbgemm_linear_fp16_weight", "onednn::qlinear_pointwise",
-    "onednn::linear_dynamic_fp16", "onednn::linear_relu_dynamic_fp16", category=LINEAR,
-    traffic=_with_packed_weight,
-)  # fmt: skip
+@register(LINEARS, category=LINEAR, traffic=_with_packed_weight, namespace="quantized")
 def linear(kind: OpKind) -> Work:
     """Every output element sums over the input features; a bias and requantising each."""
     return Work(result_numel(kind) * first(kind).shape[-1], (1 + REQUANTIZE) * result_numel(kind))
 
 
-@register(
-    *qualified(CONVOLUTIONS, "quantized"), "_quantized::conv2d", "_quantized::conv2d_relu",
-    "_quantized::conv3d", "_quantized::conv3d_relu", category=CONVOLUTION, traffic=_with_packed_weight,
-)  # fmt: skip
+@register(CONVOLUTIONS, category=CONVOLUTION, traffic=_with_packed_weight, namespace="quantized")
 def convolve(kind: OpKind) -> Work:
     """Output grid times the weights one element sums over, as the facts tell them."""
     macs = result_numel(kind) * _weights_summed(kind, kind.outputs[0].type.shape)
     return Work(macs, (1 + REQUANTIZE) * result_numel(kind))
 
 
-@register(
-    *qualified(TRANSPOSED, "quantized"), "_quantized::conv_transpose1d", "_quantized::conv_transpose2d",
-    category=CONVOLUTION, traffic=_with_packed_weight,
-)  # fmt: skip
+@register(TRANSPOSED, category=CONVOLUTION, traffic=_with_packed_weight, namespace="quantized")
 def convolve_transposed(kind: OpKind) -> Work:
     """Input grid times the weights of one input channel."""
     weights = kind.facts.get("weight_numel")
@@ -95,9 +85,9 @@ def _weights_summed(kind: OpKind, made: tuple[int, ...]) -> int:
 
 
 @register(
-    "onednn::qconv_pointwise", "onednn::qconv1d_pointwise", "onednn::qconv2d_pointwise",
-    "onednn::qconv3d_pointwise", category=CONVOLUTION,
-)  # fmt: skip
+    "onednn::qconv_pointwise onednn::qconv1d_pointwise onednn::qconv2d_pointwise onednn::qconv3d_pointwise",
+    category=CONVOLUTION,
+)
 def convolve_pointwise(kind: OpKind) -> Work:
     """A convolution with its weight in sight."""
     macs = convolution_macs(result(kind), operand(kind, "qw"))
@@ -105,10 +95,10 @@ def convolve_pointwise(kind: OpKind) -> Work:
 
 
 @register(
-    "aten::_weight_int8pack_mm", "aten::_weight_int4pack_mm", "aten::_weight_int4pack_mm_for_cpu",
-    "aten::_weight_int4pack_mm_with_scales_and_zeros", "aten::_dyn_quant_matmul_4bit",
-    "quantized::int4mm_packed_weight_cpu", category=MATMUL,
-)  # fmt: skip
+    "_weight_int8pack_mm _weight_int4pack_mm _weight_int4pack_mm_for_cpu _weight_int4pack_mm_with_scales_and_zeros "
+    "_dyn_quant_matmul_4bit quantized::int4mm_packed_weight_cpu",
+    category=MATMUL,
+)
 def weight_only(kind: OpKind) -> Work:
     """Packed weights against plain rows; a scale an output element."""
     return Work(result_numel(kind) * first(kind).shape[-1], result_numel(kind))
@@ -138,37 +128,29 @@ conv_transpose2d_prepack conv_transpose3d_prepack embedding_bag_prepack embeddin
 embedding_bag_byte_prepack embedding_bag_byte_unpack embedding_bag_4bit_prepack embedding_bag_4bit_unpack
 embedding_bag_2bit_prepack embedding_bag_2bit_unpack conv_transpose1d_unpack conv_transpose2d_unpack
 conv_transpose3d_unpack make_quantized_cell_params make_quantized_cell_params_dynamic
-make_quantized_cell_params_fp16
+make_quantized_cell_params_fp16 onednn::qlinear_prepack onednn::qconv_prepack onednn::linear_prepack_fp16
+sparse::qlinear_prepack sparse::qlinear_unpack
 """
 
-
-@register(*qualified(QUANTIZES), category=QUANTIZED)
-def quantize(kind: OpKind) -> Work:
-    """Scale, round, clamp and shift an element."""
-    return Work(pointwise=REQUANTIZE * max(numel(one.type) for one in kind.inputs))
-
-
-register_all("dequantize", per_element(2), category=QUANTIZED)
-register_all(GRADIENTS, per_element(1), category=QUANTIZED)
-register_all(SHAPED, free, category=QUANTIZED)
-register_all(PACKING, free, category=QUANTIZED, namespace="quantized")
-register(
-    "onednn::qlinear_prepack", "onednn::qconv_prepack", "onednn::linear_prepack_fp16",
-    "sparse::qlinear_prepack", "sparse::qlinear_unpack", category=QUANTIZED,
-)(free)  # fmt: skip
+register(QUANTIZES, category=QUANTIZED)(per_largest(REQUANTIZE))
+register("dequantize", category=QUANTIZED)(per_element(2))
+register(GRADIENTS, category=QUANTIZED)(per_element(1))
+register(SHAPED, category=QUANTIZED)(free)
+register(PACKING, category=QUANTIZED, namespace="quantized")(free)
 
 # Two inputs dequantised (2 each), the operation, and the result requantised.
-_BINARY = "add mul add_relu mul_relu add_out mul_out add_relu_out mul_relu_out"
+_BINARY = """
+add mul add_relu mul_relu add_out mul_out add_relu_out mul_relu_out onednn::qadd onednn::qadd_relu onednn::qmul
+_quantized::add
+"""
 _SCALAR = """
 add_scalar mul_scalar add_scalar_relu mul_scalar_relu add_scalar_out mul_scalar_out add_scalar_relu_out
 mul_scalar_relu_out
 """
-register_all(_BINARY, per_element(5 + REQUANTIZE), category=ELEMENT_WISE, namespace="quantized")
-register_all(_SCALAR, per_element(1), category=ELEMENT_WISE, namespace="quantized")
-register_all(
-    "relu6 clamp leaky_relu prelu threshold celu elu hardswish sigmoid", per_element(2 + 4 +
-    REQUANTIZE), category=ACTIVATION, namespace="quantized",
-)  # fmt: skip
+register(_BINARY, category=ELEMENT_WISE, namespace="quantized")(per_element(5 + REQUANTIZE))
+register(_SCALAR, category=ELEMENT_WISE, namespace="quantized")(per_element(1))
 register(
-    "onednn::qadd", "onednn::qadd_relu", "onednn::qmul", "_quantized::add", category=ELEMENT_WISE,
-)(per_element(5 + REQUANTIZE))  # fmt: skip
+    "relu6 clamp leaky_relu prelu threshold celu elu hardswish sigmoid",
+    category=ACTIVATION,
+    namespace="quantized",
+)(per_element(2 + 4 + REQUANTIZE))

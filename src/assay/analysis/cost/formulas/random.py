@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from assay.analysis.cost.bytes import overwritten, streamed, template
 from assay.analysis.cost.categories import RANDOM
-from assay.analysis.cost.formulas.data_movement import free
-from assay.analysis.cost.registry import register_all
+from assay.analysis.cost.registry import register
+from assay.analysis.cost.rules import free
 
 DRAWN = """
 rand randn randint randperm multinomial normal bernoulli poisson binomial _standard_gamma
@@ -22,8 +22,8 @@ _no_grad_uniform_ _fill_mem_eff_dropout_mask_ _philox_normal_ _philox_uniform_ _
 _sobol_engine_scramble_ _sobol_engine_initialize_state_
 """
 
-register_all(DRAWN, free, category=RANDOM, traffic=streamed)
-register_all(LIKE, free, category=RANDOM, traffic=template)
-register_all(IN_PLACE, free, category=RANDOM, traffic=overwritten)
-register_all("normal uniform", free, category=RANDOM, namespace="prims")
-register_all("philox_rand", free, category=RANDOM, namespace="rngprims")
+register(DRAWN, category=RANDOM, traffic=streamed)(free)
+register(LIKE, category=RANDOM, traffic=template)(free)
+register(IN_PLACE, category=RANDOM, traffic=overwritten)(free)
+register("normal uniform", category=RANDOM, namespace="prims")(free)
+register("philox_rand", category=RANDOM, namespace="rngprims")(free)

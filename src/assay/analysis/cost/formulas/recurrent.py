@@ -25,54 +25,46 @@ def _steps(tensor: TensorType) -> int:
     return numel(tensor) // tensor.shape[-1]
 
 
-def _matrices(tensors: list[TensorType]) -> list[TensorType]:
-    return [one for one in tensors if len(one.shape) == 2]
-
-
 def _layer(steps: int, weights: list[TensorType], gates: int) -> Work:
     """Every matrix once a step; gate matrices come in pairs as tall as the gates (a projection is not)."""
-    matrices = _matrices(weights)
+    matrices = [one for one in weights if len(one.shape) == 2]
     tall = [one for one in matrices if one.shape[0] == matrices[0].shape[0]]
     units = len(tall) // 2 * (matrices[0].shape[0] // gates)
     macs = steps * sum(numel(one) for one in matrices)
     return contraction(macs, matrices[0].dtype, pointwise=steps * units * PER_UNIT[gates])
 
 
-@register("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", "aten::_lstm_mps", category=RECURRENT)
+@register("lstm gru rnn_tanh rnn_relu _lstm_mps", category=RECURRENT)
 def layers(kind: OpKind) -> Work:
     """All layers and directions; packed sequences by the steps they really have."""
     return _layer(_steps(operand(kind, "input", "data")), items(kind, "params"), _gates(kind))
 
 
-@register("aten::_cudnn_rnn", "aten::miopen_rnn", category=RECURRENT)
+@register("_cudnn_rnn miopen_rnn", category=RECURRENT)
 def fused_layers(kind: OpKind) -> Work:
     """The same in one kernel."""
     gates = _GATES_BY_MODE[int(kind.attributes["mode"])]
     return _layer(_steps(operand(kind, "input")), items(kind, "weight"), gates)
 
 
-@register("aten::_cudnn_rnn_backward", "aten::miopen_rnn_backward", "aten::lstm_mps_backward", category=RECURRENT)
+@register("_cudnn_rnn_backward miopen_rnn_backward lstm_mps_backward", category=RECURRENT)
 def fused_layers_backward(kind: OpKind) -> Work:
     """Gradients of input and weights: twice the forward."""
-    gates = _GATES_BY_MODE[int(attribute(kind, "mode", 2))]
     weights = items(kind, "weight") or items(kind, "params")
-    return _twice(_layer(_steps(operand(kind, "input")), weights, gates))
+    return _twice(_layer(_steps(operand(kind, "input")), weights, _mode(kind)))
 
 
-@register("aten::mkldnn_rnn_layer", category=RECURRENT)
+@register("mkldnn_rnn_layer", category=RECURRENT)
 def one_layer(kind: OpKind) -> Work:
     """One layer in one direction."""
-    return _layer(_steps(operand(kind, "input")), _numbered(kind), _mode(kind))
+    weights = [one.type for one in kind.inputs if one.name.startswith("weight")]
+    return _layer(_steps(operand(kind, "input")), weights, _mode(kind))
 
 
-@register("aten::mkldnn_rnn_layer_backward", category=RECURRENT)
+@register("mkldnn_rnn_layer_backward", category=RECURRENT)
 def one_layer_backward(kind: OpKind) -> Work:
     """Twice the forward."""
-    return _twice(_layer(_steps(operand(kind, "input")), _numbered(kind), _mode(kind)))
-
-
-def _numbered(kind: OpKind) -> list[TensorType]:
-    return [one.type for one in kind.inputs if one.name.startswith("weight")]
+    return _twice(one_layer(kind))
 
 
 def _mode(kind: OpKind) -> int:
@@ -84,17 +76,17 @@ def _twice(work: Work) -> Work:
 
 
 @register(
-    "aten::lstm_cell", "aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell",
-    "aten::quantized_lstm_cell", "aten::quantized_gru_cell", "aten::quantized_rnn_relu_cell",
-    "aten::quantized_rnn_tanh_cell", category=RECURRENT,
-)  # fmt: skip
+    "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell quantized_lstm_cell quantized_gru_cell quantized_rnn_relu_cell "
+    "quantized_rnn_tanh_cell",
+    category=RECURRENT,
+)
 def cell(kind: OpKind) -> Work:
     """One step."""
     weights = [operand(kind, "w_ih"), operand(kind, "w_hh")]
     return _layer(_steps(operand(kind, "input")), weights, _gates(kind))
 
 
-@register("aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_gru_cell", category=RECURRENT)
+@register("_thnn_fused_lstm_cell _thnn_fused_gru_cell", category=RECURRENT)
 def cell_gates(kind: OpKind) -> Work:
     """The gates alone; their matrix products came before."""
     gates = _gates(kind)
@@ -102,10 +94,10 @@ def cell_gates(kind: OpKind) -> Work:
 
 
 @register(
-    "aten::_thnn_fused_lstm_cell_backward", "aten::_thnn_fused_lstm_cell_backward_impl",
-    "aten::_thnn_fused_gru_cell_backward", "aten::_thnn_differentiable_lstm_cell_backward",
-    "aten::_thnn_differentiable_gru_cell_backward", category=RECURRENT,
-)  # fmt: skip
+    "_thnn_fused_lstm_cell_backward _thnn_fused_lstm_cell_backward_impl _thnn_fused_gru_cell_backward "
+    "_thnn_differentiable_lstm_cell_backward _thnn_differentiable_gru_cell_backward",
+    category=RECURRENT,
+)
 def cell_gates_backward(kind: OpKind) -> Work:
     """Twice the gates of the forward."""
     gates = _gates(kind)
@@ -113,7 +105,7 @@ def cell_gates_backward(kind: OpKind) -> Work:
     return Work(pointwise=2 * numel(units) * PER_UNIT[gates])
 
 
-@register("aten::quantized_lstm", "aten::quantized_gru", category=RECURRENT)
+@register("quantized_lstm quantized_gru", category=RECURRENT)
 def packed_layers(kind: OpKind) -> Work:
     """Layers whose weights are packed: their sizes follow from the input, the result and the attributes."""
     given = operand(kind, "input", "data")
@@ -126,10 +118,10 @@ def packed_layers(kind: OpKind) -> Work:
 
 
 @register(
-    "quantized::quantized_lstm_cell_dynamic", "quantized::quantized_gru_cell_dynamic",
-    "quantized::quantized_rnn_relu_cell_dynamic", "quantized::quantized_rnn_tanh_cell_dynamic",
+    "quantized::quantized_lstm_cell_dynamic quantized::quantized_gru_cell_dynamic "
+    "quantized::quantized_rnn_relu_cell_dynamic quantized::quantized_rnn_tanh_cell_dynamic",
     category=RECURRENT,
-)  # fmt: skip
+)
 def packed_cell(kind: OpKind) -> Work:
     """One step of a cell with packed weights."""
     gates, hidden, steps = _gates(kind), result(kind).shape[-1], _steps(first(kind))

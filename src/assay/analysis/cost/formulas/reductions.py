@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from assay.analysis.cost.categories import REDUCTION, SORTING
 from assay.analysis.cost.reading import first, items, levels, numel, operand, result_numel, total
-from assay.analysis.cost.registry import WorkRule, register, register_all
+from assay.analysis.cost.registry import WorkRule, register, register_table
+from assay.analysis.cost.rules import per_result
 from assay.analysis.cost.work import Work
 from assay.document.rows import OpKind
 
@@ -29,27 +30,18 @@ BACKWARDS = {
 
 def per_input(operations: int) -> WorkRule:
     """A formula of so many operations an element of what is reduced."""
-
-    def work(kind: OpKind) -> Work:
-        return Work(pointwise=operations * total(items(kind, "self") or [first(kind)]))
-
-    return work
+    return lambda kind: Work(pointwise=operations * total(items(kind, "self") or [first(kind)]))
 
 
-for _table in (REDUCTIONS, BACKWARDS):
-    for _operations, _names in _table.items():
-        register_all(_names, per_input(_operations), category=REDUCTION)
-register_all("amax amin sum prod xor_sum", per_input(1), category=REDUCTION, namespace="prims")
-register_all("var", per_input(4), category=REDUCTION, namespace="prims")
+register_table(REDUCTIONS, per_input, category=REDUCTION)
+register_table(BACKWARDS, per_input, category=REDUCTION)
+register("amax amin sum prod xor_sum", category=REDUCTION, namespace="prims")(per_input(1))
+register("var", category=REDUCTION, namespace="prims")(per_input(4))
+# The form with two tensors compares element by element.
+register("max.other min.other", category=REDUCTION)(per_result(1))
 
 
-@register("aten::max.other", "aten::min.other", category=REDUCTION)
-def larger(kind: OpKind) -> Work:
-    """The two-tensor form compares element by element."""
-    return Work(pointwise=result_numel(kind))
-
-
-@register("aten::cov", "aten::corrcoef", category=REDUCTION)
+@register("cov corrcoef", category=REDUCTION)
 def covariance(kind: OpKind) -> Work:
     """Every pair of variables along all observations."""
     given = first(kind)
@@ -57,10 +49,7 @@ def covariance(kind: OpKind) -> Work:
     return Work(macs=variables * numel(given), pointwise=2 * numel(given) + result_numel(kind))
 
 
-@register(
-    "aten::sort", "aten::argsort", "aten::msort", "aten::median", "aten::nanmedian", "aten::kthvalue",
-    "aten::mode", "aten::quantile", "aten::nanquantile", category=SORTING,
-)  # fmt: skip
+@register("sort argsort msort median nanmedian kthvalue mode quantile nanquantile", category=SORTING)
 def sort(kind: OpKind) -> Work:
     """n log2 n comparisons a line; without a dimension the whole tensor is one line."""
     given, dim = first(kind), kind.attributes.get("dim")
@@ -72,27 +61,27 @@ def sort(kind: OpKind) -> Work:
     return Work(pointwise=numel(given) * levels(length))
 
 
-@register("aten::topk", category=SORTING)
+@register("topk", category=SORTING)
 def topk(kind: OpKind) -> Work:
     """A heap of k: every element against log2 of it."""
     return Work(pointwise=numel(first(kind)) * max(1, levels(int(kind.attributes["k"]) + 1)))
 
 
-@register("aten::_unique", "aten::_unique2", "aten::unique_dim", "aten::unique_dim_consecutive", category=SORTING)
+@register("_unique _unique2 unique_dim unique_dim_consecutive", category=SORTING)
 def unique(kind: OpKind) -> Work:
     """Sorted, then compared with the neighbour."""
     count = numel(first(kind))
     return Work(pointwise=count * (levels(count) + 1))
 
 
-@register("aten::searchsorted", "aten::bucketize", category=SORTING)
+@register("searchsorted bucketize", category=SORTING)
 def search(kind: OpKind) -> Work:
     """A binary search an element."""
     edges = operand(kind, "sorted_sequence", "boundaries")
     return Work(pointwise=result_numel(kind) * max(1, levels(edges.shape[-1] + 1)))
 
 
-@register("aten::histogram", "aten::histogramdd", "aten::_histogramdd_from_bin_cts", category=SORTING)
+@register("histogram histogramdd _histogramdd_from_bin_cts", category=SORTING)
 def histogram(kind: OpKind) -> Work:
     """A bin an element: a search among them."""
     return Work(pointwise=numel(first(kind)) * max(1, levels(result_numel(kind) + 1)))

@@ -7,7 +7,8 @@ from math import ceil
 from assay.analysis.cost.bytes import taken
 from assay.analysis.cost.categories import RESAMPLING
 from assay.analysis.cost.reading import attribute, first, numel, operand, result, result_numel
-from assay.analysis.cost.registry import WorkRule, qualified, register, register_all
+from assay.analysis.cost.registry import register
+from assay.analysis.cost.rules import free, per_operand, per_result
 from assay.analysis.cost.work import Work
 from assay.document.rows import OpKind
 
@@ -32,24 +33,14 @@ def weighed(taps: int) -> int:
     return max(0, 2 * taps - 1)
 
 
-def _interpolated(taps: int) -> WorkRule:
-    return lambda kind: Work(pointwise=weighed(taps) * result_numel(kind))
-
-
-def _interpolated_backward(taps: int) -> WorkRule:
-    return lambda kind: Work(pointwise=2 * taps * numel(operand(kind, "grad_output")))
-
-
 for _name, _count in TAPS.items():
-    register(f"aten::{_name}", category=RESAMPLING)(_interpolated(_count))
-    register(f"aten::{_name}_backward", category=RESAMPLING)(_interpolated_backward(_count))
-register_all(NEAREST, lambda kind: Work(), category=RESAMPLING, traffic=taken("self", "input"))
-register(*(f"{target}_backward" for target in qualified(NEAREST)), category=RESAMPLING)(
-    lambda kind: Work(pointwise=numel(first(kind)))
-)
+    register(_name, category=RESAMPLING)(per_result(weighed(_count)))
+    register(f"{_name}_backward", category=RESAMPLING)(per_operand(2 * _count, "grad_output"))
+register(NEAREST, category=RESAMPLING, traffic=taken("self", "input"))(free)
+register(*(f"{name}_backward" for name in NEAREST.split()), category=RESAMPLING)(per_operand(1))
 
 
-@register(*qualified(" ".join(ANTIALIASED)), category=RESAMPLING)
+@register(*ANTIALIASED, category=RESAMPLING)
 def antialiased(kind: OpKind) -> Work:
     """Two passes, one a dimension, each with a support that grows where it shrinks."""
     wide, narrow = first(kind).shape, result(kind).shape
@@ -59,7 +50,7 @@ def antialiased(kind: OpKind) -> Work:
     return Work(pointwise=across * weighed(columns) + result_numel(kind) * weighed(rows))
 
 
-@register(*(f"aten::{name}_backward" for name in ANTIALIASED), category=RESAMPLING)
+@register(*(f"{name}_backward" for name in ANTIALIASED), category=RESAMPLING)
 def antialiased_backward(kind: OpKind) -> Work:
     """The transpose of the two passes."""
     grad, wide = operand(kind, "grad_output"), kind.attributes["input_size"]
@@ -74,9 +65,9 @@ def _taps(kind: OpKind, rank: int) -> int:
 
 
 @register(
-    "aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d", "aten::cudnn_grid_sampler",
-    "aten::_grid_sampler_2d_cpu_fallback", category=RESAMPLING,
-)  # fmt: skip
+    "grid_sampler grid_sampler_2d grid_sampler_3d cudnn_grid_sampler _grid_sampler_2d_cpu_fallback",
+    category=RESAMPLING,
+)
 def sample(kind: OpKind) -> Work:
     """The taps around each point of the grid, and the four operations that place the point a coordinate."""
     grid = operand(kind, "grid")
@@ -85,24 +76,24 @@ def sample(kind: OpKind) -> Work:
 
 
 @register(
-    "aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward",
-    "aten::cudnn_grid_sampler_backward", "aten::_grid_sampler_2d_cpu_fallback_backward",
+    "grid_sampler_2d_backward grid_sampler_3d_backward cudnn_grid_sampler_backward "
+    "_grid_sampler_2d_cpu_fallback_backward",
     category=RESAMPLING,
-)  # fmt: skip
+)
 def sample_backward(kind: OpKind) -> Work:
     """A gradient a tap, and one a coordinate."""
     grid, grad = operand(kind, "grid"), operand(kind, "grad_output")
     return Work(pointwise=4 * max(1, _taps(kind, grid.shape[-1])) * numel(grad) + 4 * numel(grid))
 
 
-@register("aten::affine_grid_generator", "aten::cudnn_affine_grid_generator", category=RESAMPLING)
+@register("affine_grid_generator cudnn_affine_grid_generator", category=RESAMPLING)
 def affine_grid(kind: OpKind) -> Work:
     """Each coordinate is a small product with the matrix."""
     given, made = first(kind), result_numel(kind)
     return Work(macs=made * given.shape[-1])
 
 
-@register("aten::affine_grid_generator_backward", "aten::cudnn_affine_grid_generator_backward", category=RESAMPLING)
+@register("affine_grid_generator_backward cudnn_affine_grid_generator_backward", category=RESAMPLING)
 def affine_grid_backward(kind: OpKind) -> Work:
     """The same products, summed over the grid."""
     grad = operand(kind, "grad")

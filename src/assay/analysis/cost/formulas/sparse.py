@@ -6,9 +6,9 @@ A matrix product with a sparse side is counted with the dense ones, by what that
 from __future__ import annotations
 
 from assay.analysis.cost.categories import SPARSE
-from assay.analysis.cost.formulas.data_movement import free
 from assay.analysis.cost.reading import first, levels, numel, operand, optional, result_numel, stored
-from assay.analysis.cost.registry import WorkRule, register, register_all
+from assay.analysis.cost.registry import WorkRule, register, register_table
+from assay.analysis.cost.rules import free
 from assay.analysis.cost.work import Uncountable, Work, contraction
 from assay.document.rows import OpKind
 
@@ -37,19 +37,18 @@ def _each_stored(operations: int) -> WorkRule:
     return lambda kind: Work(pointwise=operations * stored(operand(kind, "self", "grad", "grad_output")))
 
 
-register_all(REBUILT, free, category=SPARSE)
-for _operations, _names in PER_STORED.items():
-    register_all(_names, _each_stored(_operations), category=SPARSE)
+register(REBUILT, category=SPARSE)(free)
+register_table(PER_STORED, _each_stored, category=SPARSE)
 
 
-@register("aten::coalesce", "aten::_coalesce", category=SPARSE)
+@register("coalesce _coalesce", category=SPARSE)
 def coalesce(kind: OpKind) -> Work:
     """Coordinates sorted, equal ones added."""
     count = stored(first(kind))
     return Work(pointwise=count * (levels(count) + 1))
 
 
-@register("aten::sparse_sampled_addmm", category=SPARSE)
+@register("sparse_sampled_addmm", category=SPARSE)
 def sampled_product(kind: OpKind) -> Work:
     """A dot product at each stored position of `self`."""
     places = stored(operand(kind, "self"))
@@ -57,26 +56,26 @@ def sampled_product(kind: OpKind) -> Work:
     return contraction(places * left.shape[-1], left.dtype, pointwise=places)
 
 
-@register("aten::_sparse_mm_reduce_impl", category=SPARSE)
+@register("_sparse_mm_reduce_impl", category=SPARSE)
 def product_reduced(kind: OpKind) -> Work:
     """A row of the dense side for each stored element."""
     return Work(macs=stored(operand(kind, "self")) * operand(kind, "other").shape[-1])
 
 
-@register("aten::_sparse_mm_reduce_impl_backward", category=SPARSE)
+@register("_sparse_mm_reduce_impl_backward", category=SPARSE)
 def product_reduced_backward(kind: OpKind) -> Work:
     """The same for each gradient asked for."""
     wanted = sum(bool(one) for one in kind.attributes["output_mask"])
     return Work(macs=wanted * stored(operand(kind, "self")) * operand(kind, "grad_out").shape[-1])
 
 
-@register("aten::_sparse_sparse_matmul", category=SPARSE)
+@register("_sparse_sparse_matmul", category=SPARSE)
 def sparse_times_sparse(kind: OpKind) -> Work:
     """Uncountable from shapes."""
     raise Uncountable("a product of two sparse tensors depends on where their elements lie")
 
 
-@register("aten::_sparse_semi_structured_linear", category=SPARSE)
+@register("_sparse_semi_structured_linear", category=SPARSE)
 def semi_structured_linear(kind: OpKind) -> Work:
     """Two of four weights are stored, and those are the ones multiplied."""
     given, weight = operand(kind, "input"), operand(kind, "weight")
@@ -84,14 +83,14 @@ def semi_structured_linear(kind: OpKind) -> Work:
     return Work(numel(given) // given.shape[-1] * numel(weight), bias)
 
 
-@register("aten::_sparse_semi_structured_mm", "aten::_sparse_semi_structured_addmm", category=SPARSE)
+@register("_sparse_semi_structured_mm _sparse_semi_structured_addmm", category=SPARSE)
 def semi_structured_product(kind: OpKind) -> Work:
     """Stored elements of the left times the columns of the right."""
     added = result_numel(kind) if optional(kind, "input") else 0
     return Work(numel(operand(kind, "mat1")) * operand(kind, "mat2").shape[-1], added)
 
 
-@register("aten::_cslt_sparse_mm", category=SPARSE)
+@register("_cslt_sparse_mm", category=SPARSE)
 def compressed_product(kind: OpKind) -> Work:
     """Half of the dense product: two of four elements are stored."""
     right = operand(kind, "dense_B")
