@@ -15,6 +15,7 @@ from msgspec import Struct
 from assay.analysis.attention import attention_by_hand, fused_attention
 from assay.analysis.cost import categories
 from assay.analysis.cost.totals import add_up
+from assay.analysis.flow import ops_named
 from assay.document import tree
 from assay.document.cost import CostTotals
 from assay.document.document import Document
@@ -140,16 +141,11 @@ class _Seen:
         self.attentions = len(fused_attention(document)) + len(attention_by_hand(document))
         self.flops = self.cost.forward.flops or 0
 
-    def ops(self, *names: str) -> int:
-        """Executions of operations with these names."""
-        kinds = self.document.kinds
-        return sum(kinds[op.kind].target.rpartition(".")[0] in names for op in self.document.ops)
-
     def softmaxes_in_attention(self) -> int:
         """Softmaxes that run in a module named for attention."""
         document = self.document
-        found = (op for op in document.ops if document.kinds[op.kind].target.startswith("aten.softmax."))
-        owners = (document.modules[document.module_of(op)] for op in found)
+        found = ops_named(document, "aten.softmax")
+        owners = (document.modules[document.module_of(document.ops[op])] for op in found)
         return sum(_category(module, leaf=False) == "Attention" for module in owners)
 
     def category(self, name: str) -> CostTotals:
@@ -209,7 +205,7 @@ def _graph(seen: _Seen) -> Iterable[Evidence]:
         for given in seen.document.run.inputs
     )
     classes = sum(bool(_GRAPH_CLASSES.search(module.class_name)) for module in seen.document.modules)
-    scatters = seen.ops(*_SCATTERS)
+    scatters = len(ops_named(seen.document, *_SCATTERS))
     if scatters and (edges or classes):
         yield Evidence("sums over edges", Figure(scatters, _WATCHED), GNN)
 
@@ -247,7 +243,7 @@ def _skips(seen: _Seen) -> Iterable[Evidence]:
         return
     yield Evidence("feature maps joined with earlier ones", Figure(joined, _WATCHED), UNET)
     yield Evidence("steps that enlarge feature maps", Figure(larger, _MODULES), UNET)
-    waves = min(seen.ops("aten.sin"), seen.ops("aten.cos"))
+    waves = min(len(ops_named(seen.document, name)) for name in ("aten.sin", "aten.cos"))
     times = any(len(given.type.shape) <= 1 for given in seen.document.run.inputs)
     if waves and times:
         yield Evidence("time steps encoded as waves", Figure(waves, _WATCHED), DIFFUSION)

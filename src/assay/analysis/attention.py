@@ -7,7 +7,7 @@ from math import prod
 
 from msgspec import Struct
 
-from assay.analysis.flow import DataFlow
+from assay.analysis.flow import DataFlow, ops_named
 from assay.document.document import Document
 from assay.document.dtypes import nbytes
 from assay.document.rows import OpKind
@@ -52,12 +52,11 @@ def attention_by_hand(document: Document) -> list[UnfusedAttention]:
         return []
     flow = DataFlow(document)
     found = []
-    for index in _named(document, _SOFTMAX):
+    for index in ops_named(document, *_SOFTMAX):
         before = _back(document, flow, index)
         after = _on(document, flow, index)
         if before is not None and after is not None:
-            kind = document.kinds[document.ops[index].kind]
-            scores = kind.outputs[0].type
+            scores = _kind(document, index).outputs[0].type
             size = nbytes(prod(scores.shape), scores.dtype)
             plain = _all_named(document, before, _BEFORE) and _all_named(document, after, _AFTER)
             found.append(UnfusedAttention(index, (*before, index, *after), size, plain))
@@ -66,16 +65,11 @@ def attention_by_hand(document: Document) -> list[UnfusedAttention]:
 
 def fused_attention(document: Document) -> list[int]:
     """The operations that are a whole attention."""
-    return list(_named(document, FUSED))
+    return ops_named(document, *FUSED)
 
 
 def _all_named(document: Document, ops: Iterable[int], names: frozenset[str]) -> bool:
     return all(_kind(document, op).target.rpartition(".")[0] in names for op in ops)
-
-
-def _named(document: Document, names: Iterable[str]) -> Iterable[int]:
-    wanted = {index for index, kind in enumerate(document.kinds) if kind.target.rpartition(".")[0] in names}
-    return (index for index, op in enumerate(document.ops) if op.kind in wanted)
 
 
 def _back(document: Document, flow: DataFlow, softmax: int) -> list[int] | None:

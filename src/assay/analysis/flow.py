@@ -19,6 +19,12 @@ def is_view(kind: OpKind) -> bool:
     return shares and not any(operand.written for operand in kind.inputs)
 
 
+def ops_named(document: Document, *names: str) -> list[int]:
+    """The operations with one of these names, whatever their overload: `ops_named(document, "aten.relu")`."""
+    wanted = {index for index, kind in enumerate(document.kinds) if kind.target.rpartition(".")[0] in names}
+    return [index for index, op in enumerate(document.ops) if op.kind in wanted]
+
+
 class DataFlow:
     """The readers and makers of every storage of a forward pass."""
 

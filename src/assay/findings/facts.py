@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from assay.analysis.cost.totals import add_up
-from assay.analysis.flow import DataFlow
+from assay.analysis.flow import DataFlow, ops_named
 from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters
 from assay.document import tree
 from assay.document.cost import Cost, KindCost
@@ -113,8 +113,12 @@ class ModelFacts:
 
     def ops_of(self, *names: str) -> list[int]:
         """The operations with one of these names, whatever their overload: `ops_of("aten.relu")`."""
-        wanted = {index for index, kind in enumerate(self.document.kinds) if kind.target.rpartition(".")[0] in names}
-        return [index for index, op in enumerate(self.document.ops) if op.kind in wanted]
+        return ops_named(self.document, *names)
+
+    def is_shared(self, op: int) -> bool:
+        """Whether its weight serves another operation too, so that it cannot be changed for this one alone."""
+        weight = self.flow.operand(op, "weight")
+        return weight is not None and len(self.flow.readers.get(weight, [])) > 1
 
     def elements_of(self, tensors: Iterable[int]) -> int:
         """The elements of tensors together, as far as they are known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from assay.document import tree
 from assay.document.document import Document
@@ -47,10 +48,9 @@ def folded(names: Iterable[str]) -> list[str]:
 def _name(pieces: tuple[str, ...], numbers: list[tuple[int, ...]]) -> str:
     """The pieces of a name with the numbers between them; how many there are, where they leave gaps."""
     columns = [sorted(set(column)) for column in zip(*numbers, strict=True)]
-    size = 1
-    for column in columns:
-        size *= len(column)
-    if size == len(numbers) and all(column[-1] - column[0] + 1 == len(column) for column in columns):
+    if prod(map(len, columns)) == len(numbers) and all(
+        column[-1] - column[0] + 1 == len(column) for column in columns
+    ):
         return _joined(pieces, [_run(column) for column in columns])
     if len(numbers) <= FEW:
         return ", ".join(_joined(pieces, [str(number) for number in each]) for each in numbers)

@@ -6,10 +6,6 @@ from assay.findings.facts import ModelFacts
 from assay.findings.rule import Need
 
 
-def _modules(facts: ModelFacts) -> str:
-    return "" if facts.document.modules else "the document has no modules"
-
-
 def _whole_pass(facts: ModelFacts) -> str:
     document = facts.document
     if not document.ops:
@@ -17,21 +13,9 @@ def _whole_pass(facts: ModelFacts) -> str:
     return "" if document.complete else "the forward pass stopped before its end"
 
 
-def _evaluation(facts: ModelFacts) -> str:
-    return "the pass was made in training mode" if facts.document.run.training else ""
-
-
 def _flow(facts: ModelFacts) -> str:
     known = any(op.reads for op in facts.document.ops)
     return "" if known else "the document does not say which operation reads what another made"
-
-
-def _training_step(facts: ModelFacts) -> str:
-    return "" if facts.document.training is not None else "no training step was watched"
-
-
-def _cache(facts: ModelFacts) -> str:
-    return "" if facts.document.run.cache is not None else "the pass left no key and value cache"
 
 
 def _statistics(facts: ModelFacts) -> str:
@@ -41,10 +25,18 @@ def _statistics(facts: ModelFacts) -> str:
     return "" if any(row.zeros is not None for row in weights.tensors) else "there are no statistics of the weights"
 
 
-MODULES = Need("modules", _modules)
+MODULES = Need("modules", lambda facts: "" if facts.document.modules else "the document has no modules")
 WHOLE_PASS = Need("a whole pass", _whole_pass)
-EVALUATION = Need("a pass in evaluation mode", _evaluation)
+EVALUATION = Need(
+    "a pass in evaluation mode",
+    lambda facts: "the pass was made in training mode" if facts.document.run.training else "",
+)
 FLOW = Need("what each operation reads", _flow)
-TRAINING_STEP = Need("a training step", _training_step)
-CACHE = Need("a key and value cache", _cache)
+TRAINING_STEP = Need(
+    "a training step", lambda facts: "no training step was watched" if facts.document.training is None else ""
+)
+CACHE = Need(
+    "a key and value cache",
+    lambda facts: "the pass left no key and value cache" if facts.document.run.cache is None else "",
+)
 STATISTICS = Need("statistics of the weights", _statistics)

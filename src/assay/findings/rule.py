@@ -11,6 +11,7 @@ from assay.document.document import Document
 from assay.document.findings import SEVERITIES, Finding
 from assay.document.provenance import Figure
 from assay.findings.facts import ModelFacts
+from assay.findings.naming import places
 
 CODE = re.compile(r"[A-Z][0-9]{3}")
 
@@ -24,6 +25,16 @@ class RuleMatch(Struct, frozen=True):
     tensors: Sequence[str] = ()
     advice: str = ""
     """Where this case asks for another than the rule's."""
+
+
+def in_modules(facts: ModelFacts, modules: Sequence[int], title: str, evidence: Mapping[str, Figure]) -> RuleMatch:
+    """A match about modules, whose paths end its title."""
+    return RuleMatch(f"{title}: {places(facts.document, modules)}", evidence, modules)
+
+
+def in_ops(facts: ModelFacts, ops: Iterable[int], title: str, evidence: Mapping[str, Figure]) -> RuleMatch:
+    """A match about operations, at the modules they ran in."""
+    return in_modules(facts, facts.modules(ops), title, evidence)
 
 
 class Need(Struct, frozen=True):

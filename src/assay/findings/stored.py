@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from assay.document.provenance import Counted, Figure
 from assay.document.weights import TensorStatistics
+from assay.findings.catalogue import rule
 from assay.findings.facts import ModelFacts
 from assay.findings.naming import folded, listed
+from assay.findings.needs import STATISTICS
 from assay.findings.rule import RuleMatch
 
 BY_BYTES = Counted("every number of the stored tensors")
@@ -15,6 +18,9 @@ MATRIX_LEAST = 64
 """Tensors with fewer numbers are settings more than weights."""
 _WEIGHTS = ("weight", "proj", "kernel")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+weights_rule = partial(rule, needs=(STATISTICS,))
+"""The decorator of a rule that reads the statistics of stored tensors."""
 
 
 def rows(facts: ModelFacts) -> list[TensorStatistics]:
@@ -48,11 +54,6 @@ def names(found: Sequence[TensorStatistics]) -> list[str]:
     return [row.names[0] for row in found]
 
 
-def in_words(found: Sequence[TensorStatistics]) -> str:
-    """Their names on one line, numbers folded."""
-    return listed(folded(names(found)))
-
-
 def total(found: Sequence[TensorStatistics], value: Callable[[TensorStatistics], int | None]) -> int:
     """The sum of a figure over tensors."""
     return sum(value(row) or 0 for row in found)
@@ -61,4 +62,4 @@ def total(found: Sequence[TensorStatistics], value: Callable[[TensorStatistics],
 def in_tensors(found: Sequence[TensorStatistics], title: str, **figures: float) -> RuleMatch:
     """A match about tensors, whose names end its title; its figures were counted from their bytes."""
     evidence = {name: Figure(value, BY_BYTES) for name, value in figures.items()}
-    return RuleMatch(f"{title}: {in_words(found)}", evidence, tensors=names(found))
+    return RuleMatch(f"{title}: {listed(folded(names(found)))}", evidence, tensors=names(found))

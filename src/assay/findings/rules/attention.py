@@ -10,9 +10,9 @@ from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, part
-from assay.findings.naming import places, plural
+from assay.findings.naming import plural
 from assay.findings.needs import FLOW, WHOLE_PASS
-from assay.findings.rule import RuleMatch
+from assay.findings.rule import RuleMatch, in_ops
 
 HEAD_MULTIPLE = 8
 LARGEST_HEAD = 256
@@ -33,20 +33,18 @@ def by_hand(facts: ModelFacts) -> Iterator[RuleMatch]:
     found = [each for each in attention_by_hand(facts.document) if each.plain]
     if not found:
         return
-    where = facts.modules(each.softmax for each in found)
     largest = max(each.score_bytes for each in found)
     moved = facts.bytes_of({op for each in found for op in each.between})
-    yield RuleMatch(
-        f"attention is written by hand ({plural(len(found), 'time')} a pass), with scores of {units.size(largest)}: "
-        f"{places(facts.document, where)}",
-        {
-            "attentions": Figure(len(found), BY_PASS),
-            "score_bytes": Figure(largest, BY_TENSORS),
-            "bytes_between_products": Figure(moved, BY_FORMULA),
-            "share_of_bytes": part(moved, facts.bytes, BY_FORMULA),
-        },
-        modules=where,
+    title = (
+        f"attention is written by hand ({plural(len(found), 'time')} a pass), with scores of {units.size(largest)}"
     )
+    evidence = {
+        "attentions": Figure(len(found), BY_PASS),
+        "score_bytes": Figure(largest, BY_TENSORS),
+        "bytes_between_products": Figure(moved, BY_FORMULA),
+        "share_of_bytes": part(moved, facts.bytes, BY_FORMULA),
+    }
+    yield in_ops(facts, (each.softmax for each in found), title, evidence)
 
 
 @rule(
@@ -66,14 +64,12 @@ def head_size(facts: ModelFacts) -> Iterator[RuleMatch]:
         if size % HEAD_MULTIPLE or size > LARGEST_HEAD:
             by_size.setdefault(size, []).append(op)
     for size, ops in by_size.items():
-        where = facts.modules(ops)
-        yield RuleMatch(
+        title = (
             f"attention heads have {size} features, which is "
-            f"{'no multiple of 8' if size % HEAD_MULTIPLE else f'more than {LARGEST_HEAD}'}: "
-            f"{places(facts.document, where)}",
-            {"head_size": Figure(size, BY_TENSORS), "attentions": Figure(len(ops), BY_PASS)},
-            modules=where,
+            f"{'no multiple of 8' if size % HEAD_MULTIPLE else f'more than {LARGEST_HEAD}'}"
         )
+        evidence = {"head_size": Figure(size, BY_TENSORS), "attentions": Figure(len(ops), BY_PASS)}
+        yield in_ops(facts, ops, title, evidence)
 
 
 @rule(
@@ -90,11 +86,6 @@ def masked(facts: ModelFacts) -> Iterator[RuleMatch]:
     masks = {op: mask for op in facts.ops_of(_FUSED) if (mask := operand_type(facts.kind(op), "attn_mask"))}
     if not masks:
         return
-    where = facts.modules(masks)
     shape = next(iter(masks.values())).shape
-    yield RuleMatch(
-        f"{plural(len(masks), 'attention')} with a mask of {units.shape(shape)} given as a tensor: "
-        f"{places(facts.document, where)}",
-        {"attentions": Figure(len(masks), BY_PASS)},
-        modules=where,
-    )
+    title = f"{plural(len(masks), 'attention')} with a mask of {units.shape(shape)} given as a tensor"
+    yield in_ops(facts, masks, title, {"attentions": Figure(len(masks), BY_PASS)})

@@ -13,7 +13,7 @@ from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, part
 from assay.findings.naming import folded, listed, places, plural
 from assay.findings.needs import MODULES, WHOLE_PASS
-from assay.findings.rule import RuleMatch
+from assay.findings.rule import RuleMatch, in_modules, in_ops
 
 LEAST_BYTES = 1 << 20
 """A pass that moves less is a toy, of which shares say nothing."""
@@ -55,12 +55,9 @@ def heavy_modules(facts: ModelFacts) -> Iterator[RuleMatch]:
         done, least = done + own[index], own[index]
     if done < HEAVY_SHARE * whole or len(heavy) > HEAVY_OF * len(own):
         return
-    yield RuleMatch(
-        f"{len(heavy)} of {len(own)} modules that calculate do {units.share(done, whole)} of the FLOPs: "
-        f"{places(facts.document, sorted(heavy))}",
-        {"flops": Figure(done, BY_FORMULA), "share_of_flops": part(done, whole, BY_FORMULA)},
-        modules=sorted(heavy),
-    )
+    title = f"{len(heavy)} of {len(own)} modules that calculate do {units.share(done, whole)} of the FLOPs"
+    evidence = {"flops": Figure(done, BY_FORMULA), "share_of_flops": part(done, whole, BY_FORMULA)}
+    yield in_modules(facts, sorted(heavy), title, evidence)
 
 
 @rule(
@@ -194,14 +191,11 @@ def double_precision(facts: ModelFacts) -> Iterator[RuleMatch]:
     ops = [index for index, op in enumerate(facts.document.ops) if op.kind in set(wide)]
     if not ops:
         return
-    where = facts.modules(ops)
     names = folded(facts.document.kinds[kind].name for kind in wide)
-    yield RuleMatch(
-        f"{plural(len(ops), 'operation')} in float64 ({listed(names, 2)}): {places(facts.document, where)}",
-        {
-            "operations": Figure(len(ops), BY_PASS),
-            "bytes": Figure(facts.bytes_of(ops), BY_FORMULA),
-            "flops": Figure(facts.flops_of(ops), BY_FORMULA),
-        },
-        modules=where,
-    )
+    title = f"{plural(len(ops), 'operation')} in float64 ({listed(names, 2)})"
+    evidence = {
+        "operations": Figure(len(ops), BY_PASS),
+        "bytes": Figure(facts.bytes_of(ops), BY_FORMULA),
+        "flops": Figure(facts.flops_of(ops), BY_FORMULA),
+    }
+    yield in_ops(facts, ops, title, evidence)

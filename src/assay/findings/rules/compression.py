@@ -7,12 +7,10 @@ from collections.abc import Iterator, Sequence
 from assay import units
 from assay.document.provenance import Counted, Figure, Modelled
 from assay.document.weights import Outlier, Rounding, TensorStatistics, WeightsReport
-from assay.findings.catalogue import rule
 from assay.findings.facts import ModelFacts
 from assay.findings.naming import folded, listed
-from assay.findings.needs import STATISTICS
 from assay.findings.rule import RuleMatch
-from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, names, rows, total
+from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, names, rows, total, weights_rule
 
 LEAST_BYTES = 1 << 16
 """Savings below this are not worth a line."""
@@ -37,13 +35,12 @@ _WORTH = ("std", "max", "min")
 _SCALE_BYTES = 2
 
 
-@rule(
+@weights_rule(
     "W201",
     "advice",
     "tensors with equal content that are not tied",
     advice="Tie them (assign one parameter to both places) where they are meant to stay equal, or save one of them "
     "alone; equal by accident may mean that a layer was loaded twice.",
-    needs=(STATISTICS,),
 )
 def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Groups of tensors with the same bytes, those of a single value left out."""
@@ -61,13 +58,12 @@ def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
         )
 
 
-@rule(
+@weights_rule(
     "W202",
     "advice",
     "float32 weights that bfloat16 holds exactly",
     advice="Save them as bfloat16: not one bit of the numbers is lost, for they were bfloat16 before, and the file "
     "and its loading time are halved.",
-    needs=(STATISTICS,),
 )
 def widened(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors of float32 that rounding to bfloat16 leaves as they are; those of few values say nothing."""
@@ -87,13 +83,12 @@ def _rounding(row: TensorStatistics, format: str, scope: str) -> Rounding | None
     return next((each for each in row.roundings if (each.format, each.scope) == (format, scope)), None)
 
 
-@rule(
+@weights_rule(
     "W203",
     "advice",
     "matrices that int8 holds well with a scale for each row and badly with one for all",
     advice="Quantize these with a scale for each output channel (or group): a few rows with large weights set the "
     "scale of the whole tensor otherwise, and the rest is rounded away.",
-    needs=(STATISTICS,),
 )
 def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices whose ratio of signal to noise gains much from a scale a row."""
@@ -115,13 +110,12 @@ def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
         yield in_tensors(found, title, worst_sqnr_db=worst, largest_gain_db=gain)
 
 
-@rule(
+@weights_rule(
     "W204",
     "advice",
     "matrices that int8 with a scale for each row holds with little noise",
     advice="Weight-only int8 quantization (torchao int8_weight_only, or a GGUF Q8_0) takes about this much; noise of "
     "weights is not accuracy, so compare the quantized model's outputs on your data.",
-    needs=(STATISTICS,),
 )
 def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
     """All large matrices together, where each keeps a high ratio of signal to noise."""
@@ -146,13 +140,12 @@ def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
     )
 
 
-@rule(
+@weights_rule(
     "W205",
     "advice",
     "matrices that are 2:4 sparse already",
     advice="torch.sparse.to_sparse_semi_structured stores them in about half the bytes and uses the sparse matrix "
     "units of recent GPUs, with the same result.",
-    needs=(STATISTICS,),
 )
 def semi_structured(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices where keeping the two largest of any four along a row loses nothing."""
@@ -173,13 +166,12 @@ def _zero_share(row: TensorStatistics) -> float:
     return (row.zeros or 0) / row.count if row.count else 0.0
 
 
-@rule(
+@weights_rule(
     "W206",
     "note",
     "matrices that are mostly zeros without a pattern",
     advice="Stored sparse (CSR, or a zero mask and the rest) they take a fraction; dense kernels gain nothing from "
     "scattered zeros, so for speed prune to 2:4 or to whole rows.",
-    needs=(STATISTICS,),
 )
 def scattered_zeros(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices with many zeros that are not in a 2:4 pattern."""
@@ -195,13 +187,12 @@ def scattered_zeros(facts: ModelFacts) -> Iterator[RuleMatch]:
         yield in_tensors(found, title, zeros=zeros, weights=count)
 
 
-@rule(
+@weights_rule(
     "W207",
     "note",
     "weights that a lossless coder would shrink",
     advice="An entropy coder (as DFloat11 or ZipNN use) stores them in about this much without changing a number: "
     "worth it for storage and transfer.",
-    needs=(STATISTICS,),
 )
 def compressible(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Floating tensors whose patterns carry fewer bits than they take."""
@@ -220,13 +211,12 @@ def compressible(facts: ModelFacts) -> Iterator[RuleMatch]:
     )
 
 
-@rule(
+@weights_rule(
     "W208",
     "note",
     "a tensor that is unlike its siblings in other layers",
     advice="Look at these layers before quantizing or pruning all of them alike; an odd one out may also be a layer "
     "that was not trained, or loaded wrongly.",
-    needs=(STATISTICS,),
 )
 def odd_siblings(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors far from the median of their family in spread, extremes or tails."""

@@ -9,9 +9,9 @@ from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, part
-from assay.findings.naming import places, plural
+from assay.findings.naming import plural
 from assay.findings.needs import EVALUATION, FLOW, WHOLE_PASS
-from assay.findings.rule import RuleMatch
+from assay.findings.rule import RuleMatch, in_ops
 
 _DROPOUTS = (
     "aten.dropout", "aten.dropout_", "aten.native_dropout", "aten.feature_dropout", "aten.feature_dropout_",
@@ -46,12 +46,8 @@ def active_dropout(facts: ModelFacts) -> Iterator[RuleMatch]:
     ]
     if not dropping:
         return
-    where = facts.modules(dropping)
-    yield RuleMatch(
-        f"dropout drops values in evaluation mode, {len(dropping)} times a pass: {places(facts.document, where)}",
-        {"active_dropouts": Figure(len(dropping), BY_PASS)},
-        modules=where,
-    )
+    title = f"dropout drops values in evaluation mode, {len(dropping)} times a pass"
+    yield in_ops(facts, dropping, title, {"active_dropouts": Figure(len(dropping), BY_PASS)})
 
 
 @rule(
@@ -67,13 +63,8 @@ def batch_statistics(facts: ModelFacts) -> Iterator[RuleMatch]:
     ops = [op for op in facts.ops_of(_BATCH_NORM) if facts.kind(op).attributes.get("training") is True]
     if not ops:
         return
-    where = facts.modules(ops)
-    yield RuleMatch(
-        f"{plural(len(ops), 'batch normalisation')} with the statistics of the batch itself: "
-        f"{places(facts.document, where)}",
-        {"batch_norms": Figure(len(ops), BY_PASS)},
-        modules=where,
-    )
+    title = f"{plural(len(ops), 'batch normalisation')} with the statistics of the batch itself"
+    yield in_ops(facts, ops, title, {"batch_norms": Figure(len(ops), BY_PASS)})
 
 
 @rule(
@@ -91,30 +82,23 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         (first, norm)
         for first, norm in facts.flow.pairs(makers, facts.ops_of(_BATCH_NORM))
         if facts.kind(norm).attributes.get("training") is False
-        and not _is_shared(facts, first)
+        and not facts.is_shared(first)
         and facts.kind(norm).inputs[0].type.shape == facts.kind(first).outputs[0].type.shape
     ]
     if not pairs:
         return
     norms = [norm for _, norm in pairs]
-    where = facts.modules(norms)
     moved = facts.bytes_of(norms)
-    yield RuleMatch(
+    title = (
         f"{plural(len(norms), 'batch normalisation')} can be folded into the layer before, which saves "
-        f"{units.share(moved, facts.bytes)} of the bytes moved: {places(facts.document, where)}",
-        {
-            "foldable": Figure(len(norms), BY_PASS),
-            "bytes_saved": Figure(moved, BY_FORMULA),
-            "share_of_bytes": part(moved, facts.bytes, BY_FORMULA),
-        },
-        modules=where,
+        f"{units.share(moved, facts.bytes)} of the bytes moved"
     )
-
-
-def _is_shared(facts: ModelFacts, op: int) -> bool:
-    """Whether a layer's weights serve another call too, which would have to fold another normalisation into them."""
-    weight = facts.flow.operand(op, "weight")
-    return weight is not None and len(facts.flow.readers.get(weight, [])) > 1
+    evidence = {
+        "foldable": Figure(len(norms), BY_PASS),
+        "bytes_saved": Figure(moved, BY_FORMULA),
+        "share_of_bytes": part(moved, facts.bytes, BY_FORMULA),
+    }
+    yield in_ops(facts, norms, title, evidence)
 
 
 @rule(
@@ -139,10 +123,6 @@ def useless_bias(facts: ModelFacts) -> Iterator[RuleMatch]:
         return
     biases = [operand_type(facts.kind(op), "bias") for op in found.values()]
     count = sum(bias.shape[0] for bias in biases if bias is not None)
-    where = facts.modules(found.values())
-    yield RuleMatch(
-        f"{plural(len(found), 'bias')} ({units.exact(count)} parameters) redundant before batch normalisation: "
-        f"{places(facts.document, where)}",
-        {"biases": Figure(len(found), BY_PASS), "parameters": Figure(count, BY_TENSORS)},
-        modules=where,
-    )
+    title = f"{plural(len(found), 'bias')} ({units.exact(count)} parameters) redundant before batch normalisation"
+    evidence = {"biases": Figure(len(found), BY_PASS), "parameters": Figure(count, BY_TENSORS)}
+    yield in_ops(facts, found.values(), title, evidence)

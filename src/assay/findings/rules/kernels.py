@@ -12,9 +12,8 @@ from assay.document.provenance import Figure
 from assay.document.rows import OpKind
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, part
-from assay.findings.naming import places
 from assay.findings.needs import WHOLE_PASS
-from assay.findings.rule import RuleMatch
+from assay.findings.rule import RuleMatch, in_ops
 
 ALIGNED_BYTES = 16
 """What tensor cores load at once along a row."""
@@ -54,14 +53,14 @@ def unaligned(facts: ModelFacts) -> Iterator[RuleMatch]:
     ops = [index for index, op in enumerate(facts.document.ops) if op.kind in odd]
     if not ops:
         return
-    where, work = facts.modules(ops), facts.flops_of(ops)
+    work = facts.flops_of(ops)
     sizes = sorted({size for found in odd.values() for size in found})
-    yield RuleMatch(
+    title = (
         f"sizes {', '.join(map(str, sizes[:4]))} are no multiples of {ALIGNED_BYTES} bytes, in layers with "
-        f"{units.share(work, flops)} of the FLOPs: {places(facts.document, where)}",
-        {"flops": Figure(work, BY_FORMULA), "share_of_flops": part(work, flops, BY_FORMULA)},
-        modules=where,
+        f"{units.share(work, flops)} of the FLOPs"
     )
+    evidence = {"flops": Figure(work, BY_FORMULA), "share_of_flops": part(work, flops, BY_FORMULA)}
+    yield in_ops(facts, ops, title, evidence)
 
 
 def _odd_sizes(kind: OpKind) -> list[int]:
@@ -97,18 +96,15 @@ def vocabulary(facts: ModelFacts) -> Iterator[RuleMatch]:
                 dtypes[size] = weight.dtype
     for (rows, width), ops in by_size.items():
         padded = -(-rows // TILE) * TILE
-        where, work = facts.modules(ops), facts.flops_of(ops)
-        yield RuleMatch(
-            f"the output projection has {units.exact(rows)} rows, {padded - rows} short of a multiple of {TILE}: "
-            f"{places(facts.document, where)}",
-            {
-                "rows": Figure(rows, BY_TENSORS),
-                "padded_rows": Figure(padded, BY_TENSORS),
-                "bytes_added": Figure(nbytes((padded - rows) * width, dtypes[rows, width]), BY_TENSORS),
-                "share_of_flops": part(work, facts.cost.forward.flops or 0, BY_FORMULA),
-            },
-            modules=where,
-        )
+        work = facts.flops_of(ops)
+        title = f"the output projection has {units.exact(rows)} rows, {padded - rows} short of a multiple of {TILE}"
+        evidence = {
+            "rows": Figure(rows, BY_TENSORS),
+            "padded_rows": Figure(padded, BY_TENSORS),
+            "bytes_added": Figure(nbytes((padded - rows) * width, dtypes[rows, width]), BY_TENSORS),
+            "share_of_flops": part(work, facts.cost.forward.flops or 0, BY_FORMULA),
+        }
+        yield in_ops(facts, ops, title, evidence)
 
 
 @rule(
@@ -127,17 +123,16 @@ def grouped(facts: ModelFacts) -> Iterator[RuleMatch]:
         return
     if moved / facts.bytes < GROUPED_RATIO * work / flops:
         return
-    where = facts.modules(ops)
-    yield RuleMatch(
+    title = (
         f"{len(ops)} grouped convolutions do {units.share(work, flops)} of the FLOPs and move "
-        f"{units.share(moved, facts.bytes)} of the bytes: {places(facts.document, where)}",
-        {
-            "convolutions": Figure(len(ops), BY_PASS),
-            "share_of_flops": part(work, flops, BY_FORMULA),
-            "share_of_bytes": part(moved, facts.bytes, BY_FORMULA),
-        },
-        modules=where,
+        f"{units.share(moved, facts.bytes)} of the bytes"
     )
+    evidence = {
+        "convolutions": Figure(len(ops), BY_PASS),
+        "share_of_flops": part(work, flops, BY_FORMULA),
+        "share_of_bytes": part(moved, facts.bytes, BY_FORMULA),
+    }
+    yield in_ops(facts, ops, title, evidence)
 
 
 @rule(
@@ -157,17 +152,13 @@ def large_kernels(facts: ModelFacts) -> Iterator[RuleMatch]:
         return
     weights = [weight for op in ops if (weight := operand_type(facts.kind(op), "weight")) is not None]
     largest = max(weights, key=lambda weight: prod(weight.shape[2:])).shape[2:]
-    where = facts.modules(ops)
-    yield RuleMatch(
-        f"convolutions with kernels up to {units.shape(largest)} do {units.share(work, flops)} of the FLOPs: "
-        f"{places(facts.document, where)}",
-        {
-            "kernel_elements": Figure(prod(largest), BY_TENSORS),
-            "flops": Figure(work, BY_FORMULA),
-            "share_of_flops": part(work, flops, BY_FORMULA),
-        },
-        modules=where,
-    )
+    title = f"convolutions with kernels up to {units.shape(largest)} do {units.share(work, flops)} of the FLOPs"
+    evidence = {
+        "kernel_elements": Figure(prod(largest), BY_TENSORS),
+        "flops": Figure(work, BY_FORMULA),
+        "share_of_flops": part(work, flops, BY_FORMULA),
+    }
+    yield in_ops(facts, ops, title, evidence)
 
 
 def _is_large(kind: OpKind) -> bool:

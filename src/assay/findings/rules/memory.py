@@ -16,9 +16,9 @@ from assay.document.provenance import Counted, Figure
 from assay.document.rows import Storage
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, part
-from assay.findings.naming import folded, listed, places, plural
+from assay.findings.naming import folded, listed, plural
 from assay.findings.needs import CACHE, FLOW, MODULES, TRAINING_STEP, WHOLE_PASS
-from assay.findings.rule import RuleMatch
+from assay.findings.rule import RuleMatch, in_ops
 
 SAVED_RATIO = 2
 LOGITS_SHARE = 0.25
@@ -79,18 +79,17 @@ def logits(facts: ModelFacts) -> Iterator[RuleMatch]:
     if size < LOGITS_LEAST or size < LOGITS_SHARE * peak:
         return
     large = [op for op, each in sizes.items() if each == size]
-    where = facts.modules(large)
     shape = facts.kind(large[0]).outputs[0].type.shape
-    yield RuleMatch(
+    title = (
         f"logits of {units.shape(shape)} take {units.size(size)}, {units.share(size, peak)} of all activations at "
-        f"the peak: {places(facts.document, where)}",
-        {
-            "logit_bytes": Figure(size, _BY_STORAGES),
-            "peak_bytes": Figure(peak, _BY_STORAGES),
-            "share_of_peak": part(size, peak, _BY_STORAGES),
-        },
-        modules=where,
+        "the peak"
     )
+    evidence = {
+        "logit_bytes": Figure(size, _BY_STORAGES),
+        "peak_bytes": Figure(peak, _BY_STORAGES),
+        "share_of_peak": part(size, peak, _BY_STORAGES),
+    }
+    yield in_ops(facts, large, title, evidence)
 
 
 def _is_logits(shape: tuple[int, ...]) -> bool:
@@ -145,14 +144,12 @@ def in_place(facts: ModelFacts) -> Iterator[RuleMatch]:
     then = max(alive(forward(_overwriting(facts, ops)).moving, len(document.ops)), default=0)
     if not now or now - then < IN_PLACE_GAIN * now:
         return
-    where = facts.modules(ops)
-    yield RuleMatch(
+    title = (
         f"{plural(len(ops), 'activation function')} in place would lower the peak of activations from "
-        f"{units.size(now)} to "
-        f"{units.size(then)}: {places(document, where)}",
-        {"peak_bytes": Figure(now, _BY_STORAGES), "peak_in_place_bytes": Figure(then, _BY_STORAGES)},
-        modules=where,
+        f"{units.size(now)} to {units.size(then)}"
     )
+    evidence = {"peak_bytes": Figure(now, _BY_STORAGES), "peak_in_place_bytes": Figure(then, _BY_STORAGES)}
+    yield in_ops(facts, ops, title, evidence)
 
 
 def _is_last_use(facts: ModelFacts, op: int) -> bool:

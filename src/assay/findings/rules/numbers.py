@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from assay import units
 from assay.document.provenance import Figure
 from assay.document.weights import TensorStatistics
-from assay.findings.catalogue import rule
 from assay.findings.facts import ModelFacts
 from assay.findings.naming import folded, listed, plural
-from assay.findings.needs import STATISTICS
 from assay.findings.rule import RuleMatch
-from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, rows, total
+from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, rows, total, weights_rule
 
 HALF_LIMIT = 65504.0
 """The largest number of float16."""
@@ -21,13 +19,12 @@ DENORMAL_SHARE = 0.01
 TINY_VARIANCE = 1e-10
 
 
-@rule(
+@weights_rule(
     "W101",
     "error",
     "NaN in the weights",
     advice="Every output that depends on them is NaN. Go back to a checkpoint from before; then look for a learning "
     "rate too high, a division by zero or float16 without loss scaling.",
-    needs=(STATISTICS,),
 )
 def not_numbers(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors with NaN."""
@@ -38,13 +35,12 @@ def not_numbers(facts: ModelFacts) -> Iterator[RuleMatch]:
         yield in_tensors(found, title, nan=count, tensors=len(found))
 
 
-@rule(
+@weights_rule(
     "W102",
     "error",
     "infinities in the weights",
     advice="They spread as NaN as soon as they are subtracted or multiplied by zero. Go back to a checkpoint from "
     "before, and keep values in range where weights are converted to float16.",
-    needs=(STATISTICS,),
 )
 def infinities(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors with infinities among other numbers; a mask of zeros and infinities is meant so."""
@@ -55,12 +51,11 @@ def infinities(facts: ModelFacts) -> Iterator[RuleMatch]:
         yield in_tensors(found, title, infinite=count, tensors=len(found))
 
 
-@rule(
+@weights_rule(
     "W103",
     "warning",
     "weights that float16 cannot hold, or hardly",
     advice="Keep these tensors in bfloat16 or float32: in float16 they are or become infinite.",
-    needs=(STATISTICS,),
 )
 def half_overflow(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Wider tensors beyond the range of float16, and those of float16 near its end; masks of two values are none."""
@@ -85,13 +80,12 @@ def _is_mask(row: TensorStatistics) -> bool:
     return row.distinct is not None and row.distinct <= 2
 
 
-@rule(
+@weights_rule(
     "W104",
     "warning",
     "matrices that are all one value",
     advice="A matrix of zeros passes nothing on, one of any other single value treats all inputs alike: check that "
     "it was loaded and trained. Layers that begin at zero (LoRA's second matrix) do before training.",
-    needs=(STATISTICS,),
 )
 def constant(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices with equal least and largest numbers."""
@@ -103,13 +97,12 @@ def constant(facts: ModelFacts) -> Iterator[RuleMatch]:
         yield in_tensors(found, title, tensors=len(found), bytes=size)
 
 
-@rule(
+@weights_rule(
     "W105",
     "warning",
     "rows or columns of matrices that are all zero",
     advice="Units that always give or take zero can be cut out for good (structured pruning), which changes nothing "
     "but the size; if nobody pruned them, they died in training.",
-    needs=(STATISTICS,),
 )
 def dead_units(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices with some dead rows or columns; a single dead row of a tall one is a table's padding."""
@@ -126,13 +119,12 @@ def _dead(row: TensorStatistics) -> tuple[int, int]:
     return 0 if is_table and dead_rows == 1 else dead_rows, row.columns.dead if row.columns is not None else 0
 
 
-@rule(
+@weights_rule(
     "W106",
     "advice",
     "many denormal numbers",
     advice="They have lost most of their digits and are slow on many processors: set them to zero, or store the "
     "tensor scaled up or in a dtype with a wider range.",
-    needs=(STATISTICS,),
 )
 def denormals(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors where one number in a hundred is denormal."""
@@ -143,13 +135,12 @@ def denormals(facts: ModelFacts) -> Iterator[RuleMatch]:
         yield in_tensors(found, title, denormals=count, share=count / whole)
 
 
-@rule(
+@weights_rule(
     "W107",
     "warning",
     "batch normalisation whose statistics were never updated",
     advice="In evaluation mode it normalises with mean 0 and variance 1, whatever comes in: load trained statistics, "
     "or let some batches through in training mode. A model that was just made is like this.",
-    needs=(STATISTICS,),
 )
 def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Counters of batches that are zero beside means of zero and variances of one."""
@@ -171,13 +162,12 @@ def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         )
 
 
-@rule(
+@weights_rule(
     "W108",
     "warning",
     "batch normalisation with a variance of nearly zero or below",
     advice="Those channels were constant in training; the slightest change is blown up by one over the root of eps. "
     "Cut the channels out, or raise eps. A negative variance is a damaged checkpoint.",
-    needs=(STATISTICS,),
 )
 def vanished_variance(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Running variances whose least value is next to nothing."""

@@ -7,11 +7,12 @@ from math import prod
 
 from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
+from assay.document.rows import TensorType
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, part
-from assay.findings.naming import places, plural
+from assay.findings.naming import plural
 from assay.findings.needs import FLOW, WHOLE_PASS
-from assay.findings.rule import RuleMatch
+from assay.findings.rule import RuleMatch, in_modules, in_ops
 
 _SOFTMAX = ("aten.softmax", "aten._softmax", "aten._safe_softmax")
 _LOGARITHMS = ("aten.log", "aten.log_", "aten.log2", "aten.log10")
@@ -45,14 +46,9 @@ def fragile_logarithm(facts: ModelFacts) -> Iterator[RuleMatch]:
             if storage is not None and facts.flow.maker(storage) == op:
                 found += [reader for reader in facts.flow.readers.get(storage, []) if reader in logarithms]
         if found:
-            where = facts.modules(found)
             name = names[0].removeprefix("aten.")
-            yield RuleMatch(
-                f"log of {name} is taken ({plural(len(found), 'time')} a pass) where {instead} is meant: "
-                f"{places(facts.document, where)}",
-                {"executions": Figure(len(found), BY_PASS)},
-                modules=where,
-            )
+            title = f"log of {name} is taken ({plural(len(found), 'time')} a pass) where {instead} is meant"
+            yield in_ops(facts, found, title, {"executions": Figure(len(found), BY_PASS)})
 
 
 @rule(
@@ -74,12 +70,8 @@ def twice(facts: ModelFacts) -> Iterator[RuleMatch]:
             and facts.kind(before).attributes.get("dim") == facts.kind(after).attributes.get("dim")
         ]
         if second:
-            where = facts.modules(second)
-            yield RuleMatch(
-                f"{names[0].removeprefix('aten.')} is applied to its own result: {places(facts.document, where)}",
-                {"executions": Figure(len(second), BY_PASS)},
-                modules=where,
-            )
+            title = f"{names[0].removeprefix('aten.')} is applied to its own result"
+            yield in_ops(facts, second, title, {"executions": Figure(len(second), BY_PASS)})
 
 
 def _followed(facts: ModelFacts, ops: list[int]) -> Iterator[tuple[int, int]]:
@@ -111,22 +103,19 @@ def mergeable_linears(facts: ModelFacts) -> Iterator[RuleMatch]:
         if one is None or two is None or made != facts.kind(second).inputs[0].type.shape:
             continue
         merged = two[0] * one[1]
-        if merged < prod(one) + prod(two) and not _shared(facts, first, second):
+        # A merged matrix would come on top of one that is used elsewhere too.
+        if merged < prod(one) + prod(two) and not (facts.is_shared(first) or facts.is_shared(second)):
             pairs.append((first, second))
             saved += 2 * prod(made[:-1]) * (prod(one) + prod(two) - merged)
     if not pairs:
         return
-    where = facts.modules(op for pair in pairs for op in pair)
-    yield RuleMatch(
-        f"linear layers that follow one another directly and could be one, {plural(len(pairs), 'pair')}: "
-        f"{places(facts.document, where)}",
-        {
-            "pairs": Figure(len(pairs), BY_PASS),
-            "matrix_flops_saved": Figure(saved, BY_FORMULA),
-            "share_of_flops": part(saved, facts.cost.forward.flops or 0, BY_FORMULA),
-        },
-        modules=where,
-    )
+    title = f"linear layers that follow one another directly and could be one, {plural(len(pairs), 'pair')}"
+    evidence = {
+        "pairs": Figure(len(pairs), BY_PASS),
+        "matrix_flops_saved": Figure(saved, BY_FORMULA),
+        "share_of_flops": part(saved, facts.cost.forward.flops or 0, BY_FORMULA),
+    }
+    yield in_ops(facts, (op for pair in pairs for op in pair), title, evidence)
 
 
 def _weight(facts: ModelFacts, op: int) -> tuple[int, ...] | None:
@@ -134,12 +123,6 @@ def _weight(facts: ModelFacts, op: int) -> tuple[int, ...] | None:
     weight = next((one for one in facts.kind(op).inputs if one.name == "weight"), None)
     usable = weight is not None and weight.role == "parameter" and len(weight.type.shape) == 2
     return weight.type.shape if usable and weight is not None else None
-
-
-def _shared(facts: ModelFacts, *ops: int) -> bool:
-    """Whether a matrix is used elsewhere too, so that a merged one would come on top."""
-    storages = [facts.flow.operand(op, "weight") for op in ops]
-    return any(len(facts.flow.readers.get(storage, [])) > 1 for storage in storages if storage is not None)
 
 
 @rule(
@@ -152,7 +135,7 @@ def _shared(facts: ModelFacts, *ops: int) -> bool:
 )
 def fusable_projections(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Groups of linear layers below one call that read one storage in the same way."""
-    groups: dict[object, list[int]] = {}
+    groups: dict[tuple[int, int, TensorType, bool], list[int]] = {}
     for op in facts.ops_of("aten.linear"):
         row = facts.document.ops[op]
         if row.call < 0 or not row.reads or _weight(facts, op) is None:
@@ -161,29 +144,26 @@ def fusable_projections(facts: ModelFacts) -> Iterator[RuleMatch]:
         has_bias = operand_type(facts.kind(op), "bias") is not None
         if parent is not None and len(facts.flow.makers.get(row.reads[0], [])) <= 1:
             groups.setdefault((parent, row.reads[0], facts.kind(op).inputs[0].type, has_bias), []).append(op)
-    joint = [ops for ops in groups.values() if len({facts.flow.operand(op, "weight") for op in ops}) == len(ops) > 1]
+    joint = {
+        key: ops
+        for key, ops in groups.items()
+        if len({facts.flow.operand(op, "weight") for op in ops}) == len(ops) > 1
+    }
     if not joint:
         return
-    parents = sorted({_parent_module(facts, ops[0]) for ops in joint})
-    kernels = sum(len(ops) - 1 for ops in joint)
-    again = sum((len(ops) - 1) * facts.kind_cost(ops[0]).read_activations for ops in joint)
-    yield RuleMatch(
+    parents = sorted({facts.document.calls[parent].module for parent, *_ in joint})
+    kernels = sum(len(ops) - 1 for ops in joint.values())
+    again = sum((len(ops) - 1) * facts.kind_cost(ops[0]).read_activations for ops in joint.values())
+    title = (
         f"linear layers that read the same input in {plural(len(joint), 'group')}, "
-        f"{plural(kernels, 'product')} more than needed: "
-        f"{places(facts.document, parents)}",
-        {
-            "groups": Figure(len(joint), BY_PASS),
-            "products_saved": Figure(kernels, BY_PASS),
-            "bytes_read_again": Figure(again, BY_FORMULA),
-        },
-        modules=parents,
+        f"{plural(kernels, 'product')} more than needed"
     )
-
-
-def _parent_module(facts: ModelFacts, op: int) -> int:
-    document = facts.document
-    parent = document.calls[document.ops[op].call].parent
-    return document.calls[parent].module if parent is not None else 0
+    evidence = {
+        "groups": Figure(len(joint), BY_PASS),
+        "products_saved": Figure(kernels, BY_PASS),
+        "bytes_read_again": Figure(again, BY_FORMULA),
+    }
+    yield in_modules(facts, parents, title, evidence)
 
 
 @rule(
@@ -205,15 +185,13 @@ def round_trip(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not back:
         return
     ops = [op for pair in back for op in pair]
-    where, moved = facts.modules(ops), facts.bytes_of(ops)
+    moved = facts.bytes_of(ops)
     kind = facts.kind(back[0][0])
-    yield RuleMatch(
+    title = (
         f"{plural(len(back), 'time')} a pass values go from {kind.inputs[0].type.dtype} to "
-        f"{kind.outputs[0].type.dtype} and "
-        f"straight back: {places(facts.document, where)}",
-        {"round_trips": Figure(len(back), BY_PASS), "bytes": Figure(moved, BY_FORMULA)},
-        modules=where,
+        f"{kind.outputs[0].type.dtype} and straight back"
     )
+    yield in_ops(facts, ops, title, {"round_trips": Figure(len(back), BY_PASS), "bytes": Figure(moved, BY_FORMULA)})
 
 
 def _is_cast(facts: ModelFacts, op: int) -> bool:

@@ -10,9 +10,9 @@ from assay.document import tree
 from assay.document.provenance import Counted, Figure
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, part
-from assay.findings.naming import folded, listed, places
+from assay.findings.naming import folded, listed
 from assay.findings.needs import FLOW, MODULES, WHOLE_PASS
-from assay.findings.rule import RuleMatch
+from assay.findings.rule import RuleMatch, in_modules
 
 EMBEDDING_SHARE = 0.5
 EMBEDDING_LEAST = 1_000_000
@@ -179,12 +179,8 @@ def called_often(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not often:
         return
     most = max(often.values())
-    yield RuleMatch(
-        f"called {most} times in one call of its parent, each time with the same shapes: "
-        f"{places(document, sorted(often))}",
-        {"calls": Figure(most, BY_PASS)},
-        modules=sorted(often),
-    )
+    title = f"called {most} times in one call of its parent, each time with the same shapes"
+    yield in_modules(facts, sorted(often), title, {"calls": Figure(most, BY_PASS)})
 
 
 @rule(
@@ -203,11 +199,9 @@ def cell_loop(facts: ModelFacts) -> Iterator[RuleMatch]:
     looped = {module: count for module, count in steps.items() if count >= _STEPS}
     if not looped:
         return
-    yield RuleMatch(
-        f"a recurrent cell runs {max(looped.values())} steps one by one: {places(facts.document, sorted(looped))}",
-        {"steps": Figure(max(looped.values()), BY_PASS), "cells": Figure(len(looped), BY_PASS)},
-        modules=sorted(looped),
-    )
+    title = f"a recurrent cell runs {max(looped.values())} steps one by one"
+    evidence = {"steps": Figure(max(looped.values()), BY_PASS), "cells": Figure(len(looped), BY_PASS)}
+    yield in_modules(facts, sorted(looped), title, evidence)
 
 
 @rule(
