@@ -38,7 +38,9 @@ def identify(device: str = CPU) -> Hardware:
         torch=torch_version(),
         driver=boards[0].driver if boards else None,
     )
-    return _with_key(found, [board.uuid for board in boards])
+    uuids, threads = [board.uuid for board in boards], [os.environ.get(name, "") for name in _THREADS]
+    facts = [*asdict(found).values(), *uuids, *threads]
+    return replace(found, key=hashlib.sha256(repr(facts).encode()).hexdigest()[:16])
 
 
 def torch_version() -> str | None:
@@ -71,8 +73,7 @@ def caches(root: Path = _SYSTEM) -> tuple[Cache, ...]:
     """The caches that hold data, the smallest first; none where the system does not tell."""
     found = []
     for index in sorted(root.glob("index*")):
-        texts = [_text(index / name) for name in ("level", "type", "size")]
-        level, kind, size = texts
+        level, kind, size = (_text(index / name) for name in ("level", "type", "size"))
         if kind in ("Data", "Unified") and level.isdecimal() and size[:-1].isdecimal() and size[-1:] in _UNITS:
             found.append(Cache(int(level), int(size[:-1]) * _UNITS[size[-1]]))
     return tuple(sorted(found, key=lambda cache: cache.level))
@@ -89,9 +90,3 @@ def _text(path: Path) -> str:
         return path.read_text(errors="replace").strip()
     except OSError:
         return ""
-
-
-def _with_key(found: Hardware, boards: list[str]) -> Hardware:
-
-    facts = [*asdict(found).values(), *boards, *(os.environ.get(name, "") for name in _THREADS)]
-    return replace(found, key=hashlib.sha256(repr(facts).encode()).hexdigest()[:16])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from assay.document.machine import Series
-from assay.machine.gauges.gauge import Readings
+from assay.machine.gauges.gauge import Gauge, Readings
 from assay.machine.sensors.nvml import NvmlBoard
 from assay.machine.sensors.probe import SensorError
 
@@ -23,27 +23,17 @@ QUESTIONS: tuple[tuple[str, str, Question], ...] = (
 """What is asked of a board. The energy counter is not: a read of it takes milliseconds."""
 
 
-class BoardGauge:
+class BoardGauge(Gauge):
     """Everything above of one board; a question that fails is not asked again and its values are unknown."""
 
     def __init__(self, board: NvmlBoard) -> None:
         self._board = board
-        self._lost: dict[str, str] = {}
-        self.series: Sequence[Series] = [
-            Series(f"gpu.{board.index}.{name}", unit, "board") for name, unit, _ in QUESTIONS
-        ]
-
-    @property
-    def problems(self) -> Sequence[str]:
-        """What stopped answering, and why."""
-        return tuple(f"gpu.{self._board.index}.{name}: {why}" for name, why in self._lost.items())
+        self._lost: set[str] = set()
+        self.series = [Series(f"gpu.{board.index}.{name}", unit, "board") for name, unit, _ in QUESTIONS]
 
     def read(self) -> Readings:
         """One value a question."""
         return [self._asked(name, question) for name, _, question in QUESTIONS]
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def _asked(self, name: str, question: Question) -> float | None:
         if name in self._lost:
@@ -51,5 +41,6 @@ class BoardGauge:
         try:
             return question(self._board)
         except SensorError as error:
-            self._lost[name] = str(error)
+            self._lost.add(name)
+            self.problems = (*self.problems, f"gpu.{self._board.index}.{name}: {error}")
             return None

@@ -14,13 +14,12 @@ class Gauge(Protocol):
     """Values for as many series as it announces; None is one that cannot be had."""
 
     series: Sequence[Series]
-
-    @property
-    def problems(self) -> Sequence[str]:
-        """What it cannot read at all, one line each."""
+    problems: Sequence[str] = ()
+    """What it cannot read at all, one line each."""
 
     def read(self) -> Readings:
         """The values of now."""
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Give back what it holds; most hold nothing."""
+        return

@@ -7,12 +7,12 @@ import errno
 import os
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from assay import host
 from assay.document.machine import Series
-from assay.machine.gauges.gauge import Readings
+from assay.machine.gauges.gauge import Gauge, Readings
 
 HARDWARE = 0
 EVENTS = {"cache.references": (HARDWARE, 2), "cache.misses": (HARDWARE, 3)}
@@ -30,7 +30,7 @@ _REASONS = {
 }
 
 
-class PerfEvents:
+class PerfEvents(Gauge):
     """Counts since the monitor began, of every thread there was then and of those they started."""
 
     def __init__(self, events: Mapping[str, tuple[int, int]] = EVENTS) -> None:
@@ -41,8 +41,8 @@ class PerfEvents:
             self._open.append([] if isinstance(opened, str) else opened)
             if isinstance(opened, str):
                 problems.append(f"{name}: {opened}")
-        self.series: Sequence[Series] = [Series(name, "1", "process") for name in events]
-        self.problems: Sequence[str] = tuple(problems)
+        self.series = [Series(name, "1", "process") for name in events]
+        self.problems = tuple(problems)
 
     def read(self) -> Readings:
         """The sum over threads."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from assay.document.machine import Series
-from assay.machine.gauges.gauge import Readings
+from assay.machine.gauges.gauge import Gauge, Readings
 
 _DISKS = Path("/proc/diskstats")
 _BLOCK = Path("/sys/block")
@@ -18,32 +18,27 @@ _SECTOR = 512
 """What the kernel counts disk traffic in, whatever the disk's own sectors are."""
 
 
-class ProcessMemory:
+class ProcessMemory(Gauge):
     """What this process holds in memory now."""
 
     def __init__(self) -> None:
-
         self._process = psutil.Process()
-        self.series: Sequence[Series] = [Series("process.rss", "B", "process")]
-        self.problems: Sequence[str] = ()
+        self.series = [Series("process.rss", "B", "process")]
 
     def read(self) -> Readings:
         """Bytes resident."""
         return [float(self._process.memory_info().rss)]
 
-    def close(self) -> None:
-        """Nothing is held."""
 
-
-class SystemCounts:
+class SystemCounts(Gauge):
     """Counts of the system since the monitor began, from one function that returns them all, or None."""
 
     def __init__(self, look: Callable[[], Readings | None], names: Sequence[str], unit: str, scope: str) -> None:
         self._look = look
-        self.series: Sequence[Series] = [Series(name, unit, scope) for name in names]
+        self.series = [Series(name, unit, scope) for name in names]
         self._first = look()
         lost = names if self._first is None else ()
-        self.problems: Sequence[str] = tuple(f"{name}: the system does not count it" for name in lost)
+        self.problems = tuple(f"{name}: the system does not count it" for name in lost)
 
     def read(self) -> Readings:
         """What was added."""
@@ -52,9 +47,6 @@ class SystemCounts:
             return [None] * len(self.series)
         pairs = zip(now, self._first, strict=True)
         return [None if new is None or old is None else new - old for new, old in pairs]
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def counts() -> list[SystemCounts]:
@@ -81,7 +73,6 @@ def _from_table(table: Path, disks: set[str]) -> Readings | None:
 
 
 def _disks() -> Readings | None:
-
     found = psutil.disk_io_counters()
     return None if found is None else [float(found.read_bytes), float(found.write_bytes)]
 
@@ -96,7 +87,6 @@ def _switches() -> Readings | None:
 
 
 def _own_bytes() -> Readings | None:
-
     if not hasattr(psutil.Process, "io_counters"):
         return None
     found = psutil.Process().io_counters()
@@ -104,6 +94,5 @@ def _own_bytes() -> Readings | None:
 
 
 def _network_bytes() -> Readings | None:
-
     found = psutil.net_io_counters()
     return None if found is None else [float(found.bytes_recv), float(found.bytes_sent)]

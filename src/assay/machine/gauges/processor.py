@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
 from assay.document.machine import Series
-from assay.machine.gauges.gauge import Readings
+from assay.machine.gauges.gauge import Gauge, Readings
+from assay.machine.load import busy_and_all, share
 
 _FREQUENCIES = Path("/sys/devices/system/cpu")
 
 
-class Utilisation:
+class Utilisation(Gauge):
     """The busy share of all cores and of each, since the last read."""
 
     def __init__(self) -> None:
         self._last = _times()
         names = ["cpu.utilisation", *(f"cpu.{core}.utilisation" for core in range(len(self._last)))]
-        self.series: Sequence[Series] = [Series(name, "share", "machine") for name in names]
-        self.problems: Sequence[str] = ()
+        self.series = [Series(name, "share", "machine") for name in names]
 
     def read(self) -> Readings:
         """The machine first, then its cores; None where no time was counted in between."""
@@ -29,41 +28,26 @@ class Utilisation:
         self._last = now
         spent += [(0.0, 0.0)] * (len(self.series) - 1 - len(spent))  # a core may be taken offline
         every = (sum(busy for busy, _ in spent), sum(passed for _, passed in spent))
-        return [_share(busy, passed) for busy, passed in (every, *spent[: len(self.series) - 1])]
-
-    def close(self) -> None:
-        """Nothing is held."""
+        return [share(busy, passed) for busy, passed in (every, *spent[: len(self.series) - 1])]
 
 
-class Frequency:
+class Frequency(Gauge):
     """The mean clock of all cores as the kernel sets it; what a virtual machine claims is not asked."""
 
     def __init__(self, root: Path = _FREQUENCIES) -> None:
         self._paths = sorted(root.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
-        self.series: Sequence[Series] = [Series("cpu.frequency", "MHz", "machine")]
-        self.problems: Sequence[str] = () if self._paths else ("cpu.frequency: the kernel offers none",)
+        self.series = [Series("cpu.frequency", "MHz", "machine")]
+        self.problems = () if self._paths else ("cpu.frequency: the kernel offers none",)
 
     def read(self) -> Readings:
         """The mean of those that can be read."""
         clocks = [clock for clock in map(_kilohertz, self._paths) if clock is not None]
         return [sum(clocks) / len(clocks) / 1000 if clocks else None]
 
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 def _times() -> list[tuple[float, float]]:
     """Busy and all seconds of each core."""
-    rows = []
-    for times in psutil.cpu_times(percpu=True):
-        parts = times._asdict()
-        everything = sum(value for name, value in parts.items() if not name.startswith("guest"))
-        rows.append((everything - parts.get("idle", 0.0) - parts.get("iowait", 0.0), everything))
-    return rows
-
-
-def _share(busy: float, passed: float) -> float | None:
-    return min(max(busy / passed, 0.0), 1.0) if passed > 0 else None
+    return [busy_and_all(times._asdict()) for times in psutil.cpu_times(percpu=True)]
 
 
 def _kilohertz(path: Path) -> float | None:
