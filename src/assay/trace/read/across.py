@@ -63,13 +63,13 @@ def _layer(name: str, every: list[dict[str, int]], by_rank: dict[int, list[dict[
     low, high = np.percentile(values, (25, 75))
     slowest = imbalance = None
     if by_rank:
-        medians = {rank: _median([times.get(name, 0) for times in found]) for rank, found in by_rank.items()}
+        medians = {rank: median([times.get(name, 0) for times in found]) for rank, found in by_rank.items()}
         slowest = max(medians, key=lambda rank: medians[rank])
         mean = sum(medians.values()) / len(medians)
         imbalance = medians[slowest] / mean - 1 if mean else None
     return LayerAcross(
         name=name,
-        median_ns=_median(values.tolist()),
+        median_ns=median(values.tolist()),
         min_ns=int(values.min()),
         max_ns=int(values.max()),
         spread_ns=round((high - low) / 2) if len(values) > 1 else None,
@@ -84,7 +84,7 @@ def _ranks(ranks: dict[int, list[Trace]]) -> list[RankTimes]:
     work = {rank: _over(found, working_ns) for rank, found in ranks.items()}
     cpu = {rank: _over(found, lambda trace: trace.cpu_ns) for rank, found in ranks.items()}
     busy = {rank: value if value is not None else cpu[rank] for rank, value in work.items()}
-    typical = _median([value for value in busy.values() if value is not None]) if busy else 0
+    typical = median([value for value in busy.values() if value is not None]) if busy else 0
     rows = []
     for rank, found in sorted(ranks.items()):
         mine = busy[rank]
@@ -122,8 +122,9 @@ def _over(traces: list[Trace], figure: Callable[[Trace], int | None]) -> int | N
     """The median of a figure over passes; None where one of them does not have it."""
     values = [figure(trace) for trace in traces]
     known = [value for value in values if value is not None]
-    return _median(known) if known and len(known) == len(values) else None
+    return median(known) if known and len(known) == len(values) else None
 
 
-def _median(values: Sequence[int]) -> int:
+def median(values: Sequence[int]) -> int:
+    """The middle one, or the mean of the two in the middle, as a whole number."""
     return round(float(np.median(np.array(values, dtype=np.int64))))

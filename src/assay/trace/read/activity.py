@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from assay.trace.read.categories import ON_DEVICE, Role, device_kind, is_graph_launch
 from assay.trace.read.columns import Columns, Flags, Ints, SmallInts
-from assay.trace.read.nesting import Forest, looked_up
+from assay.trace.read.nesting import Forest, looked_up, places_of
 
 KINDS = ("compute", "communication", "copy", "fill")
 BY_GRAPH = "launched by a CUDA graph"
@@ -57,7 +57,7 @@ def activity_of(columns: Columns, forest: Forest) -> Activity | None:
     if not len(rows):
         return None
     names = columns["name"][rows]
-    link = _link_of(columns, rows)
+    link = places_of(rows, columns["link_row"])
     launch = _launches(columns, forest, looked_up(columns["link_correlation"], link, -1))
     graphs = np.array([is_graph_launch(name) for name in columns.names], dtype=bool)
     by_graph = looked_up(graphs[forest.name], launch, 0)
@@ -90,25 +90,14 @@ def _kinds(columns: Columns) -> NDArray[np.int8]:
     return np.array(kinds, dtype=np.int8)
 
 
-def _link_of(columns: Columns, rows: Ints) -> Ints:
-    """For each row its place among the links; -1 where it has none."""
-    known = columns["link_row"]
-    if not len(known):
-        return np.full(len(rows), -1, dtype=np.int64)
-    place = np.minimum(np.searchsorted(known, rows), len(known) - 1)
-    return np.where(known[place] == rows, place, -1)
-
-
 def _launches(columns: Columns, forest: Forest, correlation: Ints) -> SmallInts:
     """The place in the forest of the call that launched each; -1 where it is not recorded."""
     is_call = (columns.roles == Role.RUNTIME)[columns["name"][columns["link_row"]]]
     rows, ids = columns["link_row"][is_call], columns["link_correlation"][is_call]
-    found = np.full(len(correlation), -1, dtype=np.int32)
-    if not len(ids):
-        return found
     order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids[order], correlation), len(ids) - 1)
-    known = (ids[order][place] == correlation) & (correlation > 0)
+    place = places_of(correlation, ids[order])
+    known = (place >= 0) & (correlation > 0)
+    found = np.full(len(correlation), -1, dtype=np.int32)
     found[known] = forest.place_of(columns)[rows[order][place[known]]]
     return found
 
@@ -118,13 +107,13 @@ def _by_external_id(columns: Columns, forest: Forest, rows: Ints, launch: SmallI
     operations = np.flatnonzero((columns.roles == Role.OP)[forest.name])
     ids = columns["external"][forest.rows[operations]]
     operations, ids = operations[ids > 0], ids[ids > 0]
-    found = np.full(len(rows), -1, dtype=np.int32)
-    if not len(ids):
-        return found
     order = np.argsort(ids, kind="stable")
     wanted = columns["external"][rows]
-    place = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    known = (ids[order][place] == wanted) & (wanted > 0)
+    place = places_of(wanted, ids[order])
+    known = (place >= 0) & (wanted > 0)
+    found = np.full(len(rows), -1, dtype=np.int32)
+    if not known.any():
+        return found
     found[known] = operations[order[place[known]]]
     # Older traces put the correlation id there, which meets some operation's id by chance.
     checked = (launch >= 0) & (found >= 0)

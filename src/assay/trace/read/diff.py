@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.document.trace import LayerChange, Trace, TraceDiff
-from assay.trace.read.across import compared_time, own_times
+from assay.trace.read.across import compared_time, median, own_times
 
 _CRITICAL = (
     (1, 63.66), (2, 9.92), (3, 5.84), (4, 4.60), (5, 4.03), (6, 3.71), (7, 3.50), (8, 3.36), (10, 3.17),
@@ -51,7 +51,7 @@ def _values(side: list[dict[str, int]], name: str) -> list[int]:
 
 
 def _change(name: str, old: list[int], new: list[int]) -> LayerChange:
-    before, after = _median(old), _median(new)
+    before, after = (median(side) if side else None for side in (old, new))
     noise = noise_ns(old, new)
     change = (after or 0) - (before or 0)
     return LayerChange(name, before, after, change, noise, _verdict(old, new, change, noise))
@@ -94,7 +94,3 @@ def _notes(before: Sequence[Trace], after: Sequence[Trace]) -> tuple[str, ...]:
     if len(models) > 1:
         notes.append(f"the sides are of different models: {', '.join(sorted(models))}")
     return tuple(notes)
-
-
-def _median(values: list[int]) -> int | None:
-    return round(float(np.median(np.array(values, dtype=np.int64)))) if values else None

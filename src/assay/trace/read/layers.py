@@ -7,24 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.document.trace import LayerTimes, OutsideTimes, Spread, StepTimes, Unattributed
+from assay.document.trace import LayerTimes, OutsideTimes, StepTimes, Unattributed
 from assay.document.trace_labels import TraceFacts
 from assay.trace.read.activity import BY_GRAPH, KINDS, NO_LAUNCH, Activity
 from assay.trace.read.backward import Backward
 from assay.trace.read.categories import Role
-from assay.trace.read.columns import Columns, Flags, Ints, SmallInts
+from assay.trace.read.columns import Columns, Flags, SmallInts
 from assay.trace.read.memory import layer_bytes
 from assay.trace.read.modules import MODEL, Modules
 from assay.trace.read.nesting import Forest, added, looked_up
 from assay.trace.read.shapes import layer_shapes
-from assay.trace.read.spreads import spreads
+from assay.trace.read.spreads import NEVER, spreads
 
 OF_LAYERS = "backward of layers"
 OF_NO_LAYER = "backward of nothing in a layer"
 OPTIMIZER = "optimizer"
 OTHER = "other"
 SILENT = "nothing recorded"
-_NEVER = Spread(0, 0, 0, 0)
 
 
 @dataclass
@@ -53,7 +52,7 @@ def layer_rows(parts: TraceContents) -> list[LayerTimes]:
     per_call = spreads(modules.layer, durations, count)
     backward = _backward_cpu(parts, count)
     gpu = _gpu(parts, count)
-    memory = _memory(parts, count)
+    memory = layer_bytes(parts.columns, parts.memory_layers, count) if len(parts.memory_layers) else None
     shapes = layer_shapes(parts.columns, forest, modules, parts.facts)
     ops = _operations(parts)
     classes = {module.path or MODEL: module.class_name for module in parts.facts.modules} if parts.facts else {}
@@ -63,7 +62,7 @@ def layer_rows(parts: TraceContents) -> list[LayerTimes]:
             calls=calls[i],
             cpu_total_ns=total[i],
             cpu_self_ns=own[i],
-            per_call=per_call[i] or _NEVER,
+            per_call=per_call[i] or NEVER,
             gpu_total_ns=gpu.total[i] if gpu else None,
             gpu_self_ns=gpu.own[i] if gpu else None,
             communication_ns=gpu.communication[i] if gpu else None,
@@ -133,13 +132,6 @@ def _backward_cpu(parts: TraceContents, count: int) -> list[int] | None:
     return found
 
 
-def _memory(parts: TraceContents, count: int) -> tuple[list[int], list[int]] | None:
-    if not len(parts.memory_layers):
-        return None
-    taken, freed = layer_bytes(parts.columns, parts.memory_layers, count)
-    return taken.tolist(), freed.tolist()
-
-
 def _operations(parts: TraceContents) -> list[dict[str, int]]:
     """For each layer the operations it ran itself, the most frequent first."""
     columns, forest, modules = parts.columns, parts.forest, parts.modules
@@ -158,9 +150,8 @@ def _operations(parts: TraceContents) -> list[dict[str, int]]:
 
 def outside_rows(parts: TraceContents) -> list[OutsideTimes]:
     """What is outside any module's forward, by what it is; empty rows are left out."""
-    forest, backward = parts.forest, parts.backward
-    outside = parts.modules.owner < 0
-    chosen = _outside_kinds(backward, outside, backward.layer)
+    forest = parts.forest
+    chosen = _outside_kinds(parts.backward, parts.modules.owner < 0)
     cpu = {what: int(forest.own[flags].sum()) for what, flags in chosen.items()}
     cpu[SILENT] = sum(silent_ns(forest))
     gpu: dict[str, tuple[int, int]] = {}
@@ -177,9 +168,9 @@ def outside_rows(parts: TraceContents) -> list[OutsideTimes]:
     return [row for row in rows if row.cpu_ns or row.gpu_ns]
 
 
-def _outside_kinds(backward: Backward, outside: Flags, layer: SmallInts) -> dict[str, Flags]:
+def _outside_kinds(backward: Backward, outside: Flags) -> dict[str, Flags]:
     """Which spans outside modules are what; each is one thing."""
-    answered, optimizing = outside & (layer >= 0), outside & backward.optimizing
+    answered, optimizing = outside & (backward.layer >= 0), outside & backward.optimizing
     unanswered = outside & backward.inside & ~answered
     optimizing &= ~answered & ~unanswered
     return {
@@ -193,29 +184,21 @@ def _outside_kinds(backward: Backward, outside: Flags, layer: SmallInts) -> dict
 def silent_ns(forest: Forest) -> list[int]:
     """For each track the time between its first and last span that no span covers."""
     found = []
-    for first, behind in _tracks(forest):
+    for first, behind in itertools.pairwise(forest.track_starts.tolist()):
         roots = forest.parent[first:behind] < 0
         covered = int(forest.duration[first:behind][roots].sum())
         found.append(int(forest.end[first:behind].max()) - int(forest.start[first]) - covered)
     return found
 
 
-def _tracks(forest: Forest) -> list[tuple[int, int]]:
-    bounds = forest.track_starts.tolist()
-    return list(itertools.pairwise(bounds))
-
-
 def unattributed_rows(parts: TraceContents) -> list[Unattributed]:
     """Accelerator time that no layer and no other host span answers for, by reason."""
     if parts.activity is None:
         return []
-    lost = parts.activity.source < 0
-    reasons: dict[str, Ints] = {
-        BY_GRAPH: np.flatnonzero(lost & parts.activity.by_graph),
-        NO_LAUNCH: np.flatnonzero(lost & ~parts.activity.by_graph),
-    }
+    lost, by_graph = parts.activity.source < 0, parts.activity.by_graph
+    reasons = {BY_GRAPH: lost & by_graph, NO_LAUNCH: lost & ~by_graph}
     return [
-        Unattributed(why, len(places), int(parts.activity.duration[places].sum()))
-        for why, places in reasons.items()
-        if len(places)
+        Unattributed(why, int(flags.sum()), int(parts.activity.duration[flags].sum()))
+        for why, flags in reasons.items()
+        if flags.any()
     ]

@@ -20,11 +20,11 @@ def memory_layers(columns: Columns, forest: Forest, modules: Modules) -> SmallIn
     return looked_up(modules.layer, looked_up(modules.owner, places, -1), -1)
 
 
-def layer_bytes(columns: Columns, layers: SmallInts, count: int) -> tuple[Ints, Ints]:
+def layer_bytes(columns: Columns, layers: SmallInts, count: int) -> tuple[list[int], list[int]]:
     """Bytes allocated and bytes freed, for each layer."""
     size, inside = columns["memory_bytes"], layers >= 0
     taken, freed = inside & (size > 0), inside & (size < 0)
-    return added(layers[taken], size[taken], count), added(layers[freed], -size[freed], count)
+    return added(layers[taken], size[taken], count).tolist(), added(layers[freed], -size[freed], count).tolist()
 
 
 def timelines(columns: Columns, layers: SmallInts, names: list[str], begin: int) -> list[MemoryTimeline]:

@@ -116,6 +116,14 @@ def added(places: SmallInts | Ints, values: Ints, size: int) -> Ints:
     return np.bincount(places, weights=values, minlength=size).astype(np.int64)
 
 
+def places_of(wanted: Ints, known: Ints) -> Ints:
+    """The place of each wanted number among known ones in order; -1 where it is not there."""
+    if not len(known):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[place] == wanted, place, -1)
+
+
 def looked_up(values: NDArray[Any], places: SmallInts | Ints, missing: int) -> NDArray[Any]:
     """The value at each place; `missing` where a place is -1."""
     return np.append(values, np.array(missing, dtype=values.dtype))[places]

@@ -21,8 +21,7 @@ from assay.trace.read.memory import memory_layers, timelines
 from assay.trace.read.modules import facts_of, modules_of
 from assay.trace.read.nesting import forest_of
 from assay.trace.read.opening import Progress
-from assay.trace.read.steps import step_rows
-from assay.trace.read.tables import kernel_rows, op_rows, thread_rows
+from assay.trace.read.tables import kernel_rows, op_rows, step_rows, thread_rows
 
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _FALLBACKS = {

@@ -11,6 +11,8 @@ from assay.trace.read.columns import Ints, SmallInts
 
 _VALUE_BITS = 44
 """Nanoseconds up to almost five hours; longer ones are sorted the slower way."""
+NEVER = Spread(0, 0, 0, 0)
+"""Of what has no calls."""
 
 
 def spreads(group: SmallInts | Ints, values: Ints, groups: int) -> list[Spread | None]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from assay.document.trace import KernelTimes, OpTimes, Spread, ThreadTimes
-from assay.trace.read.activity import KINDS
+from assay.document.trace import KernelTimes, OpTimes, StepTimes, ThreadTimes
+from assay.trace.read.activity import KINDS, Activity
 from assay.trace.read.categories import Role
-from assay.trace.read.columns import Flags
+from assay.trace.read.columns import Columns, Flags
 from assay.trace.read.layers import TraceContents, silent_ns
-from assay.trace.read.nesting import added, looked_up
-from assay.trace.read.spreads import spreads
-
-_NEVER = Spread(0, 0, 0, 0)
+from assay.trace.read.nesting import Forest, added, looked_up
+from assay.trace.read.spreads import NEVER, spreads
 
 
 def op_rows(parts: TraceContents) -> list[OpTimes]:
@@ -34,7 +32,7 @@ def op_rows(parts: TraceContents) -> list[OpTimes]:
             calls=int(calls[i]),
             cpu_total_ns=int(total[i]),
             cpu_self_ns=int(own[i]),
-            per_call=per_call[i] or _NEVER,
+            per_call=per_call[i] or NEVER,
             gpu_ns=gpu[i] if gpu else None,
             kernels=kernels[i] if kernels else None,
         )
@@ -79,7 +77,7 @@ def kernel_rows(parts: TraceContents) -> list[KernelTimes]:
             kind=KINDS[kind[i]],
             calls=int(calls[i]),
             gpu_ns=int(total[i]),
-            per_call=per_call[i] or _NEVER,
+            per_call=per_call[i] or NEVER,
             latency=latencies[i],
             bytes=int(moved[i]) or None,
         )
@@ -107,3 +105,29 @@ def thread_rows(parts: TraceContents) -> list[ThreadTimes]:
             )
         )
     return rows
+
+
+def step_rows(columns: Columns, forest: Forest, activity: Activity | None) -> list[StepTimes]:
+    """A row for each step that the profiler marked, in time."""
+    rows = columns.with_role(Role.STEP)
+    rows = rows[np.argsort(columns["start"][rows], kind="stable")]
+    start, duration = columns["start"][rows], columns["duration"][rows]
+    gpu = kernels = None
+    if activity is not None and len(rows):
+        launched = activity.launch >= 0
+        times = forest.start[activity.launch[launched]]
+        place = np.searchsorted(start, times, side="right") - 1
+        inside = (place >= 0) & (times < (start + duration)[place])
+        gpu = added(place[inside], activity.duration[launched][inside], len(rows)).tolist()
+        kernels = np.bincount(place[inside], minlength=len(rows)).tolist()
+    begin = int(forest.start.min()) if forest.size else 0
+    return [
+        StepTimes(
+            name=columns.names[columns["name"][row]],
+            start_ns=int(columns["start"][row]) - begin,
+            cpu_ns=int(columns["duration"][row]),
+            gpu_ns=gpu[i] if gpu else None,
+            kernels=kernels[i] if kernels else None,
+        )
+        for i, row in enumerate(rows.tolist())
+    ]
