@@ -222,16 +222,10 @@ def _experts(seen: _Seen) -> Iterable[Evidence]:
     most = 0
     for index, module in enumerate(seen.document.modules):
         if module.path.rpartition(".")[2] == "experts" or module.class_name.endswith(("Experts", "MoE")):
-            stacked = [
-                seen.document.tensors[at].type.shape[0] for at in module.tensors.values() if _is_stack(seen, at)
-            ]
-            most = max(most, len(below[index]), *stacked, 0)
+            shapes = (seen.document.tensors[at].type.shape for at in module.tensors.values())
+            most = max(most, len(below[index]), *(shape[0] for shape in shapes if len(shape) == 3))
     if most > 1:
         yield Evidence("experts in a layer", Figure(most, _MODULES), MOE)
-
-
-def _is_stack(seen: _Seen, tensor: int) -> bool:
-    return len(seen.document.tensors[tensor].type.shape) == 3
 
 
 def _skips(seen: _Seen) -> Iterable[Evidence]:

@@ -36,19 +36,19 @@ class OutlineRow(Struct, frozen=True):
     depth: int
     run: int
     """How many equal siblings it folds."""
-    modules: int
+    modules: int = 0
     """How many modules it stands for: its run in every copy of the rows above it."""
-    calls: int
+    calls: int = 0
     """Calls of all of them together."""
-    output_shapes: list[str]
+    output_shapes: list[str] = []
     """Of the first module's first call."""
-    varies: bool
+    varies: bool = False
     """Whether its calls gave outputs of more than one shape."""
-    own_parameters: int | None
+    own_parameters: int | None = 0
     """Held by these modules themselves and by none before them."""
-    parameters: int | None
-    trainable: int | None
-    totals: CostTotals
+    parameters: int | None = 0
+    trainable: int | None = 0
+    totals: CostTotals = CostTotals()
     ties: tuple[Tie, ...] = ()
     """Parameters of the first module that were counted before."""
     same_as: str | None = None
@@ -183,7 +183,8 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
     first = members[0]
     name = folding.run_name(nodes[row.members[0]].name, row.run)
     if isinstance(first, _Alias):
-        return _alias_row(facts.document, row, name, first)
+        named = facts.document.modules[first.module]
+        return OutlineRow(name, first.path, named.class_name, row.depth, row.run, same_as=tree.shown(named.path))
     modules = [member for member in members if isinstance(member, int)]
     module = facts.document.modules[first]
     calls = facts.calls[first]
@@ -203,26 +204,6 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
         totals=summed(facts.totals[index] for index in modules),
         ties=_ties(facts.document, module),
         created_in_forward=module.created_in_forward,
-    )
-
-
-def _alias_row(document: Document, row: FoldedRow, name: str, alias: _Alias) -> OutlineRow:
-    module = document.modules[alias.module]
-    return OutlineRow(
-        name=name,
-        path=alias.path,
-        class_name=module.class_name,
-        depth=row.depth,
-        run=row.run,
-        modules=0,
-        calls=0,
-        output_shapes=[],
-        varies=False,
-        own_parameters=0,
-        parameters=0,
-        trainable=0,
-        totals=CostTotals(),
-        same_as=tree.shown(module.path),
     )
 
 

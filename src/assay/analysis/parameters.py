@@ -74,6 +74,15 @@ def elements(type: TensorType) -> int | None:
     return None if any(size < 0 for size in type.shape) else prod(type.shape)
 
 
+def storage_owners(document: Document) -> tuple[list[int], bool]:
+    """The tensors with a storage of their own, and whether the document's first storages are theirs in this order."""
+    owners = [index for index, tensor in enumerate(document.tensors) if tensor.shares_storage_with is None]
+    # A capture numbers the storages of the model first, in the order of its tensors.
+    pairs = [(document.tensors[index], storage) for index, storage in zip(owners, document.storages, strict=False)]
+    told = all(storage.role == tensor.role and storage.bytes >= tensor.bytes for tensor, storage in pairs)
+    return owners, told and len(pairs) == len(owners)
+
+
 def first_holders(document: Document) -> list[list[int]]:
     """For each module the tensors that no module before it holds; every tensor that is held stands once."""
     taken: set[int] = set()

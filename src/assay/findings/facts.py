@@ -8,7 +8,7 @@ from functools import cached_property
 
 from assay.analysis.cost.totals import add_up
 from assay.analysis.flow import DataFlow, ops_named
-from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters
+from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters, storage_owners
 from assay.document import tree
 from assay.document.cost import Cost, KindCost
 from assay.document.document import Document
@@ -70,17 +70,12 @@ class ModelFacts:
     @cached_property
     def held_storages(self) -> dict[int, int]:
         """The storage of each parameter and buffer by its index; empty where the document does not tell."""
-        tensors, storages = self.document.tensors, self.document.storages
-        first = [index for index, tensor in enumerate(tensors) if tensor.shares_storage_with is None]
-        # A capture numbers the storages of the model first, in the order of its tensors.
-        pairs = list(zip(first, storages, strict=False))
-        if len(pairs) < len(first) or any(
-            storage.role != tensors[index].role or storage.bytes < tensors[index].bytes for index, storage in pairs
-        ):
+        owners, told = storage_owners(self.document)
+        if not told:
             return {}
-        places = {index: place for place, index in enumerate(first)}
-        owners = {index: tensor.shares_storage_with for index, tensor in enumerate(tensors)}
-        return {index: places[index if owner is None else owner] for index, owner in owners.items()}
+        places = {index: place for place, index in enumerate(owners)}
+        shared = [tensor.shares_storage_with for tensor in self.document.tensors]
+        return {index: places[index if other is None else other] for index, other in enumerate(shared)}
 
     @property
     def bytes(self) -> int:

@@ -198,10 +198,6 @@ def _categories(document: Document, kinds: list[KindCost], columns: list[tuple[i
     sums: dict[str, list[int]] = {}
     for kind, times in Counter(op.kind for op in document.ops).items():
         _add(sums.setdefault(kinds[kind].category, list(_ZERO)), columns[kind], times)
-    return _ordered(sums)
-
-
-def _ordered(sums: dict[str, list[int]]) -> dict[str, CostTotals]:
     totals = {name: CostTotals(*figures) for name, figures in sums.items()}
     return dict(sorted(totals.items(), key=lambda item: (-(item[1].flops or 0), -item[1].bytes, item[0])))
 

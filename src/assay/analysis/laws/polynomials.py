@@ -95,13 +95,10 @@ def _rows(nodes: tuple[tuple[int, ...], ...]) -> list[dict[tuple[int, ...], Frac
     """For each point of the grid the polynomial that is 1 there and 0 at all others."""
     rows = []
     for chosen in product(*map(_lagrange, nodes)):
-        terms = {powers: prod(map(getitem, chosen, powers), start=Fraction(1)) for powers in _powers(nodes)}
+        every = product(*(range(len(each)) for each in nodes))
+        terms = {powers: prod(map(getitem, chosen, powers), start=Fraction(1)) for powers in every}
         rows.append({powers: value for powers, value in terms.items() if value})
     return rows
-
-
-def _powers(nodes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return list(product(*(range(len(each)) for each in nodes)))
 
 
 @cache

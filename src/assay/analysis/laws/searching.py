@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from assay.analysis.laws import reach
 from assay.analysis.laws.deriving import SampleGrid, agrees, law_of, reason
-from assay.analysis.laws.law import Law, VerifiedRange
+from assay.analysis.laws.law import Law
 from assay.analysis.laws.polynomials import Sizes, grid
 from assay.analysis.laws.reach import SizePlan
 from assay.analysis.laws.samples import QUANTITIES, Quantity, SizeSample
@@ -111,12 +111,11 @@ def _confined(law: Law, quantity: Quantity, capture: Sampler, plans: Sequence[Si
             spans[name] = replace(found, ends_above=found.ends_above or spans[name].ends_above)
     corner = capture(tuple(spans[name].least for name in law.variables))
     if not isinstance(corner, SizeSample) or not agrees(law, quantity, corner):
-        spans = {name: _from(spans[name], first) for name, first in zip(law.variables, anchor, strict=True)}
+        spans = {
+            name: replace(spans[name], least=first, ends_below=True)
+            for name, first in zip(law.variables, anchor, strict=True)
+        }
     return replace(law, spans=spans)
-
-
-def _from(span: VerifiedRange, least: int) -> VerifiedRange:
-    return replace(span, least=least, ends_below=True)
 
 
 def _verdict(law: Law, quantity: Quantity, capture: Sampler, anchor: Sizes, index: int) -> reach.Verdict:

@@ -6,11 +6,9 @@ from math import prod
 
 from msgspec import Struct
 
+from assay.analysis.parameters import BUFFER, PARAMETER, storage_owners
 from assay.document.document import Document
 from assay.document.dtypes import nbytes
-from assay.document.rows import Tensor
-
-PARAMETER, BUFFER = "parameter", "buffer"
 
 ALL_TRAINED = "no parameter is trainable: gradients and optimizer state are as if all were"
 
@@ -45,7 +43,10 @@ def weights_of(document: Document) -> Weights:
     """What the parameters and buffers take; several names or views of one storage count once."""
     sums = {PARAMETER: 0, BUFFER: 0}
     by_dtype: dict[str, int] = {}
-    for tensor, size in _held(document):
+    owners, told = storage_owners(document)
+    for place, index in enumerate(owners):
+        tensor = document.tensors[index]
+        size = document.storages[place].bytes if told else tensor.bytes
         sums[tensor.role] = sums.get(tensor.role, 0) + size
         by_dtype[tensor.type.dtype] = by_dtype.get(tensor.type.dtype, 0) + size
     ordered = dict(sorted(by_dtype.items(), key=lambda item: -item[1]))
@@ -61,17 +62,3 @@ def trained(document: Document) -> tuple[list[TrainedParameter], tuple[str, ...]
         chosen = [tensor for tensor in parameters if tensor.type.dtype.startswith(("float", "bfloat", "complex"))]
         notes = (ALL_TRAINED,) if chosen else ()
     return [TrainedParameter(tensor.type.shape, tensor.type.dtype) for tensor in chosen], notes
-
-
-def _held(document: Document) -> list[tuple[Tensor, int]]:
-    """Each storage's first tensor with the bytes that the storage takes."""
-    first = [tensor for tensor in document.tensors if tensor.shares_storage_with is None]
-    storages = document.storages[: len(first)]
-    # A capture numbers the storages of the model first, in the order of its tensors.
-    matching = len(storages) == len(first) and all(
-        storage.role == tensor.role and storage.bytes >= tensor.bytes
-        for tensor, storage in zip(first, storages, strict=True)
-    )
-    if matching:
-        return [(tensor, storage.bytes) for tensor, storage in zip(first, storages, strict=True)]
-    return [(tensor, tensor.bytes) for tensor in first]

@@ -69,15 +69,12 @@ def _kinds(document: Document, signatures: list[Counter[_Signature]]) -> list[in
     below = tree.children(document.modules)
     for index in reversed(tree.preorder(document.modules)):
         module = document.modules[index]
-        own = tuple((name, *_own_key(document.tensors[at])) for name, at in sorted(module.tensors.items()))
+        held = ((name, document.tensors[at]) for name, at in sorted(module.tensors.items()))
+        own = tuple((name, tensor.type.shape, tensor.type.dtype, tensor.role) for name, tensor in held)
         inside = tuple((document.modules[child].path.rpartition(".")[2], kinds[child]) for child in below[index])
         key = (module.class_path, tuple(signatures[index]), canonical(module.config), own, inside)
         kinds[index] = numbers.setdefault(key, len(numbers))
     return kinds
-
-
-def _own_key(tensor: Tensor) -> tuple[object, ...]:
-    return tensor.type.shape, tensor.type.dtype, tensor.role
 
 
 def _figures(totals: CostTotals) -> ModuleFigures:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from math import prod
 
-from msgspec import Struct
-
 from assay.analysis.cost.categories import MATMUL
 from assay.analysis.cost.reading import attribute, items
 from assay.analysis.cost.registry import register
@@ -19,14 +17,6 @@ from assay.document.rows import OpKind
 
 Sizes = dict[str, int]
 """An operand as its indices and their sizes; indices of size 1 are left out."""
-
-
-class _Pair(Struct, frozen=True):
-    left: Sizes
-    summed: int
-    """Elements added up in summing lone indices of either side."""
-    macs: int
-    products: int
 
 
 @register("einsum", category=MATMUL)
@@ -75,14 +65,15 @@ def contract(operands: list[Sizes], kept: set[str], path: list[int] | None) -> t
     while len(left) > 1:
         pair = sorted((next(steps), next(steps))) if path else (0, 1)
         second, first = left.pop(pair[1]), left.pop(pair[0])
-        step = _contract_pair(first, second, kept.union(*left))
-        macs, pointwise = macs + step.macs, pointwise + step.summed + step.products
-        left.insert(len(left) if path else 0, step.left)
+        made, more_macs, more_pointwise = _contract_pair(first, second, kept.union(*left))
+        macs, pointwise = macs + more_macs, pointwise + more_pointwise
+        left.insert(len(left) if path else 0, made)
     last = left[0]
     return macs, pointwise + (prod(last.values()) if set(last) - kept else 0)
 
 
-def _contract_pair(first: Sizes, second: Sizes, needed: set[str]) -> _Pair:
+def _contract_pair(first: Sizes, second: Sizes, needed: set[str]) -> tuple[Sizes, int, int]:
+    """What is left of a pair, its MACs and pointwise operations; lone indices of either side are summed first."""
     summed = 0
     sides = []
     for side, other in ((first, second), (second, first)):
@@ -93,4 +84,4 @@ def _contract_pair(first: Sizes, second: Sizes, needed: set[str]) -> _Pair:
     met = (set(sides[0]) & set(sides[1])) - needed
     work = prod(union.values())
     out = {index: size for index, size in union.items() if index not in met}
-    return _Pair(out, summed, work if met else 0, 0 if met else work)
+    return (out, work, summed) if met else (out, 0, summed + work)

@@ -6,7 +6,6 @@ The figure stands with the matrix FLOPs; a transform has no MACs of its own.
 from __future__ import annotations
 
 from math import log2, prod
-from typing import Any
 
 from assay.analysis.cost.categories import FFT
 from assay.analysis.cost.reading import attribute, first, numel, operand, optional, result
@@ -18,14 +17,14 @@ COMPLEX = 5.0
 REAL = 2.5
 
 
-def _figure(elements: int, transform: int, each: float) -> Work:
-    return Work(matrix_flops=round(each * elements * log2(transform)) if transform > 1 else 0)
+def _flops(elements: int, transform: int, each: float) -> int:
+    return round(each * elements * log2(transform)) if transform > 1 else 0
 
 
-def _dims(value: Any, rank: int, default: tuple[int, ...]) -> list[int]:
-    chosen = default if value is None else value
-    dims = [int(chosen)] if isinstance(chosen, int) else [int(one) for one in chosen]
-    return [dim % rank for dim in dims]
+def _dims(kind: OpKind, rank: int) -> list[int]:
+    """The dimensions transformed, counted from the first."""
+    chosen = attribute(kind, "dim", _default_dims(kind, rank))
+    return [int(dim) % rank for dim in ([chosen] if isinstance(chosen, int) else chosen)]
 
 
 def _default_dims(kind: OpKind, rank: int) -> tuple[int, ...]:
@@ -38,29 +37,28 @@ def _default_dims(kind: OpKind, rank: int) -> tuple[int, ...]:
     return (-1,)
 
 
-def _over(kind: OpKind, full: TensorType) -> tuple[int, int]:
-    """(elements, elements of one transform) on the side that is not halved."""
-    rank = len(full.shape)
-    dims = _dims(kind.attributes.get("dim"), rank, _default_dims(kind, rank))
-    return numel(full), prod(full.shape[dim] for dim in dims)
+def _transform(kind: OpKind, full: TensorType, each: float) -> Work:
+    """The work of transforming `full`, the side that is not halved."""
+    size = prod(full.shape[dim] for dim in _dims(kind, len(full.shape)))
+    return Work(matrix_flops=_flops(numel(full), size, each))
 
 
 @register("fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn _fft_c2c prims::fft_c2c", category=FFT)
 def complex_transform(kind: OpKind) -> Work:
     """5 N log2 n."""
-    return _figure(*_over(kind, result(kind)), COMPLEX)
+    return _transform(kind, result(kind), COMPLEX)
 
 
 @register("fft_rfft fft_rfft2 fft_rfftn fft_ihfft fft_ihfft2 fft_ihfftn _fft_r2c prims::fft_r2c", category=FFT)
 def real_to_complex(kind: OpKind) -> Work:
     """2.5 N log2 n of the real side, padded or cut as the sizes say."""
-    return _figure(*_over(kind, _resized(kind, first(kind))), REAL)
+    return _transform(kind, _resized(kind, first(kind)), REAL)
 
 
 @register("fft_irfft fft_irfft2 fft_irfftn fft_hfft fft_hfft2 fft_hfftn _fft_c2r prims::fft_c2r", category=FFT)
 def complex_to_real(kind: OpKind) -> Work:
     """2.5 N log2 n of the real side."""
-    return _figure(*_over(kind, result(kind)), REAL)
+    return _transform(kind, result(kind), REAL)
 
 
 def _resized(kind: OpKind, given: TensorType) -> TensorType:
@@ -68,10 +66,8 @@ def _resized(kind: OpKind, given: TensorType) -> TensorType:
     sizes = attribute(kind, "s", [attribute(kind, "n")])
     if sizes == [None]:
         return given
-    rank = len(given.shape)
-    dims = _dims(kind.attributes.get("dim"), rank, _default_dims(kind, rank))
     shape = list(given.shape)
-    for dim, size in zip(dims, sizes, strict=False):
+    for dim, size in zip(_dims(kind, len(shape)), sizes, strict=False):
         shape[dim] = size if size != -1 else shape[dim]
     return TensorType(tuple(shape), given.dtype)
 
@@ -85,8 +81,7 @@ def stft(kind: OpKind) -> Work:
     frames = numel(made) // (halves * bins)
     each = COMPLEX if operand(kind, "self").dtype.startswith("complex") else REAL
     window = frames * size if optional(kind, "window") else 0
-    figure = _figure(frames * size, size, each)
-    return Work(pointwise=window, matrix_flops=figure.matrix_flops)
+    return Work(pointwise=window, matrix_flops=_flops(frames * size, size, each))
 
 
 @register("istft", category=FFT)
@@ -94,4 +89,4 @@ def istft(kind: OpKind) -> Work:
     """A real transform a frame, the window's product, and the overlap added up."""
     size, given = int(kind.attributes["n_fft"]), operand(kind, "self")
     frames = numel(given) // given.shape[-2]
-    return Work(pointwise=3 * frames * size, matrix_flops=_figure(frames * size, size, REAL).matrix_flops)
+    return Work(pointwise=3 * frames * size, matrix_flops=_flops(frames * size, size, REAL))

@@ -6,6 +6,7 @@ Iterative ones (eigenvalues, singular values) take the customary average figure.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from assay.analysis.cost.categories import LINEAR_ALGEBRA
 from assay.analysis.cost.reading import attribute, first, numel, operand, result
@@ -50,12 +51,8 @@ def _factorise(kind: OpKind, count: SquareOrTall) -> Work:
     return _work(batches * count(rows, columns), matrix)
 
 
-def _enter(names: str, count: SquareOrTall) -> None:
-    register(names, category=LINEAR_ALGEBRA)(lambda kind: _factorise(kind, count))
-
-
 for _names, _count in FACTORISATIONS.items():
-    _enter(_names, _count)
+    register(_names, category=LINEAR_ALGEBRA)(partial(_factorise, count=_count))
 
 
 @register("linalg_solve linalg_solve_ex _linalg_solve_ex linalg_tensorsolve", category=LINEAR_ALGEBRA)
