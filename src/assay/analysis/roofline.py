@@ -21,7 +21,7 @@ from assay.document.cost import KindCost
 from assay.document.document import Document
 from assay.document.dtypes import BITS
 from assay.document.provenance import Coverage, Modelled
-from assay.document.rows import Op, OpKind, TensorType
+from assay.document.rows import OpKind, TensorType
 
 COMPUTE, MEMORY, NOTHING, UNKNOWN = "compute", "memory", "nothing", "unknown"
 """What an operation is bound by; `nothing` where it neither calculates nor moves anything."""
@@ -106,7 +106,8 @@ def bound(document: Document, device: Device, *, training: bool = False) -> Roof
     else:
         kinds, ops = document.kinds, document.ops
         costs = document.cost.kinds if document.cost is not None else [cost_of(kind) for kind in kinds]
-    rows = _rows(kinds, ops, costs, device)
+    counts = Counter(op.kind for op in ops)
+    rows = [_bound(index, kinds[index], costs[index], counts[index], device) for index in sorted(counts)]
     known = [(row.by, row.total_s) for row in rows if row.total_s is not None]
     return Roofline(
         device=device.name,
@@ -117,11 +118,6 @@ def bound(document: Document, device: Device, *, training: bool = False) -> Roof
         kinds=rows,
         how=_provenance(device),
     )
-
-
-def _rows(kinds: Sequence[OpKind], ops: Sequence[Op], costs: Sequence[KindCost], device: Device) -> list[KindBound]:
-    counts = Counter(op.kind for op in ops)
-    return [_bound(index, kinds[index], costs[index], counts[index], device) for index in sorted(counts)]
 
 
 def _bound(index: int, kind: OpKind, cost: KindCost, count: int, device: Device) -> KindBound:

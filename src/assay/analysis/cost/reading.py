@@ -89,6 +89,16 @@ def _made(kind: OpKind) -> list[TensorType]:
     return outputs or [one.type for one in kind.inputs if one.written]
 
 
+def rows(tensor: TensorType) -> int:
+    """How many vectors lie along its last dimension: `rows` of 8 x 16 x 4 is 128."""
+    return numel(tensor) // tensor.shape[-1]
+
+
+def bias_adds(kind: OpKind, *names: str) -> int:
+    """Additions to the result, one an element where an operand with one of the names is given."""
+    return result_numel(kind) if optional(kind, *names) else 0
+
+
 def attribute(kind: OpKind, name: str, default: Any = None) -> Any:
     """An attribute, or the default where it is absent or None."""
     value = kind.attributes.get(name)

@@ -9,6 +9,7 @@ from itertools import accumulate
 from msgspec import Struct
 
 from assay.document.document import Document
+from assay.document.provenance import Counted
 from assay.document.rows import Op, OpKind, Storage
 from assay.document.tree import shown
 
@@ -20,6 +21,8 @@ LARGEST = 10
 
 BEFORE = "(before)"
 """Stands for the operation where a storage was there already when one first read it."""
+
+BY_STORAGES = Counted("storages that the capture saw made and freed")
 
 
 class LiveStorage(Struct, frozen=True, omit_defaults=True):

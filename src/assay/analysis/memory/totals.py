@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from assay.analysis.memory.caches import KeyValue, key_value
 from assay.analysis.memory.lifetimes import (
+    BY_STORAGES,
     PassStorages,
     Peak,
     alive,
@@ -33,7 +34,6 @@ UNFUSED = (
     "a device with a fused kernel needs less"
 )
 
-_BY_STORAGES = Counted("storages that the capture saw made and freed")
 _NOT_WATCHED = Figure(None, Unknown("no training step was watched"))
 
 
@@ -95,7 +95,7 @@ def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: b
         inference=None if _only_read(document) else _occupancy(forward(document)),
         training=training,
         training_peak=_NOT_WATCHED if training is None else training.total,
-        saved=_NOT_WATCHED if step is None else Figure(saved_for_backward(step), _BY_STORAGES),
+        saved=_NOT_WATCHED if step is None else Figure(saved_for_backward(step), BY_STORAGES),
         cache=key_value(document),
         assumptions=notes + ((UNFUSED,) if _attention_unfused(document) else ()),
     )
@@ -109,7 +109,7 @@ def _only_read(document: Document) -> bool:
 def _inputs(document: Document) -> Figure:
     if not document.storages:
         return Figure(None, Unknown("nothing was watched"))
-    return Figure(resident(document.storages, "input"), _BY_STORAGES)
+    return Figure(resident(document.storages, "input"), BY_STORAGES)
 
 
 def _attention_unfused(document: Document) -> bool:
@@ -122,7 +122,7 @@ def _attention_unfused(document: Document) -> bool:
 def _gradients(step: PassStorages | None, parameters: Sequence[TrainedParameter]) -> Figure:
     if step is not None:
         size = sum(storage.bytes for storage in step.storages if storage.role == "gradient")
-        return Figure(size, _BY_STORAGES)
+        return Figure(size, BY_STORAGES)
     every = Modelled("a gradient for each trained parameter", ("every one gets a gradient, in its own dtype",))
     return Figure(sum(parameter.bytes for parameter in parameters), every)
 
@@ -135,9 +135,9 @@ def _occupancy(watched: PassStorages) -> Occupancy | None:
         return None
     fixed = sum(resident(watched.storages, role) for role in ("parameter", "buffer", "input"))
     return Occupancy(
-        total=Figure(fixed + peak.bytes, _BY_STORAGES),
-        resident=Figure(fixed, _BY_STORAGES),
-        moving=Figure(peak.bytes, _BY_STORAGES),
+        total=Figure(fixed + peak.bytes, BY_STORAGES),
+        resident=Figure(fixed, BY_STORAGES),
+        moving=Figure(peak.bytes, BY_STORAGES),
         peak=peak,
         alive=series,
     )
@@ -150,5 +150,5 @@ def _training(step: PassStorages, state: OptimizerState) -> Occupancy | None:
         return None
     kept = int(state.bytes.value or 0) + int(state.master.value or 0)
     size = int(found.total.value or 0) + kept
-    how = state.bytes.how if isinstance(state.bytes.how, Modelled) else _BY_STORAGES
+    how = state.bytes.how if isinstance(state.bytes.how, Modelled) else BY_STORAGES
     return Occupancy(Figure(size, how), found.resident, found.moving, found.peak, found.alive)

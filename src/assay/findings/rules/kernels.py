@@ -166,9 +166,7 @@ def _is_large(kind: OpKind) -> bool:
     weight = operand_type(kind, "weight")
     if weight is None or len(weight.shape) < 4 or kind.attributes.get("groups", 1) != 1:
         return False
-    kernel = weight.shape[2:]
-    if weight.shape[1] <= IMAGE_CHANNELS:
-        return False
+    channels, *kernel = weight.shape[1:]
     stride = kind.attributes.get("stride") or [1]
     # A stride as large as the kernel cuts patches: each input is used once, so there is nothing to save.
-    return min(kernel) >= LARGE and max(stride) < min(kernel)
+    return channels > IMAGE_CHANNELS and min(kernel) >= LARGE and max(stride) < min(kernel)

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from assay import units
 from assay.analysis.attention import attention_by_hand, fused_attention
 from assay.analysis.memory import key_value, memory_of
-from assay.analysis.memory.lifetimes import alive, forward, saved_for_backward, training_step
+from assay.analysis.memory.lifetimes import BY_STORAGES, alive, forward, saved_for_backward, training_step
 from assay.analysis.parameters import BUFFER
 from assay.document.document import Document
-from assay.document.provenance import Counted, Figure
+from assay.document.provenance import Figure
 from assay.document.rows import Storage
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, part
@@ -34,7 +34,6 @@ _IN_PLACE = (
     "aten.hardswish", "aten.hardtanh", "aten.hardsigmoid", "aten.sigmoid", "aten.tanh", "aten.dropout",
 )  # fmt: skip
 """Activations that can overwrite their input."""
-_BY_STORAGES = Counted("storages that the capture saw made and freed")
 
 
 @rule(
@@ -55,7 +54,7 @@ def kept_activations(facts: ModelFacts) -> Iterator[RuleMatch]:
     yield RuleMatch(
         f"the forward pass keeps {units.size(saved)} for backward, {units.ratio(saved / held) if held else 'all'} "
         "times the parameters",
-        {"saved_bytes": Figure(saved, _BY_STORAGES), "parameter_bytes": Figure(held, BY_TENSORS)},
+        {"saved_bytes": Figure(saved, BY_STORAGES), "parameter_bytes": Figure(held, BY_TENSORS)},
     )
 
 
@@ -85,9 +84,9 @@ def logits(facts: ModelFacts) -> Iterator[RuleMatch]:
         "the peak"
     )
     evidence = {
-        "logit_bytes": Figure(size, _BY_STORAGES),
-        "peak_bytes": Figure(peak, _BY_STORAGES),
-        "share_of_peak": part(size, peak, _BY_STORAGES),
+        "logit_bytes": Figure(size, BY_STORAGES),
+        "peak_bytes": Figure(peak, BY_STORAGES),
+        "share_of_peak": part(size, peak, BY_STORAGES),
     }
     yield in_ops(facts, large, title, evidence)
 
@@ -148,7 +147,7 @@ def in_place(facts: ModelFacts) -> Iterator[RuleMatch]:
         f"{plural(len(ops), 'activation function')} in place would lower the peak of activations from "
         f"{units.size(now)} to {units.size(then)}"
     )
-    evidence = {"peak_bytes": Figure(now, _BY_STORAGES), "peak_in_place_bytes": Figure(then, _BY_STORAGES)}
+    evidence = {"peak_bytes": Figure(now, BY_STORAGES), "peak_in_place_bytes": Figure(then, BY_STORAGES)}
     yield in_ops(facts, ops, title, evidence)
 
 

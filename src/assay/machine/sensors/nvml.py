@@ -151,10 +151,8 @@ def _board(module: ModuleType, index: int) -> NvmlBoard | None:
     except module.NVMLError:
         return None
     try:
-        driver, memory = (
-            _words(module.nvmlSystemGetDriverVersion()),
-            int(module.nvmlDeviceGetMemoryInfo(handle).total),
-        )
+        driver = _words(module.nvmlSystemGetDriverVersion())
+        memory = int(module.nvmlDeviceGetMemoryInfo(handle).total)
     except module.NVMLError:
         driver, memory = None, None
     return NvmlBoard(module, handle, index, name, uuid, driver, memory)

@@ -11,13 +11,13 @@ from math import prod
 from msgspec import Struct
 
 from assay.analysis.cost.categories import ATTENTION, ELEMENT_WISE
-from assay.analysis.cost.reading import attribute, number, numel, operand, optional
+from assay.analysis.cost.formulas.normalization import SOFTMAX
+from assay.analysis.cost.reading import attribute, number, numel, operand, optional, rows
 from assay.analysis.cost.registry import register
 from assay.analysis.cost.rules import per_result
 from assay.analysis.cost.work import FLOPS_PER_MAC, Uncountable, Work, contraction
 from assay.document.rows import OpKind, TensorType
 
-SOFTMAX = 5
 SCALE = 1
 BACKWARD_POINTWISE = SCALE + 2 + 4
 """Scores scaled, exponentiated from the saved sums, then the gradient of a softmax."""
@@ -161,7 +161,7 @@ def multi_head(kind: OpKind, query: TensorType, key: TensorType, value: TensorTy
     """Projections in, attention, projection out, of a fused multi-head operation."""
     width = int(kind.attributes["embed_dim"])
     heads = int(attribute(kind, "num_head", 0) or attribute(kind, "num_heads", 1))
-    tokens = [numel(one) // one.shape[-1] for one in (query, key, value)]
+    tokens = [rows(one) for one in (query, key, value)]
     projections = width * width * (sum(tokens) + tokens[0])
     batch = query.shape[0] if len(query.shape) == 3 else 1
     head = width // heads
@@ -182,7 +182,7 @@ def multi_head_attention(kind: OpKind) -> Work:
 def encoder_layer(kind: OpKind) -> Work:
     """Attention, two norms, two residual adds, and the feed-forward with its activation."""
     source = operand(kind, "src")
-    tokens = numel(source) // source.shape[-1]
+    tokens = rows(source)
     wide = operand(kind, "ffn_weight_1")
     macs = tokens * (numel(wide) + numel(operand(kind, "ffn_weight_2")))
     hidden, activation = tokens * wide.shape[0], 5 if attribute(kind, "use_gelu", False) else 1

@@ -8,6 +8,7 @@ from assay.analysis.cost.bytes import routed
 from assay.analysis.cost.categories import ELEMENT_WISE, LINEAR, MATMUL
 from assay.analysis.cost.reading import (
     all_results_numel,
+    bias_adds,
     first,
     is_sparse,
     items,
@@ -18,6 +19,7 @@ from assay.analysis.cost.reading import (
     optional,
     result,
     result_numel,
+    rows,
     stored,
     total,
 )
@@ -52,8 +54,7 @@ def _product(kind: OpKind, left: TensorType, right: TensorType) -> Work:
 )
 def product(kind: OpKind) -> Work:
     """`a @ b` in all its forms, broadcast batches included."""
-    bias = result_numel(kind) if optional(kind, "bias") else 0
-    return _product(kind, kind.inputs[0].type, kind.inputs[1].type) + Work(pointwise=bias)
+    return _product(kind, kind.inputs[0].type, kind.inputs[1].type) + Work(pointwise=bias_adds(kind, "bias"))
 
 
 @register("linalg_vecdot", category=MATMUL)
@@ -90,9 +91,8 @@ def _added(kind: OpKind) -> int:
 )
 def linear(kind: OpKind) -> Work:
     """`x @ weight.T + bias`; the bias is pointwise work."""
-    bias = result_numel(kind) if optional(kind, "bias", "B") else 0
     right = optional(kind, "weight") or first(kind)
-    return contraction(product_macs(first(kind), right, result_numel(kind)), result(kind).dtype, pointwise=bias)
+    return _product(kind, first(kind), right) + Work(pointwise=bias_adds(kind, "bias", "B"))
 
 
 @register("linear_backward mkldnn_linear_backward", category=LINEAR)
@@ -122,10 +122,9 @@ def matmul_backward(kind: OpKind) -> Work:
 def grouped_product(kind: OpKind) -> Work:
     """Every routed row meets its own group's matrix once, however the rows are divided."""
     left, right = operand(kind, "self"), operand(kind, "mat2")
-    rows, length, columns = left.shape[-2], left.shape[-1] * packing(left.dtype), right.shape[-1]
+    height, length, columns = left.shape[-2], left.shape[-1] * packing(left.dtype), right.shape[-1]
     batches = left.shape[0] if len(left.shape) == 3 and len(right.shape) == 3 else 1
-    bias = result_numel(kind) if optional(kind, "bias") else 0
-    return contraction(batches * rows * length * columns, left.dtype, pointwise=bias)
+    return contraction(batches * height * length * columns, left.dtype, pointwise=bias_adds(kind, "bias"))
 
 
 @register("tensordot", category=MATMUL)
@@ -142,13 +141,9 @@ def tensordot(kind: OpKind) -> Work:
 @register("bilinear", category=LINEAR)
 def bilinear(kind: OpKind) -> Work:
     """The outer product of the inputs (pointwise), contracted with every output's matrix."""
-    weight, rows = (
-        operand(kind, "weight"),
-        numel(operand(kind, "input1")) // operand(kind, "input1").shape[-1],
-    )
-    outer = rows * prod(weight.shape[1:])
-    bias = result_numel(kind) if optional(kind, "bias") else 0
-    return contraction(rows * numel(weight), weight.dtype, pointwise=outer + bias)
+    weight, height = operand(kind, "weight"), rows(operand(kind, "input1"))
+    outer = height * prod(weight.shape[1:])
+    return contraction(height * numel(weight), weight.dtype, pointwise=outer + bias_adds(kind, "bias"))
 
 
 @register("_trilinear", category=MATMUL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from assay.analysis.cost.categories import CONVOLUTION
-from assay.analysis.cost.reading import mask, numel, operand, optional, result, result_numel
+from assay.analysis.cost.reading import bias_adds, mask, numel, operand, optional, result, result_numel
 from assay.analysis.cost.registry import register
 from assay.analysis.cost.work import Work, contraction
 from assay.document.rows import OpKind, TensorType
@@ -24,10 +24,6 @@ def _weight(kind: OpKind) -> TensorType:
     return operand(kind, "weight", "W", "qw")
 
 
-def _bias(kind: OpKind) -> int:
-    return result_numel(kind) if optional(kind, "bias", "B") else 0
-
-
 @register(
     "conv1d conv2d conv3d _convolution_mode cudnn_convolution miopen_convolution miopen_depthwise_convolution "
     "mkldnn_convolution thnn_conv2d _slow_conv2d_forward slow_conv_dilated2d slow_conv_dilated3d slow_conv3d "
@@ -37,7 +33,8 @@ def _bias(kind: OpKind) -> int:
 )
 def convolve(kind: OpKind) -> Work:
     """Output grid times the weights of one output channel (groups make those fewer)."""
-    return contraction(convolution_macs(result(kind), _weight(kind)), result(kind).dtype, pointwise=_bias(kind))
+    macs = convolution_macs(result(kind), _weight(kind))
+    return contraction(macs, result(kind).dtype, pointwise=bias_adds(kind, "bias", "B"))
 
 
 @register(
@@ -48,7 +45,8 @@ def convolve(kind: OpKind) -> Work:
 )
 def convolve_transposed(kind: OpKind) -> Work:
     """Input grid times the weights of one input channel."""
-    return contraction(convolution_macs(_input(kind), _weight(kind)), result(kind).dtype, pointwise=_bias(kind))
+    macs = convolution_macs(_input(kind), _weight(kind))
+    return contraction(macs, result(kind).dtype, pointwise=bias_adds(kind, "bias", "B"))
 
 
 @register("convolution _convolution convolution_overrideable", category=CONVOLUTION)
@@ -70,7 +68,8 @@ def convolve_relu(kind: OpKind) -> Work:
 def convolve_tbc(kind: OpKind) -> Work:
     """Time first; the weight is kernel x in x out."""
     weight = _weight(kind)
-    return contraction(result_numel(kind) * prod(weight.shape[:2]), weight.dtype, pointwise=_bias(kind))
+    macs = result_numel(kind) * prod(weight.shape[:2])
+    return contraction(macs, weight.dtype, pointwise=bias_adds(kind, "bias", "B"))
 
 
 @register("convolution_backward convolution_backward_overrideable mps_convolution_backward", category=CONVOLUTION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay.analysis.cost.categories import LOSS
+from assay.analysis.cost.formulas.normalization import SOFTMAX
 from assay.analysis.cost.reading import attribute, first, numel, operand
 from assay.analysis.cost.registry import register, register_table
 from assay.analysis.cost.rules import per_largest, per_operand
@@ -18,7 +19,6 @@ PER_PREDICTION = {
     6: "binary_cross_entropy cosine_embedding_loss triplet_margin_loss",
     7: "binary_cross_entropy_with_logits",
 }
-SOFTMAX = 5
 PICKED = 2
 """A product and a sum for each target."""
 

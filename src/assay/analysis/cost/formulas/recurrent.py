@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.analysis.cost.categories import RECURRENT
-from assay.analysis.cost.reading import attribute, first, items, numel, operand, result
+from assay.analysis.cost.reading import attribute, first, items, numel, operand, result, rows
 from assay.analysis.cost.registry import register
 from assay.analysis.cost.work import Work, contraction
 from assay.document.rows import OpKind, TensorType
@@ -21,10 +21,6 @@ def _gates(kind: OpKind) -> int:
     return next(gates for word, gates in _GATES.items() if word in kind.target)
 
 
-def _steps(tensor: TensorType) -> int:
-    return numel(tensor) // tensor.shape[-1]
-
-
 def _layer(steps: int, weights: list[TensorType], gates: int) -> Work:
     """Every matrix once a step; gate matrices come in pairs as tall as the gates (a projection is not)."""
     matrices = [one for one in weights if len(one.shape) == 2]
@@ -37,28 +33,28 @@ def _layer(steps: int, weights: list[TensorType], gates: int) -> Work:
 @register("lstm gru rnn_tanh rnn_relu _lstm_mps", category=RECURRENT)
 def layers(kind: OpKind) -> Work:
     """All layers and directions; packed sequences by the steps they really have."""
-    return _layer(_steps(operand(kind, "input", "data")), items(kind, "params"), _gates(kind))
+    return _layer(rows(operand(kind, "input", "data")), items(kind, "params"), _gates(kind))
 
 
 @register("_cudnn_rnn miopen_rnn", category=RECURRENT)
 def fused_layers(kind: OpKind) -> Work:
     """The same in one kernel."""
     gates = _GATES_BY_MODE[int(kind.attributes["mode"])]
-    return _layer(_steps(operand(kind, "input")), items(kind, "weight"), gates)
+    return _layer(rows(operand(kind, "input")), items(kind, "weight"), gates)
 
 
 @register("_cudnn_rnn_backward miopen_rnn_backward lstm_mps_backward", category=RECURRENT)
 def fused_layers_backward(kind: OpKind) -> Work:
     """Gradients of input and weights: twice the forward."""
     weights = items(kind, "weight") or items(kind, "params")
-    return _twice(_layer(_steps(operand(kind, "input")), weights, _mode(kind)))
+    return _twice(_layer(rows(operand(kind, "input")), weights, _mode(kind)))
 
 
 @register("mkldnn_rnn_layer", category=RECURRENT)
 def one_layer(kind: OpKind) -> Work:
     """One layer in one direction."""
     weights = [one.type for one in kind.inputs if one.name.startswith("weight")]
-    return _layer(_steps(operand(kind, "input")), weights, _mode(kind))
+    return _layer(rows(operand(kind, "input")), weights, _mode(kind))
 
 
 @register("mkldnn_rnn_layer_backward", category=RECURRENT)
@@ -83,7 +79,7 @@ def _twice(work: Work) -> Work:
 def cell(kind: OpKind) -> Work:
     """One step."""
     weights = [operand(kind, "w_ih"), operand(kind, "w_hh")]
-    return _layer(_steps(operand(kind, "input")), weights, _gates(kind))
+    return _layer(rows(operand(kind, "input")), weights, _gates(kind))
 
 
 @register("_thnn_fused_lstm_cell _thnn_fused_gru_cell", category=RECURRENT)
@@ -113,8 +109,8 @@ def packed_layers(kind: OpKind) -> Work:
     hidden = result(kind).shape[-1] // directions
     widths = [given.shape[-1]] + [hidden * directions] * (int(kind.attributes["num_layers"]) - 1)
     units = hidden * directions
-    macs = _steps(given) * sum(gates * units * (width + hidden) for width in widths)
-    return Work(macs, _steps(given) * units * len(widths) * PER_UNIT[gates])
+    macs = rows(given) * sum(gates * units * (width + hidden) for width in widths)
+    return Work(macs, rows(given) * units * len(widths) * PER_UNIT[gates])
 
 
 @register(
@@ -124,6 +120,6 @@ def packed_layers(kind: OpKind) -> Work:
 )
 def packed_cell(kind: OpKind) -> Work:
     """One step of a cell with packed weights."""
-    gates, hidden, steps = _gates(kind), result(kind).shape[-1], _steps(first(kind))
+    gates, hidden, steps = _gates(kind), result(kind).shape[-1], rows(first(kind))
     macs = steps * gates * hidden * (first(kind).shape[-1] + hidden)
     return Work(macs, steps * hidden * PER_UNIT[gates])

@@ -6,7 +6,7 @@ A matrix product with a sparse side is counted with the dense ones, by what that
 from __future__ import annotations
 
 from assay.analysis.cost.categories import SPARSE
-from assay.analysis.cost.reading import first, levels, numel, operand, optional, result_numel, stored
+from assay.analysis.cost.reading import bias_adds, first, levels, numel, operand, result_numel, rows, stored
 from assay.analysis.cost.registry import WorkRule, register, register_table
 from assay.analysis.cost.rules import free
 from assay.analysis.cost.work import Uncountable, Work, contraction
@@ -78,21 +78,17 @@ def sparse_times_sparse(kind: OpKind) -> Work:
 @register("_sparse_semi_structured_linear", category=SPARSE)
 def semi_structured_linear(kind: OpKind) -> Work:
     """Two of four weights are stored, and those are the ones multiplied."""
-    given, weight = operand(kind, "input"), operand(kind, "weight")
-    bias = result_numel(kind) if optional(kind, "bias") else 0
-    return Work(numel(given) // given.shape[-1] * numel(weight), bias)
+    return Work(rows(operand(kind, "input")) * numel(operand(kind, "weight")), bias_adds(kind, "bias"))
 
 
 @register("_sparse_semi_structured_mm _sparse_semi_structured_addmm", category=SPARSE)
 def semi_structured_product(kind: OpKind) -> Work:
     """Stored elements of the left times the columns of the right."""
-    added = result_numel(kind) if optional(kind, "input") else 0
-    return Work(numel(operand(kind, "mat1")) * operand(kind, "mat2").shape[-1], added)
+    macs = numel(operand(kind, "mat1")) * operand(kind, "mat2").shape[-1]
+    return Work(macs, bias_adds(kind, "input"))
 
 
 @register("_cslt_sparse_mm", category=SPARSE)
 def compressed_product(kind: OpKind) -> Work:
     """Half of the dense product: two of four elements are stored."""
-    right = operand(kind, "dense_B")
-    bias = result_numel(kind) if optional(kind, "bias") else 0
-    return Work(result_numel(kind) * right.shape[-2] // 2, bias)
+    return Work(result_numel(kind) * operand(kind, "dense_B").shape[-2] // 2, bias_adds(kind, "bias"))
