@@ -11,9 +11,8 @@ from assay.analysis.cost.work import Work
 from assay.document.rows import OpKind
 
 MEAN = 1
-
-
 _ROWS = looked_up("weight", "indices")
+"""A lookup reads as many rows as there are indices."""
 
 register("embedding quantized::embedding_byte quantized::embedding_4bit", category=EMBEDDING, traffic=_ROWS)(free)
 register("embedding_dense_backward embedding_backward", category=EMBEDDING)(per_operand(1, "grad", "grad_output"))
