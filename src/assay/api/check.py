@@ -104,7 +104,14 @@ def examined(
         )
         return weigh(opened, progress=progress)
     document = observed(opened, inputs, options)
-    source = opened if weights is None and opened.stored is not None else weights
+    source = weights if weights is not None else own_weights(opened)
     if source is None:
         return document
     return replace(document, weights=weigh(source, progress=progress).weights)
+
+
+def own_weights(opened: Opened) -> Opened | None:
+    """Where the values of a model's own weights are: in its files or in memory; None where there are none."""
+    if opened.stored is None and (opened.saved is not None or opened.model.on_meta):
+        return None
+    return opened

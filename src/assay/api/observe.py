@@ -57,9 +57,11 @@ def observe(
 
 def observed(opened: Opened, inputs: Any, options: RunOptions) -> Document:
     """The document of one pass of what was opened; `inputs` as `observe` takes them, or found before."""
-    if opened.document is not None:
-        options.refuse_for(opened.origin.location, inputs=inputs is not None)
-        return opened.document if opened.document.cost is not None else with_cost(opened.document)
+    document = opened.document
+    if document is not None:
+        absent = options.backward and document.training is None
+        options.refuse_for(opened.origin.location, inputs=inputs is not None, backward=absent)
+        return document if document.cost is not None else with_cost(document)
     if options.mode == "real":
         opened = opened.with_weights()
     return with_cost(_recorded(opened, inputs, options))

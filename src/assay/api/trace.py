@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from assay.document.trace import Trace, TraceDiff, Traces
-from assay.errors import ReadError
+from assay.errors import ReadError, UsageError
 from assay.trace.read.across import trace_sets
 from assay.trace.read.diff import compared
 from assay.trace.read.opening import Progress
@@ -66,6 +66,8 @@ def _read(
     progress: Progress | None = None,
 ) -> tuple[list[Trace], dict[str, str]]:
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not given:
+        raise UsageError("no traces were given: expected files or folders")
     found = read_with(engine, trace_files(given), workers=workers, address=address, progress=progress)
     return sorted_out(found)
 

@@ -94,7 +94,8 @@ def vary(
         trust: Allow code from a file to run.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
-    return laws_of(open_source(model, model_args=model_args, trust=trust), inputs, options, over, points)
+    names = (over,) if isinstance(over, str) else over
+    return laws_of(open_source(model, model_args=model_args, trust=trust), inputs, options, names, points)
 
 
 def laws_of(

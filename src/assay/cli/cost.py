@@ -126,14 +126,12 @@ def _show_roofline(narrator: Narrator, document: Document, device: Device, outpu
 
 
 def _tell_backward(narrator: Narrator, document: Document, found: Cost, wanted: bool) -> None:
-    """Say where a backward pass was asked for and there is none: in a saved document, or it stopped."""
+    """Report where a backward pass was requested and there is none."""
     if not wanted or found.backward is not None:
         return
     failed = document.run.backward_failure
-    why = "the saved document has none: it was recorded without --backward"
-    if failed is not None:
-        why = f"the backward pass stopped in '{failed.module}': {failed.error}"
-    narrator.warn(f"there is no backward pass to count: {why}")
+    why = f": it stopped in '{failed.module}': {failed.error}" if failed is not None else ""
+    narrator.warn(f"there is no backward pass to count{why}")
 
 
 def _shown(document: Document, found: Cost, by: str | None, shown: CostOptions) -> Table | Report:

@@ -157,7 +157,7 @@ def profile(
     refuse_overwrite(output, model, inputs)
     _refuse_dataless(options)
     measured = measured_options(backward=backward, **measuring)
-    measured.check(backward=backward)
+    measured.check()
     with prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
         profiled = prepared(opened, inputs, replace(options, backward=backward))

@@ -44,6 +44,9 @@ def rules() -> tuple[Rule, ...]:
 
 def chosen(select: Iterable[str] | None = None, ignore: Iterable[str] | None = None) -> tuple[Rule, ...]:
     """The rules whose codes begin with one of `select` (all, where it is None) and with none of `ignore`."""
+    for codes in (select, ignore):
+        if codes is not None and not isinstance(codes, Iterable):
+            raise UsageError(f"codes of rules must be a list of texts, got {codes!r}")
     wanted = None if select is None else tuple(_prefixes(select))
     unwanted = tuple(_prefixes(ignore or ()))
     return tuple(
@@ -54,10 +57,10 @@ def chosen(select: Iterable[str] | None = None, ignore: Iterable[str] | None = N
 
 
 def _prefixes(codes: Iterable[str]) -> Iterable[str]:
-    for given in codes:
-        prefix = given.strip().upper()
+    for given in [codes] if isinstance(codes, str) else codes:
+        prefix = str(given).strip().upper()
         if not prefix or not any(each.code.startswith(prefix) for each in rules()):
-            raise UsageError(f"no rule has a code that begins with {given!r}: say W101, W1 or W (docs/findings.md)")
+            raise UsageError(f"no rule has a code that begins with {given!r}: expected W101, W1 or W, for example")
         yield prefix
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from assay.analysis.architecture import architecture
 from assay.analysis.memory import memory_of
 from assay.api.analyze.script import operations
+from assay.api.check import own_weights
 from assay.api.observe import observed
 from assay.api.options import OnStep, RunOptions
 from assay.api.profile.options import EnergyOptions, ProfileOptions
@@ -33,6 +34,7 @@ ARCHITECTURE, COMPUTATION, REAL_PASS = "architecture", "computation", "a pass wi
 PASS_MEMORY, TIME, WEIGHT_VALUES = "memory of a pass", "time", "values of weights"
 """The parts of an analysis that can be missing."""
 
+_NO_VALUES = "there are no weights here, only their shapes: --weights names a checkpoint of the model"
 UNTRUSTED = "holds code, which was not run: pass --trust (trust=True) if you trust its author"
 
 
@@ -119,6 +121,7 @@ def analysis_of(
     """The analysis with its options in groups."""
     if depth not in DEPTHS:
         raise UsageError(f"unknown depth {depth!r}: choose from {', '.join(DEPTHS)}")
+    measured.check()
     if depth != PROFILE:
         measured = replaced(measured, system=False, energy=None)
     task = _Analysis(depth, options, measured, weights, on_step or (lambda _: None), progress)
@@ -219,7 +222,9 @@ class _Analysis:
 
     def _weighed(self, document: Document, opened: Opened) -> Document:
         """The document with the statistics of the checkpoint that was given, or of the model's own tensors."""
-        source = self._given_weights if self._given_weights is not None else self._own_weights(document, opened)
+        source = self._given_weights if self._given_weights is not None else own_weights(opened)
+        if source is None and document.weights is None:
+            self._missing[WEIGHT_VALUES] = _NO_VALUES
         if source is None:
             return document
         self._on_step("reading weights")
@@ -228,21 +233,6 @@ class _Analysis:
         except AssayError as error:
             self._missing[WEIGHT_VALUES] = str(error)
             return document
-
-    def _own_weights(self, document: Document, opened: Opened) -> Opened | None:
-        """Where the model's own weights are: in its files, or in memory."""
-        if opened.stored is not None:
-            return opened
-        if opened.saved is not None:
-            if document.weights is None:
-                self._missing[WEIGHT_VALUES] = "the saved document holds no statistics of weights"
-            return None
-        if opened.model.on_meta:
-            self._missing[WEIGHT_VALUES] = (
-                "the model was built without its weights: --weights names a checkpoint of it"
-            )
-            return None
-        return opened
 
     def _finished(self, document: Document, code: list[CodeOp] | None = None) -> Analysis:
         self._on_step("looking for findings")

@@ -94,11 +94,13 @@ def profile(
         trust: Allow code from a file to run.
         on_step: Called with a line of text before each step.
     """
-    wanted = EnergyOptions(grid, pue, price, by_op=energy_ops) if energy else None
+    wanted = EnergyOptions(grid, pue, price, by_op=energy_ops)
+    wanted.check()
     measured = ProfileOptions(
-        warmup, passes, seconds, optimizer, threads, thread_counts, sweeps, memory_limit, system, wanted
-    )
-    measured.check(backward=backward)
+        warmup, passes, seconds, optimizer, threads, thread_counts, sweeps, memory_limit, system,
+        wanted if energy else None,
+    )  # fmt: skip
+    measured.check()
     options = RunOptions("real", device, dtype, train, backward, model_args, trust)
     opened = open_source(model, model_args=model_args, trust=trust)
     return measure(prepared(opened, inputs, options), measured, on_step)
@@ -106,7 +108,7 @@ def profile(
 
 def measure(profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep | None = None) -> Document:
     """The document of a model that was opened, with measured times."""
-    options.check(backward=profiled.backward)
+    options.check()
     for axis, _ in options.sweeps:
         axes(profiled.inputs, [axis])
     with settings.threads(options.threads):
