@@ -166,7 +166,7 @@ class Tables:
         from assay.api.capture.tables import lines_of
         from assay.views.text.layer_table import layer_text
 
-        self.text = layer_text(lines_of([captured]), width=120)
+        self.text = layer_text(lines_of(captured), width=120)
         self.path = captured.path
 
 

@@ -59,7 +59,7 @@ def test_the_table_of_a_pass():
 @pytest.mark.parametrize("count", [0, 1, 3, MOST_LINES, MOST_LINES + 1, 200])
 def test_columns_add_up_to_the_total(covers, count):
     passed = captured(covers=covers, count=count)
-    *rows, total = cells(layer_text(lines_of([passed])))
+    *rows, total = cells(layer_text(lines_of(passed)))
     assert len(rows) <= MOST_LINES
     assert sum(float(row[2]) for row in rows) == pytest.approx(float(total[2]))
     assert float(total[2]) == pytest.approx(passed.took_ns / 1e6)
@@ -112,7 +112,7 @@ def test_colors_are_left_out_where_they_are_not_wanted(monkeypatch):
 
 
 def test_colors_change_nothing_but_colors():
-    lines = lines_of([captured(count=60)])
+    lines = lines_of(captured(count=60))
     plain = re.sub(r"\x1b\[\d+m", "", layer_text(lines, width=100, color=True))
     assert plain == layer_text(lines, width=100)
 

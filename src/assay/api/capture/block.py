@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,20 +44,20 @@ def capture(
 
     from assay.api.capture.console import console, silent
     from assay.trace.write.block import BlockCapture
-    from assay.trace.write.plan import CapturePlan, check_options
+    from assay.trace.write.plan import check_options
 
     if not isinstance(model, nn.Module):
         raise UsageError(f"capture got {model!r:.80}: expected a torch.nn.Module")
     check_options(profiler_kwargs)
-    around = environment.read()
-    plan = CapturePlan(
+    around = environment.plan()
+    plan = replace(
+        around,
         directory=Path(dir).absolute() if dir is not None else around.directory,
         model_name=model_name,
         record_shapes=record_shapes,
         profile_memory=profile_memory,
         options=profiler_kwargs,
         gzip=gzip or around.gzip,
-        manifest=around.manifest,
     )
     shown = environment.is_on(environment.CAPTURE) if show is None else show
     return BlockCapture(model, plan, console() if shown else silent())

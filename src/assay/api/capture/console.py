@@ -71,11 +71,11 @@ class Console:
             if self._due(total.passes):
                 measured = accelerator_lines(captured)
                 where = captured.facts.device if measured else CPU
-                self._write(self._table(_heading(captured, where), measured or lines_of([captured])))
+                self._write(self._table(_heading(captured, where), measured or lines_of(captured)))
 
     def table(self, captured: CapturedPass) -> str:
         """Every layer of a pass with its time on the CPU."""
-        return as_text(layer_table(lines_of([captured])))
+        return as_text(layer_table(lines_of(captured)))
 
     def finish(self) -> None:
         """Show the sums of several passes; called as the program ends."""
@@ -126,7 +126,7 @@ class _Sum:
 
     def add(self, captured: CapturedPass) -> None:
         self.passes += 1
-        for line in lines_of([captured]):
+        for line in lines_of(captured):
             self.lines[line.name] = line.plus(self.lines.get(line.name))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from assay.api.capture import environment
@@ -53,50 +54,32 @@ def capture_model(
         kind = _kind_of(target)
         if not environment.is_on(environment.CAPTURE):
             return target
-        plan = _plan(model_name, record_shapes, profile_memory, profiler_kwargs)
+        plan = replace(
+            environment.plan(),
+            model_name=model_name,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            options=profiler_kwargs,
+        )
         return kind(target, plan)
 
     return decorate
 
 
-def _plan(name: str | None, record_shapes: bool, profile_memory: bool, options: dict[str, Any]) -> CapturePlan:
-    from assay.trace.write.plan import CapturePlan
-
-    around = environment.read()
-    return CapturePlan(
-        directory=around.directory,
-        model_name=name,
-        record_shapes=record_shapes,
-        profile_memory=profile_memory,
-        options=options,
-        every=around.every,
-        warmup=around.warmup,
-        most=around.most,
-        gzip=around.gzip,
-        manifest=around.manifest,
-    )
-
-
 def _kind_of(target: Any) -> Callable[[Any, CapturePlan], Any]:
     """How `target` is captured; torch need not be imported to tell."""
     nn = sys.modules.get("torch.nn")
-    if nn is not None and isinstance(target, nn.Module):
-        return _capture_object
-    if isinstance(target, type):
-        if nn is not None and issubclass(target, nn.Module):
-            return _capture_class
-    elif callable(target):
+    is_class = isinstance(target, type)
+    if nn is not None and (issubclass(target, nn.Module) if is_class else isinstance(target, nn.Module)):
+        return _capture_itself
+    if callable(target) and not is_class:
         return _capture_results
     raise UsageError(f"capture_model got {target!r:.80}: {_WANTED}")
 
 
-def _capture_class(target: Any, plan: CapturePlan) -> Any:
-    _gate().add_class(target, plan)
-    return target
-
-
-def _capture_object(target: Any, plan: CapturePlan) -> Any:
-    _gate().add_object(target, plan)
+def _capture_itself(target: Any, plan: CapturePlan) -> Any:
+    add = _gate().add_class if isinstance(target, type) else _gate().add_object
+    add(target, plan)
     return target
 
 

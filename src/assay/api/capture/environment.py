@@ -14,10 +14,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assay.errors import UsageError
+
+if TYPE_CHECKING:
+    from assay.trace.write.plan import CapturePlan
 
 CAPTURE = "ASSAY_CAPTURE"
 DIRECTORY = "ASSAY_TRACE_DIR"
@@ -33,27 +36,17 @@ DEFAULT_DIRECTORY = "traces"
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What the environment says about captures."""
-
-    directory: Path
-    every: int
-    warmup: int
-    most: int | None
-    gzip: bool
-    manifest: Path | None
-
-
 def is_on(variable: str) -> bool:
     """Whether a variable says yes."""
     return os.environ.get(variable, "").strip().lower() not in _OFF
 
 
-def read() -> Surroundings:
-    """The settings, with their defaults; paths are fixed now, whatever directory the program goes to later."""
+def plan() -> CapturePlan:
+    """What the environment settles, with its defaults; paths are fixed now, whatever directory is current later."""
+    from assay.trace.write.plan import CapturePlan
+
     manifest = os.environ.get(MANIFEST)
-    return Surroundings(
+    return CapturePlan(
         directory=Path(os.environ.get(DIRECTORY) or DEFAULT_DIRECTORY).absolute(),
         every=_number(EVERY, least=1) or 1,
         warmup=_number(WARMUP, least=0) or 0,

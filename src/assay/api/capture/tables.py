@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from assay.errors import ReadError
@@ -17,17 +17,13 @@ ITSELF = "(model)"
 OUTSIDE = "(outside any layer)"
 
 
-def lines_of(passes: Sequence[CapturedPass]) -> list[LayerLine]:
-    """A line for each layer of the passes, their own times added up; they sum to the time of the passes."""
-    lines: dict[str, LayerLine] = {}
-    for captured in passes:
-        for layer in captured.layers:
-            name = layer.path or ITSELF
-            lines[name] = LayerLine(name, layer.calls, layer.own_ns, layer.shapes).plus(lines.get(name))
-        if captured.facts.covers == "block":
-            outside_ns = captured.took_ns - sum(layer.own_ns for layer in captured.layers)
-            lines[OUTSIDE] = LayerLine(OUTSIDE, None, max(0, outside_ns), ()).plus(lines.get(OUTSIDE))
-    return list(lines.values())
+def lines_of(captured: CapturedPass) -> list[LayerLine]:
+    """A line for each layer of the pass with its own time; they sum to the time of the pass."""
+    lines = [LayerLine(layer.path or ITSELF, layer.calls, layer.own_ns, layer.shapes) for layer in captured.layers]
+    if captured.facts.covers == "block":
+        outside_ns = captured.took_ns - sum(layer.own_ns for layer in captured.layers)
+        lines.append(LayerLine(OUTSIDE, None, max(0, outside_ns), ()))
+    return lines
 
 
 def accelerator_lines(captured: CapturedPass) -> list[LayerLine]:
