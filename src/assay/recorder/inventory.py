@@ -164,11 +164,12 @@ def _walk(model: nn.Module) -> tuple[list[_Node], dict[int, list[str]]]:
             continue
         position[id(node.module)] = index = len(nodes)
         nodes.append(node)
-        stack.extend(_Node(path, child, index) for path, child in reversed(_children(node.path, node.module)))
+        stack.extend(_Node(path, child, index) for path, child in reversed(children(node.path, node.module)))
     return nodes, aliases
 
 
-def _children(path: str, module: nn.Module) -> list[tuple[str, nn.Module]]:
+def children(path: str, module: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The modules that `module`, which stands at `path`, holds itself, with their paths."""
     prefix = f"{path}." if path else ""
     return [(prefix + name, child) for name, child in module._modules.items() if child is not None]
 
@@ -184,7 +185,7 @@ def _name_again(path: str, module: nn.Module, aliases: dict[int, list[str]]) -> 
             continue
         names.append(path)
         below = above | {id(module)}
-        stack.extend((name, child, below) for name, child in reversed(_children(path, module)))
+        stack.extend((name, child, below) for name, child in reversed(children(path, module)))
 
 
 class _Tensors:

@@ -87,9 +87,6 @@ class Capturing:
         if recording.lost is not None:
             self._teller.debug(f"{self._instance.name}, pass {self._number}: {recording.lost}")
             return None
-        return self._placed(recording)
-
-    def _placed(self, recording: profiler.ProfilerSession) -> Path:
         plan, instance = self._plan, self._instance
         path = files.place(
             recording.export,

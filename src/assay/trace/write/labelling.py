@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from torch import nn
 
 from assay.document.trace_labels import TracedModule
-from assay.trace.write.lanes import Lane, Slot
+from assay.trace.write.lanes import Lane, ShapeNumbers, Slot
 from assay.trace.write.plan import LayerTime
-from assay.trace.write.shapes import ShapeNumbers
 
 REPLICATED = "module"
 """What `nn.DataParallel` calls the model whose replicas run on threads of their own."""

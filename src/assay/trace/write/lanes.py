@@ -5,17 +5,43 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from time import perf_counter_ns
 from typing import Any
 
+import torch
 from torch import nn
 from torch._C._profiler import _RecordFunctionFast
 
 from assay.document.trace_labels import encode_path
-from assay.trace.write.shapes import ShapeNumbers
+from assay.recorder.inventory import children, sizes
+from assay.recorder.kinds import tensors_in
 
 _MOST_ALIASES = 100
+_MOST_TENSORS = 64
+"""A call with more tensors than this is not read by anyone; its first ones are kept."""
 _label = functools.lru_cache(maxsize=1 << 16)(encode_path)
+
+
+class ShapeNumbers:
+    """Numbers for combinations of input shapes."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[int, ...], ...], int] = {}
+
+    def number_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """The number of this call's combination; -1 where it has no tensor."""
+        if len(args) == 1 and not kwargs and type(args[0]) is torch.Tensor:
+            key: tuple[tuple[int, ...], ...] = (args[0].shape,)
+        else:
+            key = tuple(map(sizes, islice(tensors_in((args, kwargs)), _MOST_TENSORS)))
+            if not key:
+                return -1
+        return self._known.setdefault(key, len(self._known))
+
+    def table(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The combinations by their numbers, in plain integers."""
+        return tuple(tuple(tuple(int(size) for size in shape) for shape in key) for key in self._known)
 
 
 class Slot:
@@ -98,7 +124,5 @@ def _slots_of(root: nn.Module, prefix: str) -> dict[int, Slot]:
                 known.aliases.append(path)
             continue
         slots[id(module)] = Slot(path, type(module).__name__)
-        inside = f"{path}." if path else ""
-        children = [(f"{inside}{name}", child) for name, child in module._modules.items() if child is not None]
-        pending.extend(reversed(children))
+        pending.extend(reversed(children(path, module)))
     return slots

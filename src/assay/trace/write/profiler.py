@@ -92,9 +92,7 @@ def settings_of(plan: CapturePlan) -> dict[str, bool]:
     return {
         "record_shapes": plan.record_shapes,
         "profile_memory": plan.profile_memory,
-        "with_stack": bool(plan.options.get("with_stack", False)),
-        "with_flops": bool(plan.options.get("with_flops", False)),
-        "with_modules": bool(plan.options.get("with_modules", False)),
+        **{name: bool(plan.options.get(name)) for name in ("with_stack", "with_flops", "with_modules")},
     }
 
 
@@ -117,12 +115,13 @@ def _nothing() -> None:
 
 
 def _arguments(plan: CapturePlan, device: str | None, all_threads: bool) -> dict[str, Any]:
-    options = {name: value for name, value in plan.options.items() if name != "activities"}
+    options = dict(plan.options)
+    activities = options.pop("activities", None)
     options.setdefault("experimental_config", _experimental(all_threads, bool(options.get("with_stack"))))
     return {
         "use_kineto": True,
         "use_device": device,
-        "use_cpu": _records_cpu(plan),
+        "use_cpu": activities is None or torch.profiler.ProfilerActivity.CPU in activities,
         "record_shapes": plan.record_shapes,
         "profile_memory": plan.profile_memory,
         **options,
@@ -137,25 +136,17 @@ def _experimental(all_threads: bool, with_stack: bool) -> Any:
     return config(**{name: value for name, value in wanted.items() if value and f"{name}:" in known})
 
 
-def _records_cpu(plan: CapturePlan) -> bool:
-    activities = plan.options.get("activities")
-    return activities is None or torch.profiler.ProfilerActivity.CPU in activities
-
-
 def _accelerator(plan: CapturePlan) -> str | None:
     """The kind of device whose work is recorded too."""
-    supported = torch.autograd._supported_activities()
+    recorded = torch.autograd._supported_activities()
     wanted = plan.options.get("activities")
+    if wanted is not None:
+        recorded &= set(wanted)
     for name in _ACCELERATORS:
         activity = getattr(torch.profiler.ProfilerActivity, name.upper(), None)
-        if activity in (supported if wanted is None else supported & set(wanted)) and _available(name):
+        if activity in recorded and getattr(torch, name).is_available():
             return name
     return None
-
-
-def _available(name: str) -> bool:
-    module = getattr(torch, name, None)
-    return module is not None and bool(module.is_available())
 
 
 @contextmanager
