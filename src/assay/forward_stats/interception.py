@@ -1,4 +1,4 @@
-"""The observer of module calls while anyone records.
+"""The observer of module calls while anyone records, and the calls that are running now in each thread.
 
 Whether a module is recorded, and by whom, stands in the list on the module itself, so that replicas of it that
 data parallelism makes are seen and copies are not.
@@ -6,6 +6,7 @@ data parallelism makes are seen and copies are not.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +14,39 @@ import torch
 from torch import nn
 
 from assay.forward_stats.call_list import ATTRIBUTE, CallList
-from assay.forward_stats.running import path_below, running
+from assay.forward_stats.device_clock import CallClock
+from assay.forward_stats.results import ForwardStats
 from assay.recorder.intercept import Method
+
+
+class OpenCall:
+    """A call that has not ended."""
+
+    __slots__ = ("added_ns", "calls", "children_ns", "clock", "module", "record", "recording")
+
+    def __init__(self, recording: Any, module: nn.Module, record: ForwardStats, clock: CallClock | None) -> None:
+        self.recording = recording
+        self.module = module
+        self.record = record
+        self.clock = clock
+        self.added_ns = 0
+        """What recording took inside the call."""
+        self.children_ns = 0
+        self.calls = 0
+
+
+class _Threads(threading.local):
+    def __init__(self) -> None:
+        self.running: list[OpenCall] = []
+        """The calls that are running now, innermost last; shared by all recordings."""
+
+
+_threads = _Threads()
+
+
+def running() -> list[OpenCall]:
+    """The calls of this thread."""
+    return _threads.running
 
 
 def recorded(original: Method, replaced: Sequence[Method]) -> Method:
@@ -40,5 +72,18 @@ def recorded(original: Method, replaced: Sequence[Method]) -> Method:
 def _adopted(module: nn.Module) -> CallList | None:
     """The list of a module that the running one made and keeps, as lazy models do; None for any other."""
     stack = running()
-    path = path_below(stack[-1], module) if stack else None
+    path = _path_below(stack[-1], module) if stack else None
     return None if path is None else stack[-1].recording.adopt(path, module)
+
+
+def _path_below(outer: OpenCall, module: nn.Module) -> str | None:
+    """The path of a module that the running one has come to hold, itself or in a list; None for a stranger."""
+    prefix = f"{outer.record.module_path}." if outer.record.module_path else ""
+    for name, child in outer.module._modules.items():
+        if child is module:
+            return f"{prefix}{name}"
+        if isinstance(child, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
+            for below, item in child._modules.items():
+                if item is module:
+                    return f"{prefix}{name}.{below}"
+    return None

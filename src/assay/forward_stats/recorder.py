@@ -22,10 +22,9 @@ from assay.errors import UsageError
 from assay.forward_stats import tensors
 from assay.forward_stats.call_list import ATTRIBUTE, CallList, prepared
 from assay.forward_stats.device_clock import DeviceClock, clock_for
-from assay.forward_stats.interception import recorded
+from assay.forward_stats.interception import OpenCall, recorded, running
 from assay.forward_stats.reading import TensorReader
 from assay.forward_stats.results import ForwardStats, TensorStats
-from assay.forward_stats.running import OpenCall, running
 from assay.forward_stats.values import SWITCHED_OFF
 from assay.recorder.intercept import observing
 from assay.sources.holders import named_modules

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from assay.document.rows import Module
 from assay.document.timing import ModuleTime, Timing
 from assay.forward_stats.call_list import recorded
 from assay.forward_stats.results import ForwardStats
+from assay.machine.samples import spread
 from assay.sources.holders import module_at, named_modules
 
 BY = "perf_counter, without what recording took"
@@ -54,7 +54,7 @@ def timing_of(model: object, modules: Sequence[Module]) -> Timing | None:
     chosen = candidates[(len(candidates) - 1) // 2]
     times = [_time(row, chosen, candidates) for row in range(len(modules))]
     inside_ns = sum(call.self_time_ns for row, calls in chosen.calls.items() if row >= 0 for call in calls)
-    measured = Measured(BY, len(candidates), _spread([each.whole_ns for each in candidates]))
+    measured = Measured(BY, len(candidates), _spread_s([each.whole_ns for each in candidates]))
     whole = chosen.whole_ns
     if not chosen.outermost:
         return Timing(times)
@@ -87,7 +87,7 @@ def _time(row: int, chosen: _Pass, passes: list[_Pass]) -> ModuleTime | None:
         calls=len(calls),
         total_s=_total_ns(calls) * 1e-9,
         self_s=sum(call.self_time_ns for call in calls) * 1e-9,
-        spread_s=_spread([_total_ns(each.calls.get(row, [])) for each in passes]),
+        spread_s=_spread_s([_total_ns(each.calls.get(row, [])) for each in passes]),
         device_total_s=_sum(call.device_time_s for call in calls if not call.recursive),
         device_self_s=_sum(call.device_self_time_s for call in calls),
     )
@@ -103,9 +103,6 @@ def _sum(times: Iterable[float | None]) -> float | None:
     return sum(time for time in known if time is not None) if None not in known else None
 
 
-def _spread(times_ns: list[int]) -> float | None:
-    """Half the interquartile range, in seconds; None for one pass."""
-    if len(times_ns) < 2:
-        return None
-    low, _, high = statistics.quantiles(times_ns, n=4, method="inclusive")
-    return (high - low) / 2 * 1e-9
+def _spread_s(times_ns: list[int]) -> float | None:
+    half = spread(times_ns)
+    return None if half is None else half * 1e-9
