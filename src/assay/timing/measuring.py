@@ -21,8 +21,7 @@ from assay.recorder.garbage import no_collection
 from assay.recorder.watch import Pass, Setting, ready, watch
 from assay.timing.device import device_of, now, synchronizer
 from assay.timing.module_clock import ModuleClock, Spans
-from assay.timing.op_clock import OpClock
-from assay.timing.op_kernels import OpKernels
+from assay.timing.op_clock import OpClock, OpKernels
 
 _BURST_NS = 50_000_000
 """Passes that are waited for together take about this long."""

@@ -162,8 +162,7 @@ def _kept(profiled: ProfiledModel, document: Document, kinds: Sequence[int]) -> 
     """What runs one execution of each kind again."""
     from assay.recorder import inventory
     from assay.recorder.watch import watch
-    from assay.timing.op_clock import BODIES
-    from assay.timing.op_keeper import OpKeeper
+    from assay.timing.op_clock import BODIES, OpKeeper
 
     counted = [op for op in document.ops if document.kinds[op.kind].target not in BODIES]
     first: dict[int, int] = {}
