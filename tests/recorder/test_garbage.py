@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from assay.recorder.garbage import no_collection
+from assay.recorder.watch import no_collection
 
 
 @pytest.fixture(autouse=True)

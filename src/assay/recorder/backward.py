@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_flatten
 
 from assay.errors import UsageError
 from assay.recorder.calls import CallLog
 from assay.recorder.dispatch import Recorder
+from assay.recorder.inventory import tensors_among
 from assay.recorder.storages import StorageLog
 
 
@@ -34,12 +34,18 @@ def prepare(tensors: list[torch.Tensor]) -> tuple[str, ...]:
 
 def run(result: Any, recorder: Recorder, calls: CallLog) -> None:
     """Differentiate everything the model returned, recording what torch does."""
-    outputs = [leaf for leaf in tree_flatten(result)[0] if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    if not outputs:
-        raise UsageError("the model returned nothing that can be differentiated: there is no backward pass")
+    outputs = differentiable(result)
     gradients = [torch.ones_like(output) for output in outputs]
     recorder.begin_backward(_locator(calls.autograd_events))
     torch.autograd.backward(outputs, gradients)
+
+
+def differentiable(result: Any) -> list[torch.Tensor]:
+    """The tensors that a model returned with a graph behind them; none is refused."""
+    outputs = [tensor for tensor in tensors_among(result) if tensor.requires_grad]
+    if not outputs:
+        raise UsageError("the model returned nothing that can be differentiated: there is no backward pass")
+    return outputs
 
 
 def mark_gradients(tensors: list[torch.Tensor], storages: StorageLog) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten
 
 from assay.document.document import KeyValueCache
+from assay.recorder.inventory import tensors_among
 
 _DEPTH = 4
 """A cache is an object with layers that hold tensors; deeper is something else."""
@@ -17,15 +17,9 @@ _DEPTH = 4
 def found(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyValueCache | None:
     """The cache in `past_key_values` of the result, with the batch and length of the ids that filled it."""
     cache = result.get("past_key_values") if isinstance(result, Mapping) else getattr(result, "past_key_values", None)
-    ids = next(
-        (
-            leaf
-            for leaf in tree_flatten((kwargs, args))[0]
-            if isinstance(leaf, torch.Tensor) and leaf.dim() == 2 and not leaf.is_floating_point()
-        ),
-        None,
-    )
-    tensors = list({id(tensor): tensor for tensor in _tensors(cache, _DEPTH)}.values())
+    given = tensors_among((kwargs, args))
+    ids = next((tensor for tensor in given if tensor.dim() == 2 and not tensor.is_floating_point()), None)
+    tensors = {id(tensor): tensor for tensor in _tensors(cache, _DEPTH)}.values()
     if ids is None or not tensors:
         return None
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from assay.recorder.intercept import Method, Observer, observing
-from assay.recorder.shared import Shared
+from assay.recorder.shared import Shared, attribute
 
 _FLEX = "torch.nn.attention.flex_attention"
 _FLEX_SWITCH = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"
@@ -84,11 +84,7 @@ def _as_written(owner: int) -> Observer:
     return wrap
 
 
-@Shared
-@contextlib.contextmanager
-def _forced() -> Iterator[None]:
-    with torch.compiler.set_stance("force_eager"):
-        yield
+_forced = Shared(lambda: torch.compiler.set_stance("force_eager"))
 
 
 @Shared
@@ -96,15 +92,5 @@ def _forced() -> Iterator[None]:
 def _flex_uncompiled() -> Iterator[None]:
     flex = sys.modules[_FLEX]
     # The device check refuses meta tensors, whose shapes are all that is needed there.
-    with _attribute(flex, _FLEX_SWITCH, True), _attribute(flex, "_validate_device", lambda *_: None):
+    with attribute(flex, _FLEX_SWITCH, True), attribute(flex, "_validate_device", lambda *_: None):
         yield
-
-
-@contextlib.contextmanager
-def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
-    original = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_flatten
 
 from assay.document.rows import Module, Tensor, TensorType
 from assay.recorder import config, quantized
@@ -18,6 +19,8 @@ _LOADED_FROM_A_FILE = re.compile(r"^__user(_\d+)?__\.")
 
 _PLAIN_TENSORS = (torch.Tensor, nn.Parameter)
 """Only subclasses have sizes that are no integers."""
+
+SPARSE_LAYOUTS = {torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
 
 _MOST_ALIASES = 100
 """Sharing inside sharing multiplies paths; nobody reads more than these."""
@@ -96,6 +99,11 @@ def describe(
     )
 
 
+def tensors_among(values: Any) -> list[torch.Tensor]:
+    """The tensors in nested containers, as pytrees see them."""
+    return [leaf for leaf in tree_flatten(values)[0] if isinstance(leaf, torch.Tensor)]
+
+
 def entries(module: nn.Module) -> Iterator[tuple[str, str, torch.Tensor]]:
     """Name, role and tensor of every parameter and buffer that `module` itself holds."""
     for name, parameter in module._parameters.items():
@@ -145,8 +153,7 @@ def _plain_size(size: Any) -> int:
 
 
 def _stored(tensor: torch.Tensor) -> int | None:
-    sparse = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
-    if tensor.layout not in sparse or tensor.is_meta:
+    if tensor.layout not in SPARSE_LAYOUTS or tensor.is_meta:
         return None
     return int(tensor._values().numel() if tensor.layout is torch.sparse_coo else tensor.values().numel())
 

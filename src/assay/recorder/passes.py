@@ -15,7 +15,7 @@ import msgspec
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
-from torch.utils._pytree import tree_flatten, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from assay.document.document import Attempt
 from assay.document.rows import Op
@@ -185,5 +185,5 @@ def _check_call(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any])
 def _short(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return "x".join(map(str, value.shape)) or "scalar"
-    found = [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
+    found = inventory.tensors_among(value)
     return f"{type(value).__name__} of {len(found)} tensors" if found else type(value).__name__

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._pytree import tree_flatten, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from assay.document.document import Attempt, Failure, KeyValueCache
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor
 from assay.recorder import backward, caches, explain, guard, higher_order, inventory, substitute
 from assay.recorder.calls import CallLog
 from assay.recorder.dataless import Dataless, real_constants
-from assay.recorder.dispatch import Recorder, below_autograd
-from assay.recorder.garbage import no_collection
+from assay.recorder.dispatch import Executor, Recorder, below_autograd
 from assay.recorder.guard import Originals
-from assay.recorder.inventory import Members
+from assay.recorder.inventory import Members, tensors_among
+from assay.recorder.shared import attribute
 from assay.recorder.storages import Life, StorageLog
 
 _limit_lock = threading.Lock()
@@ -60,11 +61,8 @@ class Setting(NamedTuple):
     """Run the backward pass as well; wants autograd."""
 
 
-class OpCaller(Protocol):
-    """Runs the operations of a recorded pass."""
-
-    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The operation's result."""
+OpCaller = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+"""Runs an operation of a recorded pass: (func, args, kwargs) → its result."""
 
 
 class Ready(NamedTuple):
@@ -75,6 +73,10 @@ class Ready(NamedTuple):
     notes: tuple[str, ...]
 
 
+def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return func(*args, **kwargs)
+
+
 @contextlib.contextmanager
 def ready(
     model: nn.Module, members: Members, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting
@@ -83,17 +85,17 @@ def ready(
     modules, tensors = members
     # New containers around the same tensors, so that what forward appends to a list stays here.
     args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor, (args, kwargs))
-    tensors = [*tensors, *(leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor))]
-    with guard.unchanged(modules, tensors), contextlib.ExitStack() as stack:
+    with guard.unchanged(modules, [*tensors, *tensors_among((args, kwargs))]), contextlib.ExitStack() as stack:
         if any(module.training != setting.train for module in modules):
             model.train(setting.train)
         convert = _conversion(setting, stack)
         if convert is not None:
             substitute.swap(modules, convert)
             args, kwargs = tree_map_only(torch.Tensor, convert, (args, kwargs))
-        given = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor) and leaf.is_leaf]
         notes = _scripted_note(modules)
-        notes += backward.prepare([*inventory.members(model).tensors, *given]) if setting.backward else ()
+        if setting.backward:
+            given = [tensor for tensor in tensors_among((args, kwargs)) if tensor.is_leaf]
+            notes += backward.prepare([*inventory.members(model).tensors, *given])
         yield Ready(args, kwargs, notes)
 
 
@@ -103,11 +105,11 @@ def watch(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     setting: Setting,
-    caller: OpCaller | None = None,
+    caller: OpCaller = _called,
 ) -> Pass:
     """Run `model` once and return what was seen; an error of its own ends up in the result.
 
-    With a caller every operation is run by it: a clock, say, which then sees nothing of what recording takes.
+    Every operation is run by `caller`: by a clock, say, which then sees nothing of what recording takes.
     """
     if setting.mode == "meta":
         # The first meta kernel imports torch's compiler, whose import frames would keep a tensor alive.
@@ -125,7 +127,7 @@ def _record(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     setting: Setting,
-    caller: OpCaller | None,
+    caller: OpCaller,
 ) -> Pass:
     stock = inventory.take(model)
     dataless = setting.mode == "meta"
@@ -135,9 +137,8 @@ def _record(
         storages.find(tensor, row.role)
     for row in stock.tensors[len(stock.live_tensors) :]:
         storages.hold(row.bytes, row.role)
-    for value in tree_flatten((args, kwargs))[0]:
-        if isinstance(value, torch.Tensor):
-            storages.find(value, "input")
+    for tensor in tensors_among((args, kwargs)):
+        storages.find(tensor, "input")
     calls = CallLog(stock)
     without_data = Dataless(storages, originals, lambda: explain.place(calls, calls.current))
     executor = without_data if dataless else _with_data(originals, caller)
@@ -207,20 +208,19 @@ def _deep_enough() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _silenced(logger: str) -> Iterator[None]:
-    """Torch logs a traceback for every fake operation that fails, also where another pass will do."""
-    log = logging.getLogger(logger)
-    before = log.disabled
-    log.disabled = True
+def no_collection() -> Iterator[None]:
+    """No garbage collection inside; afterwards it is on again if it was on before."""
+    before = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
-        log.disabled = before
+        if before:
+            gc.enable()
 
 
-def _with_data(originals: Originals, caller: OpCaller | None) -> Callable[..., Any]:
+def _with_data(originals: Originals, call: OpCaller) -> Executor:
     protect = originals.protect
-    call = _called if caller is None else caller.call
 
     def execute(
         func: Any,
@@ -236,10 +236,6 @@ def _with_data(originals: Originals, caller: OpCaller | None) -> Callable[..., A
     return execute
 
 
-def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return func(*args, **kwargs)
-
-
 def _conversion(setting: Setting, stack: contextlib.ExitStack) -> substitute.Convert | None:
     """What the model's tensors and the inputs must become for this kind of pass; None: they stay."""
     steps: list[substitute.Convert] = []
@@ -250,7 +246,8 @@ def _conversion(setting: Setting, stack: contextlib.ExitStack) -> substitute.Con
     if setting.mode == "meta":
         steps.append(substitute.to_meta)
     if setting.mode == "fake":
-        stack.enter_context(_silenced("torch._subclasses.fake_tensor"))
+        # Torch logs a traceback for every fake operation that fails, also where another pass will do.
+        stack.enter_context(attribute(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True))
         fake = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         steps.append(lambda tensor: _faked(fake, tensor))
     if not steps:

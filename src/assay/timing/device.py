@@ -13,9 +13,8 @@ now = time.perf_counter_ns
 def synchronizer(device: torch.device) -> Callable[[], None]:
     """What waits until everything launched on `device` is done; nothing where operations are synchronous."""
     if device.type in ("cpu", "meta"):
-        return _nothing
-    backend = getattr(torch, device.type)
-    wait: Callable[[], None] = backend.synchronize
+        return lambda: None
+    wait: Callable[[], None] = getattr(torch, device.type).synchronize
     return wait
 
 
@@ -23,7 +22,3 @@ def device_of(tensors: list[torch.Tensor]) -> torch.device:
     """The device that does the work: an accelerator where any tensor lies on one."""
     found = [tensor.device for tensor in tensors if tensor.device.type not in ("cpu", "meta")]
     return found[0] if found else torch.device("cpu")
-
-
-def _nothing() -> None:
-    return None

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_flatten, tree_map_only
+from torch.utils._pytree import tree_map_only
 
-from assay.errors import UsageError
 from assay.recorder import inventory
-from assay.recorder.garbage import no_collection
-from assay.recorder.watch import Pass, Setting, ready, watch
+from assay.recorder.backward import differentiable
+from assay.recorder.inventory import tensors_among
+from assay.recorder.watch import Pass, Setting, no_collection, ready, watch
 from assay.timing.device import device_of, now, synchronizer
 from assay.timing.module_clock import ModuleClock, Spans
 from assay.timing.op_clock import OpClock, OpKernels
@@ -131,7 +131,7 @@ def bench(
         # A collection inside a timed pass would be charged to whichever module happens to run.
         gc.collect()
         with _values_kept(kept), no_collection():
-            yield Bench(_passes(model, called, placed, setting), device_of([*placed, *_tensors(called)]))
+            yield Bench(_passes(model, called, placed, setting), device_of([*placed, *tensors_among(called)]))
 
 
 def clock_modules(stand: Bench, index: dict[int, int], budget: Budget) -> ClockedPasses:
@@ -162,7 +162,7 @@ def clock_ops(
     On an accelerator the times are those of the kernels they launched.
     """
     members = inventory.members(model)
-    device = device_of([*members.tensors, *_tensors((args, kwargs))])
+    device = device_of([*members.tensors, *tensors_among((args, kwargs))])
     if setting.device is not None:
         device = torch.device(setting.device)
     wait = synchronizer(device)
@@ -174,7 +174,7 @@ def clock_ops(
         nonlocal first
         with OpClock() if device.type == "cpu" else OpKernels() as clock:
             begin = now()
-            shown = watch(model, members, args, kwargs, setting, clock)
+            shown = watch(model, members, args, kwargs, setting, clock.call)
             wait()
             took = now() - begin
         if shown.error is not None:
@@ -223,16 +223,14 @@ def _passes(
             return model(*args, **kwargs)
 
     def step() -> None:
-        outputs = [leaf for leaf in _tensors(forward()) if leaf.requires_grad]
-        if not outputs:
-            raise UsageError("the model returned nothing that can be differentiated: there is no backward pass")
+        outputs = differentiable(forward())
         torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])
 
     def clear() -> None:
         for tensor in placed:
             tensor.grad = None
 
-    return _Passes(step, forward, clear) if setting.backward else _Passes(inference, inference, _nothing)
+    return _Passes(step, forward, clear) if setting.backward else _Passes(inference, inference, lambda: None)
 
 
 @contextlib.contextmanager
@@ -247,14 +245,6 @@ def _values_kept(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
                 tensor.copy_(values)
 
 
-def _nothing() -> None:
-    return None
-
-
 def _own(tensor: torch.Tensor) -> torch.Tensor:
     """A copy that passes may write into; what the user gave stays."""
     return tensor.detach().clone().requires_grad_(tensor.requires_grad)
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]

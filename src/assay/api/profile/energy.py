@@ -171,7 +171,7 @@ def _kept(profiled: ProfiledModel, document: Document, kinds: Sequence[int]) -> 
             first.setdefault(op.kind, number)
     keeper = OpKeeper(first.values())
     model, inputs = profiled.opened.module, profiled.inputs
-    watch(model, inventory.members(model), inputs.args, inputs.kwargs, profiled.setting(), keeper)
+    watch(model, inventory.members(model), inputs.args, inputs.kwargs, profiled.setting(), keeper.call)
     return {kind: keeper.kept[number] for kind, number in first.items() if number in keeper.kept}
 
 
