@@ -79,8 +79,8 @@ class CallLog:
         """The module of a call; None outside the model."""
         return self.modules[self._rows[call][0]] if call >= 0 else None
 
-    def failed_call(self, error: BaseException) -> int:
-        """The innermost call that `error` came out of; the outermost where it is not known."""
+    def failed_call(self) -> int:
+        """The innermost call that the error came out of; the outermost where it is not known."""
         if self._failure is None:
             return 0 if self._rows else -1
         return self._failure[1]
@@ -183,8 +183,7 @@ class CallLog:
         except TypeError:  # a ragged dimension has no hash
             return TensorType(inventory.sizes(tensor), inventory.dtype_name(tensor.dtype))
         if known is None:
-            known = TensorType(inventory.sizes(tensor), inventory.dtype_name(tensor.dtype))
-            self._types[key] = known
+            known = self._types[key] = TensorType(inventory.sizes(tensor), inventory.dtype_name(tensor.dtype))
         return known
 
 

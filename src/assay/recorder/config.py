@@ -99,9 +99,9 @@ def _structured(value: Any, depth: int) -> Any:
 
 
 def _sequence(items: list[Any], depth: int) -> Any:
-    if len(items) > _LONGEST:
-        return f"{len(items)} items @{_digest([_plain(item, depth) for item in items])}"
     plain = [_plain(item, depth) for item in items]
+    if len(items) > _LONGEST:
+        return f"{len(items)} items @{_digest(plain)}"
     kept = [item for item in plain if item is not _OMIT]
     return kept if kept or not items else _OMIT
 

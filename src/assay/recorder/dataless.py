@@ -9,6 +9,7 @@ what has no meta kernel runs on zeros of the right shape where those are small.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from assay.recorder.guard import Originals
 from assay.recorder.intercept import Method, observing
 from assay.recorder.kinds import tensors_in
 from assay.recorder.storages import Life, StorageLog
+from assay.recorder.substitute import without_data
 
 _KNOWN_LIMIT = 1 << 22
 """Elements beyond which a value is not worth knowing."""
@@ -79,7 +81,8 @@ class Dataless:
         self._memo: dict[tuple[Any, ...], _Recipe] = {}
         self._assumed: Counter[str] = Counter()
         self._guesses = 0
-        self._gave_values = False
+        self.gave_values = False
+        """Whether code outside torch was given values that do not exist."""
 
     def assumptions(self) -> tuple[str, ...]:
         """What had to be assumed, a line each."""
@@ -131,13 +134,9 @@ class Dataless:
         """Whether the tensor's values are real."""
         return self._storages.find(tensor, "constant").known
 
-    def has_made_up(self) -> bool:
-        """Whether code outside torch was given values that do not exist."""
-        return self._gave_values
-
     def made_up(self, tensor: torch.Tensor) -> torch.Tensor:
         """A real tensor of ones in its place, for code that leaves torch; its values count as unknown."""
-        self._gave_values = True
+        self.gave_values = True
         result = torch.ones(tensor.shape, dtype=tensor.dtype)
         self._storages.find(result, "activation").known = False
         return result
@@ -172,7 +171,7 @@ class Dataless:
             self.assume(str(func), "its CPU kernel refused known values, took shapes alone")
             return result
         if any(output.numel() > _KNOWN_LIMIT for output in tensors_in(result)):
-            return tree_map_only(torch.Tensor, _to_meta, result)
+            return tree_map_only(torch.Tensor, without_data, result)
         return result
 
     def _shape_only(self, func: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> Any:
@@ -180,7 +179,7 @@ class Dataless:
         stand_ins: dict[int, torch.Tensor] = {}
         arguments = tree_map_only(torch.device, lambda _: _META, (args, kwargs))
         try:
-            meta_args, meta_kwargs = tree_map_only(torch.Tensor, _remembering(_to_meta, stand_ins), arguments)
+            meta_args, meta_kwargs = tree_map_only(torch.Tensor, _remembering(without_data, stand_ins), arguments)
             result = func(*meta_args, **meta_kwargs)
         except Exception:
             if sum(tensor.numel() for tensor in tensors) > _STAND_IN_LIMIT:
@@ -189,7 +188,13 @@ class Dataless:
             result = self._on_stand_ins(func, (args, kwargs), stand_ins)
             if result is None:
                 raise
-        return self._with_originals(result, tensors, stand_ins)
+        back = {id(stand_ins[id(tensor)]): tensor for tensor in tensors if id(tensor) in stand_ins}
+
+        def original(output: torch.Tensor) -> torch.Tensor:
+            """The caller's own tensor where the operation returned its argument."""
+            return back[id(output)] if id(output) in back else without_data(output)
+
+        return tree_map_only(torch.Tensor, original, result)
 
     def _on_stand_ins(self, func: Any, arguments: Any, stand_ins: dict[int, torch.Tensor]) -> Any:
         """The real kernel's result on zeros where values are unknown; None where that fails too."""
@@ -207,15 +212,6 @@ class Dataless:
             return None
         self.assume(str(func), "no meta kernel, shapes taken from a run on zeros")
         return result
-
-    def _with_originals(self, result: Any, tensors: list[torch.Tensor], stand_ins: dict[int, torch.Tensor]) -> Any:
-        """The result with the caller's own tensors where the operation returned its arguments."""
-        back = {id(stand_ins[id(tensor)]): tensor for tensor in tensors if id(tensor) in stand_ins}
-
-        def original(output: torch.Tensor) -> torch.Tensor:
-            return back[id(output)] if id(output) in back else _to_meta(output)
-
-        return tree_map_only(torch.Tensor, original, result)
 
 
 @contextlib.contextmanager
@@ -282,14 +278,6 @@ def _output(result: torch.Tensor, tensors: list[torch.Tensor]) -> _Output | None
     return _Output(-1, False, shape, strides, 0, result.dtype)
 
 
-def _to_meta(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.is_meta:
-        return tensor
-    if tensor.layout is not torch.strided:
-        return tensor.to(_META)
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
-
-
 def _remembering(
     convert: Callable[[torch.Tensor], torch.Tensor], memory: dict[int, torch.Tensor]
 ) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -315,10 +303,7 @@ def _factory_extent(func: Any, args: tuple[Any, ...]) -> int | None:
     """How many elements a factory will make, where its arguments say so at once."""
     name = func._schema.name
     if args and isinstance(args[0], (list, tuple)):
-        extent = 1
-        for size in args[0]:
-            extent *= size
-        return extent
+        return math.prod(args[0])
     if name == "aten::arange":
         bounds = [value for value in args if isinstance(value, (int, float))]
         start, end, step = (0, *bounds, 1)[:3] if len(bounds) == 1 else (*bounds, 1)[:3]

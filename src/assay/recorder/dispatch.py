@@ -24,23 +24,14 @@ Executor = Callable[[Any, tuple[Any, ...], dict[str, Any], tuple[Any, ...], list
 _TENSOR, _PLAIN, _TAGGED, _LIST, _DICT, _OBJECT = range(6)
 
 _CODES: dict[type, int] = {
-    torch.Tensor: _TENSOR,
-    torch.nn.Parameter: _TENSOR,
-    int: _PLAIN,
-    str: _PLAIN,
-    type(None): _PLAIN,
-    torch.dtype: _PLAIN,
-    torch.device: _PLAIN,
-    torch.layout: _PLAIN,
-    torch.memory_format: _PLAIN,
-    float: _TAGGED,
-    bool: _TAGGED,
-    complex: _TAGGED,
-    list: _LIST,
-    tuple: _LIST,
-    torch.Size: _LIST,
+    **dict.fromkeys((torch.Tensor, torch.nn.Parameter), _TENSOR),
+    **dict.fromkeys((int, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format), _PLAIN),
+    **dict.fromkeys((float, bool, complex), _TAGGED),
+    **dict.fromkeys((list, tuple, torch.Size), _LIST),
     dict: _DICT,
 }
+_SUBCLASSES = ((torch.Tensor, _TENSOR), ((list, tuple), _LIST), (dict, _DICT), (object, _OBJECT))
+"""How to treat classes not met before."""
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
@@ -102,8 +93,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def rows(self) -> list[Op]:
         """The operations in the order they ended."""
-        written = [kinds.written_inputs(kind) for kind in self.kinds]
-        fresh = [tuple(i for i, out in enumerate(kind.outputs) if out.alias is None) for kind in self.kinds]
+        written = [[i for i, operand in enumerate(kind.inputs) if operand.written] for kind in self.kinds]
+        fresh = [[i for i, output in enumerate(kind.outputs) if output.alias is None] for kind in self.kinds]
         boundary = len(self._ops) if self._forward_ops is None else self._forward_ops
         return [
             Op(
@@ -154,27 +145,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             key = (id(looks), len(self._ops))
             looks = ()
         if kind is None:
-            kind = self._new_kind(func, args, kwargs, reads, lives, result, made)
+            kind = len(self.kinds)
+            roles = [life.role for life in lives]
+            aliases = [first if (first := reads.index(number)) < i else None for i, number in enumerate(reads)]
+            result_aliases = [reads.index(number) if number in reads else None for number in made]
+            self.kinds.append(
+                kinds.build(func, args, kwargs, roles, aliases, result, result_aliases, self._nominal_device)
+            )
             self._found.setdefault(key, (kind, looks))
             self._variants[key, looks] = kind
         self._ops.append((kind, call, reads, made))
-
-    def _new_kind(
-        self,
-        func: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        reads: tuple[int, ...],
-        lives: list[Life],
-        result: Any,
-        made: tuple[int, ...],
-    ) -> int:
-        aliases = [reads.index(number) if reads.index(number) < i else None for i, number in enumerate(reads)]
-        result_aliases = [reads.index(number) if number in reads else None for number in made]
-        roles = [life.role for life in lives]
-        kind = kinds.build(func, args, kwargs, roles, aliases, result, result_aliases, self._nominal_device)
-        self.kinds.append(kind)
-        return len(self.kinds) - 1
 
     def _sign(self, values: Any, signature: list[Any], tensors: list[torch.Tensor], lives: list[Life]) -> None:
         """Append what tells these arguments apart, and collect the tensors among them."""
@@ -207,14 +187,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         """Classes not met before: learn how to treat them, or tell objects apart by identity."""
         cls = value.__class__
         if cls not in _CODES:
-            if isinstance(value, torch.Tensor):
-                _CODES[cls] = _TENSOR
-            elif isinstance(value, (list, tuple)):
-                _CODES[cls] = _LIST
-            elif isinstance(value, dict):
-                _CODES[cls] = _DICT
-            else:
-                _CODES[cls] = _OBJECT
+            _CODES[cls] = next(code for base, code in _SUBCLASSES if isinstance(value, base))
         if _CODES[cls] == _OBJECT:
             self._objects[id(value)] = value
             signature.append(id(value))

@@ -24,7 +24,7 @@ def place(calls: CallLog, call: int) -> str:
 
 def failure(error: BaseException, calls: CallLog, failed_op: tuple[BaseException, str] | None) -> Failure:
     """What `error` says about the pass that it ended."""
-    index = calls.failed_call(error)
+    index = calls.failed_call()
     module = calls.module_of(index)
     op = failed_op[1] if failed_op is not None and _caused(error, failed_op[0]) else None
     text = error_line(error, _LONGEST)

@@ -19,9 +19,8 @@ from torch import nn
 from assay.recorder.shared import Shared
 from assay.recorder.storages import Life
 
-_HIDDEN_WRITERS = ("batch_norm", "instance_norm", "_batch_norm_with_update", "_fused_moving_avg", "_sync_")
+_HIDDEN_WRITERS = ("batch_norm", "instance_norm", "_fused_moving_avg", "_sync_")
 """Parts of the names of operations that write into buffers without saying so in their schema."""
-
 
 _WRITE_IN_TRAINING = {torch.ops.aten.batch_norm.default: 5, torch.ops.aten.instance_norm.default: 5}
 """Operations that write only where this argument is true."""
@@ -59,9 +58,7 @@ class Originals:
 
 def _may_write(func: Any) -> bool:
     schema = getattr(func, "_schema", None)
-    if schema is None:
-        return True
-    if schema.is_mutable or func.namespace != "aten":
+    if schema is None or schema.is_mutable or func.namespace != "aten":
         return True
     return any(part in schema.name for part in _HIDDEN_WRITERS)
 

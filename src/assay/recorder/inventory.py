@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -43,27 +43,51 @@ class _Node(NamedTuple):
     parent: int | None
 
 
+class _Found(NamedTuple):
+    """A parameter or buffer: one, however many names it has."""
+
+    row: int
+    tensor: torch.Tensor
+    role: str
+    names: list[str]
+
+
 def take(model: nn.Module) -> Inventory:
     """The inventory of `model`; nothing of it is executed."""
     nodes, aliases = _walk(model)
-    tensors = _Tensors()
+    found: dict[int, _Found] = {}
     modules = []
     for node in nodes:
-        own = tensors.add_all(node)
+        own = {}
+        for name, role, tensor in entries(node.module):
+            known = found.setdefault(id(tensor), _Found(len(found), tensor, role, []))
+            known.names.append(_joined(node.path, name))
+            own[name] = known.row
         modules.append(describe(node.module, node.path, node.parent, own, tuple(aliases.get(id(node.module), ()))))
     index = {id(node.module): position for position, node in enumerate(nodes)}
-    rows = tensors.rows()
+    rows = _rows(found.values())
     _add_packed(nodes, modules, rows)
-    return Inventory(modules, rows, index, tensors.live)
+    return Inventory(modules, rows, index, [each.tensor for each in found.values()])
+
+
+def _rows(found: Iterable[_Found]) -> list[Tensor]:
+    storages: dict[int, int] = {}
+    rows = []
+    for row, tensor, role, names in found:
+        storage = tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
+        first = storages.setdefault(storage, row)
+        shared = first if first != row else None
+        looks, size = tensor_type(tensor), size_in_bytes(tensor)
+        rows.append(Tensor(tuple(names), role, looks, size, tensor.requires_grad, shared))
+    return rows
 
 
 def _add_packed(nodes: list[_Node], modules: list[Module], rows: list[Tensor]) -> None:
     """Rows, after those of the live tensors, for the weights that quantized modules of torch keep packed."""
     for position, node in enumerate(nodes):
         for name, tensor in quantized.unpacked(node.module):
-            path = f"{node.path}.{name}" if node.path else name
             modules[position].tensors[name] = len(rows)
-            rows.append(Tensor((path,), "parameter", tensor_type(tensor), size_in_bytes(tensor)))
+            rows.append(Tensor((_joined(node.path, name),), "parameter", tensor_type(tensor), size_in_bytes(tensor)))
 
 
 class Members(NamedTuple):
@@ -177,8 +201,11 @@ def _walk(model: nn.Module) -> tuple[list[_Node], dict[int, list[str]]]:
 
 def children(path: str, module: nn.Module) -> list[tuple[str, nn.Module]]:
     """The modules that `module`, which stands at `path`, holds itself, with their paths."""
-    prefix = f"{path}." if path else ""
-    return [(prefix + name, child) for name, child in module._modules.items() if child is not None]
+    return [(_joined(path, name), child) for name, child in module._modules.items() if child is not None]
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def _name_again(path: str, module: nn.Module, aliases: dict[int, list[str]]) -> None:
@@ -193,44 +220,3 @@ def _name_again(path: str, module: nn.Module, aliases: dict[int, list[str]]) -> 
         names.append(path)
         below = above | {id(module)}
         stack.extend((name, child, below) for name, child in reversed(children(path, module)))
-
-
-class _Tensors:
-    """Collects parameters and buffers; one row a tensor, however many names it has."""
-
-    def __init__(self) -> None:
-        self.live: list[torch.Tensor] = []
-        self._names: list[list[str]] = []
-        self._roles: list[str] = []
-        self._index: dict[int, int] = {}
-
-    def add_all(self, node: _Node) -> dict[str, int]:
-        prefix = f"{node.path}." if node.path else ""
-        own = {}
-        for name, role, tensor in entries(node.module):
-            index = self._index.setdefault(id(tensor), len(self.live))
-            if index == len(self.live):
-                self.live.append(tensor)
-                self._names.append([])
-                self._roles.append(role)
-            self._names[index].append(prefix + name)
-            own[name] = index
-        return own
-
-    def rows(self) -> list[Tensor]:
-        storages: dict[int, int] = {}
-        result = []
-        for index, tensor in enumerate(self.live):
-            storage = tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
-            first = storages.setdefault(storage, index)
-            result.append(
-                Tensor(
-                    names=tuple(self._names[index]),
-                    role=self._roles[index],
-                    type=tensor_type(tensor),
-                    bytes=size_in_bytes(tensor),
-                    requires_grad=tensor.requires_grad,
-                    shares_storage_with=first if first != index else None,
-                )
-            )
-        return result

@@ -5,6 +5,7 @@ This is the slow path: it runs once for every distinct operation, not once for e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -48,10 +49,9 @@ def build(
 ) -> OpKind:
     """The kind of this execution. `roles` and `aliases` belong to the input tensors in order of appearance."""
     target = target_of(func)
-    named = list(_named(func, args, kwargs))
     inputs: list[Operand] = []
     attributes: dict[str, Any] = {}
-    for name, value, written, takes_tensor in named:
+    for name, value, written, takes_tensor in _named(func, args, kwargs):
         found = list(_operands(name, value))
         for label, tensor in found:
             position = len(inputs)
@@ -59,12 +59,7 @@ def build(
         if not found and not (takes_tensor and value is None):
             attributes[name] = _attribute(value, nominal_device)
     outputs = tuple(
-        Operand(
-            f"output[{index}]" if index else "output",
-            tensor_type(tensor),
-            "activation",
-            result_aliases[index],
-        )
+        Operand(f"output[{index}]" if index else "output", tensor_type(tensor), "activation", result_aliases[index])
         for index, tensor in enumerate(tensors_in(result))
     )
     namespace, base = target.split(".")[:2]
@@ -76,11 +71,6 @@ def build(
         outputs=outputs,
         facts=_facts(base, args),
     )
-
-
-def written_inputs(kind: OpKind) -> tuple[int, ...]:
-    """The positions of the inputs that the operation writes into."""
-    return tuple(position for position, operand in enumerate(kind.inputs) if operand.written)
 
 
 def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any, bool, bool]]:
@@ -167,17 +157,14 @@ def _facts(base: str, args: tuple[Any, ...]) -> dict[str, int]:
     stem = base
     for ending in ("_relu", "_dynamic", "_relu", "_add"):
         stem = stem.removesuffix(ending)
-    if not packed or stem not in quantized.UNPACK:
+    if not packed or stem not in quantized.PACKED:
         return {}
     weight = quantized.unpack(stem, packed[0])[0]
     shape = [int(size) for size in weight.shape]
-    kernel = 1
-    for size in shape[2:]:
-        kernel *= size
     return {
         "weight_numel": weight.numel(),
         "weight_bytes": weight.numel() * weight.element_size(),
         "out_channels": shape[0],
         "in_channels_per_group": shape[1],
-        "kernel_numel": kernel,
+        "kernel_numel": math.prod(shape[2:]),
     }

@@ -6,10 +6,14 @@ A policy gets (executor, func, args, kwargs) and may answer `NO_OPINION`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from assay.recorder.dataless import Dataless
 
 NO_OPINION = object()
 
@@ -17,17 +21,7 @@ MADE_UP_LIMIT = 1 << 20
 """Elements beyond which leaving the device yields a meta tensor still."""
 
 
-class Assumer(Protocol):
-    """The part of the executor that policies use."""
-
-    def assume(self, op: str, what: str) -> None: ...
-    def guess(self, op: str, value: Any) -> Any: ...
-    def is_known(self, tensor: torch.Tensor) -> bool: ...
-    def made_up(self, tensor: torch.Tensor) -> torch.Tensor: ...
-    def has_made_up(self) -> bool: ...
-
-
-Policy = Callable[[Assumer, Any, tuple[Any, ...], dict[str, Any]], Any]
+Policy = Callable[["Dataless", Any, tuple[Any, ...], dict[str, Any]], Any]
 
 TABLE: dict[str, Policy] = {}
 
@@ -48,7 +42,7 @@ def _meta(shape: list[int] | tuple[int, ...], dtype: torch.dtype) -> torch.Tenso
 
 
 @_policy("aten::item", "aten::_local_scalar_dense")
-def _scalar(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _scalar(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     dtype = args[0].dtype
     if dtype is torch.bool:
         return run.guess(str(func), True)
@@ -56,29 +50,24 @@ def _scalar(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 @_policy("aten::is_nonzero", "aten::equal", "aten::allclose")
-def _truth(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _truth(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return run.guess(str(func), True)
 
 
-@_policy(
-    "aten::_assert_async",
-    "aten::_assert_scalar",
-    "aten::_linalg_check_errors",
-    "aten::_assert_tensor_metadata",
-)
-def _no_check(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@_policy("aten::_assert_async", "aten::_assert_scalar", "aten::_linalg_check_errors", "aten::_assert_tensor_metadata")
+def _no_check(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return None
 
 
 @_policy("aten::nonzero", "aten::argwhere")
-def _nonzero(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _nonzero(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
     run.assume(str(func), f"no data, took all {tensor.numel()} elements")
     return _meta((tensor.numel(), tensor.dim()), torch.int64)
 
 
 @_policy("aten::nonzero_numpy", "aten::where")
-def _where(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _where(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1:
         return NO_OPINION
     tensor = args[0]
@@ -87,20 +76,18 @@ def _where(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 @_policy("aten::masked_select")
-def _masked_select(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _masked_select(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor, mask = args
     shape = torch.broadcast_shapes(tensor.shape, mask.shape)
     if run.is_known(mask):
         return _meta((int(mask.expand(shape).sum()),), tensor.dtype)
-    size = 1
-    for extent in shape:
-        size *= extent
+    size = math.prod(shape)
     run.assume(str(func), f"no data, took all {size} elements")
     return _meta((size,), tensor.dtype)
 
 
 @_policy("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index")
-def _index(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _index(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Masks among the indices become positions: the true ones where known, else as many as there can be."""
     indices = args[1]
     if not any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices):
@@ -123,7 +110,7 @@ def _index(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 @_policy("aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::_unique")
-def _unique(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _unique(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
     run.assume(str(func), f"no data, took all {tensor.numel()} elements as distinct")
     inverse = _meta(tensor.shape, torch.int64)
@@ -137,14 +124,14 @@ def _unique(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 @_policy("aten::bincount")
-def _bincount(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _bincount(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     minlength = args[2] if len(args) > 2 else kwargs.get("minlength", 0)
     run.assume(str(func), f"no data, took {max(minlength, 1)} bins")
     return _meta((max(minlength, 1),), torch.int64)
 
 
 @_policy("aten::one_hot")
-def _one_hot(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _one_hot(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     classes = args[1] if len(args) > 1 else -1
     if classes < 0:
         classes = 2
@@ -153,7 +140,7 @@ def _one_hot(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 @_policy("aten::repeat_interleave")
-def _repeat_interleave(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _repeat_interleave(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     repeats = args[1] if len(args) > 1 else args[0]
     if not isinstance(repeats, torch.Tensor) or kwargs.get("output_size") is not None or run.is_known(repeats):
         return NO_OPINION
@@ -162,12 +149,12 @@ def _repeat_interleave(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: d
 
 
 @_policy("aten::split_with_sizes", "aten::split")
-def _split(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _split(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Sizes that were read from made-up values need not add up: the extent is then shared out evenly."""
     tensor, sizes = args[0], args[1]
     dim = args[2] if len(args) > 2 else kwargs.get("dim", 0)
     extent = tensor.shape[dim]
-    if not isinstance(sizes, (list, tuple)) or sum(sizes) == extent or not run.has_made_up():
+    if not isinstance(sizes, (list, tuple)) or sum(sizes) == extent or not run.gave_values:
         return NO_OPINION
     share, rest = divmod(extent, len(sizes))
     even = [share + (position < rest) for position in range(len(sizes))]
@@ -176,7 +163,7 @@ def _split(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 @_policy("aten::_grouped_mm", "aten::_scaled_grouped_mm")
-def _grouped_mm(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _grouped_mm(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The shapes of a grouped product; the meta kernel takes bfloat16 alone."""
     left, right = args[0], args[1]
     wanted = kwargs.get("out_dtype") or (args[4] if len(args) > 4 and isinstance(args[4], torch.dtype) else None)
@@ -187,12 +174,11 @@ def _grouped_mm(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str
         return _meta((groups, left.shape[0], right.shape[1]), dtype)
     if left.dim() == 3 and right.dim() == 3:
         return _meta((left.shape[0], left.shape[1], right.shape[2]), dtype)
-    rows = left.shape[-2]
-    return _meta((rows, right.shape[-1]), dtype)
+    return _meta((left.shape[-2], right.shape[-1]), dtype)
 
 
 @_policy("aten::to", "aten::_to_copy", "aten::cpu")
-def _leave(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _leave(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Code that asks for the CPU is about to look at values: give it ones."""
     device = kwargs.get("device") or next((value for value in args if isinstance(value, torch.device)), None)
     tensor = args[0]
@@ -204,7 +190,7 @@ def _leave(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 @_policy("aten::_pack_padded_sequence")
-def _pack(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _pack(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Lengths that are known give the true batch sizes, which must stay on the CPU."""
     padded, lengths = args[0], args[1]
     if not run.is_known(lengths):
@@ -214,7 +200,7 @@ def _pack(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 @_policy("aten::_pad_packed_sequence")
-def _pad(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _pad(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     packed, batch_sizes = args[0], args[1]
     if not run.is_known(batch_sizes):
         return NO_OPINION
@@ -223,7 +209,7 @@ def _pad(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 @_policy("aten::scaled_dot_product_attention")
-def _attention(run: Assumer, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _attention(run: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The fused kernel's output lies in memory as its query does; the meta kernel forgets that.
 
     It matters: a transpose back is then free, and `contiguous` after it is no operation.

@@ -8,27 +8,16 @@ from typing import Any
 import torch
 from torch import nn
 
-UNPACK = {
-    "linear": "linear_unpack",
-    "conv1d": "conv1d_unpack",
-    "conv2d": "conv2d_unpack",
-    "conv3d": "conv3d_unpack",
-    "conv_transpose1d": "conv_transpose1d_unpack",
-    "conv_transpose2d": "conv_transpose2d_unpack",
-    "conv_transpose3d": "conv_transpose3d_unpack",
-}
-"""How the weight and bias of a quantized operation are taken out of its packed object."""
+PACKED = frozenset({"linear", *(f"{conv}{n}d" for conv in ("conv", "conv_transpose") for n in (1, 2, 3))})
+"""Operations whose weight and bias lie in a packed object; torch has an `…_unpack` for each."""
 
-_OBJECTS = {
-    "LinearPackedParamsBase": "linear",
-    **{f"Conv{n}dPackedParamsBase": f"conv{n}d" for n in (2, 3)},
-}
+_OBJECTS = {"LinearPackedParamsBase": "linear", **{f"Conv{n}dPackedParamsBase": f"conv{n}d" for n in (2, 3)}}
 """What the packed objects of modules are called."""
 
 
 def unpack(stem: str, packed: Any) -> tuple[Any, Any]:
     """Weight and bias of the packed object of a `linear`, `conv2d`, …"""
-    weight, bias = getattr(torch.ops.quantized, UNPACK[stem])(packed)[:2]
+    weight, bias = getattr(torch.ops.quantized, f"{stem}_unpack")(packed)[:2]
     return weight, bias
 
 

@@ -35,9 +35,8 @@ class StorageLog:
         """By address; an address is free again once its storage has died."""
         self.clock = 0
         """The number of operations so far."""
-        self._sizes: list[int] = []
-        self._roles: list[str] = []
-        self._born: list[int] = []
+        self._begun: list[tuple[int, int, str]] = []
+        """Bytes, moment and role of each, by number."""
         self._died: dict[int, int] = {}
 
     def find(self, tensor: torch.Tensor, role: str) -> Life:
@@ -46,30 +45,25 @@ class StorageLog:
             storage: Any = tensor.untyped_storage()
             address = storage._cdata
             size = storage.nbytes()
-        except (
-            RuntimeError,
-            NotImplementedError,
-        ):  # sparse tensors and wrappers have no storage of their own
+        except (RuntimeError, NotImplementedError):  # sparse tensors and wrappers have no storage of their own
             storage, address, size = tensor, id(tensor), _bytes_without_storage(tensor)
         life = self.live.get(address)
         return self._begin(storage, address, size, role, not tensor.is_meta) if life is None else life
 
     def hold(self, size: int, role: str) -> None:
         """Count memory that lies in no tensor and stays all the time, such as packed weights."""
-        self._sizes.append(size)
-        self._roles.append(role)
-        self._born.append(self.clock)
+        self._begun.append((size, self.clock, role))
 
     def rename(self, life: Life, role: str) -> None:
         """Say of a storage what it has turned out to be."""
         life.role = role
-        self._roles[life.number] = role
+        self._begun[life.number] = (*self._begun[life.number][:2], role)
 
     def rows(self) -> list[Storage]:
         """All storages in the order of their numbers."""
         return [
             Storage(bytes=size, born=born, died=self._died.get(number), role=role)
-            for number, (size, born, role) in enumerate(zip(self._sizes, self._born, self._roles, strict=True))
+            for number, (size, born, role) in enumerate(self._begun)
         ]
 
     def close(self) -> None:
@@ -79,13 +73,11 @@ class StorageLog:
     def _begin(self, storage: Any, address: int, size: int, role: str, has_values: bool) -> Life:
         life = Life(storage, self._end)
         life.address = address
-        life.number = len(self._sizes)
+        life.number = len(self._begun)
         life.role = role
         life.known = self.dataless and has_values
         self.live[address] = life
-        self._sizes.append(size)
-        self._roles.append(role)
-        self._born.append(self.clock)
+        self._begun.append((size, self.clock, role))
         return life
 
     def _end(self, life: Any) -> None:

@@ -36,7 +36,12 @@ def swap(modules: list[nn.Module], convert: Convert) -> None:
 
 def to_meta(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor without data; whole numbers keep theirs, for code looks at them."""
-    if tensor.is_meta or not (tensor.is_floating_point() or tensor.is_complex()):
+    return without_data(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
+
+
+def without_data(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor that looks the same on the meta device; the very same where it is there already."""
+    if tensor.is_meta:
         return tensor
     if tensor.layout is not torch.strided:
         return tensor.detach().to("meta")
