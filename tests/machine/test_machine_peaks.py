@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from assay.document.machine import Cache, WorkingSet  # noqa: E402
-from assay.timing.peaks import arithmetic, dispatch, memory, operations, threads  # noqa: E402
+from assay.timing.peaks import arithmetic, dispatch, memory, operations  # noqa: E402
 from assay.timing.peaks.bursts import TimedDevice, bursts, place, rate  # noqa: E402
 from assay.timing.peaks.measuring import available, measure  # noqa: E402
 from assay.timing.settings import matmul_precision  # noqa: E402
@@ -35,8 +35,8 @@ def quick(monkeypatch):
     monkeypatch.setattr(memory, "BUDGET_S", {"cpu": 0.002})
     monkeypatch.setattr(memory, "_POINT_S", 0.001)
     monkeypatch.setattr(dispatch, "BUDGET_S", 0.002)
-    monkeypatch.setattr(threads, "BUDGET_S", 0.002)
-    monkeypatch.setattr(threads, "SIZE", 32)
+    monkeypatch.setattr(arithmetic, "SCALING_S", 0.002)
+    monkeypatch.setattr(arithmetic, "SCALING_SIZE", 32)
 
 
 def test_rates_are_work_over_time():

@@ -57,26 +57,22 @@ class TimedPass(NamedTuple):
     """Whether the times are those of kernels."""
 
 
-class _Passes(NamedTuple):
-    """One whole pass, its forward part, and what must be cleared after it and is not timed."""
-
-    whole: Callable[[], None]
-    forward: Callable[[], object]
-    tidy: Callable[[], None]
-
-
 class Bench:
-    """A model made ready to run again and again, until the context ends."""
+    """A model made ready to run again and again, until the context ends.
 
-    def __init__(self, passes: _Passes, device: torch.device) -> None:
-        self.device = device
-        self.run = passes.whole
-        self._passes = passes
+    `run` is one whole pass, `forward` its forward part; `tidy` clears what must not stay, and is not timed.
+    """
+
+    def __init__(
+        self, device: torch.device, run: Callable[[], None], forward: Callable[[], object], tidy: Callable[[], None]
+    ) -> None:
+        self.device, self.run = device, run
+        self._forward, self._tidy = forward, tidy
         self._wait = synchronizer(device)
 
     def time_ns(self) -> int:
         """One pass, waited for."""
-        return self._timed(self._passes.whole)
+        return self._timed(self.run)
 
     def warm(self, passes: int) -> None:
         """Run without reading a clock."""
@@ -94,14 +90,14 @@ class Bench:
 
         def burst() -> None:
             for _ in range(count):
-                self._passes.whole()
-                self._passes.tidy()
+                self.run()
+                self._tidy()
 
         return [took // count for took in _within(budget, lambda: self._timed(burst))]
 
     def repeat_forward(self, budget: Budget) -> list[int]:
         """The forward part of a pass alone, with autograd as in the pass."""
-        return list(_within(budget, lambda: self._timed(self._passes.forward)))
+        return list(_within(budget, lambda: self._timed(self._forward)))
 
     def _timed(self, run: Callable[[], object]) -> int:
         self._wait()
@@ -109,7 +105,7 @@ class Bench:
         run()
         self._wait()
         took = now() - begin
-        self._passes.tidy()
+        self._tidy()
         return took
 
 
@@ -131,7 +127,7 @@ def bench(
         # A collection inside a timed pass would be charged to whichever module happens to run.
         gc.collect()
         with _values_kept(kept), no_collection():
-            yield Bench(_passes(model, called, placed, setting), device_of([*placed, *tensors_among(called)]))
+            yield _bench(model, called, placed, setting)
 
 
 def clock_modules(stand: Bench, index: dict[int, int], budget: Budget) -> ClockedPasses:
@@ -206,13 +202,14 @@ def _within(budget: Budget, measure: Callable[[], int]) -> Iterator[int]:
         yield took
 
 
-def _passes(
+def _bench(
     model: nn.Module,
     called: tuple[tuple[Any, ...], dict[str, Any]],
     placed: Sequence[torch.Tensor],
     setting: Setting,
-) -> _Passes:
+) -> Bench:
     args, kwargs = called
+    device = device_of([*placed, *tensors_among(called)])
 
     def inference() -> None:
         with torch.no_grad():
@@ -230,7 +227,9 @@ def _passes(
         for tensor in placed:
             tensor.grad = None
 
-    return _Passes(step, forward, clear) if setting.backward else _Passes(inference, inference, lambda: None)
+    return (
+        Bench(device, step, forward, clear) if setting.backward else Bench(device, inference, inference, lambda: None)
+    )
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -77,43 +78,32 @@ class ModuleClock:
         return _added(marks, index)
 
 
-class _Open:
-    """A call that has not ended yet."""
-
-    __slots__ = ("began", "inner", "module")
-
-    def __init__(self, module: int | None, began: int) -> None:
-        self.module = module
-        self.began = began
-        self.inner = 0
-
-
 def _added(marks: list[Any], index: Mapping[int, int]) -> Spans:
-    calls: dict[int, int] = {}
-    totals: dict[int, int] = {}
-    own: dict[int, int] = {}
-    running: dict[int, int] = {}
-    stack: list[_Open] = []
+    calls: Counter[int] = Counter()
+    totals: Counter[int] = Counter()
+    own: Counter[int] = Counter()
+    running: Counter[int] = Counter()
+    stack: list[tuple[int | None, int]] = []
+    inside_ns = [0]  # of what lies outside all calls, and of each call on the stack
     rest = iter(marks)
     for mark in rest:
         if not isinstance(mark, int):  # a module, and when its call began
             module = index.get(id(mark))
-            stack.append(_Open(module, next(rest)))
+            stack.append((module, next(rest)))
+            inside_ns.append(0)
             if module is not None:
-                running[module] = running.get(module, 0) + 1
+                running[module] += 1
             continue
-        call = stack.pop()
-        took = mark - call.began
-        # What a module made in forward does itself is its owner's own time.
-        inner = call.inner if call.module is None else took
-        if stack:
-            stack[-1].inner += inner
-        if call.module is None:
+        module, began = stack.pop()
+        took, inside = mark - began, inside_ns.pop()
+        if module is None:  # what a module made in forward does itself is its owner's own time
+            inside_ns[-1] += inside
             continue
-        running[call.module] -= 1
-        calls[call.module] = calls.get(call.module, 0) + 1
-        own[call.module] = own.get(call.module, 0) + took - call.inner
-        if not running[call.module]:
-            totals[call.module] = totals.get(call.module, 0) + took
-    found = {module: Spent(calls[module], totals.get(module, 0), own[module]) for module in calls}
+        inside_ns[-1] += took
+        running[module] -= 1
+        calls[module] += 1
+        own[module] += took - inside
+        if not running[module]:
+            totals[module] += took
+    found = {module: Spent(count, totals[module], own[module]) for module, count in calls.items()}
     return Spans(found, sum(own.values()), sum(calls.values()))

@@ -1,4 +1,4 @@
-"""Peak FLOPs a second by precision: the best of many matrix products over several sizes."""
+"""Peak FLOPs a second by precision: the best of many matrix products over several sizes; and what threads bring."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from assay.document.machine import Ceiling
+from assay.document.machine import Ceiling, Scaling
 from assay.messages import brief, first_line
 from assay.timing.peaks.bursts import TimedDevice, Workload, bursts, none, rate
 from assay.timing.settings import matmul_precision, threads
@@ -20,6 +20,8 @@ _TRIAL = 0.12
 """The part of the budget each size gets before the best is chosen."""
 _SMALL = 2
 """So many sizes are small enough that one thread does a product within a scheduler's slice."""
+SCALING_SIZE = 1024
+SCALING_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,19 @@ def peaks(where: TimedDevice) -> Iterator[Ceiling]:
 def product(where: TimedDevice, name: str, size: int) -> Workload:
     """Something that multiplies two square matrices in the precision `name`."""
     return PRECISIONS[name].make(where, size)
+
+
+def scaling(where: TimedDevice, most: int) -> Iterator[Scaling]:
+    """The same product with one, two, four … up to `most` threads; the efficiency is against the first."""
+    run, at = product(where, "fp32", SCALING_SIZE), f"matmul {SCALING_SIZE}"
+    alone: float | None = None
+    for count in [*(1 << bit for bit in range(most.bit_length()) if 1 << bit < most), most]:
+        clock = where.alone() if count == 1 else where
+        with threads(count):
+            reached = rate("fp32", bursts(clock, run, SCALING_S), 2 * SCALING_SIZE**3, at, clock.clock)
+        value = reached.value
+        alone = value if alone is None else alone
+        yield Scaling(count, reached.best, value / (alone * count) if value and alone else None)
 
 
 def _peak(where: TimedDevice, name: str, precision: Precision) -> Ceiling:
@@ -91,24 +106,19 @@ def _plain(dtype: torch.dtype) -> Maker:
     return make
 
 
-def _single(where: TimedDevice, size: int) -> Workload:
-    run = _plain(torch.float32)(where, size)
+def _single(precision: str) -> Maker:
+    """Of float32, as exact as torch's setting of that name says."""
 
-    def exact() -> None:
-        with matmul_precision("highest"):
-            run()
+    def make(where: TimedDevice, size: int) -> Workload:
+        run = _plain(torch.float32)(where, size)
 
-    return exact
+        def multiply() -> None:
+            with matmul_precision(precision):
+                run()
 
+        return multiply
 
-def _tf32(where: TimedDevice, size: int) -> Workload:
-    run = _plain(torch.float32)(where, size)
-
-    def rounded() -> None:
-        with matmul_precision("high"):
-            run()
-
-    return rounded
+    return make
 
 
 def _int8(where: TimedDevice, size: int) -> Workload:
@@ -131,8 +141,8 @@ def _fp8(where: TimedDevice, size: int) -> Workload:
 
 PRECISIONS = {
     "fp64": Precision(_plain(torch.float64)),
-    "fp32": Precision(_single),
-    "tf32": Precision(_tf32, ("cuda",), (8, 0)),
+    "fp32": Precision(_single("highest")),
+    "tf32": Precision(_single("high"), ("cuda",), (8, 0)),
     "bf16": Precision(_plain(torch.bfloat16)),
     "fp16": Precision(_plain(torch.float16)),
     "fp8": Precision(_fp8, ("cuda",), (8, 9)),

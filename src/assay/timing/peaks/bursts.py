@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from assay.document.machine import Ceiling, measured, unknown
-from assay.machine.samples import spread
+from assay.machine.samples import middle, spread
 
 Workload = Callable[[], object]
 
@@ -91,7 +90,7 @@ def rate(name: str, times: Sequence[float], work: float, at: str, by: str) -> Ce
     """The limit that runs of so much `work` reached."""
     rates = [work / each for each in times]
     best = measured(max(rates), f"{by}, best burst", repeats=len(rates), spread=spread(rates))
-    return Ceiling(name, best, measured(statistics.median(rates), by, repeats=len(rates), spread=spread(rates)), at)
+    return Ceiling(name, best, middle(rates, by), at)
 
 
 def none(name: str, why: str) -> Ceiling:

@@ -11,7 +11,6 @@ import torch
 from assay.document.machine import Cache, CacheLevel, Ceiling, Scaling, WorkingSet
 from assay.timing.peaks import arithmetic, dispatch, memory
 from assay.timing.peaks.bursts import place
-from assay.timing.peaks.threads import scaling
 from assay.timing.settings import threads
 
 
@@ -47,7 +46,7 @@ def measure(device: str, caches: Sequence[Cache], memory_bytes: int | None, on_s
         found.levels = memory.levels(found.sweep, caches, floor)
         if not where.cuda:
             on_step("threads")
-            found.scaling = list(scaling(where, torch.get_num_threads()))
+            found.scaling = list(arithmetic.scaling(where, torch.get_num_threads()))
     return found
 
 

@@ -100,7 +100,6 @@ def _moving(where: TimedDevice, sizes: _Sizes, name: str, dtype: torch.dtype) ->
     weight = where.normal(_ROW, dtype=dtype)
     table = where.normal(1 << 15, _ROW, dtype=dtype)
     picked = torch.randint(0, 1 << 15, (rows.shape[0],), generator=where.generator(), device=where.device)
-    once = rows.numel() * rows.element_size()
     kinds: dict[str, tuple[Callable[[], object], int]] = {
         "layer_norm": (lambda: F.layer_norm(rows, (_ROW,), weight, weight), 8),
         "softmax": (lambda: torch.softmax(rows, -1), 5),
@@ -110,7 +109,7 @@ def _moving(where: TimedDevice, sizes: _Sizes, name: str, dtype: torch.dtype) ->
         "embedding": (lambda: F.embedding(picked, table), 0),
     }
     for kind, (run, each) in kinds.items():
-        yield Operation(f"{kind} {name}", run, 2 * once, _pointwise(each * rows.numel()))
+        yield _elementwise(f"{kind} {name}", run, rows, each)
 
 
 def _layers(where: TimedDevice, sizes: _Sizes, name: str, dtype: torch.dtype) -> Iterator[Operation]:
@@ -128,18 +127,13 @@ def _layers(where: TimedDevice, sizes: _Sizes, name: str, dtype: torch.dtype) ->
             moved,
             {name: flops},
         )
-    yield Operation(
-        f"small layer_norm {name}",
-        lambda: F.layer_norm(x, (_ROW,), weight, weight),
-        2 * x.numel() * x.element_size(),
-        _pointwise(8 * x.numel()),
-    )
-    yield Operation(
-        f"small gelu {name}",
-        lambda: F.gelu(wide),
-        2 * wide.numel() * wide.element_size(),
-        _pointwise(5 * wide.numel()),
-    )
+    yield _elementwise(f"small layer_norm {name}", lambda: F.layer_norm(x, (_ROW,), weight, weight), x, 8)
+    yield _elementwise(f"small gelu {name}", lambda: F.gelu(wide), wide, 5)
+
+
+def _elementwise(name: str, run: Workload, over: torch.Tensor, flops_each: int) -> Operation:
+    """What reads every element of `over` and writes as many."""
+    return Operation(name, run, 2 * over.numel() * over.element_size(), _pointwise(flops_each * over.numel()))
 
 
 def _pointwise(flops: float) -> dict[str, float]:
