@@ -70,9 +70,5 @@ def _left_by_a_file(found: Any) -> bool:
 
 def _means_something_else(module: nn.Module) -> bool:
     """Whether the name is taken by the class, or by a parameter, buffer or submodule."""
-    return (
-        hasattr(type(module), ATTRIBUTE)
-        or ATTRIBUTE in module._parameters
-        or ATTRIBUTE in module._buffers
-        or ATTRIBUTE in module._modules
-    )
+    groups = (module._parameters, module._buffers, module._modules)
+    return hasattr(type(module), ATTRIBUTE) or any(ATTRIBUTE in group for group in groups)

@@ -9,10 +9,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from assay.forward_stats import on_cpu, on_device
 from assay.forward_stats.on_device import Pending, Queue
-from assay.forward_stats.values import EMPTY, META, ValueStats
+from assay.forward_stats.values import EMPTY, META, ValueStats, dense
 from assay.messages import error_line
+from assay.recorder.inventory import SPARSE_LAYOUTS
 
-_NO_NUMBERS = {torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 _MOST_KNOWN = 10_000
 
@@ -83,33 +83,19 @@ def values_of(tensor: torch.Tensor, queue: Queue) -> ValueStats | Pending:
 def _values_of(tensor: torch.Tensor, queue: Queue) -> ValueStats | Pending:
     if tensor.is_meta:
         return META
-    if tensor.layout in _NO_NUMBERS:
+    if tensor.layout in SPARSE_LAYOUTS:
         return ValueStats(why=f"a layout of {str(tensor.layout).removeprefix('torch.')}")
-    tensor = _dense(tensor.detach())
+    tensor = dense(tensor.detach())
     count = tensor.numel()
     if not count:
         return EMPTY
+    if tensor.is_cpu and not tensor.is_complex():
+        return on_cpu.values(tensor, count)
     if tensor.is_cpu:
-        return _on_cpu(tensor, count)
+        return on_device.from_vector(on_device.vector(tensor, "complex"), "complex", count)
     if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
         return ValueStats(why="a CUDA graph was being captured")
     kind = on_device.kind_of(tensor)
     if tensor.device.type == "mps" and kind == "int":
         tensor, kind = tensor.float(), "float"
     return queue.put(tensor, kind, count)
-
-
-def _on_cpu(tensor: torch.Tensor, count: int) -> ValueStats:
-    if tensor.is_complex():
-        return on_device.from_vector(on_device.vector(tensor, "complex"), "complex", count)
-    return on_cpu.values(tensor, count)
-
-
-def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements as a plain tensor."""
-    if tensor.is_quantized:
-        return tensor.dequantize()
-    if tensor.is_nested:
-        parts = [part.reshape(-1) for part in tensor.unbind()]
-        return torch.cat(parts) if parts else torch.empty(0, dtype=tensor.dtype)
-    return tensor if tensor.layout is torch.strided else tensor.to_dense()

@@ -109,9 +109,7 @@ class ForwardRecorder:
 
     def adopt(self, path: str, module: nn.Module) -> CallList:
         """The list of a module that came to the model while it ran."""
-        calls = CallList()
-        self._sit(path, module, calls)
-        return calls
+        return self._sit(path, module, CallList())
 
     def run(
         self,
@@ -150,10 +148,11 @@ class ForwardRecorder:
         finally:
             del stack[depth:]
 
-    def _sit(self, path: str, module: nn.Module, calls: CallList) -> None:
+    def _sit(self, path: str, module: nn.Module, calls: CallList) -> CallList:
         self._seats.append((module, calls))
         module.__dict__[ATTRIBUTE] = calls
         calls.recorders.append((self, path))
+        return calls
 
     def _leave(self) -> None:
         self._stack.close()

@@ -34,6 +34,16 @@ _READ_AS = {torch.uint16: torch.int32, torch.uint32: torch.int64}
 """Types that torch cannot reduce, and what holds all of their values."""
 
 
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements as a plain tensor."""
+    if tensor.is_quantized:
+        return tensor.dequantize()
+    if tensor.is_nested:
+        parts = [part.reshape(-1) for part in tensor.unbind()]
+        return torch.cat(parts) if parts else torch.empty(0, dtype=tensor.dtype)
+    return tensor if tensor.layout is torch.strided else tensor.to_dense()
+
+
 def reducible(tensor: torch.Tensor) -> torch.Tensor:
     """The same values in a type that torch can take the least and largest of."""
     if tensor.dtype is torch.bool:

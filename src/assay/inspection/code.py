@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
 
 from assay.document.inspection import SourceCode
 from assay.errors import ReadError
-
-
-class _Text(NamedTuple):
-    file: str
-    line: int
-    text: str
 
 
 def source_of(thing: object) -> SourceCode:
@@ -39,18 +33,15 @@ def _forward(thing: object) -> Any:
     return inspect.getattr_static(type(thing), "forward", None) if own is None else own
 
 
-def _text(code: Any) -> tuple[_Text | None, str]:
+def _text(code: Any) -> tuple[tuple[str, int, str] | None, str]:
+    """The file, the line there and the text of `code`; else None, and why."""
     if code is None:
         return None, "it has none"
     try:
         lines, first = inspect.getsourcelines(code)
         file = inspect.getsourcefile(code) or ""
-    except (OSError, TypeError, IndexError, SyntaxError) as error:
-        return None, _reason(error)
-    return _Text(file, max(first, 1), "".join(lines)), ""
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, TypeError):
-        return "it is built in, or was made where there is no file"
-    return f"{error}; it was typed in, executed from a string or its file is gone"
+    except TypeError:
+        return None, "it is built in, or was made where there is no file"
+    except (OSError, IndexError, SyntaxError) as error:
+        return None, f"{error}; it was typed in, executed from a string or its file is gone"
+    return (file, max(first, 1), "".join(lines)), ""

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from assay.document.inspection import TensorDetail
+from assay.forward_stats.values import dense
 from assay.inspection.attributes import facts
 from assay.messages import first_line
+from assay.recorder.inventory import SPARSE_LAYOUTS
 
 CHUNK = 1 << 22
 """Elements that are brought to the CPU at a time."""
@@ -22,7 +24,6 @@ SHOWN = 64
 """How many of the first values are shown."""
 
 Doubles = NDArray[np.float64]
-_SPARSE = {torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
 
 
 def detail(tensor: torch.Tensor) -> TensorDetail:
@@ -32,7 +33,7 @@ def detail(tensor: torch.Tensor) -> TensorDetail:
         return TensorDetail(facts(tensor), problem=problem)
     try:
         with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
-            return _detail(tensor, _plain(tensor.detach()))
+            return _detail(tensor, dense(tensor.detach()))
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
         return TensorDetail(facts(tensor), problem=first_line(error))
 
@@ -42,19 +43,11 @@ def _problem(tensor: torch.Tensor) -> str:
         return "it has not been initialized yet"
     if tensor.is_meta:
         return "on the meta device: there are no numbers"
-    if tensor.layout in _SPARSE:
+    if tensor.layout in SPARSE_LAYOUTS:
         return f"a layout of {str(tensor.layout).removeprefix('torch.')}: its values are not looked at"
     if tensor.is_complex():
         return "complex: its values have no order"
     return "" if tensor.numel() else "empty"
-
-
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.is_quantized:
-        return tensor.dequantize()
-    if tensor.is_nested:
-        return torch.cat([part.reshape(-1) for part in tensor.unbind()])
-    return tensor if tensor.layout is torch.strided else tensor.to_dense()
 
 
 def _detail(original: torch.Tensor, tensor: torch.Tensor) -> TensorDetail:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ _SAFE: tuple[Any, ...] = (bool, int, float, complex, str, bytes, bytearray, rang
 _TEXTS: tuple[Any, ...] = (str, bytes, bytearray)
 _SAFE_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
-_BRACKETS: dict[type, tuple[str, str, Callable[[Any], Any]]] = {
+_BRACKETS: dict[Any, tuple[str, str, Callable[[Any], Any]]] = {
     list: ("[", "]", list.__iter__),
     tuple: ("(", ")", tuple.__iter__),
     set: ("{", "}", set.__iter__),
@@ -67,7 +68,7 @@ def _text(value: Any, depth: int) -> str:
 def _structured(value: Any, depth: int) -> str:
     for cls, (opening, closing, items) in _BRACKETS.items():
         if isinstance(value, cls):
-            inside = _joined((_text(item, depth) for item in _first(items(value))), _length(cls, value))
+            inside = _joined((_text(item, depth) for item in _first(items(value))), cls.__len__(value))
             return f"{opening}{inside}{closing}"
     if isinstance(value, dict):
         pairs = _first(dict.items(value).__iter__())
@@ -94,12 +95,8 @@ def _cut(value: Any) -> Any:
     return value
 
 
-def _length(cls: Any, value: Any) -> int:
-    return int(cls.__len__(value))
-
-
 def _first(items: Any) -> list[Any]:
-    return [item for item, _ in zip(items, range(_MOST_ITEMS), strict=False)]
+    return list(islice(items, _MOST_ITEMS))
 
 
 def _joined(texts: Any, count: int) -> str:

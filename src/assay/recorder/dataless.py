@@ -156,9 +156,12 @@ class Dataless:
     def _remember(
         self, key: tuple[Any, ...], result: Any, tensors: list[torch.Tensor], written: tuple[int, ...]
     ) -> None:
-        recipe = _recipe(result, tensors, written)
-        if recipe is not None:
-            self._memo[key] = recipe
+        """Keep how to make this result again, where it can be made from shapes alone."""
+        several = isinstance(result, (list, tuple))
+        found = [_output(item, tensors) for item in (result if several else (result,))]
+        outputs = tuple(output for output in found if output is not None)
+        if len(outputs) == len(found):
+            self._memo[key] = _Recipe(outputs, several, written)
 
     def _really(self, func: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor], lives: list[Life]) -> Any:
         """All values are known: compute, and forget what became too large."""
@@ -247,19 +250,9 @@ def _make(output: _Output, tensors: list[torch.Tensor]) -> Any:
     return source.as_strided(output.shape, output.strides, source.storage_offset() + output.offset)
 
 
-def _recipe(result: Any, tensors: list[torch.Tensor], written: tuple[int, ...]) -> _Recipe | None:
-    """How to make this result again; None where it cannot be made from shapes alone."""
-    several = isinstance(result, (list, tuple))
-    outputs = []
-    for item in result if several else (result,):
-        output = _output(item, tensors) if isinstance(item, torch.Tensor) else None
-        if output is None:
-            return None
-        outputs.append(output)
-    return _Recipe(tuple(outputs), several, written)
-
-
-def _output(result: torch.Tensor, tensors: list[torch.Tensor]) -> _Output | None:
+def _output(result: Any, tensors: list[torch.Tensor]) -> _Output | None:
+    if not isinstance(result, torch.Tensor):
+        return None
     for position, tensor in enumerate(tensors):
         if result is tensor:
             return _Output(position, True, (), (), 0, result.dtype)

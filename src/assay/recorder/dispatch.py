@@ -76,7 +76,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         key = tuple(signature)
         try:
             if func.__class__ is not torch._ops.OpOverload and func.name() in higher_order.WITH_BODY:
-                result = higher_order.run(self, func, args, kwargs)
+                with self:
+                    result = higher_order.WITH_BODY[func.name()](*args, **kwargs)
             else:
                 result = self._execute(func, args, kwargs, key, tensors, lives)
         except Exception as error:

@@ -75,11 +75,8 @@ def _indices(config: Mapping[str, Any], given: TensorType) -> str | None:
 _WANTED: dict[str, _Wanted] = {
     "Linear": _features("in_features"),
     "Bilinear": _features("in1_features"),
-    "LayerNorm": _features("normalized_shape"),
-    "RMSNorm": _features("normalized_shape"),
-    "LSTM": _features("input_size"),
-    "GRU": _features("input_size"),
-    "RNN": _features("input_size"),
+    **dict.fromkeys(("LayerNorm", "RMSNorm"), _features("normalized_shape")),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), _features("input_size")),
     "MultiheadAttention": _features("embed_dim"),
     **{f"{kind}{n}d": _channels("in_channels") for kind in ("Conv", "ConvTranspose") for n in (1, 2, 3)},
     **{f"{kind}{n}d": _channels("num_features") for kind in ("BatchNorm", "InstanceNorm") for n in (1, 2, 3)},

@@ -20,12 +20,6 @@ _FLEX = "torch.nn.attention.flex_attention"
 _FLEX_SWITCH = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"
 
 
-def run(recorder: contextlib.AbstractContextManager[Any], func: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
-    """The operator's result, its body run as plain Python with the recorder seeing it."""
-    with recorder:
-        return WITH_BODY[func.name()](*args, **kwargs)
-
-
 def _cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
     return (true_fn if pred else false_fn)(*operands)
 

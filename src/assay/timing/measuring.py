@@ -227,9 +227,9 @@ def _bench(
         for tensor in placed:
             tensor.grad = None
 
-    return (
-        Bench(device, step, forward, clear) if setting.backward else Bench(device, inference, inference, lambda: None)
-    )
+    if setting.backward:
+        return Bench(device, step, forward, clear)
+    return Bench(device, inference, inference, lambda: None)
 
 
 @contextlib.contextmanager

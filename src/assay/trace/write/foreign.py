@@ -18,8 +18,6 @@ from torch.autograd import profiler as autograd_profiler
 from assay.recorder.intercept import Method, observing
 from assay.recorder.shared import Shared
 
-GiveWay = Callable[[], None]
-
 
 class ForeignProfilers:
     """Knows which profilers of other people are prepared or running in this process."""
@@ -29,7 +27,7 @@ class ForeignProfilers:
         self._own: int | None = None
         self.watching = Shared(self._watching)
         """A context in which profilers are noticed."""
-        self.give_way: GiveWay = lambda: None
+        self.give_way: Callable[[], None] = lambda: None
         """Called before another profiler prepares."""
 
     def busy(self) -> bool:

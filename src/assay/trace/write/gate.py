@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,20 +16,14 @@ from assay.trace.write.instances import Instances, due
 from assay.trace.write.plan import CaptureLog, CapturePlan
 
 
-class _Kind(NamedTuple):
-    """What is known about a class: its plan, or where an instance keeps the model that may have one."""
-
-    plan: CapturePlan | None
-    inner: str | None
-
-
 class Gate:
     """Decides about every call of a module outside a capture."""
 
     def __init__(self, teller: CaptureLog) -> None:
         self._teller = teller
         self._classes: dict[type, CapturePlan] = {}
-        self._kinds: dict[type, _Kind] = {}
+        self._kinds: dict[type, tuple[CapturePlan | None, str | None]] = {}
+        """The plan of each class met, and where an instance keeps the model that may have one instead."""
         self._objects: dict[int, tuple[weakref.ref[nn.Module], CapturePlan]] = {}
         self._instances = Instances()
         self._skipping = threading.local()
@@ -105,17 +99,13 @@ class Gate:
         cls = type(module)
         kind = self._kinds.get(cls)
         if kind is None:
-            kind = self._kinds[cls] = self._kind_of(cls)
-        if kind.inner is not None:
-            model = getattr(module, kind.inner, None)
+            plans = (self._classes[base] for base in cls.__mro__ if base in self._classes)
+            kind = self._kinds[cls] = (next(plans, None), current.inner_attribute(cls))
+        plan, inner = kind
+        if inner is not None:
+            model = getattr(module, inner, None)
             return self._plan_of(model) if isinstance(model, nn.Module) else None
-        if kind.plan is None or module.__dict__.get("_is_replica"):
-            return None
-        return kind.plan
-
-    def _kind_of(self, cls: type) -> _Kind:
-        plans = (self._classes[base] for base in cls.__mro__ if base in self._classes)
-        return _Kind(next(plans, None), current.inner_attribute(cls))
+        return None if plan is None or module.__dict__.get("_is_replica") else plan
 
 
 def _model_in(module: nn.Module) -> nn.Module:
