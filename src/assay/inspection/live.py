@@ -36,7 +36,10 @@ class LiveInspector:
     def tensor(self, path: str, name: str) -> TensorDetail:
         """The values of one of its tensors, summed up."""
         found = self._at(path)
-        value = _named(found, name)
+        held = stored(found)
+        if isinstance(found, nn.Module):
+            held = {**held, **found._buffers, **found._parameters}
+        value = held.get(name)
         if not isinstance(value, torch.Tensor):
             raise ReadError(f"{path or 'the root'} has no tensor {name}")
         return detail(value)
@@ -53,11 +56,3 @@ class LiveInspector:
         if found is None:
             raise ReadError(f"the model has no module {path}")
         return found
-
-
-def _named(holder: object, name: str) -> Any:
-    if isinstance(holder, nn.Module):
-        for group in (holder._parameters, holder._buffers):
-            if name in group:
-                return group[name]
-    return stored(holder).get(name)

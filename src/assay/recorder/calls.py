@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import threading
 import types
 from collections import Counter
@@ -46,7 +47,7 @@ class CallLog:
         """(number of the next autograd node, call that is innermost from there on), where asked for."""
 
     def __enter__(self) -> CallLog:
-        self._stack.enter_context(intercept.observing(self._watch_call))
+        self._stack.enter_context(intercept.observing(functools.partial(self._watch, ())))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -54,9 +55,10 @@ class CallLog:
 
     def watch_forward(self, modules: Iterable[nn.Module]) -> None:
         """Also see direct `.forward()` calls of these modules' classes."""
+        observer = functools.partial(self._watch, self._running)
         owners = {owner for cls in {type(module) for module in modules} if (owner := _forward_owner(cls))}
         for owner in sorted(owners, key=lambda cls: (cls.__module__, cls.__qualname__)):
-            self._stack.enter_context(intercept.observing(self._watch_forward, owner, "forward"))
+            self._stack.enter_context(intercept.observing(observer, owner, "forward"))
 
     def watch_autograd(self) -> None:
         """Also note which autograd nodes each call makes."""
@@ -85,31 +87,21 @@ class CallLog:
             return 0 if self._rows else -1
         return self._failure[1]
 
-    def _watch_call(self, original: intercept.Method, replaced: Sequence[intercept.Method]) -> intercept.Method:
+    def _watch(
+        self, running: Sequence[nn.Module], original: intercept.Method, replaced: Sequence[intercept.Method]
+    ) -> intercept.Method:
+        """`original`, recorded but for the module that is last in `running`: its `__call__` has been already."""
         get_ident = threading.get_ident
         owner, run = self._owner, self._run
 
         def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if replaced:
                 return replaced[0](self, *args, **kwargs)
-            if get_ident() != owner:
-                return original(self, *args, **kwargs)
-            return run(self, original, args, kwargs)
-
-        return __call__
-
-    def _watch_forward(self, original: intercept.Method, replaced: Sequence[intercept.Method]) -> intercept.Method:
-        get_ident = threading.get_ident
-        owner, run, running = self._owner, self._run, self._running
-
-        def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if replaced:
-                return replaced[0](self, *args, **kwargs)
             if (running and running[-1] is self) or get_ident() != owner:
                 return original(self, *args, **kwargs)
             return run(self, original, args, kwargs)
 
-        return forward
+        return __call__
 
     def _run(self, module: nn.Module, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         outer = self.current

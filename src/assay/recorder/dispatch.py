@@ -72,7 +72,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 self._sign((value,), signature, tensors, lives)
         reads = tuple([life.number for life in lives])
         if len(reads) > 1 and len(set(reads)) < len(reads):
-            signature.append(_pattern(reads))
+            signature.append(tuple(map(reads.index, reads)))  # which inputs share a storage
         key = tuple(signature)
         try:
             if func.__class__ is not torch._ops.OpOverload and func.name() in higher_order.WITH_BODY:
@@ -205,8 +205,3 @@ def below_autograd() -> Iterator[None]:
             yield
         finally:
             del guard
-
-
-def _pattern(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """Which inputs share a storage: `_pattern((7, 9, 7)) == (0, 1, 0)`."""
-    return tuple([numbers.index(number) for number in numbers])

@@ -171,9 +171,7 @@ def size_in_bytes(tensor: torch.Tensor) -> int:
 
 def _plain_size(size: Any) -> int:
     node = getattr(size, "node", None)
-    if node is not None and node.is_nested_int():
-        return -1
-    return int(size)
+    return -1 if node is not None and node.is_nested_int() else int(size)
 
 
 def _stored(tensor: torch.Tensor) -> int | None:

@@ -76,7 +76,11 @@ def build(
 def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any, bool, bool]]:
     """Name, value, whether it is written and whether a tensor belongs there, for every argument."""
     if not isinstance(func, torch._ops.OpOverload):
-        yield from _named_higher_order(func, args, kwargs)
+        names = _HIGHER_ORDER_NAMES.get(func.name(), ())
+        for position, value in enumerate(args):
+            yield names[position] if position < len(names) else f"arg{position}", value, False, False
+        for name, value in kwargs.items():
+            yield name, value, False, False
         return
     for position, argument in enumerate(_arguments(func)):
         if position < len(args):
@@ -122,16 +126,6 @@ _HIGHER_ORDER_NAMES = {
     "associative_scan": ("combine_fn", "xs", "additional_inputs"),
     "map_impl": ("f", "xs", "pos_args"),
 }
-
-
-def _named_higher_order(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Iterator[tuple[str, Any, bool, bool]]:
-    names = _HIGHER_ORDER_NAMES.get(func.name(), ())
-    for position, value in enumerate(args):
-        yield names[position] if position < len(names) else f"arg{position}", value, False, False
-    for name, value in kwargs.items():
-        yield name, value, False, False
 
 
 def _operands(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:

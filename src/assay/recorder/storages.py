@@ -48,7 +48,14 @@ class StorageLog:
         except (RuntimeError, NotImplementedError):  # sparse tensors and wrappers have no storage of their own
             storage, address, size = tensor, id(tensor), _bytes_without_storage(tensor)
         life = self.live.get(address)
-        return self._begin(storage, address, size, role, not tensor.is_meta) if life is None else life
+        if life is None:
+            life = self.live[address] = Life(storage, self._end)
+            life.address = address
+            life.number = len(self._begun)
+            life.role = role
+            life.known = self.dataless and not tensor.is_meta
+            self._begun.append((size, self.clock, role))
+        return life
 
     def hold(self, size: int, role: str) -> None:
         """Count memory that lies in no tensor and stays all the time, such as packed weights."""
@@ -69,16 +76,6 @@ class StorageLog:
     def close(self) -> None:
         """Stop listening for deaths, so that what the caller keeps is not counted as freed."""
         self.live.clear()
-
-    def _begin(self, storage: Any, address: int, size: int, role: str, has_values: bool) -> Life:
-        life = Life(storage, self._end)
-        life.address = address
-        life.number = len(self._begun)
-        life.role = role
-        life.known = self.dataless and has_values
-        self.live[address] = life
-        self._begun.append((size, self.clock, role))
-        return life
 
     def _end(self, life: Any) -> None:
         current: Any = self.live.get(life.address)

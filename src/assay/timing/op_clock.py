@@ -34,12 +34,6 @@ class OpClock:
     def __init__(self) -> None:
         self._spent: list[int] = []
 
-    def __enter__(self) -> OpClock:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The operation's result."""
         begin = now()

@@ -10,6 +10,7 @@ import shutil
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
@@ -43,7 +44,9 @@ class Console:
         self._shown_at: float | None = None
         self._warned: set[str] = set()
         self._untold = 0
-        self._sums: dict[str, _Sum] = {}
+        self._passes: Counter[str] = Counter()
+        self._sums: dict[str, dict[str, LayerLine]] = {}
+        """The layers of each model by name, its passes added up."""
         self._lock = threading.Lock()
 
     def debug(self, line: str) -> None:
@@ -66,9 +69,12 @@ class Console:
         if not self._tables:
             return
         with self._lock:
-            total = self._sums.setdefault(captured.facts.model_name, _Sum())
-            total.add(captured)
-            if self._due(total.passes):
+            name = captured.facts.model_name
+            self._passes[name] += 1
+            sums = self._sums.setdefault(name, {})
+            for line in lines_of(captured):
+                sums[line.name] = line.plus(sums.get(line.name))
+            if self._due(self._passes[name]):
                 measured = accelerator_lines(captured)
                 where = captured.facts.device if measured else CPU
                 self._write(self._table(_heading(captured, where), measured or lines_of(captured)))
@@ -82,10 +88,11 @@ class Console:
         if self._untold:
             self._write(f"assay: the same happened {self._untold} more times\n")
             self._untold = 0
-        for name, total in self._sums.items():
-            if total.passes > 1:
-                heading = f"{printable(name)}: {total.passes} passes together, on the {CPU}"
-                self._write(self._table(heading, list(total.lines.values())))
+        for name, sums in self._sums.items():
+            if self._passes[name] > 1:
+                heading = f"{printable(name)}: {self._passes[name]} passes together, on the {CPU}"
+                self._write(self._table(heading, list(sums.values())))
+        self._passes.clear()
         self._sums.clear()
 
     def _due(self, number: int) -> bool:
@@ -115,19 +122,6 @@ class Console:
             encoding = stream.encoding or "utf-8"
             stream.write(text.encode(encoding, "replace").decode(encoding))
             stream.flush()
-
-
-class _Sum:
-    """The passes of one model, added up."""
-
-    def __init__(self) -> None:
-        self.passes = 0
-        self.lines: dict[str, LayerLine] = {}
-
-    def add(self, captured: CapturedPass) -> None:
-        self.passes += 1
-        for line in lines_of(captured):
-            self.lines[line.name] = line.plus(self.lines.get(line.name))
 
 
 @functools.cache

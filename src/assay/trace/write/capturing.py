@@ -95,8 +95,9 @@ class Capturing:
             instance.lose_stem,
         )
         if plan.manifest is not None:
-            with contextlib.suppress(OSError):  # the trace is there all the same
-                files.note(plan.manifest, path.name)
+            # Where it cannot be noted, the trace is there all the same.
+            with contextlib.suppress(OSError), plan.manifest.open("a", encoding="utf-8") as manifest:
+                manifest.write(f"{path.name}\n")
         return path
 
     def _limits(self, result: object) -> tuple[str, ...]:

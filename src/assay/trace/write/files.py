@@ -44,12 +44,6 @@ def place(export: Callable[[str], None], directory: Path, name: Callable[[], str
                 path.unlink()
 
 
-def note(manifest: Path, name: str) -> None:
-    """Add a line to the list of what was written."""
-    with manifest.open("a", encoding="utf-8") as file:
-        file.write(f"{name}\n")
-
-
 def _finish(part: Path, name: str) -> None:
     """Replace the name torch wrote inside by the final one; an export that did not reach its end is refused."""
     if not part.exists():
