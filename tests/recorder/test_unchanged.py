@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 
@@ -174,3 +175,27 @@ def test_other_threads_are_not_recorded():
     thread.join()
     assert len(shown.calls) == 1
     assert len(shown.ops) == 1
+
+
+def test_fake_passes_that_overlap_leave_torchs_log_on():
+    log, entered, left = logging.getLogger("torch._subclasses.fake_tensor"), threading.Event(), threading.Event()
+
+    class Outlasting(nn.Module):
+        def forward(self, x):
+            entered.set()
+            assert left.wait(60)
+            return x
+
+    x = torch.ones(1)
+    other = threading.Thread(target=passes.observe, args=(Outlasting(), (x,), {}), kwargs={"mode": "fake"})
+
+    class Starting(nn.Module):
+        def forward(self, x):
+            other.start()
+            assert entered.wait(60)
+            return x
+
+    passes.observe(Starting(), (x,), {}, mode="fake")
+    left.set()
+    other.join(60)
+    assert not log.disabled

@@ -23,10 +23,12 @@ from assay.recorder.dataless import Dataless, real_constants
 from assay.recorder.dispatch import Executor, Recorder, below_autograd
 from assay.recorder.guard import Originals
 from assay.recorder.inventory import Members, tensors_among
-from assay.recorder.shared import attribute
+from assay.recorder.shared import Shared, attribute
 from assay.recorder.storages import Life, StorageLog
 
 _limit_lock = threading.Lock()
+_fake_log_off = Shared(lambda: attribute(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True))
+"""Torch logs a traceback for every fake operation that fails, also where another pass will do."""
 
 
 class Pass(NamedTuple):
@@ -246,8 +248,7 @@ def _conversion(setting: Setting, stack: contextlib.ExitStack) -> substitute.Con
     if setting.mode == "meta":
         steps.append(substitute.to_meta)
     if setting.mode == "fake":
-        # Torch logs a traceback for every fake operation that fails, also where another pass will do.
-        stack.enter_context(attribute(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True))
+        stack.enter_context(_fake_log_off)
         fake = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         steps.append(lambda tensor: _faked(fake, tensor))
     if not steps:
