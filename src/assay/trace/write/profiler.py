@@ -141,7 +141,7 @@ def _accelerator(plan: CapturePlan) -> str | None:
     recorded = torch.autograd._supported_activities()
     wanted = plan.options.get("activities")
     if wanted is not None:
-        recorded &= set(wanted)
+        recorded = recorded & set(wanted)
     for name in _ACCELERATORS:
         activity = getattr(torch.profiler.ProfilerActivity, name.upper(), None)
         if activity in recorded and getattr(torch, name).is_available():
