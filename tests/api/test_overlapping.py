@@ -260,3 +260,44 @@ def test_threads_that_overlap_give_back_the_random_generators_and_the_compiler(t
     second.end()
     assert torch.equal(torch.get_rng_state(), before)
     assert compiler._stance.stance == stance
+
+
+class Waiting(nn.Module):
+    """Says that its forward has begun and waits to be let on."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.begun, self.let_on = threading.Event(), threading.Event()
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def forward(self, x):
+        self.begun.set()
+        assert self.let_on.wait(60)
+        return self.layer(x)
+
+
+def test_two_passes_of_one_model_leave_it_as_it_was():
+    model, x = Waiting().train(), torch.randn(2, 4)
+    threads = [threading.Thread(target=assay.observe, args=(model, x)) for _ in range(2)]
+    threads[0].start()
+    assert model.begun.wait(60)
+    threads[1].start()  # it has to wait: the model is in evaluation mode just now, which is not its own
+    model.let_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert all(module.training for module in model.modules())
+
+
+def test_calls_recorded_while_another_thread_observes_are_kept():
+    model, x = Waiting(), torch.randn(2, 4)
+    thread = threading.Thread(target=assay.observe, args=(model, x))
+    thread.start()
+    assert model.begun.wait(60)
+    with assay.record_forward_stats(model.layer):
+        model.layer(x)
+        model.let_on.set()
+        thread.join(60)
+    assert len(model.layer.forward_stats) == 2  # this call, and that of the observed pass

@@ -9,9 +9,10 @@ from torch import nn
 
 from assay.errors import UsageError
 from assay.forward_stats.results import ForwardStats
+from assay.recorder.guard import RECORDED
 from assay.sources.holders import named_modules
 
-ATTRIBUTE = "forward_stats"
+ATTRIBUTE = RECORDED
 
 
 class CallList(list[ForwardStats]):

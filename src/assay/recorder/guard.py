@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -64,6 +65,33 @@ def _may_write(func: Any) -> bool:
 
 
 _CONTAINERS = (dict, list, set, deque)
+RECORDED = "forward_stats"
+"""An attribute of ours: another thread may begin or end recording calls while a pass runs."""
+
+
+class _Turns:
+    """Passes that share modules run one after the other: each puts back what it found."""
+
+    def __init__(self) -> None:
+        self._ended = threading.Condition()
+        self._running: list[tuple[int, frozenset[int]]] = []
+
+    @contextlib.contextmanager
+    def taken(self, modules: list[nn.Module]) -> Iterator[None]:
+        """A turn with these modules; a pass inside a pass, in the same thread, has it already."""
+        me, mine = threading.get_ident(), frozenset(map(id, modules))
+        with self._ended:
+            self._ended.wait_for(lambda: all(who == me or mine.isdisjoint(them) for who, them in self._running))
+            self._running.append((me, mine))
+        try:
+            yield
+        finally:
+            with self._ended:
+                self._running.remove((me, mine))
+                self._ended.notify_all()
+
+
+_turns = _Turns()
 
 
 class _TensorState(NamedTuple):
@@ -87,6 +115,12 @@ class _ModuleState(NamedTuple):
 @contextlib.contextmanager
 def unchanged(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator[None]:
     """Whatever happens inside, the modules and tensors are afterwards as they were."""
+    with _turns.taken(modules), _put_back(modules, tensors):
+        yield
+
+
+@contextlib.contextmanager
+def _put_back(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator[None]:
     states = [_module_state(module) for module in modules if not isinstance(module, torch.jit.ScriptModule)]
     scripted = [(module, module.training) for module in modules if isinstance(module, torch.jit.ScriptModule)]
     values = [_tensor_state(tensor) for tensor in tensors]
@@ -117,8 +151,9 @@ def _restore_module(state: _ModuleState) -> None:
             _refill(container, copy)
     current = state.module.__dict__
     if list(map(id, current.values())) != state.identities or current.keys() != state.attributes.keys():
+        recorded = {name: value for name, value in current.items() if name == RECORDED}
         current.clear()
-        current.update(state.attributes)
+        current.update({name: value for name, value in state.attributes.items() if name != RECORDED} | recorded)
 
 
 def _differs(container: Any, copy: Any) -> bool:
