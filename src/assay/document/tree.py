@@ -33,11 +33,18 @@ def depths(modules: Sequence[Module]) -> list[int]:
 
 def preorder(modules: Sequence[Module]) -> list[int]:
     """The indices in the order a person reads a tree."""
-    below = children(modules)
+    return reading_order([-1 if module.parent is None else module.parent for module in modules])
+
+
+def reading_order(parents: Sequence[int]) -> list[int]:
+    """The rows of a tree in the order a person reads it, whatever order they come in; a root's parent is -1."""
+    below: dict[int, list[int]] = {}
+    for row, above in enumerate(parents):
+        below.setdefault(above, []).append(row)
     order: list[int] = []
-    stack = [index for index, module in enumerate(modules) if module.parent is None][::-1]
+    stack = below.get(-1, [])[::-1]
     while stack:
-        index = stack.pop()
-        order.append(index)
-        stack.extend(reversed(below[index]))
+        row = stack.pop()
+        order.append(row)
+        stack.extend(reversed(below.get(row, ())))
     return order

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.analysis import folding
+from assay.document.tree import reading_order
 from assay.views.tui import index as indexing
 from assay.views.tui.rows import Rows
 
@@ -105,7 +106,7 @@ def test_any_order_of_rows_is_put_into_reading_order(tree: Tree, shuffle: list[i
     parents = tree[0]
     ranks = [at for at in shuffle if at < len(parents)]
     shuffled = [-1 if parents[at] < 0 else ranks.index(parents[at]) for at in ranks]
-    order = indexing.order(shuffled)
+    order = reading_order(shuffled)
     place = {row: at for at, row in enumerate(order)}
     straight = [place.get(shuffled[row], -1) for row in order]
     index = indexing.build(straight, ["x"] * len(straight))

@@ -81,34 +81,6 @@ def build(parents: Sequence[int] | Ints, names: Sequence[str]) -> Index:
     )
 
 
-def order(parents: Sequence[int]) -> list[int]:
-    """The rows of a tree in reading order, whatever order they come in."""
-    if all(above < row for row, above in enumerate(parents)) and _in_reading_order(parents):
-        return list(range(len(parents)))
-    below: dict[int, list[int]] = {}
-    for row, above in enumerate(parents):
-        below.setdefault(above, []).append(row)
-    found: list[int] = []
-    stack = below.get(-1, [])[::-1]
-    while stack:
-        row = stack.pop()
-        found.append(row)
-        stack.extend(reversed(below.get(row, [])))
-    return found
-
-
-def _in_reading_order(parents: Sequence[int]) -> bool:
-    """Whether each row's parent is the row before it or one above that."""
-    path: list[int] = []
-    for row, above in enumerate(parents):
-        while path and path[-1] != above:
-            path.pop()
-        if above >= 0 and not path:
-            return False
-        path.append(row)
-    return True
-
-
 def fold_runs(index: Index, keys: Ints) -> Index:
     """The tree with a row of its own above every run of equal siblings with consecutive numbers.
 

@@ -21,7 +21,6 @@ class Sheet:
     """One tab's data. Nothing in it changes; what is folded and sorted is kept in `Rows`."""
 
     id: str
-    title: str
     index: Index
     columns: Sequence[SheetColumn]
     """Beside the name, in their first order."""

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.findings import findings_sheet
+from assay.views.tui.sheets.modules import time_sheet, tree_sheet
 from assay.views.tui.sheets.ops import ops_sheet
 from assay.views.tui.sheets.tensors import parameters_sheet, tensor_tree_sheet
-from assay.views.tui.sheets.times import time_sheet
-from assay.views.tui.sheets.tree import tree_sheet
 from assay.views.tui.sheets.uniques import unique_sheet
 from assay.views.tui.subject import ExploredModel
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from assay import units
-from assay.document.findings import SEVERITIES, Finding
+from assay.document.findings import SEVERITIES
 from assay.document.tree import shown
-from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.grouping import Groups, grouped
 from assay.views.tui.subject import ExploredModel
@@ -25,24 +23,30 @@ def findings_sheet(subject: ExploredModel) -> Sheet:
     ranks = {severity: rank for rank, severity in enumerate(SEVERITIES)}
     ordered = sorted(document.findings, key=lambda each: ranks.get(each.severity, len(ranks)))
     for finding in ordered:
+        values = {
+            "severity": SIGNS.get(finding.severity, finding.severity),
+            "code": finding.code,
+            "places": len(finding.modules) or None,
+            "advice": finding.advice,
+            "verified": finding.verified or None,
+        }
         first = finding.modules[0] if finding.modules else -1
-        top = groups.add(finding.title, kind=finding.code, module=first, values=_values(finding))
+        top = groups.add(finding.title, kind=finding.code, module=first, values=values)
         for at in finding.modules[:MOST_PLACES]:
             module = document.modules[at]
             groups.add(shown(module.path), top, kind=finding.code, module=at, values={"advice": module.class_name})
     columns = [
-        SheetColumn("severity", "severity", groups.texts("severity"), "how bad it is", widest=12),
-        SheetColumn("code", "code", groups.texts("code"), "of the rule", widest=8),
-        SheetColumn("places", "places", groups.figures("places"), "modules it is about", units.exact, right=True),
-        SheetColumn("advice", "what to do", groups.texts("advice"), "what to do about it", widest=70),
-        SheetColumn("verified", "verified", groups.texts("verified"), "how it was tried", on=False, widest=40),
+        groups.text("severity", "severity", "how bad it is", widest=12),
+        groups.text("code", "code", "of the rule", widest=8),
+        groups.number("places", "places", "modules it is about", units.exact),
+        groups.text("advice", "what to do", "what to do about it", widest=70),
+        groups.text("verified", "verified", "how it was tried", on=False, widest=40),
     ]
     counts = Counter(finding.severity for finding in ordered)
     about = " · ".join(f"{counts[each]:,} {each}" for each in SEVERITIES if counts[each])
     return grouped(
         groups,
         id="findings",
-        title="Findings",
         noun="finding",
         columns=columns,
         depth=0,
@@ -50,13 +54,3 @@ def findings_sheet(subject: ExploredModel) -> Sheet:
         empty=f"No findings: {subject.no_findings}.",
         biggest="places",
     )
-
-
-def _values(finding: Finding) -> dict[str, Any]:
-    return {
-        "severity": SIGNS.get(finding.severity, finding.severity),
-        "code": finding.code,
-        "places": len(finding.modules) or None,
-        "advice": finding.advice,
-        "verified": finding.verified or None,
-    }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from assay.views.tui import index as indexing
-from assay.views.tui.columns import Numbers, SheetColumn, Words, numbers, words
-from assay.views.tui.index import Flags, Index, Ints
+from assay.views.tui.columns import Numbers, SheetColumn, numbers, words
 from assay.views.tui.sheet import Sheet
 
 
@@ -40,49 +40,47 @@ class Groups:
         self.values.append(values or {})
         return len(self.names) - 1
 
-    def index(self) -> Index:
-        """The shape of it all."""
-        return indexing.build(self.parents, self.names)
-
     def figures(self, name: str) -> Numbers:
         """One figure a row."""
         return numbers([values.get(name) for values in self.values])
 
-    def texts(self, name: str) -> Words:
-        """One text a row."""
-        return words([values.get(name) for values in self.values])
+    def number(self, id: str, title: str, about: str, show: Callable[[Any], str], *, on: bool = True) -> SheetColumn:
+        """The column of one figure."""
+        return SheetColumn(id, title, self.figures(id), about, show, right=True, on=on)
 
-    def modules_of_rows(self) -> Ints:
-        """The module each row is about."""
-        return np.asarray(self.modules, dtype=np.int64).reshape(-1)
+    def text(
+        self, id: str, title: str, about: str, *, italic: bool = False, on: bool = True, widest: int = 32
+    ) -> SheetColumn:
+        """The column of one text."""
+        return SheetColumn(
+            id, title, words([values.get(id) for values in self.values]), about, italic=italic, on=on, widest=widest
+        )
 
-    def kinds_of_rows(self) -> Words:
-        """What makes rows alike."""
-        return words(self.kinds)
 
-
-def grouped(groups: Groups, *, id: str, title: str, noun: str, columns: list[SheetColumn], depth: int, about: str,
-            empty: str, biggest: str) -> Sheet:  # fmt: skip
+def grouped(
+    groups: Groups,
+    *,
+    id: str,
+    noun: str,
+    columns: list[SheetColumn],
+    depth: int,
+    about: str,
+    empty: str,
+    biggest: str,
+) -> Sheet:
     """The tab that shows `groups`, open down to `depth`."""
-    index = groups.index()
+    index = indexing.build(groups.parents, groups.names)
     return Sheet(
         id=id,
-        title=title,
         noun=noun,
         index=index,
         columns=columns,
-        modules=groups.modules_of_rows(),
+        modules=np.asarray(groups.modules, dtype=np.int64),
         path=groups.names.__getitem__,
         paths=groups.names,
-        kinds=groups.kinds_of_rows(),
-        opened=open_down_to(index, depth),
+        kinds=words(groups.kinds),
+        opened=index.depth < depth,
         about=about,
         empty=empty,
         biggest=biggest,
     )
-
-
-def open_down_to(index: Index, depth: int) -> Flags:
-    """Rows above a depth open, all others closed."""
-    opened: Flags = index.depth < depth
-    return opened

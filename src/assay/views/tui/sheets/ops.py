@@ -44,24 +44,19 @@ def ops_sheet(subject: ExploredModel) -> Sheet:
     whole = document.cost.forward.flops if document.cost is not None else None
     flops = groups.figures("flops")
     columns = [
-        SheetColumn("count", "count", groups.figures("count"), "how often it ran", units.exact, right=True),
+        groups.number("count", "count", "how often it ran", units.exact),
         SheetColumn("flops", "FLOPs", flops, "work of all of them", units.count, right=True),
         SheetColumn("flops_share", "FLOPs %", shares(flops, whole), "its part of the pass", percent, right=True),
-        SheetColumn("flops_each", "FLOPs each", groups.figures("each"), "work of one", units.count, right=True,
-                    on=False),
-        SheetColumn("bytes", "bytes", groups.figures("bytes"), "read and written by all of them", units.size,
-                    right=True),
-        SheetColumn("intensity", "FLOPs/byte", groups.figures("intensity"), "work for each byte moved", units.ratio,
-                    right=True, on=False),
-        SheetColumn("inputs", "inputs", groups.texts("inputs"), "shapes that went in", italic=True, widest=30),
-        SheetColumn("outputs", "outputs", groups.texts("outputs"), "shapes that came out", widest=24),
-        SheetColumn("attributes", "attributes", groups.texts("attributes"), "its arguments that are no tensors",
-                    widest=60),
-    ]  # fmt: skip
+        groups.number("flops_each", "FLOPs each", "work of one", units.count, on=False),
+        groups.number("bytes", "bytes", "read and written by all of them", units.size),
+        groups.number("intensity", "FLOPs/byte", "work for each byte moved", units.ratio, on=False),
+        groups.text("inputs", "inputs", "shapes that went in", italic=True, widest=30),
+        groups.text("outputs", "outputs", "shapes that came out", widest=24),
+        groups.text("attributes", "attributes", "its arguments that are no tensors", widest=60),
+    ]
     return grouped(
         groups,
         id="ops",
-        title="Ops",
         noun="operation",
         columns=columns,
         depth=1,
@@ -85,7 +80,7 @@ def _values(document: Document, kind: int, count: int) -> dict[str, Any]:
     each = cost.flops if cost is not None else None
     return {
         "count": count,
-        "each": each,
+        "flops_each": each,
         "flops": None if each is None else each * count,
         "bytes": None if cost is None else cost.bytes * count,
         "intensity": None if cost is None else cost.intensity,

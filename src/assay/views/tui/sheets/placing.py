@@ -15,7 +15,7 @@ import numpy as np
 from assay.analysis.uniques.canonical import canonical
 from assay.document.document import Document
 from assay.document.rows import Call
-from assay.document.tree import ROOT, shown
+from assay.document.tree import ROOT, reading_order, shown
 from assay.views.tui import index as indexing
 from assay.views.tui.columns import Numbers, Words, numbers, words
 from assay.views.tui.index import Flags, Index, Ints
@@ -61,9 +61,9 @@ class FoldedTree:
         tied = [first for name, first in held.items() if first != name]
         return f"(tied: {', '.join(tied)})" if tied else ""
 
-    def figures(self, of_modules: Numbers | Sequence[int | float | None]) -> Numbers:
+    def figures(self, of_modules: Sequence[int | float | None]) -> Numbers:
         """One figure a row; of a run the sum, unknown where one of its members is."""
-        known_by_module = _numbers(of_modules)
+        known_by_module = numbers(of_modules)
         figures = known_by_module.figures[self.modules]
         known = known_by_module.known[self.modules] & ~self.again
         heads = self.index.run > 0
@@ -73,9 +73,9 @@ class FoldedTree:
         np.logical_and.at(known, self.index.parent[members], known[members])
         return Numbers(figures, known)
 
-    def sums(self, of_modules: Numbers | Sequence[int | None]) -> Numbers:
+    def sums(self, of_modules: Sequence[int | None]) -> Numbers:
         """The sum over each row's subtree; unknown where one of its parts is."""
-        own = _numbers(of_modules)
+        own = numbers(of_modules)
         real = (self.index.run == 0) & ~self.again
         totals = self.index.totals(own.figures[self.modules] * real)
         if own.known.all():
@@ -115,10 +115,6 @@ def shares(values: Numbers, whole: int | float | None) -> Numbers:
     return Numbers(values.figures / whole, values.known)
 
 
-def _numbers(values: Numbers | Sequence[int | float | None]) -> Numbers:
-    return values if isinstance(values, Numbers) else numbers(values)
-
-
 def calls_by_module(document: Document) -> dict[int, list[Call]]:
     """The calls of each module that was called."""
     calls: dict[int, list[Call]] = {}
@@ -136,15 +132,11 @@ def _places(document: Document) -> tuple[list[int], list[str], list[int], list[b
         for at, row in enumerate(rows):
             above = [(alias, index_of.get(alias.rpartition(".")[0])) for alias in row.aliases]
             places += [(at, alias, parent, True) for alias, parent in above if parent is not None]
-    order = indexing.order([parent for _, _, parent, _ in places])
+    order = reading_order([parent for _, _, parent, _ in places])
     where = {old: new for new, old in enumerate(order)}
-    parents = [where.get(places[old][2], -1) for old in order]
-    return (
-        [places[old][0] for old in order],
-        [places[old][1] for old in order],
-        parents,
-        [places[o][3] for o in order],
-    )
+    ordered = [places[old] for old in order]
+    parents = [where.get(parent, -1) for _, _, parent, _ in ordered]
+    return [at for at, *_ in ordered], [path for _, path, *_ in ordered], parents, [again for *_, again in ordered]
 
 
 def _keys(document: Document, modules: list[int], again: list[bool]) -> Ints:

@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from assay import units
-from assay.document.rows import Call, TensorType
+from assay.document.rows import TensorType
 
 
 def dims(shape: Sequence[int]) -> str:
     """A shape as a person reads it: `dims((64, 3, 7, 7)) == "64×3×7×7"`."""
     return units.shape(shape).replace("x", "×")
-
-
-def inputs(calls: Sequence[Call]) -> str | None:
-    """The shapes that went into the first of these calls."""
-    return _of_first([call.inputs for call in calls])
-
-
-def outputs(calls: Sequence[Call]) -> str | None:
-    """The shapes that came out of the first of these calls."""
-    return _of_first([call.outputs for call in calls])
 
 
 def devices(names: Iterable[str]) -> str:
@@ -32,7 +22,7 @@ def devices(names: Iterable[str]) -> str:
     return " ".join(f"{kind}:{','.join(filter(None, held))}".rstrip(":") for kind, held in kinds.items())
 
 
-def _of_first(calls: Sequence[Sequence[TensorType]]) -> str | None:
+def of_first(calls: Sequence[Sequence[TensorType]]) -> str | None:
     """The shapes of the first call; others that differ are hinted at."""
     if not calls:
         return None

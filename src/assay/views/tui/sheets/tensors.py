@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from assay import units
-from assay.analysis.parameters import PARAMETER, elements
+from assay.analysis.parameters import PARAMETER, elements, held
 from assay.checkpoint.statistics.summary import folded
 from assay.document.document import Document
 from assay.document.rows import Tensor
-from assay.document.tree import ROOT
+from assay.document.tree import ROOT, reading_order
 from assay.document.weights import TensorStatistics
 from assay.views.tui import index as indexing
 from assay.views.tui.columns import DeferredTexts, SheetColumn, percent
 from assay.views.tui.sheet import Sheet, first_open
-from assay.views.tui.sheets.grouping import Groups, open_down_to
+from assay.views.tui.sheets.grouping import Groups, grouped
 from assay.views.tui.sheets.placing import FoldedTree, shares
 from assay.views.tui.sheets.shapes import devices, dims
 from assay.views.tui.subject import ExploredModel
@@ -47,55 +48,47 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
             values |= _figures(document.tensors[at], known)
             groups.add(document.tensors[at].names[0], top, kind=name, values=values)
             tensors.append(at)
-    index = groups.index()
     holders = _holders(document)
     groups.modules = [holders.get(at, ("", -1))[1] for at in tensors]
     own = {at: (document.modules[module].path, local) for at, (local, module) in holders.items()}
-    return Sheet(
+    sheet = grouped(
+        groups,
         id="parameters",
-        title="Parameters",
         noun="tensor",
-        index=index,
         columns=_columns(groups, document, with_statistics=bool(known)),
-        modules=groups.modules_of_rows(),
-        path=groups.names.__getitem__,
-        paths=groups.names,
-        kinds=groups.kinds_of_rows(),
-        opened=open_down_to(index, 0),
+        depth=0,
         about=_about(document),
         empty=EMPTY,
         biggest="count",
-        tensor=lambda row: own.get(tensors[row]),
     )
+    return replace(sheet, tensor=lambda row: own.get(tensors[row]))
 
 
 def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
     """The tree of a checkpoint's names, its tensors the leaves, layer numbers folded."""
     document = subject.document
     placed, leaves = _place_names(document)
-    held = [document.tensors[at] if at >= 0 else None for at in leaves]
-    counts = placed.sums([0 if each is None else elements(each.type) for each in held])
-    sizes = placed.sums([0 if each is None else each.bytes for each in held])
+    stored = [document.tensors[at] if at >= 0 else None for at in leaves]
+    counts = placed.sums([elements(each.type) if each else 0 for each in stored])
+    sizes = placed.sums([each.bytes if each else 0 for each in stored])
     known = statistics_by_name(document)
-    lines = [None if each is None else _line(each, known) for each in held]
+    lines = placed.texts([_line(each, known) for each in stored]) if known else DeferredTexts(len(placed.index))
+    shapes = [dims(each.type.shape) if each else None for each in stored]
+    dtypes = [[each.type.dtype] if each else [] for each in stored]
     columns = [
-        SheetColumn("shape", "shape",
-                    placed.texts([None if each is None else dims(each.type.shape) for each in held]), "of the tensor",
-                    widest=22),
-        SheetColumn("dtype", "dtype", placed.sets([[] if each is None else [each.type.dtype] for each in held],
-                    ", ".join), "element types in it and below", widest=20),
-        SheetColumn("params", "elements", counts, "elements in it and below, tied ones once", units.count,
-                    right=True),
-        SheetColumn("params_share", "%", shares(counts, counts[0] if held else None), "its part of all", percent,
-                    right=True),
+        SheetColumn("shape", "shape", placed.texts(shapes), "of the tensor", widest=22),
+        SheetColumn("dtype", "dtype", placed.sets(dtypes, ", ".join), "element types in it and below", widest=20),
+        SheetColumn(
+            "params", "elements", counts, "elements in it and below, tied ones once", units.count, right=True
+        ),
+        SheetColumn("params_share", "%", shares(counts, counts[0]), "its part of all", percent, right=True),
         SheetColumn("memory", "memory", sizes, "bytes in it and below", units.size, right=True),
-        SheetColumn("statistics", "statistics", placed.texts(lines) if known else DeferredTexts(len(placed.index)),
-                    "least, largest, mean ± deviation", on=bool(known), cells=44),
-    ]  # fmt: skip
-    names = [placed.paths[at] for at in range(len(leaves))]
+        SheetColumn("statistics", "statistics", lines, "least, largest, mean ± deviation", on=bool(known), cells=44),
+    ]
+    names = placed.paths
     modules = {module.path: at for at, module in enumerate(document.modules)}
-    of_place = [modules.get(path if leaf < 0 else path.rpartition(".")[0], -1)
-                for path, leaf in zip(names, leaves, strict=True)]  # fmt: skip
+    holders = [path if leaf < 0 else path.rpartition(".")[0] for path, leaf in zip(names, leaves, strict=True)]
+    of_place = [modules.get(path, -1) for path in holders]
 
     def tensor(row: int) -> tuple[str, str] | None:
         place = int(placed.index.origin[row])
@@ -106,7 +99,6 @@ def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
 
     return Sheet(
         id="tree",
-        title="Tree",
         remembered_as="tensors",
         index=placed.index,
         columns=columns,
@@ -123,11 +115,9 @@ def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
 
 
 def _about(document: Document) -> str:
-    counts = [elements(each.type) for each in document.tensors]
-    known = None if None in counts else sum(each for each in counts if each is not None)
+    sums = held(document.tensors)
     tied = sum(len(each.names) > 1 for each in document.tensors)
-    parts = [f"{len(counts):,} tensors", f"{units.count(known)} elements"]
-    parts.append(units.size(sum(each.bytes for each in document.tensors)))
+    parts = [f"{len(document.tensors):,} tensors", f"{units.count(sums.elements)} elements", units.size(sums.bytes)]
     return " · ".join([*parts, *([f"{tied:,} tied, counted once"] if tied else [])])
 
 
@@ -137,18 +127,16 @@ def statistics_by_name(document: Document) -> dict[str, TensorStatistics]:
     return {name: row for row in rows if row.mean is not None for name in row.names}
 
 
-def summed_up(low: float | None, high: float | None, mean: float | None, std: float | None) -> str:
-    """A tensor's values in short: `−0.2 … 0.31, 0.001 ± 0.04`."""
-    return f"{_short(low)} … {_short(high)}, {_short(mean)} ± {_short(std)}"
-
-
 def _short(value: float | None) -> str:
     return units.UNKNOWN if value is None else f"{value:.3g}"
 
 
-def _line(tensor: Tensor, known: dict[str, TensorStatistics]) -> str | None:
-    row = known.get(tensor.names[0])
-    return None if row is None else summed_up(row.min, row.max, row.mean, row.std)
+def _line(tensor: Tensor | None, known: dict[str, TensorStatistics]) -> str | None:
+    """Its values in short: `−0.2 … 0.31, 0.001 ± 0.04`."""
+    row = known.get(tensor.names[0]) if tensor else None
+    if row is None:
+        return None
+    return f"{_short(row.min)} … {_short(row.max)}, {_short(row.mean)} ± {_short(row.std)}"
 
 
 def _place_names(document: Document) -> tuple[FoldedTree, list[int]]:
@@ -170,7 +158,7 @@ def _place_names(document: Document) -> tuple[FoldedTree, list[int]]:
         rows[name] = len(parents)
         parents.append(above)
         leaves.append(at)
-    ordered = indexing.order(parents)
+    ordered = reading_order(parents)
     where = {old: new for new, old in enumerate(ordered)}
     paths = [""] * len(parents)
     for path, old in rows.items():
@@ -205,13 +193,13 @@ def _holders(document: Document) -> dict[int, tuple[str, int]]:
 def _family(members: Sequence[Tensor]) -> dict[str, Any]:
     shapes = {dims(each.type.shape) for each in members}
     dtypes = {each.type.dtype for each in members}
-    counts = [elements(each.type) for each in members]
+    sums = held(members)
     return {
         "role": members[0].role,
         "shape": shapes.pop() if len(shapes) == 1 else f"{len(shapes)} shapes",
         "dtype": dtypes.pop() if len(dtypes) == 1 else f"{len(dtypes)} types",
-        "count": None if None in counts else sum(each for each in counts if each is not None),
-        "bytes": sum(each.bytes for each in members),
+        "count": sums.elements,
+        "bytes": sums.bytes,
     }
 
 
@@ -236,17 +224,19 @@ def _figures(tensor: Tensor, known: dict[str, TensorStatistics]) -> dict[str, An
 def _columns(groups: Groups, document: Document, *, with_statistics: bool) -> list[SheetColumn]:
     count = groups.figures("count")
     whole = sum(elements(each.type) or 0 for each in document.tensors if each.role == PARAMETER)
+    tied = any(len(each.names) > 1 for each in document.tensors)
     return [
-        SheetColumn("role", "role", groups.texts("role"), "parameter or buffer", widest=10),
-        SheetColumn("shape", "shape", groups.texts("shape"), "of the tensor", widest=22),
-        SheetColumn("dtype", "dtype", groups.texts("dtype"), "element type", widest=14),
+        groups.text("role", "role", "parameter or buffer", widest=10),
+        groups.text("shape", "shape", "of the tensor", widest=22),
+        groups.text("dtype", "dtype", "element type", widest=14),
         SheetColumn("count", "elements", count, "how many numbers it holds", units.count, right=True),
         SheetColumn("share", "%", shares(count, whole), "its part of all parameters", percent, right=True),
-        SheetColumn("bytes", "memory", groups.figures("bytes"), "bytes of its elements", units.size, right=True),
-        SheetColumn("device", "device", groups.texts("device"), "where it is", on=False, widest=16),
-        SheetColumn("trains", "trainable", groups.texts("trains"), "whether it wants a gradient", on=False),
-        SheetColumn("tied", "tied", groups.texts("tied"), "its other names",
-                    on=any(len(each.names) > 1 for each in document.tensors), widest=40),
-        *(SheetColumn(each, each, groups.figures(each), f"{each} of its finite values", units.ratio, right=True,
-                      on=with_statistics) for each in FIGURES),
-    ]  # fmt: skip
+        groups.number("bytes", "memory", "bytes of its elements", units.size),
+        groups.text("device", "device", "where it is", on=False, widest=16),
+        groups.text("trains", "trainable", "whether it wants a gradient", on=False),
+        groups.text("tied", "tied", "its other names", on=tied, widest=40),
+        *(
+            groups.number(each, each, f"{each} of its finite values", units.ratio, on=with_statistics)
+            for each in FIGURES
+        ),
+    ]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-
-import numpy as np
+from itertools import zip_longest
 
 from assay import units
 from assay.analysis.cost.totals import module_totals
-from assay.analysis.parameters import PARAMETER, elements, first_holders
+from assay.analysis.parameters import PARAMETER, first_holders, held
 from assay.document.document import Document
+from assay.document.rows import Call
 from assay.document.timing import ModuleTime
-from assay.views.tui.columns import DeferredTexts, Numbers, SheetColumn, Words, numbers, percent
+from assay.views.tui.columns import DeferredTexts, Numbers, SheetColumn, Words, percent
 from assay.views.tui.sheets import shapes
 from assay.views.tui.sheets.placing import FoldedTree, shares
 from assay.views.tui.subject import ExploredModel
@@ -55,10 +56,10 @@ def time_columns(placed: FoldedTree, *, on: bool) -> list[SheetColumn]:
     whole = timing.whole.value if timing is not None else None
 
     def own() -> Numbers:
-        return placed.figures([None if row is None else row.self_s for row in times_of(placed.document)])
+        return times(placed, lambda row: row.self_s)
 
     def total() -> Numbers:
-        return placed.figures([None if row is None else row.total_s for row in times_of(placed.document)])
+        return times(placed, lambda row: row.total_s)
 
     return [
         SheetColumn("time", "time", total, "forward time, with everything inside", units.seconds, right=True, on=on),
@@ -69,10 +70,11 @@ def time_columns(placed: FoldedTree, *, on: bool) -> list[SheetColumn]:
     ]  # fmt: skip
 
 
-def times_of(document: Document) -> list[ModuleTime | None]:
-    """The time of each module, None where none was measured."""
-    times = document.timing.modules if document.timing is not None else []
-    return [times[at] if at < len(times) else None for at in range(len(document.modules))]
+def times(placed: FoldedTree, of: Callable[[ModuleTime], float | None]) -> Numbers:
+    """One figure of each module's time, unknown where none was measured."""
+    timing = placed.document.timing
+    rows = zip_longest(placed.document.modules, timing.modules if timing is not None else ())
+    return placed.figures([None if row is None else of(row) for _, row in rows])
 
 
 def _parameters(subject: ExploredModel, placed: FoldedTree) -> list[SheetColumn]:
@@ -106,53 +108,55 @@ def _parameters(subject: ExploredModel, placed: FoldedTree) -> list[SheetColumn]
 
 
 def _forward(placed: FoldedTree) -> list[SheetColumn]:
-    document = placed.document
-    called = bool(document.calls)
-    every = range(len(document.modules))
+    called = bool(placed.document.calls)
+
+    def calls() -> list[list[Call]]:
+        return [placed.calls.get(at, []) for at in range(len(placed.document.modules))]
+
+    def inputs() -> Words:
+        return placed.texts([shapes.of_first([call.inputs for call in each]) for each in calls()])
+
+    def outputs() -> Words:
+        return placed.texts([shapes.of_first([call.outputs for call in each]) for each in calls()])
+
+    def counts() -> Numbers:
+        return placed.figures([len(each) if called else None for each in calls()])
+
     return [
-        SheetColumn("inputs", "inputs", lambda: placed.texts([shapes.inputs(placed.calls.get(at,
-                    ())) for at in every]), "shapes that went into its first call", italic=True, on=False, widest=24),
-        SheetColumn("outputs", "outputs", lambda: placed.texts([shapes.outputs(placed.calls.get(at,
-                    ())) for at in every]), "shapes that came out of its first call", on=called, widest=24),
-        SheetColumn("calls", "calls", lambda: placed.figures([len(placed.calls.get(at,
-                    ())) if called else None for at in every]), "how often it was called", units.exact, right=True,
-                    on=False),
-    ]  # fmt: skip
+        SheetColumn(
+            "inputs", "inputs", inputs, "shapes that went into its first call", italic=True, on=False, widest=24
+        ),
+        SheetColumn("outputs", "outputs", outputs, "shapes that came out of its first call", on=called, widest=24),
+        SheetColumn("calls", "calls", counts, "how often it was called", units.exact, right=True, on=False),
+    ]
 
 
 def _work(placed: FoldedTree) -> list[SheetColumn]:
-    document, cost = placed.document, placed.document.cost
+    document = placed.document
+    cost = document.cost if document.ops else None
     nothing: list[int | None] = [None] * len(document.modules)
-    seen = cost is not None and bool(document.ops)
 
     def total() -> Numbers:
-        known = seen and cost is not None
-        return placed.figures([each.flops for each in module_totals(document, cost)] if known and cost else nothing)
+        return placed.figures([each.flops for each in module_totals(document, cost)] if cost else nothing)
 
     def own() -> Numbers:
-        return placed.figures([each.own.flops for each in cost.modules] if seen and cost else nothing)
+        return placed.figures([each.own.flops for each in cost.modules] if cost else nothing)
 
     return [
-        SheetColumn("flops", "FLOPs", total, "work of the forward pass in it", units.count, right=True, on=seen),
+        SheetColumn(
+            "flops", "FLOPs", total, "work of the forward pass in it", units.count, right=True, on=bool(cost)
+        ),
         SheetColumn("flops_self", "own FLOPs", own, "work of its own operations", units.count, right=True, on=False),
     ]
 
 
-def _held(document: Document) -> tuple[Numbers, Numbers, Numbers]:
+def _held(document: Document) -> tuple[list[int | None], list[int], list[int]]:
     """Of each module its parameters, their bytes and those of buffers: each tensor once, where it is first."""
-    tensors = document.tensors
-    counts: list[int | None] = [0] * len(document.modules)
-    sizes, buffers = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64)
-    known = [elements(tensor.type) for tensor in tensors]
-    for at, own in enumerate(first_holders(document)):
-        for each in own:
-            if tensors[each].role != PARAMETER:
-                buffers[at] += tensors[each].bytes
-                continue
-            sizes[at] += tensors[each].bytes
-            before, here = counts[at], known[each]
-            counts[at] = None if before is None or here is None else before + here
-    return numbers(counts), Numbers(sizes), Numbers(buffers)
+    own = [[document.tensors[at] for at in tensors] for tensors in first_holders(document)]
+    parameters = [held(tensor for tensor in each if tensor.role == PARAMETER) for each in own]
+    buffers = [held(tensor for tensor in each if tensor.role != PARAMETER) for each in own]
+    counts, sizes = [each.elements for each in parameters], [each.bytes for each in parameters]
+    return counts, sizes, [each.bytes for each in buffers]
 
 
 def _dtypes(document: Document) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from assay import units
@@ -10,7 +11,6 @@ from assay.analysis.uniques import unique_modules
 from assay.analysis.uniques.canonical import canonical
 from assay.analysis.uniques.entries import UniqueModule
 from assay.document.tree import shown
-from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.grouping import Groups, grouped
 from assay.views.tui.subject import ExploredModel
@@ -28,46 +28,33 @@ def unique_sheet(subject: ExploredModel) -> Sheet:
         classes.setdefault(entry.class_name, []).append(entry)
     groups = Groups()
     for name, members in classes.items():
-        top = groups.add(name, kind=name, module=places[members[0].occurrences[0]], values=_class_values(members))
+        both = {"count": sum(len(entry.occurrences) for entry in members), "kinds": len(members)}
+        top = groups.add(name, kind=name, module=places[members[0].occurrences[0]], values=both)
         for entry in members:
             here = groups.add(entry.id, top, kind=name, module=places[entry.occurrences[0]], values=_values(entry))
             for path in entry.occurrences:
                 groups.add(path, here, kind=name, module=places[path])
     columns = [
-        SheetColumn("count", "count", groups.figures("count"), "how many there are", units.exact, right=True),
-        SheetColumn("kinds", "kinds", groups.figures("kinds"), "different modules of the class", units.exact,
-                    right=True),
-        SheetColumn("calls", "calls", groups.figures("calls"), "calls of the first", units.exact, right=True,
-                    on=False),
-        SheetColumn("params", "own params", groups.figures("params"), "parameters of the first, its own", units.count,
-                    right=True),
-        SheetColumn("flops", "FLOPs", groups.figures("flops"), "work of the first", units.count, right=True,
-                    on=bool(document.ops)),
-        SheetColumn("inputs", "inputs", groups.texts("inputs"), "shapes that went in", italic=True,
-                    on=bool(document.calls), widest=24),
-        SheetColumn("outputs", "outputs", groups.texts("outputs"), "shapes that came out", on=bool(document.calls),
-                    widest=24),
-        SheetColumn("settings", "settings", groups.texts("settings"), "constructor-level settings", widest=60),
-    ]  # fmt: skip
+        groups.number("count", "count", "how many there are", units.exact),
+        groups.number("kinds", "kinds", "different modules of the class", units.exact),
+        groups.number("calls", "calls", "calls of the first", units.exact, on=False),
+        groups.number("params", "own params", "parameters of the first, its own", units.count),
+        groups.number("flops", "FLOPs", "work of the first", units.count, on=bool(document.ops)),
+        groups.text("inputs", "inputs", "shapes that went in", italic=True, on=bool(document.calls), widest=24),
+        groups.text("outputs", "outputs", "shapes that came out", on=bool(document.calls), widest=24),
+        groups.text("settings", "settings", "constructor-level settings", widest=60),
+    ]
+    about = f"{len(classes):,} classes · {len(entries):,} unique modules of {len(document.modules):,}"
     return grouped(
         groups,
         id="unique",
-        title="Unique",
         noun="class",
         columns=columns,
         depth=1,
-        about=_about(len(classes), len(entries), len(document.modules)),
+        about=about if classes else "",
         empty=EMPTY,
         biggest="count",
     )
-
-
-def _about(classes: int, entries: int, modules: int) -> str:
-    return f"{classes:,} classes · {entries:,} unique modules of {modules:,}" if classes else ""
-
-
-def _class_values(members: list[UniqueModule]) -> dict[str, Any]:
-    return {"count": sum(len(entry.occurrences) for entry in members), "kinds": len(members)}
 
 
 def _values(entry: UniqueModule) -> dict[str, Any]:
@@ -88,9 +75,7 @@ def _elements(shape: str) -> int | None:
     """The elements of a written shape: `_elements("3x4") == 12`."""
     if shape == units.shape(()):
         return 1
-    count = 1
-    for size in shape.split("x"):
-        count *= int(size)
+    count = prod(map(int, shape.split("x")))
     return count if count >= 0 else None
 
 
