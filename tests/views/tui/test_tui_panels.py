@@ -13,10 +13,9 @@ from tui_subjects import Answers, drive, explorer, lines, names, small_document,
 from assay.document.document import Document
 from assay.document.rows import Module
 from assay.views.tui import clipboard, export, settings
-from assay.views.tui.inspectors import DocumentInspector
 from assay.views.tui.labels import Labels
 from assay.views.tui.settings import ExplorerSettings
-from assay.views.tui.subject import ExploredModel, of_document
+from assay.views.tui.subject import DocumentInspector, ExploredModel, of_document
 
 
 def shown(app, panel: str) -> str:

@@ -18,7 +18,7 @@ from assay.document.this_machine import this_machine
 from assay.document.weights import TensorStatistics
 from assay.sources.opened import Opened
 from assay.views.tui.inspectors import DocumentInspector, ModuleInspector, detail_of
-from assay.views.tui.subject import ExploredModel
+from assay.views.tui.subject import DocumentInspector, ExploredModel, ModuleInspector, detail_of, tensor_facts
 
 _SETTINGS = StatisticsSettings(workers=1)
 

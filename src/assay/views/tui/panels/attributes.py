@@ -8,10 +8,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from assay import units
-from assay.document.inspection import Attribute, TensorDetail, TensorFacts
+from assay.document.inspection import Attribute, ForwardTensor, TensorDetail, TensorFacts
+from assay.document.tree import shown
 from assay.errors import AssayError
 from assay.views.plots import area
-from assay.views.tui.panels.context import NOTHING, PanelContext, line, plain
+from assay.views.tui.panels.context import PanelContext, line, plain
 from assay.views.tui.sheets.shapes import dims
 
 WIDTH = 40
@@ -24,14 +25,11 @@ def answers(context: PanelContext) -> Iterator[RenderableType]:
     """Everything at once without values; then again whenever another tensor has been looked at."""
     if context.tensor is not None:
         path, name = context.tensor
-        yield Group(line((f"{path}.{name}" if path else name, context.styles["accent"])), plain("looking…", "dim"))
-        detail = context.subject.inspector.tensor(path, name)
-        yield Group(line((f"{path}.{name}" if path else name, context.styles["accent"])), _detail(detail, context))
+        title = line((f"{path}.{name}" if path else name, context.styles["accent"]))
+        yield Group(title, plain("looking…", "dim"))
+        yield Group(title, _detail(context.subject.inspector.tensor(path, name), context))
         return
-    if context.row is None:
-        yield NOTHING
-        return
-    found = context.subject.inspector.attributes(context.path)
+    found = context.subject.inspector.attributes(context.row.path)
     details: dict[str, TensorDetail | str] = {}
     yield _shown(found, details, context)
     for attribute in found:
@@ -40,7 +38,7 @@ def answers(context: PanelContext) -> Iterator[RenderableType]:
         if context.cancelled():
             return
         try:
-            details[attribute.name] = context.subject.inspector.tensor(context.path, attribute.name)
+            details[attribute.name] = context.subject.inspector.tensor(context.row.path, attribute.name)
         except AssayError as error:
             details[attribute.name] = str(error)
         yield _shown(found, details, context)
@@ -50,11 +48,11 @@ def _shown(
     found: Sequence[Attribute], details: dict[str, TensorDetail | str], context: PanelContext
 ) -> RenderableType:
     row = context.row
-    parts: list[RenderableType] = []
-    if row is not None:
-        parts.append(line((row.path or "(root)", context.styles["accent"]), ("  ", ""), (row.class_path, "dim")))
-        if row.aliases:
-            parts.append(line(("also ", "dim"), (", ".join(row.aliases), "")))
+    parts: list[RenderableType] = [
+        line((shown(row.path), context.styles["accent"]), ("  ", ""), (row.class_path, "dim"))
+    ]
+    if row.aliases:
+        parts.append(line(("also ", "dim"), (", ".join(row.aliases), "")))
     for kind, title in TITLES:
         members = [each for each in found if each.kind == kind]
         if members:
@@ -84,13 +82,16 @@ def facts_line(facts: TensorFacts) -> str:
     return "  ".join(filter(None, parts))
 
 
+def figures_line(known: TensorDetail | ForwardTensor) -> Text:
+    """Its least, largest and mean value and their deviation on one line."""
+    figures = (("min", known.min), ("max", known.max), ("mean", known.mean), ("std", known.std))
+    return line(*(part for name, value in figures for part in ((f"    {name} ", "dim"), (_number(value), ""))))
+
+
 def _detail(detail: TensorDetail, context: PanelContext) -> RenderableType:
     if detail.problem:
         return line((f"    {detail.problem}", "dim"))
-    figures = (("min", detail.min), ("max", detail.max), ("mean", detail.mean), ("std", detail.std))
-    parts: list[RenderableType] = [
-        line(*(part for name, value in figures for part in ((f"    {name} ", "dim"), (_number(value), ""))))
-    ]
+    parts: list[RenderableType] = [figures_line(detail)]
     bad = [(name, count) for name, count in (("NaN", detail.nan), ("Inf", detail.inf)) if count]
     parts += [line((f"    ! {count:,} {name}", context.styles["error"])) for name, count in bad]
     if detail.zeros:
@@ -101,8 +102,8 @@ def _detail(detail: TensorDetail, context: PanelContext) -> RenderableType:
         low, high = _number(detail.edges[0]), _number(detail.edges[-1])
         parts.append(line((f"    {low}{high:>{max(1, wide - len(low))}}", "dim")))
     if detail.values:
-        shown = ", ".join(_number(value) for value in detail.values[:MOST_VALUES])
-        parts.append(line(("    first ", "dim"), (f"{shown} …" if len(detail.values) > MOST_VALUES else shown, "")))
+        values = ", ".join(_number(value) for value in detail.values[:MOST_VALUES])
+        parts.append(line(("    first ", "dim"), (f"{values} …" if len(detail.values) > MOST_VALUES else values, "")))
     return Group(*parts)
 
 

@@ -9,7 +9,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from assay.document.inspection import SourceCode
-from assay.views.tui.panels.context import NOTHING, PanelContext, line, plain
+from assay.views.tui.panels.context import PanelContext, line, plain
 
 NO_SOURCE = (
     "There is no source code to show: the class was made in a place without a file, is built in, "
@@ -22,10 +22,7 @@ _NO_FORWARD = "def _forward_unimplemented"
 
 def answers(context: PanelContext) -> Iterator[RenderableType]:
     """The class, and `forward` before it where it is defined elsewhere."""
-    if context.row is None:
-        yield NOTHING
-        return
-    found = context.subject.inspector.source(context.path)
+    found = context.subject.inspector.source(context.row.path)
     yield plain(NO_SOURCE, "dim") if found is None else _shown(found, context)
 
 

@@ -12,8 +12,6 @@ from assay.document.rows import Module
 from assay.views.tables import printable
 from assay.views.tui.subject import ExploredModel
 
-NOTHING = Text("Select a module.", style="dim")
-
 
 @dataclass(frozen=True)
 class PanelContext:
@@ -35,14 +33,9 @@ class PanelContext:
     """Whether somebody has moved on and the answer is no longer wanted."""
 
     @property
-    def row(self) -> Module | None:
-        """The module as the document has it."""
-        return self.subject.document.modules[self.module] if self.module >= 0 else None
-
-    @property
-    def path(self) -> str:
-        """Of the module."""
-        return self.row.path if self.row is not None else ""
+    def row(self) -> Module:
+        """The module as the document has it, where the row is about one."""
+        return self.subject.document.modules[self.module]
 
 
 def plain(text: str, style: str | Style = "") -> Text:

@@ -10,7 +10,7 @@ from rich.text import Text
 from assay.document.findings import Finding
 from assay.document.provenance import Figure
 from assay.document.tree import shown
-from assay.views.tui.panels.context import NOTHING, PanelContext, line, plain
+from assay.views.tui.panels.context import PanelContext, line, plain
 from assay.views.tui.sheets.findings import SIGNS
 
 STYLES = {"error": "error", "warning": "warning", "advice": "accent", "note": "success"}
@@ -18,16 +18,13 @@ STYLES = {"error": "error", "warning": "warning", "advice": "accent", "note": "s
 
 def answers(context: PanelContext) -> Iterator[RenderableType]:
     """Those that name the module or one of its tensors, with their evidence."""
-    if context.row is None:
-        yield NOTHING
-        return
     document = context.subject.document
     own = {name for at in context.row.tensors.values() for name in document.tensors[at].names}
     found = [each for each in document.findings if context.module in each.modules or own & set(each.tensors)]
     if found:
         yield Group(*(part for each in found for part in _finding(each, context)))
     elif document.findings:
-        yield plain(f"No findings on {shown(context.path)}; tab 6 lists those on other modules.", "dim")
+        yield plain(f"No findings on {shown(context.row.path)}; tab 6 lists those on other modules.", "dim")
     else:
         yield plain(f"No findings: {context.subject.no_findings}.", "dim")
 

@@ -10,24 +10,21 @@ from rich.text import Text
 from assay import units
 from assay.document.tree import shown
 from assay.views.tui.flow import FlowEdge, flow
-from assay.views.tui.panels.context import NOTHING, PanelContext, line, plain
+from assay.views.tui.panels.context import PanelContext, line, plain
 
 NO_OPS = "No operations were captured, so nobody knows what flows where: give the model inputs to run with."
 
 
 def answers(context: PanelContext) -> Iterator[RenderableType]:
     """Where its tensors come from and where they go, most bytes first."""
-    if context.row is None:
-        yield NOTHING
-        return
     if not context.subject.document.ops:
         yield plain(NO_OPS, "dim")
         return
-    found = flow(context.subject.document, context.module)
+    found, row = flow(context.subject.document, context.module), context.row
     yield Group(
         *_streams(found.feeds_it),
         line(("    ↓", "dim")),
-        line((f"  [ {shown(context.path)} ]", context.styles["accent"]), ("  ", ""), (context.row.class_name, "dim")),
+        line((f"  [ {shown(row.path)} ]", context.styles["accent"]), ("  ", ""), (row.class_name, "dim")),
         line(("    ↓", "dim")),
         *_streams(found.fed_by_it),
         Text(),

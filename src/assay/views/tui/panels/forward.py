@@ -11,8 +11,8 @@ from rich.text import Text
 from assay import units
 from assay.document.inspection import ForwardCall, ForwardTensor
 from assay.document.tree import shown
-from assay.views.tui.panels.attributes import facts_line
-from assay.views.tui.panels.context import NOTHING, PanelContext, line, plain
+from assay.views.tui.panels.attributes import facts_line, figures_line
+from assay.views.tui.panels.context import PanelContext, line, plain
 
 NONE = (
     "No forward pass was recorded. Record one first:\n"
@@ -27,21 +27,15 @@ MOST = 200
 
 def answers(context: PanelContext) -> Iterator[RenderableType]:
     """The calls with their tensors and times."""
-    if context.row is None:
-        yield NOTHING
-        return
-    calls = context.subject.inspector.forward_calls(context.path)
-    if not calls:
-        watched = bool(context.subject.document.calls)
-        yield plain(NOT_CALLED if watched else NONE, "dim")
-        return
-    yield _shown(calls, context)
+    calls = context.subject.inspector.forward_calls(context.row.path)
+    nothing = NOT_CALLED if context.subject.document.calls else NONE
+    yield _shown(calls, context) if calls else plain(nothing, "dim")
 
 
 def _shown(calls: Sequence[ForwardCall], context: PanelContext) -> RenderableType:
     times = [call.time_s for call in calls if call.time_s is not None and call.outermost]
     head: list[tuple[str, str | Style]] = [
-        (shown(context.path), context.styles["accent"]),
+        (shown(context.row.path), context.styles["accent"]),
         (f"  {len(calls):,} calls", ""),
     ]
     if times:
@@ -62,25 +56,23 @@ def _call(number: int, call: ForwardCall, context: PanelContext) -> list[Rendera
     if call.self_s is not None:
         head.append((f"  own {units.seconds(call.self_s)}", "dim"))
     parts: list[RenderableType] = [line(*head)]
-    bad = " and ".join(name for name, there in (("NaN", call.nan), ("Inf", call.inf)) if there)
-    if bad:
+    if bad := _not_finite(call):
         first = f", first made by {shown(call.first_bad)}" if call.first_bad is not None else ""
         parts.append(line((f"  ! {bad} in its output{first}", context.styles["error"])))
-    for each in call.inputs:
-        parts += _tensor(each, "italic", context)
-    for each in call.outputs:
-        parts += _tensor(each, "", context)
+    for style, tensors in (("italic", call.inputs), ("", call.outputs)):
+        parts += [part for each in tensors for part in _tensor(each, style, context)]
     return parts
+
+
+def _not_finite(of: ForwardCall | ForwardTensor) -> str:
+    return " and ".join(name for name, there in (("NaN", of.nan), ("Inf", of.inf)) if there)
 
 
 def _tensor(each: ForwardTensor, style: str, context: PanelContext) -> list[RenderableType]:
     """What went in is italic, what came out is not."""
     parts: list[RenderableType] = [line((f"  {each.name}  ", style), (facts_line(each.facts), style))]
-    figures = (("min", each.min), ("max", each.max), ("mean", each.mean), ("std", each.std))
-    if any(value is not None for _, value in figures):
-        texts = [(f"{name} ", units.UNKNOWN if value is None else f"{value:.4g}") for name, value in figures]
-        parts.append(line(*(part for name, text in texts for part in ((f"    {name}", "dim"), (text, "")))))
-    bad = [name for name, there in (("NaN", each.nan), ("Inf", each.inf)) if there]
-    if bad:
-        parts.append(line((f"    ! holds {' and '.join(bad)}", context.styles["error"])))
+    if any(value is not None for value in (each.min, each.max, each.mean, each.std)):
+        parts.append(figures_line(each))
+    if bad := _not_finite(each):
+        parts.append(line((f"    ! holds {bad}", context.styles["error"])))
     return parts
