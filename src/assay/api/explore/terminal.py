@@ -14,7 +14,7 @@ def need_terminal(theme: str = "") -> None:
     if not all(stream is not None and stream.isatty() for stream in streams):
         raise UsageError("explore needs a terminal, and stdin or stdout is none (assay summary prints the tree)")
     if theme:
-        from assay.views.tui.themes import check_theme
+        from assay.views.tui.app import check_theme
 
         check_theme(theme)
 

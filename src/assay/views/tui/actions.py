@@ -10,7 +10,6 @@ import msgspec
 from msgspec.structs import replace
 from textual.app import App
 from textual.containers import Vertical
-from textual.timer import Timer
 from textual.widget import Widget
 
 from assay.errors import AssayError
@@ -39,19 +38,21 @@ SORTED = "This is a list: 0 goes back to the tree."
 class Actions(App[None]):
     """The verbs of the explorer; what they work on is made by the explorer itself."""
 
-    subject: ExploredModel
     table: TreeTable
     """The one table."""
-    remembered: ExplorerSettings
-    settings_file: Path | None
-    query_now: Query | None
-    panel_share: int
-    debounce: Timer | None
-    last_tab: str
-    panels: dict[str, Panel]
-    """Those that have been opened once."""
-    label_panel: LabelPanel | None
-    search_bar: SearchBar | None
+
+    def __init__(self, subject: ExploredModel, remembered: ExplorerSettings, settings_file: Path | None) -> None:
+        super().__init__()
+        self.subject = subject
+        self.remembered = remembered
+        self.settings_file = settings_file
+        self.query_now: Query | None = None
+        self.panel_share = 45
+        self.last_tab = "tree"
+        self.panels: dict[str, Panel] = {}
+        """Those that have been opened once."""
+        self.label_panel: LabelPanel | None = None
+        self.search_bar: SearchBar | None = None
 
     def tab_of(self, id: str) -> Tab:
         """The tab called `id`."""
@@ -123,12 +124,14 @@ class Actions(App[None]):
     # Display
 
     def action_components(self, group: str) -> None:
-        """Show or hide what a key stands for."""
+        """Show all that a key stands for, or hide it where all of it is on show."""
         members = [each for each in self.table.tab.components if each.column.id in GROUPS[group]]
         if not members:
             self.tell(f"This tab has no {group} to show.")
             return
-        labelling.toggle(self.table.tab.components, GROUPS[group])
+        on = not all(each.on for each in members)
+        for each in members:
+            each.on = on
         self.labels_changed()
 
     def action_align(self) -> None:
@@ -346,15 +349,13 @@ class Actions(App[None]):
         self.push_screen(export.ExportScreen(), self._export)
 
     def _export(self, form: str | None) -> None:
-        if form is None:
-            return
-        # The picture is of the table, not of the question that has just been answered.
-        self.call_after_refresh(partial(self._write, form))
+        if form is not None:
+            # The picture is of the table, not of the question that has just been answered.
+            self.call_after_refresh(partial(self._write, form))
 
     def _write(self, form: str) -> None:
-        document = self.subject.document
         try:
-            path = export.write(self.table.tab, form, document.model_class, self.export_screenshot)
+            path = export.write(self.table.tab, form, self.subject.document.model_class, self.export_screenshot)
         except AssayError as error:
             self.tell(str(error), bad=True)
         else:

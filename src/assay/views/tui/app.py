@@ -14,12 +14,15 @@ from textual.app import ComposeResult, SystemCommand
 from textual.color import Color
 from textual.containers import Horizontal
 from textual.screen import Screen
+from textual.theme import BUILTIN_THEMES
+from textual.timer import Timer
 from textual.widgets import Input
 
+from assay.errors import UsageError
 from assay.views.tui import settings as remembering
 from assay.views.tui.actions import Actions
-from assay.views.tui.bars import KeyLine, StatusLine, TabBar, joined
-from assay.views.tui.gathering import Gatherer
+from assay.views.tui.bars import KeyLine, StatusLine, TabBar
+from assay.views.tui.gathering import gather
 from assay.views.tui.keys import AT_ONCE, FOOTER, TABLE, bindings, in_use
 from assay.views.tui.labels import arranged
 from assay.views.tui.panels.context import PanelContext
@@ -28,7 +31,6 @@ from assay.views.tui.settings import ExplorerSettings
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.subject import ExploredModel
 from assay.views.tui.tabs import BY_ID
-from assay.views.tui.themes import check_theme
 from assay.views.tui.treetable import Tab, TreeTable
 
 DEBOUNCE_S = 0.1
@@ -52,7 +54,6 @@ class Explorer(Actions):
 
     TITLE = "assay explore"
     BINDINGS = bindings(TABLE)
-    ENABLE_COMMAND_PALETTE = True
     CSS = """
     Screen { layers: base; }
     #middle { height: 1fr; }
@@ -62,25 +63,20 @@ class Explorer(Actions):
     """
 
     def __init__(self, subject: ExploredModel, options: ExplorerOptions | None = None) -> None:
-        super().__init__()
-        self.subject = subject
-        self.options = options or ExplorerOptions()
-        self.settings_file = self.options.settings
-        self.remembered, self._warning = self._load()
-        if self._warning:
-            # Somebody's keys may still be in there: it is theirs to mend.
-            self.settings_file = None
+        options = options or ExplorerOptions()
+        file = options.settings
+        remembered, warning = remembering.load(file) if file else (ExplorerSettings(), "")
+        # Somebody's keys may still be in a file that is damaged: it is theirs to mend.
+        super().__init__(subject, remembered, None if warning else file)
+        self.options = options
+        self._warning = warning
         self.tabs: dict[str, Tab] = {}
-        self.query_now = None
-        self.panel_share = 45
-        self.debounce = None
-        self.panels = {}
-        self.label_panel = None
-        self.search_bar = None
-        self.last_tab = "tree"
-        self.gatherer = Gatherer(subject)
+        self.debounce: Timer | None = None
         self.ready = False
-        self._choose_theme()
+        check_theme(options.theme)
+        theme = options.theme or remembered.theme
+        if theme in self.available_themes:
+            self.theme = theme
 
     def compose(self) -> ComposeResult:
         # Panels, labels and search are made when they are first wanted: the table must stand at once.
@@ -129,7 +125,7 @@ class Explorer(Actions):
         for panel in self.panels.values():
             if panel.is_open:
                 panel.ask(self._asked())
-        self.gatherer.gather(self.table)
+        gather(self.subject, self.table)
 
     def _asked(self) -> PanelContext:
         tab, row = self.table.tab, self.table.rows.row
@@ -155,14 +151,13 @@ class Explorer(Actions):
         status = self.screen_stack[0].query_one(StatusLine)
         status.left = tab.sheet.about
         order = "" if not tab.sorted_by else f"by {tab.sorted_by} {'▼' if tab.descending else '▲'}"
-        status.right = joined(
-            (
-                f"/{self.query_now.text} {matches:,} found" if self.query_now and matches is not None else "",
-                "taken literally" if self.query_now and self.query_now.literal else "",
-                f"biggest {tab.most}" if tab.most else order,
-                f"{tab.rows.cursor + 1 if count else 0:,}/{count:,}",
-            )
+        parts = (
+            f"/{self.query_now.text} {matches:,} found" if self.query_now and matches is not None else "",
+            "taken literally" if self.query_now and self.query_now.literal else "",
+            f"biggest {tab.most}" if tab.most else order,
+            f"{tab.rows.cursor + 1 if count else 0:,}/{count:,}",
         )
+        status.right = " · ".join(filter(None, parts))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Search as one types."""
@@ -217,19 +212,16 @@ class Explorer(Actions):
         """The screen as SVG that loads nothing from anywhere: fonts are those of whoever looks at it."""
         return _REMOTE.sub("", super().export_screenshot(title=title, simplify=simplify))
 
-    def _load(self) -> tuple[ExplorerSettings, str]:
-        return remembering.load(self.options.settings) if self.options.settings else (ExplorerSettings(), "")
-
-    def _choose_theme(self) -> None:
-        check_theme(self.options.theme)
-        name = self.options.theme or self.remembered.theme
-        if name in self.available_themes:
-            self.theme = name
-
     def watch_theme(self, name: str) -> None:
         """One that was chosen in the palette is remembered; one from the command line is for this time only."""
         if self.ready and name != self.options.theme:
             self.remember(replace(self.remembered, theme=name))
+
+
+def check_theme(name: str) -> None:
+    """Refuse a name that no theme has; the empty one is nobody's choice."""
+    if name and name not in BUILTIN_THEMES:
+        raise UsageError(f"theme {name!r} was given: one of {', '.join(sorted(BUILTIN_THEMES))} is wanted")
 
 
 def title(subject: ExploredModel) -> str:

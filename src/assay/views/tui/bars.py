@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
@@ -96,8 +94,3 @@ class SearchBar(Input):
 
     def __init__(self) -> None:
         super().__init__(id="search", placeholder="search names, classes or a.path (regular expression)")
-
-
-def joined(parts: Sequence[str]) -> str:
-    """The parts that say something, side by side."""
-    return " · ".join(filter(None, parts))

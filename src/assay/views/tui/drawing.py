@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.segment import Segment
 from rich.style import Style
@@ -20,44 +21,31 @@ SAME = "•"
 HELD = "*"
 DOWN, UP = "▼", "▲"
 
-Styles = Mapping[str, Style]
 
-
+@dataclass(frozen=True)
 class Drawing:
     """What a line is drawn from, gathered once a screen."""
 
-    def __init__(
-        self,
-        sheet: Sheet,
-        rows: Rows,
-        components: Sequence[SheetColumn],
-        layout: RowLayout,
-        styles: Styles,
-        *,
-        aligned: bool,
-    ) -> None:
-        self.sheet = sheet
-        self.rows = rows
-        self.first = components[0] if components else None
-        self.others = components[1:]
-        self.layout = layout
-        self.styles = styles
-        self.aligned = aligned
+    sheet: Sheet
+    rows: Rows
+    components: Sequence[SheetColumn]
+    layout: RowLayout
+    styles: Mapping[str, Style]
+    aligned: bool
 
     def header(self, sorted_by: str, descending: bool) -> list[Segment]:
         """The headings; an arrow at the sorted column, signs where there are columns to the left or right."""
         style = self.styles["header"]
         left = "‹ " if self.layout.before else " " * GUTTER
 
-        def title(column: SheetColumn | None) -> str:
-            if column is None:
-                return ""
+        def title(column: SheetColumn) -> str:
             mark = "" if column.id != sorted_by else DOWN if descending else UP
             return f"{mark}{column.title}" if column.right else f"{column.title}{mark}"
 
-        lead = title(self.first) if self.rows.flat else f"  {title(self.first)}"
+        first, *others = [title(column) for column in self.components] or [""]
+        lead = first if self.rows.flat else f"  {first}"
         if not self.aligned:
-            return [Segment("  ".join([left + lead, *map(title, self.others)]), style)]
+            return [Segment("  ".join([left + lead, *others]), style)]
         parts = [left, cell(lead, self.layout.tree)]
         parts += [
             " " * GAP + cell(title(column), column.width, right=column.right) for _, column in self.layout.columns
@@ -78,14 +66,13 @@ class Drawing:
         if self.aligned:
             room = self.layout.tree - len(lead)
             segments.append(Segment(cell(_fitted(label, room, flat=self.rows.flat), room), name_style))
-            segments += [
-                Segment(" " * GAP + cell(text := column.text(row), column.width, right=column.right),
-                        self._cell_style(column, text, tint))
-                for _, column in self.layout.columns
-            ]  # fmt: skip
+            for _, column in self.layout.columns:
+                text = column.text(row)
+                drawn = " " * GAP + cell(text, column.width, right=column.right)
+                segments.append(Segment(drawn, self._cell_style(column, text, tint)))
         else:
             segments.append(Segment(cut(label, 512), name_style))
-            for column in self.others:
+            for column in self.components[1:]:
                 text = column.text(row)
                 if text != units.UNKNOWN:
                     segments.append(Segment(" " * GAP + cut(text, 256), self._cell_style(column, text, tint)))
@@ -93,9 +80,10 @@ class Drawing:
 
     def _first_text(self, row: int) -> str:
         """What stands beside the tree's lines; in a list names are whole paths."""
-        if self.first is None:
+        if not self.components:
             return ""
-        return self.sheet.label(row, flat=self.rows.flat) if self.first.id == NAME else self.first.text(row)
+        first = self.components[0]
+        return self.sheet.label(row, flat=self.rows.flat) if first.id == NAME else first.text(row)
 
     def _name_style(self, row: int) -> Style:
         if self.rows.matches is not None:

@@ -62,29 +62,22 @@ def render(tab: Tab, form: str) -> str:
     return _RENDERERS[form](tab)
 
 
-def _text(tab: Tab) -> str:
-    return tables.as_text(_table(tab, indented=True))
-
-
-def _csv(tab: Tab) -> str:
-    return tables.as_csv(_table(tab, indented=False))
-
-
 def _json(tab: Tab) -> str:
     columns = [column for column in tab.columns if column.id != NAME]
     rows = [
-        {"path": tab.sheet.path(row), "depth": int(tab.sheet.index.depth[row]), **_raw(columns, row)}
+        {"path": tab.sheet.path(row), "depth": int(tab.sheet.index.depth[row])}
+        | {column.id: column.values[row] for column in columns}
         for row in map(int, tab.rows.shown)
     ]
     whole = {"tab": tab.sheet.id, "about": tab.sheet.about, "rows": rows}
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
 
 
-_RENDERERS: dict[str, Callable[[Tab], str]] = {"txt": _text, "csv": _csv, "json": _json}
-
-
-def _raw(columns: list[SheetColumn], row: int) -> dict[str, Any]:
-    return {column.id: column.values[row] for column in columns}
+_RENDERERS: dict[str, Callable[[Tab], str]] = {
+    "txt": lambda tab: tables.as_text(_table(tab, indented=True)),
+    "csv": lambda tab: tables.as_csv(_table(tab, indented=False)),
+    "json": _json,
+}
 
 
 def _table(tab: Tab, *, indented: bool) -> tables.Table:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -22,8 +21,8 @@ class FlowEdge(Struct, frozen=True):
     """The module at the other end: the outermost one that does not hold this one."""
     tensors: int
     """How often a tensor went this way."""
-    bytes: int | None
-    """Of the memory that went; None where nobody knows."""
+    bytes: int
+    """Of the memory that went."""
 
 
 class ModuleFlow(Struct, frozen=True):
@@ -45,14 +44,14 @@ def flow(document: Document, module: int) -> ModuleFlow:
     edges = _edges(_Held(document))
     parents = [-1 if row.parent is None else row.parent for row in document.modules]
     chain = _chain(parents, module)
-    into: Counter[tuple[str, int]] = Counter()
-    out: Counter[tuple[str, int]] = Counter()
+    into: dict[str, set[int]] = {}
+    out: dict[str, set[int]] = {}
     for edge in edges:
-        inside_source, inside_target = _inside(parents, edge.source, module), _inside(parents, edge.target, module)
-        if inside_target and not inside_source:
-            into[_name(document, parents, chain, edge.source), edge.storage] += 1
-        elif inside_source and not inside_target:
-            out[_name(document, parents, chain, edge.target), edge.storage] += 1
+        source_inside, target_inside = (module in _chain(parents, end) for end in (edge.source, edge.target))
+        if target_inside and not source_inside:
+            into.setdefault(_name(document, parents, chain, edge.source), set()).add(edge.storage)
+        elif source_inside and not target_inside:
+            out.setdefault(_name(document, parents, chain, edge.target), set()).add(edge.storage)
     return ModuleFlow(_streams(document, into), _streams(document, out))
 
 
@@ -95,14 +94,6 @@ def _chain(parents: Sequence[int], module: int) -> set[int]:
     return found
 
 
-def _inside(parents: Sequence[int], module: int, outer: int) -> bool:
-    while module >= 0:
-        if module == outer:
-            return True
-        module = parents[module]
-    return False
-
-
 def _name(document: Document, parents: Sequence[int], chain: set[int], module: int) -> str:
     """The outermost module around `module` that does not hold the one that is looked at."""
     if module < 0:
@@ -112,10 +103,9 @@ def _name(document: Document, parents: Sequence[int], chain: set[int], module: i
     return shown(document.modules[module].path)
 
 
-def _streams(document: Document, found: Counter[tuple[str, int]]) -> list[FlowEdge]:
-    names: dict[str, list[int]] = {}
-    for (name, storage), _ in found.items():
-        names.setdefault(name, []).append(storage)
-    sizes = {name: sum(document.storages[at].bytes for at in held) for name, held in names.items()}
-    streams = [FlowEdge(name, len(held), sizes[name]) for name, held in names.items()]
-    return sorted(streams, key=lambda stream: -(stream.bytes or 0))
+def _streams(document: Document, found: Mapping[str, set[int]]) -> list[FlowEdge]:
+    streams = [
+        FlowEdge(name, len(storages), sum(document.storages[at].bytes for at in storages))
+        for name, storages in found.items()
+    ]
+    return sorted(streams, key=lambda stream: -stream.bytes)

@@ -19,10 +19,6 @@ def _everything(sheet: Sheet, row: int) -> Ints:
     return np.arange(len(sheet.index), dtype=np.int64)
 
 
-def _siblings(sheet: Sheet, row: int) -> Ints:
-    return sheet.index.siblings(row)
-
-
 def _siblings_deep(sheet: Sheet, row: int) -> Ints:
     above = int(sheet.index.parent[row])
     return _everything(sheet, row) if above < 0 else _subtree(sheet, above)[1:]
@@ -45,7 +41,7 @@ def _same_deep(sheet: Sheet, row: int) -> Ints:
 VERBS: dict[str, Callable[[Sheet, int], Ints]] = {
     "subtree": _subtree,
     "all": _everything,
-    "siblings": _siblings,
+    "siblings": lambda sheet, row: sheet.index.siblings(row),
     "siblings_deep": _siblings_deep,
     "same": _same,
     "same_deep": _same_deep,

@@ -17,54 +17,44 @@ from assay.views.tui.treetable import TreeTable
 COMPONENT = "statistics"
 
 
-class Gatherer:
-    """Fills the label of statistics where it is on show."""
+def gather(subject: ExploredModel, table: TreeTable) -> None:
+    """Look up what the rows on screen lack, where the label is on show; what was under way is cancelled."""
+    column = table.sheet.column(COMPONENT)
+    if column is None or not isinstance(column.values, DeferredTexts) or column not in table.tab.columns:
+        return
+    missing = [row for row in table.on_screen() if row not in column.values.found]
+    if missing:
+        work = partial(_work, subject, table, column.values, missing)
+        table.run_worker(work, group=COMPONENT, thread=True, exclusive=True, exit_on_error=False)
 
-    def __init__(self, subject: ExploredModel) -> None:
-        self._subject = subject
 
-    def gather(self, table: TreeTable) -> None:
-        """Look up what the rows on screen lack; what was under way is cancelled."""
-        column = table.sheet.column(COMPONENT)
-        if column is None or not isinstance(column.values, DeferredTexts) or column not in table.tab.columns:
+def _work(subject: ExploredModel, table: TreeTable, values: DeferredTexts, rows: Sequence[int]) -> None:
+    worker = get_current_worker()
+    for row in rows:
+        if worker.is_cancelled:
             return
-        missing = [row for row in table.on_screen() if row not in column.values.found]
-        if missing:
-            work = partial(self._work, table, column.values, missing)
-            table.run_worker(work, group=COMPONENT, thread=True, exclusive=True, exit_on_error=False)
+        texts = [_statistics(subject, *each) for each in _tensors(subject, table.sheet, row)]
+        values.found[row] = "  ".join(filter(None, texts)) or None
+        table.app.call_from_thread(table.refresh)
 
-    def _work(self, table: TreeTable, values: DeferredTexts, rows: Sequence[int]) -> None:
-        worker = get_current_worker()
-        for row in rows:
-            if worker.is_cancelled:
-                return
-            values.found[row] = self._text(table.sheet, row)
-            table.app.call_from_thread(table.refresh)
 
-    def _text(self, sheet: Sheet, row: int) -> str | None:
-        """Mean and deviation of each parameter of a row's own; None where it has none."""
-        if sheet.index.run[row]:
-            return None
-        texts = [self._one(*each) for each in self._tensors(sheet, row)]
-        return "  ".join(filter(None, texts)) or None
+def _tensors(subject: ExploredModel, sheet: Sheet, row: int) -> list[tuple[str, str]]:
+    """The module paths and local names of a row's own parameters."""
+    at = int(sheet.modules[row])
+    if sheet.index.run[row]:
+        return []
+    if (tensor := sheet.tensor(row)) is not None:
+        return [tensor]
+    if at < 0 or subject.tensors_in_tree:
+        return []
+    module, tensors = subject.document.modules[at], subject.document.tensors
+    return [(module.path, name) for name, each in module.tensors.items() if tensors[each].role == PARAMETER]
 
-    def _tensors(self, sheet: Sheet, row: int) -> list[tuple[str, str]]:
-        tensor = sheet.tensor(row)
-        if tensor is not None:
-            return [tensor]
-        at = int(sheet.modules[row])
-        if at < 0 or self._subject.tensors_in_tree:
-            return []
-        document = self._subject.document
-        module = document.modules[at]
-        return [(module.path, name) for name, each in module.tensors.items()
-                if document.tensors[each].role == PARAMETER]  # fmt: skip
 
-    def _one(self, path: str, name: str) -> str | None:
-        try:
-            found = self._subject.inspector.tensor(path, name)
-        except AssayError:
-            return None
-        if found.mean is None or found.std is None:
-            return None
-        return f"{name} {found.mean:.2g} ± {found.std:.2g}"
+def _statistics(subject: ExploredModel, path: str, name: str) -> str | None:
+    """Mean and deviation of a tensor."""
+    try:
+        found = subject.inspector.tensor(path, name)
+    except AssayError:
+        return None
+    return None if found.mean is None or found.std is None else f"{name} {found.mean:.2g} ± {found.std:.2g}"

@@ -62,15 +62,6 @@ def labels(components: Sequence[Component]) -> Labels:
     )
 
 
-def toggle(components: Sequence[Component], group: Sequence[str]) -> bool:
-    """Show all of a group of components, or hide them where all are on show; whether they are on show now."""
-    members = [each for each in components if each.column.id in group]
-    on = not all(each.on for each in members)
-    for each in members:
-        each.on = on
-    return on
-
-
 def move(components: list[Component], at: int, step: int) -> int:
     """Move one component; where it is now."""
     to = max(0, min(at + step, len(components) - 1))

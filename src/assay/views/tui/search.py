@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,14 +39,13 @@ def query(text: str) -> Query:
 def find(sheet: Sheet, wanted: Query) -> Flags:
     """Which rows match: by name or class, or by path where the pattern has a dot."""
     index = sheet.index
-    search = wanted.pattern.search
-    names = np.fromiter((search(name) is not None for name in index.names), np.bool_, len(index.names))
-    distinct = sheet.kinds.distinct
-    classes = np.fromiter((search(kind or "") is not None for kind in distinct), np.bool_, len(distinct))
-    found: Flags = names[index.name_ids] | classes[sheet.kinds.ids]
+
+    def matching(texts: Sequence[str | None]) -> Flags:
+        return np.fromiter((wanted.pattern.search(text or "") is not None for text in texts), np.bool_, len(texts))
+
+    found: Flags = matching(index.names)[index.name_ids] | matching(sheet.kinds.distinct)[sheet.kinds.ids]
     if wanted.in_path:
-        paths = sheet.paths
-        found |= np.fromiter((search(path) is not None for path in paths), np.bool_, len(paths))[index.origin]
+        found |= matching(sheet.paths)[index.origin]
     # A run is found by its members, and stands above them.
     members: Flags = found & (index.run == 0)
     return members

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -133,7 +132,6 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def changed(self) -> None:
         """Draw again after rows, columns or order have changed."""
-        self._drawing = None
         self._resize()
         self.follow_cursor()
         self.refresh()
@@ -208,7 +206,8 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
         """What is below the last row: the reason, where there are no rows at all."""
         text = ""
         if not len(self.rows):
-            lines = _wrapped(self.why_empty, max(8, width - 4))
+            room = max(8, width - 4)
+            lines = [line for part in self.why_empty.splitlines() for line in textwrap.wrap(part, room) or [""]]
             text = lines[y - HEADER - 1] if 0 <= y - HEADER - 1 < len(lines) else ""
         segments = [Segment(f"  {text}", self._styles()["empty"])]
         return Strip(segments).crop(0, width).adjust_cell_length(width).apply_style(self.rich_style)
@@ -273,8 +272,3 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.changed()
         elif event.chain == 2:
             self.post_message(self.RowChosen())
-
-
-def _wrapped(text: str, width: int) -> Sequence[str]:
-
-    return [line for part in text.splitlines() for line in textwrap.wrap(part, width) or [""]]
