@@ -12,8 +12,8 @@ from handmade import conv_stack, stopped
 
 from assay.analysis.cost.totals import with_cost
 from assay.cli import cost as command
+from assay.views.text.cost import SORTS
 from assay.views.text.cost_lines import DIVISIONS
-from assay.views.text.cost_tables import SORTS
 
 MACS = 224 * 224 * 64 * 9 * (3 + 64)
 

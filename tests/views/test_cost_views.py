@@ -15,9 +15,8 @@ from assay.analysis.cost.totals import add_up
 from assay.document.document import Document
 from assay.views import tables
 from assay.views.text import report
-from assay.views.text.cost import cost_report
+from assay.views.text.cost import SORTS, CostOptions, cost_report, cost_table
 from assay.views.text.cost_lines import DIVISIONS
-from assay.views.text.cost_tables import SORTS, CostOptions, cost_table
 
 SELF = {"module": "self FLOPs", "class": "self FLOPs", "call": "self FLOPs"}
 SUMS = ("count", "MACs", "bytes", "self MACs", "self bytes", "backward self FLOPs")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assay.document.cost import Cost
     from assay.document.document import Document
     from assay.views.tables import Table
-    from assay.views.text.cost_tables import CostOptions
+    from assay.views.text.cost import CostOptions
     from assay.views.text.report import Report
 
 DIVISIONS = ("category", "kind", "op", "module", "class", "call")
@@ -73,7 +73,7 @@ def cost(
     from assay.cli.observed import document_of, exit_code
     from assay.views.json.cost import cost_file
     from assay.views.json.files import encode
-    from assay.views.text.cost_tables import CostOptions
+    from assay.views.text.cost import CostOptions
 
     options, roofline = _split_device(replace(options, backward=backward))
     if at and vary is None:
@@ -135,8 +135,7 @@ def _tell_backward(narrator: Narrator, document: Document, found: Cost, wanted: 
 
 
 def _shown(document: Document, found: Cost, by: str | None, shown: CostOptions) -> Table | Report:
-    from assay.views.text.cost import cost_report
-    from assay.views.text.cost_tables import cost_table
+    from assay.views.text.cost import cost_report, cost_table
 
     return cost_report(document, found, shown) if by is None else cost_table(document, found, by, shown)
 

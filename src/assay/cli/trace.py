@@ -174,7 +174,7 @@ def _show_opened(
     from assay.trace.read.stacks import stacks_of
     from assay.views.json.files import encode
     from assay.views.json.traces import stacks_file
-    from assay.views.text.traces_stacks import stacks_report
+    from assay.views.text.traces import stacks_report
 
     parts = opened(file, progress=progress)
     stacks = stacks_of(parts)

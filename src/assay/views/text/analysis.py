@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from operator import itemgetter
 
 from assay import units
 from assay.analysis.achieved import Achieved
@@ -13,7 +13,6 @@ from assay.analysis.memory import Memory
 from assay.analysis.parameters import parameters
 from assay.document import tree
 from assay.document.document import Document
-from assay.document.findings import Finding
 from assay.document.machine import NOT_MEASURED
 from assay.document.provenance import Figure
 from assay.findings.analyzed import Analysis
@@ -23,11 +22,11 @@ from assay.views.text import memory as memory_views
 from assay.views.text import profile as profile_views
 from assay.views.text.amounts import amounts
 from assay.views.text.analysis_weights import parameter_section
-from assay.views.text.cost_tables import CostOptions, cost_table
+from assay.views.text.cost import CostOptions, cost_table
 from assay.views.text.facts import facts_table, notes_table, reasons_table
 from assay.views.text.figures import shown as figure_text
-from assay.views.text.findings import finding_table, findings_report, summary_line
-from assay.views.text.report import Parts, Report
+from assay.views.text.findings import NAMING, finding_parts, findings_report, summary_line
+from assay.views.text.report import Parts, Report, section
 from assay.views.text.totals import totals_tables
 
 LINES = 10
@@ -36,29 +35,12 @@ _BLOCKS = 4
 """Findings that are shown whole on the screen; the others have a line each."""
 
 
-class _CountRow(NamedTuple):
-    name: str
-    times: int
-
-
-def _counts(title: str, counted: str, *, shrinks: bool = False) -> tuple[Column[_CountRow], ...]:
-    return (
-        Column(title, lambda row: row.name, shrinks=shrinks),
-        Column(counted, lambda row: row.times, "right", units.exact),
-    )
-
-
-_LAYERS = _counts("layers", "count")
-_WRITTEN = _counts("operation", "places", shrinks=True)
+_LAYERS = (Column("layers", itemgetter(0)), Column("count", itemgetter(1), "right", units.exact))
+_WRITTEN = (Column("operation", itemgetter(0), shrinks=True), Column("places", itemgetter(1), "right", units.exact))
 _EVIDENCE: tuple[Column[Evidence], ...] = (
     Column("speaks for", lambda one: one.speaks_for),
     Column("what", lambda one: one.what, shrinks=True),
     Column("figure", lambda one: one.figure.value, "right", units.ratio),
-)
-_BRIEF: tuple[Column[Finding], ...] = (
-    Column("code", lambda finding: finding.code),
-    Column("severity", lambda finding: finding.severity),
-    Column("title", lambda finding: finding.title, shrinks=True),
 )
 
 
@@ -115,9 +97,9 @@ def architecture_section(document: Document, found: Architecture) -> Parts:
         ("classification", found.label),
         ("modules", f"{units.exact(len(document.modules))} of {classes} classes, {depth} deep"),
     ]
-    layers = Table(_LAYERS, [_CountRow(*each) for each in found.layers.items()])
-    evidence = Table(_EVIDENCE, found.evidence)
-    return ["ARCHITECTURE", facts_table(facts), *_filled(layers), *_filled(evidence)]
+    layers = Table(_LAYERS, list(found.layers.items()))
+    filled = [table for table in (layers, Table(_EVIDENCE, found.evidence)) if table.rows]
+    return ["ARCHITECTURE", facts_table(facts), *filled]
 
 
 def computation_section(document: Document, top: int | None = None) -> Parts:
@@ -144,9 +126,9 @@ def code_section(code: Sequence[tuple[str, str, str]], top: int | None = LINES) 
         f"OPERATIONS IN THE CODE, read and not run: {units.exact(len(code))} places in {functions} functions; "
         "how often each runs is not known"
     )
-    rows = [_CountRow(*each) for each in counts.most_common(top)]
-    left = sum(counts.values()) - sum(row.times for row in rows)
-    rest = [_CountRow(f"({len(counts) - len(rows)} others)", left)] if left else []
+    rows = counts.most_common(top)
+    left = counts.total() - sum(times for _, times in rows)
+    rest = [(f"({len(counts) - len(rows)} others)", left)] if left else []
     return [title, Table(_WRITTEN, rows, rest)]
 
 
@@ -159,8 +141,8 @@ def performance_section(document: Document, rows: Sequence[Achieved], top: int) 
     """Measured times."""
     if document.profile is None or document.timing is None:
         return []
-    parts = profile_views.time_parts(document, rows, top)
-    return [f"PERFORMANCE: {parts[0]}", *parts[1:], *profile_views.note_parts(document.profile)]
+    title, *tables = profile_views.time_parts(document, rows, top)
+    return [f"PERFORMANCE: {title}", *tables, *section("Notes", notes_table(document.profile.notes))]
 
 
 def energy_section(document: Document, top: int) -> Parts:
@@ -184,19 +166,16 @@ def missing_section(missing: Mapping[str, str]) -> Parts:
     for what, why in missing.items():
         reasons.setdefault(why, []).append(what)
     rows = [(", ".join(names), why) for why, names in reasons.items()]
-    return ["NOT KNOWN", reasons_table(rows, bare=True)] if rows else []
+    return section("NOT KNOWN", reasons_table(rows, bare=True))
 
 
 def _brief_recommendations(document: Document, checked: CheckResult) -> Parts:
     """The worst findings whole, a line for each of some others, and how many there are."""
     found = checked.findings
-    parts: Parts = ["FINDINGS AND RECOMMENDATIONS"]
-    for finding in found[:_BLOCKS]:
-        title = f"{finding.code} {finding.severity}: {finding.title}"
-        parts += [title, finding_table(document, finding)]
+    parts: Parts = ["FINDINGS AND RECOMMENDATIONS", *finding_parts(document, found[:_BLOCKS])]
     others = found[_BLOCKS : _BLOCKS + LINES]
     if others:
-        parts.append(Table(_BRIEF, others, bare=True))
+        parts.append(Table(NAMING, others, bare=True))
     left = len(found) - _BLOCKS - len(others)
     more = f"; {left} more in the text file" if left > 0 else ""
     return [*parts, notes_table([f"{summary_line(checked)}{more}"], "line")]
@@ -220,7 +199,3 @@ def _numbers(document: Document) -> int | None:
 def _energy(document: Document) -> Figure:
     energy = document.profile.energy if document.profile is not None else None
     return NOT_MEASURED if energy is None else energy.whole
-
-
-def _filled(table: Table) -> list[Any]:
-    return [table] if table.rows else []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from assay import units
@@ -49,16 +51,18 @@ class CostBreakdown:
 
 def gathered(name: str, lines: Sequence[CostRow], total: CostTotals | None = None) -> CostRow:
     """One row that stands for many: numbers in the labels are added too."""
-    own = costing.summed(line.own for line in lines)
-    backward = [line.backward for line in lines if line.backward is not None]
-    return CostRow(_summed_labels(name, lines), own, total, costing.summed(backward) if backward else None)
-
-
-def _summed_labels(name: str, lines: Sequence[CostRow]) -> dict[str, Any]:
     first, *others = lines[0].labels
     numbers = [title for title in others if isinstance(lines[0].labels[title], int)]
     sums = {title: sum(line.labels[title] for line in lines) for title in numbers}
-    return {first: name, **dict.fromkeys(others, ""), **sums}
+    labels = {first: name, **dict.fromkeys(others, ""), **sums}
+    own = costing.summed(line.own for line in lines)
+    return CostRow(labels, own, total, _summed_known(line.backward for line in lines))
+
+
+def _summed_known(totals: Iterable[CostTotals | None]) -> CostTotals | None:
+    """The sum of those there are; None where there is none."""
+    known = [sums for sums in totals if sums is not None]
+    return costing.summed(known) if known else None
 
 
 def _label(title: str, align: Literal["left", "right"] = "left", **how: Any) -> Column[CostRow]:
@@ -112,34 +116,20 @@ def _by_execution(columns: _Labels, document: Document, cost: Cost, *, each: boo
     return _divided(shown, lines, total, f"{_EXECUTIONS} each" if each else _EXECUTIONS)
 
 
-def by_category(document: Document, cost: Cost) -> CostBreakdown:
-    """By type of operation."""
-    return _by_execution([_label("type")], document, cost)
-
-
-def by_op(document: Document, cost: Cost) -> CostBreakdown:
-    """By operation, whatever its shapes."""
-    return _by_execution([_label("op", shrinks=True), _label("type")], document, cost)
-
-
-def by_kind(document: Document, cost: Cost) -> CostBreakdown:
-    """By operation with its shapes and attributes."""
-    columns = [
-        _label("op", shrinks=True),
-        _label("type", drops=True),
-        _label("inputs", shrinks=True),
-        _label("outputs", shrinks=True),
-        _label("dtype", drops=True),
-    ]
-    return _by_execution(columns, document, cost, each=True)
-
+_KIND_LABELS = (
+    _label("op", shrinks=True),
+    _label("type", drops=True),
+    _label("inputs", shrinks=True),
+    _label("outputs", shrinks=True),
+    _label("dtype", drops=True),
+)
 
 _MODULES = "share self total self_macs self_bytes total_bytes"
 
 
-def by_module(document: Document, cost: Cost) -> CostBreakdown:
+def _by_module(document: Document, cost: Cost) -> CostBreakdown:
     """By module, in the order of the tree."""
-    calls = _call_counts(document)
+    calls = Counter(call.module for call in document.calls)
     depths = tree.depths(document.modules)
     totals = costing.module_totals(document, cost)
     lines = []
@@ -151,26 +141,24 @@ def by_module(document: Document, cost: Cost) -> CostBreakdown:
     return _with_outside(columns, lines, cost, ordered=True)
 
 
-def by_class(document: Document, cost: Cost) -> CostBreakdown:
+def _by_class(document: Document, cost: Cost) -> CostBreakdown:
     """By class of module."""
-    calls = _call_counts(document)
+    calls = Counter(document.modules[call.module].class_name for call in document.calls)
     inside = costing.inside(document, cost, [(module.class_name,) for module in document.modules])
     members: dict[str, list[int]] = {}
     for index, module in enumerate(document.modules):
         members.setdefault(module.class_name, []).append(index)
     lines = []
     for name, indices in members.items():
-        backward = [sums for index in indices if (sums := cost.modules[index].backward) is not None]
-        labels = {"class": name, "modules": len(indices), "calls": sum(calls[index] for index in indices)}
+        backward = _summed_known(cost.modules[index].backward for index in indices)
+        labels = {"class": name, "modules": len(indices), "calls": calls[name]}
         own = costing.summed(cost.modules[index].own for index in indices)
-        lines.append(
-            CostRow(labels, own, inside.get(name, CostTotals()), costing.summed(backward) if backward else None)
-        )
+        lines.append(CostRow(labels, own, inside.get(name, CostTotals()), backward))
     columns = [_label("class", shrinks=True), _count("modules"), _count("calls")]
     return _with_outside(columns, lines, cost)
 
 
-def by_call(document: Document, cost: Cost) -> CostBreakdown:
+def _by_call(document: Document, cost: Cost) -> CostBreakdown:
     """By call of a module, in the order they were made; the forward pass."""
     own, totals = costing.per_call(document, cost), costing.per_call_total(document, cost)
     lines = []
@@ -202,19 +190,12 @@ def _with_outside(
     return _divided(columns, lines, cost.forward, f"{_MODULES} backward" if both else _MODULES, ordered)
 
 
-def _call_counts(document: Document) -> list[int]:
-    counts = [0] * len(document.modules)
-    for call in document.calls:
-        counts[call.module] += 1
-    return counts
-
-
 DIVISIONS: dict[str, Callable[[Document, Cost], CostBreakdown]] = {
-    "category": by_category,
-    "kind": by_kind,
-    "op": by_op,
-    "module": by_module,
-    "class": by_class,
-    "call": by_call,
+    "category": partial(_by_execution, [_label("type")]),
+    "kind": partial(_by_execution, _KIND_LABELS, each=True),
+    "op": partial(_by_execution, [_label("op", shrinks=True), _label("type")]),
+    "module": _by_module,
+    "class": _by_class,
+    "call": _by_call,
 }
 """By what a cost can be divided."""

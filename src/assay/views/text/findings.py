@@ -23,6 +23,13 @@ _SHOWN = 8
 _MANY = 1_000_000
 """Places that the forms for programs list, which is all of them."""
 
+NAMING: tuple[Column[Finding], ...] = (
+    Column("code", lambda finding: finding.code),
+    Column("severity", lambda finding: finding.severity),
+    Column("title", lambda finding: finding.title, shrinks=True),
+)
+"""The columns that say which finding it is."""
+
 _RULES: tuple[Column[Rule], ...] = (
     Column("code", lambda rule: rule.code),
     Column("severity", lambda rule: rule.severity),
@@ -37,24 +44,29 @@ _WRITTEN: tuple[tuple[Callable[[str], bool], Callable[[Any], str]], ...] = (
     (lambda name: name.endswith("_s"), units.seconds),
     (lambda name: name.endswith("_db"), lambda value: f"{value:.1f} dB"),
     (lambda name: "flops" in name and not name.startswith("flops_per"), lambda value: units.count(value, "FLOP")),
+    (lambda name: True, lambda value: units.exact(value) if isinstance(value, int) else f"{value:.4g}"),
 )
 """How a figure is written, by the unit in its name; the first that fits."""
 
 
 def findings_report(document: Document, checked: CheckResult) -> Report:
     """Every finding as a block, and a last line that sums up."""
-    parts: Parts = []
-    for finding in checked.findings:
-        parts += [f"{finding.code} {finding.severity}: {finding.title}", finding_table(document, finding)]
-    parts.append(notes_table([summary_line(checked)], "summary"))
+    parts = [*finding_parts(document, checked.findings), notes_table([summary_line(checked)], "summary")]
     return Report(parts, findings_table(document, checked.findings))
 
 
-def finding_table(document: Document, finding: Finding) -> Table:
-    """What one finding rests on and what to do, a line each."""
+def finding_parts(document: Document, findings: Sequence[Finding]) -> Parts:
+    """A title for each finding, and below it what it rests on and what to do."""
+    parts: Parts = []
+    for finding in findings:
+        parts += [f"{finding.code} {finding.severity}: {finding.title}", _finding_table(document, finding)]
+    return parts
+
+
+def _finding_table(document: Document, finding: Finding) -> Table:
     lines = {
         "where": places(document, finding.modules, _SHOWN) if finding.modules else "",
-        "tensors": _names(finding.tensors),
+        "tensors": listed(folded(finding.tensors), _SHOWN),
         "evidence": evidence_line(finding.evidence),
         "advice": finding.advice,
         "verified": finding.verified,
@@ -65,9 +77,7 @@ def finding_table(document: Document, finding: Finding) -> Table:
 def findings_table(document: Document, findings: Sequence[Finding]) -> Table:
     """One row per finding."""
     columns: tuple[Column[Finding], ...] = (
-        Column("code", lambda finding: finding.code),
-        Column("severity", lambda finding: finding.severity),
-        Column("title", lambda finding: finding.title, shrinks=True),
+        *NAMING,
         Column("modules", lambda one: places(document, one.modules, _MANY) or None, shrinks=True, drops=True),
         Column("tensors", lambda finding: ", ".join(folded(finding.tensors)) or None, shrinks=True, drops=True),
         Column("evidence", lambda finding: evidence_line(finding.evidence) or None, shrinks=True, drops=True),
@@ -98,17 +108,9 @@ def evidence_line(evidence: Mapping[str, Figure]) -> str:
 def _figure(name: str, figure: Figure) -> str:
     if figure.value is None:
         return units.UNKNOWN
-    write = next((write for fits, write in _WRITTEN if fits(name)), _number)
+    write = next(write for fits, write in _WRITTEN if fits(name))
     how = {Modelled: " (modelled)", Measured: " (measured)"}.get(type(figure.how), "")
     return f"{write(figure.value)}{how}"
-
-
-def _number(value: float) -> str:
-    return units.exact(value) if isinstance(value, int) else f"{value:.4g}"
-
-
-def _names(tensors: Sequence[str]) -> str:
-    return listed(folded(tensors), _SHOWN)
 
 
 def _plural(count: int, severity: str) -> str:

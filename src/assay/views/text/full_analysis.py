@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from assay import units
@@ -14,12 +15,11 @@ from assay.document.profile import KindEnergy
 from assay.document.rows import OpKind
 from assay.document.weights import QUANTILES, TensorStatistics
 from assay.findings.analyzed import Analysis
-from assay.findings.engine import CheckResult
 from assay.views.tables import Column, Table, printable
 from assay.views.text import analysis
 from assay.views.text.analysis_weights import parameter_section
 from assay.views.text.facts import facts_table
-from assay.views.text.report import Parts, Report, as_text
+from assay.views.text.report import Parts, Report, as_text, section
 
 
 class _OpRow(NamedTuple):
@@ -49,19 +49,7 @@ _OPS: tuple[Column[_OpRow], ...] = (
 )
 
 
-class _CodeRow(NamedTuple):
-    """An operation that stands in code."""
-
-    function: str
-    operation: str
-    arguments: str
-
-
-_CODE: tuple[Column[_CodeRow], ...] = (
-    Column("function", lambda row: row.function),
-    Column("operation", lambda row: row.operation),
-    Column("arguments", lambda row: row.arguments),
-)
+_CODE = [Column(title, itemgetter(place)) for place, title in enumerate(("function", "operation", "arguments"))]
 
 
 def full_report(found: Analysis, rows: Sequence[Achieved] = ()) -> str:
@@ -78,14 +66,18 @@ def full_report(found: Analysis, rows: Sequence[Achieved] = ()) -> str:
         *analysis.computation_section(document),
         *_nodes(document, rows),
         *analysis.code_section(found.code, None),
-        *_code(found.code),
+        *section("Every operation in the code", Table(_CODE, found.code)),
         *analysis.memory_section(found.memory),
         *analysis.performance_section(document, rows, every),
         *analysis.energy_section(document, every),
         *analysis.system_section(document, full=True),
         *analysis.recommendation_section(document, found.checked),
-        *_unapplied(found.checked),
-        *_assumptions(document),
+        *section(
+            "Rules that could not be applied", facts_table((one.code, one.why) for one in found.checked.skipped)
+        ),
+        *section(
+            "Assumptions of the recorded pass", facts_table(("assumed", one) for one in document.run.assumptions)
+        ),
         *analysis.missing_section(found.missing),
     ]
     texts = (_text(first), "".join(_tensor_blocks(document)), _text(rest))
@@ -94,21 +86,6 @@ def full_report(found: Analysis, rows: Sequence[Achieved] = ()) -> str:
 
 def _text(parts: Sequence[str | Table]) -> str:
     return as_text(Report(parts, facts_table([])))
-
-
-def _code(code: Sequence[tuple[str, str, str]]) -> Parts:
-    """Every operation in the order of the text."""
-    return ["Every operation in the code", Table(_CODE, [_CodeRow(*each) for each in code])] if code else []
-
-
-def _unapplied(checked: CheckResult) -> Parts:
-    facts = [(one.code, one.why) for one in checked.skipped]
-    return ["Rules that could not be applied", facts_table(facts)] if facts else []
-
-
-def _assumptions(document: Document) -> Parts:
-    facts = [("assumed", one) for one in document.run.assumptions]
-    return ["Assumptions of the recorded pass", facts_table(facts)] if facts else []
 
 
 def _tensor_blocks(document: Document) -> Iterator[str]:

@@ -21,6 +21,11 @@ class Report:
     """What CSV and JSON lines contain."""
 
 
+def section(title: str, table: Table) -> Parts:
+    """A title and its table; nothing where the table has no rows."""
+    return [title, table] if table.rows else []
+
+
 def whole(shown: Table | Report) -> Report:
     """A table alone as the report it is."""
     return shown if isinstance(shown, Report) else Report([shown], shown)

@@ -1,8 +1,9 @@
-"""Reports about traces: one trace, several passes or ranks of a model, two sides compared."""
+"""Reports about traces: one trace, its call stacks, several passes or ranks of a model, two sides compared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from assay import units
@@ -16,10 +17,11 @@ from assay.document.trace import (
     TraceDiff,
     TraceSet,
 )
+from assay.trace.read.stacks import StackLine, Stacks, stack_lines
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import percent
 from assay.views.text.facts import facts_table, notes_table
-from assay.views.text.report import Parts, Report
+from assay.views.text.report import Parts, Report, section
 from assay.views.text.traces_tables import DIVISIONS, TraceOptions, duration, time_column
 
 
@@ -29,15 +31,7 @@ class _IdleRow(NamedTuple):
     time_ns: int
 
 
-class _SkippedRow(NamedTuple):
-    why: str
-    events: int
-
-
-_SKIPPED: tuple[Column[_SkippedRow], ...] = (
-    Column("events", lambda row: row.events, "right", units.exact),
-    Column("why", lambda row: row.why, shrinks=True),
-)
+_SKIPPED = (Column("events", itemgetter(1), "right", units.exact), Column("why", itemgetter(0), shrinks=True))
 _DEVICES: tuple[Column[DeviceTimes], ...] = (
     Column("device", lambda row: row.name),
     time_column("span", lambda row: row.span_ns),
@@ -105,6 +99,14 @@ _CHANGES: tuple[Column[LayerChange], ...] = (
     time_column("noise ±", lambda row: row.noise_ns),
     Column("verdict", lambda row: row.verdict),
 )
+_GPU: Column[StackLine] = time_column("GPU", lambda line: line.gpu_ns, "gpu_ns")
+_STACKS: tuple[Column[StackLine], ...] = (
+    time_column("self", lambda line: line.self_ns, "self_ns"),
+    time_column("total", lambda line: line.total_ns, "total_ns"),
+    _GPU,
+    Column("calls", lambda line: line.calls, "right", units.exact),
+    Column("stack", lambda line: " › ".join(line.stack), shrinks=True),
+)
 
 _TIMES = {"cpu": "CPU time", "gpu": "GPU time without communication"}
 
@@ -113,19 +115,17 @@ def trace_report(trace: Trace, options: TraceOptions = TraceOptions()) -> Report
     """Everything a person is told about one trace, broken down as `options` say."""
     division = DIVISIONS[options.by]
     rows, data = division.table(trace, options), division.data(trace, options)
-    parts: Parts = [headline(trace), facts_table(_facts(trace), "what")]
-    for title, table in (
-        (division.title, rows),
-        ("Accelerators", Table(_DEVICES, trace.devices)),
-        ("Why they idled", Table(_IDLE, _idle(trace))),
-        ("Memory", Table(_MEMORY, trace.memory)),
-        ("Events not taken as they stand", Table(_SKIPPED, [_SkippedRow(*each) for each in trace.skipped.items()])),
-        ("Notes", notes_table(trace.notes)),
-    ):
-        if table.rows or table.footer:
-            parts += [title, table]
-        elif title == division.title:
-            parts += [title, notes_table(["none in this trace"])]
+    parts: Parts = [
+        headline(trace),
+        facts_table(_facts(trace), "what"),
+        division.title,
+        rows if rows.rows or rows.footer else notes_table(["none in this trace"]),
+        *section("Accelerators", Table(_DEVICES, trace.devices)),
+        *section("Why they idled", Table(_IDLE, _idle(trace))),
+        *section("Memory", Table(_MEMORY, trace.memory)),
+        *section("Events not taken as they stand", Table(_SKIPPED, list(trace.skipped.items()))),
+        *section("Notes", notes_table(trace.notes)),
+    ]
     return Report(parts, data)
 
 
@@ -151,9 +151,8 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
 
 
 def _idle(trace: Trace) -> list[_IdleRow]:
-    causes = [(device.name, why, time) for device in trace.devices for why, time in device.idle_causes.items()]
-    rows = [_IdleRow(*cause) for cause in causes]
-    return sorted((row for row in rows if row.time_ns), key=lambda row: (row.device, -row.time_ns))
+    rows = [_IdleRow(one.name, why, time) for one in trace.devices for why, time in one.idle_causes.items() if time]
+    return sorted(rows, key=lambda row: (row.device, -row.time_ns))
 
 
 def sets_report(sets: Sequence[TraceSet], options: TraceOptions = TraceOptions()) -> Report:  # noqa: B008  it is frozen
@@ -162,27 +161,32 @@ def sets_report(sets: Sequence[TraceSet], options: TraceOptions = TraceOptions()
     rows: list[_AcrossRow] = []
     for each in sets:
         name = each.model_name or "traces"
-        kept, others = _cut(sorted(each.layers, key=lambda row: -row.median_ns), options.top)
+        kept, rest = _cut(sorted(each.layers, key=lambda row: -row.median_ns), options.top)
         columns = (*_ACROSS, *_IMBALANCE) if each.ranks else _ACROSS
         parts.append(f"{name}: {len(each.paths)} traces, own {_TIMES[each.time]} of layers")
-        parts.append(Table(columns, [_AcrossRow(name, row) for row in kept], _others(others)))
-        if each.ranks:
-            parts += ["Ranks", Table(_RANKS, each.ranks)]
-        if each.notes:
-            parts += ["Notes", notes_table(each.notes)]
+        parts.append(Table(columns, [_AcrossRow(name, row) for row in kept], rest))
+        parts += section("Ranks", Table(_RANKS, each.ranks)) + section("Notes", notes_table(each.notes))
         rows += [_AcrossRow(name, row) for row in each.layers]
     return Report(parts, Table((_MODEL, *_ACROSS, *_IMBALANCE), rows))
 
 
 def diff_report(diff: TraceDiff, options: TraceOptions = TraceOptions()) -> Report:  # noqa: B008  it is frozen
     """What changed, the largest change first."""
-    kept, others = _cut(diff.layers, options.top)
-    table = Table(_CHANGES, kept, [*_others(others), diff.total])
+    kept, rest = _cut(diff.layers, options.top)
+    table = Table(_CHANGES, kept, [*rest, diff.total])
     title = f"Own {_TIMES[diff.time]} of layers: {_named(diff.before)} → {_named(diff.after)}"
-    parts: Parts = [title, table]
-    if diff.notes:
-        parts += ["Notes", notes_table(diff.notes)]
+    parts: Parts = [title, table, *section("Notes", notes_table(diff.notes))]
     return Report(parts, Table(_CHANGES, [*diff.layers, diff.total]))
+
+
+def stacks_report(stacks: Stacks, path: str, options: TraceOptions) -> Report:
+    """The paths with the most time."""
+    lines = stack_lines(stacks, options.sort)
+    data = Table(_STACKS, lines).first(options.top)
+    others = lines[len(data.rows) :]
+    rest = {"self_ns": sum(line.self_ns for line in others), "stack": f"{len(others)} others"}
+    columns = [column for column in _STACKS if column is not _GPU or stacks.gpu_ns is not None]
+    return Report([f"{path}: {len(lines)} stacks", Table(columns, data.rows, [rest] if others else [])], data)
 
 
 def _relative(row: LayerChange) -> float | None:
@@ -193,12 +197,10 @@ def _named(paths: Sequence[str]) -> str:
     return paths[0] if len(paths) == 1 else f"{len(paths)} passes from {paths[0]}"
 
 
-def _cut(rows: Sequence[Any], top: int | None) -> tuple[Sequence[Any], int]:
-    return (rows, 0) if top is None else (rows[:top], max(0, len(rows) - top))
-
-
-def _others(count: int) -> list[dict[str, str]]:
-    return [{"layer": f"{count} others"}] if count else []
+def _cut(rows: Sequence[Any], top: int | None) -> tuple[Sequence[Any], list[dict[str, str]]]:
+    """The first rows, and one that stands for the others."""
+    left = len(rows) - len(rows[:top])
+    return rows[:top], [{"layer": f"{left} others"}] if left else []
 
 
 def _signed(value: int | None) -> str:
