@@ -16,22 +16,18 @@ class Amounts:
     size: Callable[[int | None], str]
 
 
-def _exact_size(value: int | None) -> str:
-    return units.UNKNOWN if value is None else f"{value:,} B"
-
-
 def percent(part: float | None) -> str:
     """A part of one as a percentage: `percent(0.125) == "12.5 %"`."""
     return units.share(part, 1)
 
 
-def part_of(part: int | None, whole: int | None) -> float | None:
+def part_of(part: float | None, whole: float | None) -> float | None:
     """The share of `part` in `whole`, where both are known and there is a whole."""
     return part / whole if part is not None and whole else None
 
 
 _ROUNDED = Amounts(units.count, units.size)
-_EXACT = Amounts(units.exact, _exact_size)
+_EXACT = Amounts(units.exact, lambda value: units.UNKNOWN if value is None else f"{value:,} B")
 
 
 def amounts(exact: bool) -> Amounts:

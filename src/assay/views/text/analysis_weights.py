@@ -57,23 +57,15 @@ def _weighed(weights: WeightsReport) -> list[tuple[str, str]]:
     facts = [
         ("numbers stored", units.exact(sum(one.count for one in weights.tensors))),
         ("bytes stored", units.size(sum(one.bytes for one in weights.tensors))),
-        ("sparsity", f"{_share(zeros, count)} zeros, {_share(near, count)} near zero"),
+        ("sparsity", f"{units.share(zeros, count)} zeros, {units.share(near, count)} near zero"),
     ]
-    odd = {
-        "equal tensors": len(weights.duplicates),
-        "outliers": len(weights.outliers),
-        "not analysed": len(weights.tensors) - len(known) + len(weights.files_lost),
-    }
-    said = {
-        "equal tensors": "groups with the same bytes",
-        "outliers": "figures far from those of their kind",
-        "not analysed": "tensors or files without figures",
-    }
-    return facts + [(name, f"{units.exact(number)} {said[name]}") for name, number in odd.items() if number]
-
-
-def _share(part: int, whole: int) -> str:
-    return units.share(part, whole) if whole else units.UNKNOWN
+    lost = len(weights.tensors) - len(known) + len(weights.files_lost)
+    odd = (
+        ("equal tensors", len(weights.duplicates), "groups with the same bytes"),
+        ("outliers", len(weights.outliers), "figures far from those of their kind"),
+        ("not analysed", lost, "tensors or files without figures"),
+    )
+    return facts + [(name, f"{units.exact(number)} {said}") for name, number, said in odd if number]
 
 
 def _largest(document: Document, top: int | None) -> Table:

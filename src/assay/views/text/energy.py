@@ -16,7 +16,7 @@ from assay.document.profile import EnergyProfile, KindEnergy
 from assay.document.rows import OpKind
 from assay.machine.sensors.nvml import THROTTLES
 from assay.views.tables import Column, Table
-from assay.views.text.amounts import percent
+from assay.views.text.amounts import part_of, percent
 from assay.views.text.figures import fact, figures_table, how
 
 
@@ -106,7 +106,7 @@ def energy_table(document: Document, energy: EnergyProfile) -> Table:
     for kind, row in zip(document.kinds, energy.kinds, strict=False):
         if row is not None and row.each.value is not None:
             total = row.each.value * row.count
-            rows.append(_KindRow(kind, row, total, total / energy.whole.value if energy.whole.value else None))
+            rows.append(_KindRow(kind, row, total, part_of(total, energy.whole.value)))
     return Table(_KINDS, sorted(rows, key=lambda row: -row.total))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from assay import units
@@ -11,20 +12,12 @@ from assay.document.provenance import Figure, Measured, Unknown
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import percent
 from assay.views.text.facts import drawing_table, facts_table
-from assay.views.text.figures import spread
+from assay.views.text.figures import Show, spread
 from assay.views.text.machine_picture import picture
-from assay.views.text.report import Parts, Report
+from assay.views.text.report import Parts, Report, section
 
-
-def _rate(value: float | None) -> str:
-    return units.count(value, "FLOP/s")
-
-
-def _bandwidth(value: float | None) -> str:
-    return units.count(value, "B/s")
-
-
-_SHOW = {"arithmetic": _rate, "bandwidth": _bandwidth, "overhead": units.seconds}
+_rate, _bandwidth = partial(units.count, unit="FLOP/s"), partial(units.count, unit="B/s")
+_SHOW: dict[str, Show] = {"arithmetic": _rate, "bandwidth": _bandwidth, "overhead": units.seconds}
 _LEVELS: tuple[Column[CacheLevel], ...] = (
     Column("level", lambda level: level.name),
     Column("size", lambda level: level.size, "right", units.size),
@@ -70,8 +63,7 @@ def machine_report(report: MachineReport, *, utf8: bool = True) -> Report:
     parts: Parts = [headline(report), _facts(report)]
     parts += ["Arithmetic", _ceilings("arithmetic", report.arithmetic)]
     parts += ["Memory", _ceilings("bandwidth", report.bandwidth)]
-    if report.levels:
-        parts += ["Caches", Table(_LEVELS, report.levels)]
+    parts += section("Caches", Table(_LEVELS, report.levels))
     parts += ["An operation that does nothing", _ceilings("overhead", report.overhead)]
     if len(report.scaling) > 1:
         parts += ["Threads", Table(_SCALING, report.scaling)]

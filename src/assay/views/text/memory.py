@@ -14,7 +14,7 @@ from assay.document.provenance import Figure
 from assay.views import plots
 from assay.views.tables import Column, Table
 from assay.views.text.facts import drawing_table, notes_table
-from assay.views.text.report import Parts, Report
+from assay.views.text.report import Parts, Report, section
 
 
 class _FigureRow(NamedTuple):
@@ -60,11 +60,10 @@ def report(
     parts: Parts = ["Memory", summary]
     for name, found in (("Inference", memory.inference), ("Training step", memory.training)):
         if found is not None:
-            parts += [_headline(name, found), timeline(found, utf8=utf8), "Alive there, largest first", held(found)]
-    if fits:
-        parts += [f"Does it fit? ({'training' if memory.training else 'inference'})", fit_table(fits)]
-    if batches:
-        parts += ["Largest batch", batch_table(batches)]
+            parts += [f"{name}: peak {units.size(found.total.value)} {_where(found)}", timeline(found, utf8=utf8)]
+            parts += ["Alive there, largest first", Table(_HELD, found.peak.largest)]
+    parts += section(f"Does it fit? ({'training' if memory.training else 'inference'})", fit_table(fits))
+    parts += section("Largest batch", batch_table(batches or {}))
     notes = [*memory.assumptions, f"not in any figure: {'; '.join(memory.not_modelled)}"]
     parts += ["Notes", notes_table(notes)]
     return Report(parts, summary)
@@ -73,9 +72,10 @@ def report(
 def figures(memory: Memory, cache: tuple[str, Figure] | None = None) -> Table:
     """One row per figure, with how it was obtained."""
     state = memory.optimizer
+    dtypes = ", ".join(f"{dtype} {units.size(size)}" for dtype, size in memory.by_dtype.items())
     per_number = "" if state.bytes_per_parameter is None else f", {state.bytes_per_parameter:.3g} B a trained number"
     rows = [
-        _FigureRow("parameters", memory.parameters, _dtypes(memory)),
+        _FigureRow("parameters", memory.parameters, f"with buffers: {dtypes}"),
         _FigureRow("buffers", memory.buffers),
         _FigureRow("inputs", memory.inputs),
         _FigureRow("gradients", memory.gradients),
@@ -101,11 +101,6 @@ def timeline(found: Occupancy, *, utf8: bool = True) -> Table:
     lines = plots.area(found.alive, utf8=utf8)
     labels = [units.size(found.peak.bytes), *[""] * (len(lines) - 2), "0 B"]
     return drawing_table("bytes", "alive", zip(labels, lines, strict=True))
-
-
-def held(found: Occupancy) -> Table:
-    """The largest storages alive at the peak."""
-    return Table(_HELD, found.peak.largest)
 
 
 def fit_table(fits: Sequence[Fit]) -> Table:
@@ -139,14 +134,6 @@ def _where(found: Occupancy) -> str:
     peak = found.peak
     inside = f" in {peak.module}" if peak.module else ""
     return f"at op {units.exact(peak.op)} of {units.exact(len(found.alive))}, {peak.target}{inside} ({peak.phase})"
-
-
-def _headline(name: str, found: Occupancy) -> str:
-    return f"{name}: peak {units.size(found.total.value)} {_where(found)}"
-
-
-def _dtypes(memory: Memory) -> str:
-    return "with buffers: " + ", ".join(f"{dtype} {units.size(size)}" for dtype, size in memory.by_dtype.items())
 
 
 def _doubt(found: LargestBatch) -> str:

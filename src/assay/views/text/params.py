@@ -6,20 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import isinf
-from typing import Any, NamedTuple
+from typing import Any
 
 from assay import units
 from assay.analysis.folding import TreeNode, fold, run_name
 from assay.document.document import Document
 from assay.document.rows import Module
-from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport, WeightTotals
+from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport
 from assay.findings.naming import plural
 from assay.views import plots
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import percent
 from assay.views.text.facts import drawing_table, notes_table, reasons_table
 from assay.views.text.params_lines import FIGURES, TensorRow, lines_of, shown_name, sorted_lines
-from assay.views.text.report import Parts, Report
+from assay.views.text.report import Parts, Report, section
 
 _MOST = 20
 """Lines of a list of curiosities, unless everything was asked for."""
@@ -69,39 +69,24 @@ _SPECTRAL = (
 )
 
 
-class _DtypeRow(NamedTuple):
-    dtype: str
-    totals: WeightTotals
-
-
-_DTYPES: tuple[Column[_DtypeRow], ...] = (
-    Column("dtype", lambda row: row.dtype),
-    Column("tensors", lambda row: row.totals.tensors, "right", units.exact),
-    Column("count", lambda row: row.totals.count, "right", units.count),
-    Column("bytes", lambda row: row.totals.bytes, "right", units.size),
-)
-
-
 def params_report(document: Document, options: ParamsOptions = ParamsOptions()) -> Report:  # noqa: B008  it is frozen
     """Everything a person is told about the document's weights."""
     weights = document.weights
     assert weights is not None
     kept, others = chosen_lines(weights, options)
     tensors = _tensors(weights, kept, others, options)
-    parts: Parts = [_headline(weights), tensors]
-    for title, table in (
-        ("Totals by dtype", Table(_DTYPES, [_DtypeRow(*each) for each in weights.by_dtype.items()])),
-        ("Tied names: one tensor each", _tied(weights, options)),
-        ("Duplicates: equal bytes", _duplicates(weights, options)),
-        ("Outliers among their kind", _outliers(weights, options)),
-        ("Not analysed", _problems(weights)),
-        ("Modules", _modules(document.modules if options.full else [])),
-        ("Notes", notes_table(_notes(document, weights, options))),
-    ):
-        if table.rows:
-            parts += [title, table]
-    if options.histogram:
-        parts += _histograms(kept, options)
+    parts: Parts = [
+        _headline(weights),
+        tensors,
+        *section("Totals by dtype", _dtypes(weights)),
+        *section("Tied names: one tensor each", _tied(weights, options)),
+        *section("Duplicates: equal bytes", _duplicates(weights, options)),
+        *section("Outliers among their kind", _outliers(weights, options)),
+        *section("Not analysed", _problems(weights)),
+        *section("Modules", _modules(document.modules if options.full else [])),
+        *section("Notes", notes_table(_notes(document, weights, options))),
+        *(_histograms(kept, options) if options.histogram else []),
+    ]
     return Report(parts, tensors)
 
 
@@ -191,6 +176,17 @@ def _histograms(lines: Iterable[TensorRow], options: ParamsOptions) -> Parts:
         drawing = drawing_table("values", "how many", zip([*labels, ""], [*drawn, axis], strict=True))
         parts += [f"Histogram: {line.name}{of}", drawing]
     return parts
+
+
+def _dtypes(weights: WeightsReport) -> Table:
+    totals = weights.by_dtype
+    columns: tuple[Column[str], ...] = (
+        Column("dtype", str),
+        Column("tensors", lambda dtype: totals[dtype].tensors, "right", units.exact),
+        Column("count", lambda dtype: totals[dtype].count, "right", units.count),
+        Column("bytes", lambda dtype: totals[dtype].bytes, "right", units.size),
+    )
+    return Table(columns, list(totals))
 
 
 def _tied(weights: WeightsReport, options: ParamsOptions) -> Table:

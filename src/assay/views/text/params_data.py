@@ -8,7 +8,7 @@ from typing import Any
 
 from assay import units
 from assay.document.document import Document
-from assay.document.weights import QUANTILES, Rounding, TensorStatistics
+from assay.document.weights import QUANTILES, TensorStatistics
 from assay.views.tables import Column, Table
 from assay.views.text.params import ParamsOptions, chosen_lines
 from assay.views.text.params_lines import shown_name
@@ -63,13 +63,9 @@ def _inside(part: str, name: str) -> _Value:
 def _rounded(format: str, scope: str) -> _Value:
     def value(tensor: TensorStatistics) -> float | str | None:
         found = next((each for each in tensor.roundings if (each.format, each.scope) == (format, scope)), None)
-        return None if found is None else _ratio(found)
+        return None if found is None else "exact" if found.exact else found.sqnr_db
 
     return value
-
-
-def _ratio(rounding: Rounding) -> float | str | None:
-    return "exact" if rounding.exact else rounding.sqnr_db
 
 
 _COLUMNS: dict[str, _Value] = {

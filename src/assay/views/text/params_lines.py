@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
+from operator import attrgetter
 from typing import Any
 
-from assay.document.weights import Rounding, TensorStatistics, WeightsReport
+from assay.document.weights import TensorStatistics, WeightsReport
 
 _LISTED = 4
 """Numbers of blocks that are listed one by one where they do not follow each other."""
@@ -39,11 +40,7 @@ def sorted_lines(lines: Iterable[TensorRow], key: str) -> list[TensorRow]:
     value = FIGURES[key]
     known = [(value(line.tensors), line) for line in lines]
     texts = any(isinstance(each, str) for each, _ in known)
-    there = sorted(
-        (pair for pair in known if pair[0] is not None),
-        key=lambda pair: pair[0],
-        reverse=not texts,
-    )
+    there = sorted((pair for pair in known if pair[0] is not None), key=lambda pair: pair[0], reverse=not texts)
     return [line for _, line in there] + [line for each, line in known if each is None]
 
 
@@ -83,23 +80,17 @@ def _range(numbers: set[int]) -> str:
 Tensors = Sequence[TensorStatistics]
 
 
-def _sum(name: str) -> Callable[[Tensors], Any]:
-    def total(tensors: Tensors) -> Any:
-        known = [value for tensor in tensors if (value := getattr(tensor, name)) is not None]
-        return sum(known) if known else None
+def _over(of: Callable[[TensorStatistics], Any], reduced: Callable[[list[Any]], Any]) -> Callable[[Tensors], Any]:
+    """What `reduced` makes of the known values of all tensors; None where none is known."""
 
-    return total
+    def figure(tensors: Tensors) -> Any:
+        known = [value for tensor in tensors if (value := of(tensor)) is not None]
+        return reduced(known) if known else None
 
-
-def _extreme(name: str, choose: Callable[[list[Any]], Any]) -> Callable[[Tensors], Any]:
-    def extreme(tensors: Tensors) -> Any:
-        known = [value for tensor in tensors if (value := getattr(tensor, name)) is not None]
-        return choose(known) if known else None
-
-    return extreme
+    return figure
 
 
-def finite(tensor: TensorStatistics) -> int:
+def _finite(tensor: TensorStatistics) -> int:
     """How many of its values are numbers."""
     return tensor.count - (tensor.nan or 0) - (tensor.inf or 0)
 
@@ -108,7 +99,7 @@ def _mean_of(name: str) -> Callable[[Tensors], float | None]:
     """The mean over all values, each tensor with the weight of its own."""
 
     def mean(tensors: Tensors) -> float | None:
-        known = [(value, finite(tensor)) for tensor in tensors if (value := getattr(tensor, name)) is not None]
+        known = [(value, _finite(tensor)) for tensor in tensors if (value := getattr(tensor, name)) is not None]
         count = sum(weight for _, weight in known)
         return sum(value * weight for value, weight in known) / count if count else None
 
@@ -120,7 +111,7 @@ def _deviation(tensors: Tensors) -> float | None:
     if len(tensors) == 1:
         return tensors[0].std
     middle = _mean_of("mean")(tensors)
-    known = [(t.std, t.mean, finite(t)) for t in tensors if t.std is not None and t.mean is not None]
+    known = [(t.std, t.mean, _finite(t)) for t in tensors if t.std is not None and t.mean is not None]
     count = sum(weight for _, _, weight in known)
     if middle is None or not count:
         return None
@@ -133,62 +124,45 @@ def _zero_share(tensors: Tensors) -> float | None:
     return sum(zeros for zeros, _ in known) / count if count else None
 
 
-def _norm(tensors: Tensors) -> float | None:
-    known = [tensor.l2 for tensor in tensors if tensor.l2 is not None]
-    return sqrt(sum(value * value for value in known)) if known else None
-
-
-def decibels(rounding: Rounding) -> float | None:
-    """The ratio; infinite where nothing is lost."""
-    return inf if rounding.exact else rounding.sqnr_db
-
-
 def _worst(format: str, *scopes: str) -> Callable[[Tensors], float | None]:
-    """The least ratio among the tensors, each with the first of `scopes` that it has."""
+    """The least ratio among the tensors, each with the first of `scopes` that it has; infinite where all is kept."""
 
-    def worst(tensors: Tensors) -> float | None:
-        ratios = [_ratio(tensor, format, scopes) for tensor in tensors]
-        return min((ratio for ratio in ratios if ratio is not None), default=None)
+    def ratio(tensor: TensorStatistics) -> float | None:
+        there = {each.scope: each for each in tensor.roundings if each.format == format}
+        found = next((there[scope] for scope in scopes if scope in there), None)
+        return None if found is None else inf if found.exact else found.sqnr_db
 
-    return worst
-
-
-def _ratio(tensor: TensorStatistics, format: str, scopes: Sequence[str]) -> float | None:
-    there = {each.scope: each for each in tensor.roundings if each.format == format}
-    return next((decibels(there[scope]) for scope in scopes if scope in there), None)
+    return _over(ratio, min)
 
 
-def _bits(tensors: Tensors) -> float | None:
-    """The most bits that one of them needs; infinite where eight are not enough."""
-    asked = [tensor.bits_needed for tensor in tensors if tensor.bits_for_db is not None]
-    return max((inf if bits is None else bits for bits in asked), default=None)
+def _bits(tensor: TensorStatistics) -> float | None:
+    """The bits it needs; infinite where eight are not enough."""
+    if tensor.bits_for_db is None:
+        return None
+    return inf if tensor.bits_needed is None else tensor.bits_needed
 
 
 def _spectral(name: str) -> Callable[[Tensors], float | None]:
-    def largest(tensors: Tensors) -> float | None:
-        known = [value for t in tensors if t.spectral and (value := getattr(t.spectral, name)) is not None]
-        return max(known, default=None)
-
-    return largest
+    return _over(lambda tensor: tensor.spectral and getattr(tensor.spectral, name), max)
 
 
 FIGURES: dict[str, Callable[[Tensors], Any]] = {
     "name": lambda tensors: shown_name(tensors[0]),
     "dtype": lambda tensors: tensors[0].dtype,
-    "count": _sum("count"),
-    "bytes": _sum("bytes"),
-    "min": _extreme("min", min),
-    "max": _extreme("max", max),
+    "count": _over(attrgetter("count"), sum),
+    "bytes": _over(attrgetter("bytes"), sum),
+    "min": _over(attrgetter("min"), min),
+    "max": _over(attrgetter("max"), max),
     "mean": _mean_of("mean"),
     "std": _deviation,
-    "kurtosis": _extreme("kurtosis", max),
-    "l2": _norm,
+    "kurtosis": _over(attrgetter("kurtosis"), max),
+    "l2": _over(attrgetter("l2"), lambda norms: sqrt(sum(norm * norm for norm in norms))),
     "zeros": _zero_share,
-    "nan": _sum("nan"),
+    "nan": _over(attrgetter("nan"), sum),
     "entropy": _mean_of("entropy_bits"),
     "int8": _worst("int8", "channel", "tensor"),
     "int4": _worst("int4", "group128", "tensor"),
-    "bits": _bits,
+    "bits": _over(_bits, max),
     "norm": _spectral("norm"),
     "bound": _spectral("norm_error"),
     "rank": _spectral("stable_rank"),

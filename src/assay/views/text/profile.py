@@ -12,12 +12,13 @@ from assay.document.document import Document
 from assay.document.profile import Profile, Sweep, SweepPoint, ThreadPoint
 from assay.document.rows import Module
 from assay.document.timing import ModuleTime, Timing
+from assay.findings.naming import plural
 from assay.views.tables import Column, Table
-from assay.views.text.amounts import percent
+from assay.views.text.amounts import part_of, percent
 from assay.views.text.energy import energy_facts, energy_table, energy_title, system_table
 from assay.views.text.facts import notes_table
 from assay.views.text.figures import FigureFact, fact, figures_table, spread
-from assay.views.text.report import Parts, Report
+from assay.views.text.report import Parts, Report, section
 
 TOP = 15
 """Lines of each table in the report; `--top` gives more, and data formats have all."""
@@ -36,7 +37,7 @@ class _ModuleRow(NamedTuple):
 
     @property
     def flops_per_s(self) -> float | None:
-        return self.flops / self.total_s if self.flops is not None and self.total_s else None
+        return part_of(self.flops, self.total_s)
 
 
 _MODULES: tuple[Column[_ModuleRow], ...] = (
@@ -83,7 +84,7 @@ def profile_report(document: Document, rows: Sequence[Achieved], *, top: int | N
         *time_parts(document, rows, lines),
         *energy_parts(document, lines),
         *system_parts(document),
-        *note_parts(profile),
+        *section("Notes", notes_table(profile.notes)),
     ]
     return Report(parts, module_table(document))
 
@@ -95,10 +96,8 @@ def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Part
     if document.timing is not None:
         where = " on the device" if _on_device(document.timing) else ""
         parts += _first(f"Modules, by self time{where}", module_table(document), lines)
-    if rows:
-        parts += _first("Operations, by total time", op_table(rows), lines)
-    if profile.thread_points:
-        parts += ["Threads", Table(_THREADS, profile.thread_points)]
+    parts += _first("Operations, by total time", op_table(rows), lines) if rows else []
+    parts += section("Threads", Table(_THREADS, profile.thread_points))
     for sweep in profile.sweeps:
         parts += [_sweep_title(sweep), sweep_table(sweep)]
     return parts
@@ -119,13 +118,8 @@ def system_parts(document: Document, *, full: bool = False) -> Parts:
     system = document.profile.system if document.profile is not None else None
     if system is None:
         return []
-    parts: Parts = ["The machine while it ran", system_table(system, full=full)]
-    return parts if not system.problems else [*parts, "What could not be watched", notes_table(system.problems)]
-
-
-def note_parts(profile: Profile) -> Parts:
-    """A title and what was noted; nothing where nothing was."""
-    return ["Notes", notes_table(profile.notes)] if profile.notes else []
+    watched = system_table(system, full=full)
+    return ["The machine while it ran", watched, *section("What could not be watched", notes_table(system.problems))]
 
 
 def module_table(document: Document) -> Table:
@@ -139,39 +133,24 @@ def module_table(document: Document) -> Table:
     on_device = _on_device(timing)
     known = [time for time in timing.modules if time is not None]
     whole = sum(time.device_self_s or 0.0 for time in known) if on_device else timing.whole.value
-    rows = [
-        _module_row(document, index, time, whole, on_device)
-        for index, time in enumerate(timing.modules)
-        if time is not None
-    ]
-    rows.sort(key=lambda row: -float(row.own_s or 0.0))
     step = document.profile.step if document.profile is not None else None
+    rows = []
+    for index, time in enumerate(timing.modules):
+        if time is None:
+            continue
+        own, total = (time.device_self_s, time.device_total_s) if on_device else (time.self_s, time.total_s)
+        backward = step.modules[index] if step is not None and index < len(step.modules) else None
+        flops = document.cost.modules[index].total.flops if document.cost is not None else None
+        rows.append(_ModuleRow(document.modules[index], time, own, total, part_of(own, whole), backward, flops))
+    rows.sort(key=lambda row: -float(row.own_s or 0.0))
     outside = {
         "module": "outside any module",
         "class": "",
         "self s": timing.outside.value,
-        "self share": None if on_device else _part(timing.outside.value, whole),
+        "self share": None if on_device else part_of(timing.outside.value, whole),
         "backward s": step.outside_s if step is not None else None,
     }
     return Table(_MODULES, rows, [outside]).without_empty()
-
-
-def _module_row(document: Document, index: int, time: ModuleTime, whole: float | None, on_device: bool) -> _ModuleRow:
-    step = document.profile.step if document.profile is not None else None
-    own, total = (time.device_self_s, time.device_total_s) if on_device else (time.self_s, time.total_s)
-    return _ModuleRow(
-        module=document.modules[index],
-        time=time,
-        own_s=own,
-        total_s=total,
-        share=_part(own, whole),
-        backward_s=step.modules[index] if step is not None and index < len(step.modules) else None,
-        flops=document.cost.modules[index].total.flops if document.cost is not None else None,
-    )
-
-
-def _part(time_s: float | None, whole_s: float | None) -> float | None:
-    return time_s / whole_s if whole_s and time_s is not None else None
 
 
 def _on_device(timing: Timing) -> bool:
@@ -231,7 +210,7 @@ def facts(document: Document, profile: Profile) -> Table:
 
 
 def _title(document: Document, profile: Profile) -> str:
-    threads = f", {profile.threads} thread{'s' if profile.threads != 1 else ''}" if profile.threads else ""
+    threads = f", {plural(profile.threads, 'thread')}" if profile.threads else ""
     timed = (
         f"{profile.passes} timed passes after {profile.warmup} to warm up" if profile.passes else "nothing was timed"
     )

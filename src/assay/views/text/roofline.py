@@ -5,16 +5,12 @@ from __future__ import annotations
 from assay import units
 from assay.analysis.roofline import COMPUTE, KindBound, Roofline
 from assay.views.tables import Column, Table
-from assay.views.text.amounts import percent
+from assay.views.text.amounts import part_of, percent
 from assay.views.text.report import Report
 
 
 def table(roofline: Roofline) -> Table:
     """One row per kind, the longest bound first; FLOPs and bytes are those of one execution."""
-
-    def share(kind: KindBound) -> float | None:
-        return kind.total_s / roofline.bound_s if kind.total_s is not None and roofline.bound_s else None
-
     columns: tuple[Column[KindBound], ...] = (
         Column("op", lambda kind: kind.name, shrinks=True),
         Column("inputs", lambda kind: units.shapes(kind.shapes), shrinks=True, drops=True),
@@ -24,7 +20,7 @@ def table(roofline: Roofline) -> Table:
         Column("bytes", lambda kind: kind.bytes, "right", units.size, drops=True),
         Column("bound each s", lambda kind: kind.seconds, "right", units.seconds, drops=True),
         Column("bound s", lambda kind: kind.total_s, "right", units.seconds),
-        Column("share", share, "right", percent),
+        Column("share", lambda kind: part_of(kind.total_s, roofline.bound_s), "right", percent),
         Column("bound by", lambda kind: kind.by),
     )
     return Table(columns, sorted(roofline.kinds, key=lambda kind: (-(kind.total_s or 0), kind.kind)))

@@ -61,18 +61,23 @@ class Summary:
     def report(self) -> Report:
         """The tree and the totals; its data have one row a line, with full paths and exact figures."""
         title = f"{self.document.model_class or 'model'}: summary"
-        return Report([title, self._tree(), facts_table(self.facts())], self._data())
+        whole = self.cost.forward.flops
+        trunks = branches([line.depth for line in self.rows])
+        rows = [_TreeRow(line, trunk) for line, trunk in zip(self.rows, trunks, strict=True)]
+        tree = Table(_tree_columns(self._amounts, whole), rows)
+        return Report([title, tree, facts_table(self.facts())], Table(_data_columns(whole), self.rows))
 
     def facts(self) -> list[tuple[str, str]]:
         """The totals below the tree."""
         held = parameters(self.document)
         forward = self.cost.forward
+        count, size = self._amounts.count, self._amounts.size
         return [
             ("parameters", parameters_line(held, self._amounts)),
-            *(("", f"{dtype}: {self._held(part.elements, part.bytes)}") for dtype, part in held.by_dtype.items()),
+            *(("", f"{dtype}: {count(part.elements)}, {size(part.bytes)}") for dtype, part in held.by_dtype.items()),
             *_tied(held),
-            ("FLOPs", f"{self._amounts.count(forward.flops)} ({self._amounts.count(forward.macs)} MACs)"),
-            ("activations", f"{self._amounts.size(forward.written)} written"),
+            ("FLOPs", f"{count(forward.flops)} ({count(forward.macs)} MACs)"),
+            ("activations", f"{size(forward.written)} written"),
             *self._memory(),
             *self._ends(),
             ("coverage", coverage_line(self.cost)),
@@ -93,23 +98,12 @@ class Summary:
     def _size(self, figure: Figure) -> str:
         return self._amounts.size(None if figure.value is None else int(figure.value))
 
-    def _held(self, elements: int | None, size: int) -> str:
-        return f"{self._amounts.count(elements)}, {self._amounts.size(size)}"
-
     def _ends(self) -> list[tuple[str, str]]:
         inputs = [(each.name, each.type) for each in self.document.run.inputs]
         outermost = next((call for call in self.document.calls if call.parent is None), None)
         outputs = [("", type) for type in (outermost.outputs if outermost else ())]
         ends = (("inputs", inputs), ("outputs", outputs))
         return [(name, ", ".join(_typed(*each) for each in types)) for name, types in ends if types]
-
-    def _tree(self) -> Table:
-        trunks = branches([line.depth for line in self.rows])
-        rows = [_TreeRow(line, trunk) for line, trunk in zip(self.rows, trunks, strict=True)]
-        return Table(_tree_columns(self._amounts, self.cost.forward.flops), rows)
-
-    def _data(self) -> Table:
-        return Table(_data_columns(self.cost.forward.flops), self.rows)
 
 
 _Of = Callable[[OutlineRow], Any]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from assay import units
 from assay.analysis.cost.totals import summed
@@ -12,6 +12,7 @@ from assay.analysis.parameters import Parameters, parameters
 from assay.document.cost import Cost, CostTotals, UnknownOp
 from assay.document.document import Document
 from assay.document.tree import shown
+from assay.findings.naming import plural
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import Amounts
 from assay.views.text.facts import facts_table
@@ -29,11 +30,6 @@ _MODES = {
 }
 
 
-class _TotalFigure(NamedTuple):
-    title: str
-    show: Callable[[CostTotals], str]
-
-
 def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Table]:
     """Parameters, work, bytes, coverage, convention and capture; the phases apart where there are two."""
     held = [("parameters", parameters_line(parameters(document), amounts))]
@@ -43,20 +39,13 @@ def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Tabl
         ("captured", captured_line(document)),
     ]
     if cost.backward is None:
-        figures = [(figure.title, figure.show(cost.forward)) for figure in _figures([cost.forward], amounts)]
+        figures = [(title, show(cost.forward)) for title, show in _figures([cost.forward], amounts).items()]
         return [facts_table([*held, *figures, *about])]
     both = {"forward": cost.forward, "backward": cost.backward, "sum": summed([cost.forward, cost.backward])}
-    return [_phases_table(both, amounts), facts_table([*held, *about])]
-
-
-def _phases_table(phases: Mapping[str, CostTotals], amounts: Amounts) -> Table:
-    columns: list[Column[_TotalFigure]] = [Column("", lambda figure: figure.title)]
-    columns += [Column(name, _text_of(sums), "right") for name, sums in phases.items()]
-    return Table(columns, _figures(list(phases.values()), amounts))
-
-
-def _text_of(sums: CostTotals) -> Callable[[_TotalFigure], str]:
-    return lambda figure: figure.show(sums)
+    shows = _figures(list(both.values()), amounts)
+    rows = [{"": title, **{phase: show(sums) for phase, sums in both.items()}} for title, show in shows.items()]
+    columns = [Column(name, itemgetter(name), "right" if name else "left") for name in ("", *both)]
+    return [Table(columns, rows), facts_table([*held, *about])]
 
 
 def parameters_line(held: Parameters, amounts: Amounts) -> str:
@@ -96,16 +85,11 @@ def captured_line(document: Document) -> str:
         parts.append(f"torch {document.machine.torch}")
     if run.inputs_from:
         parts.append(f"inputs {run.inputs_from}")
-    parts.append(_assumed(len(run.assumptions)))
+    assumed = plural(len(run.assumptions), "assumption")
+    parts.append(f"{assumed} (-v lists them)" if run.assumptions else "nothing assumed")
     if run.failure is not None:
         parts.append(f"stopped in {shown(run.failure.module)}: the figures cover what ran before")
     return ", ".join(parts)
-
-
-def _assumed(count: int) -> str:
-    if not count:
-        return "nothing assumed"
-    return f"{count} assumption{'s' if count > 1 else ''} (-v lists them)"
 
 
 def _floored(share: float) -> str:
@@ -113,22 +97,18 @@ def _floored(share: float) -> str:
     return "100" if share == 1 else f"{math.floor(1000 * share) / 10:.1f}"
 
 
-def _figures(phases: Sequence[CostTotals], amounts: Amounts) -> list[_TotalFigure]:
-    figures = [
-        _TotalFigure("MACs", lambda sums: amounts.count(_if_known(sums, sums.macs))),
-        _TotalFigure("matrix FLOPs", lambda sums: amounts.count(_if_known(sums, sums.matrix_flops))),
-        _TotalFigure("pointwise FLOPs", lambda sums: amounts.count(_if_known(sums, sums.pointwise_flops))),
-        _TotalFigure("total FLOPs", lambda sums: amounts.count(sums.flops)),
-        _TotalFigure("parameters read", lambda sums: amounts.size(sums.read_parameters)),
-        _TotalFigure("activations read", lambda sums: amounts.size(sums.read_activations)),
-        _TotalFigure("written", lambda sums: amounts.size(sums.written)),
-        _TotalFigure("intensity", lambda sums: f"{units.ratio(sums.intensity)} FLOPs a byte"),
-    ]
-    if any(sums.needed_flops != sums.matrix_flops for sums in phases):
-        needed = _TotalFigure("needed FLOPs (causal)", lambda sums: amounts.count(_if_known(sums, sums.needed_flops)))
-        figures.insert(2, needed)
+def _figures(phases: Sequence[CostTotals], amounts: Amounts) -> dict[str, Callable[[CostTotals], str]]:
+    figures: dict[str, Callable[[CostTotals], str]] = {
+        "MACs": lambda sums: amounts.count(sums.macs if sums.known else None),
+        "matrix FLOPs": lambda sums: amounts.count(sums.matrix_flops if sums.known else None),
+        "needed FLOPs (causal)": lambda sums: amounts.count(sums.needed_flops if sums.known else None),
+        "pointwise FLOPs": lambda sums: amounts.count(sums.pointwise_flops if sums.known else None),
+        "total FLOPs": lambda sums: amounts.count(sums.flops),
+        "parameters read": lambda sums: amounts.size(sums.read_parameters),
+        "activations read": lambda sums: amounts.size(sums.read_activations),
+        "written": lambda sums: amounts.size(sums.written),
+        "intensity": lambda sums: f"{units.ratio(sums.intensity)} FLOPs a byte",
+    }
+    if all(sums.needed_flops == sums.matrix_flops for sums in phases):
+        del figures["needed FLOPs (causal)"]
     return figures
-
-
-def _if_known(sums: CostTotals, value: int) -> int | None:
-    return value if sums.known else None
