@@ -30,8 +30,8 @@ def cost_vary(
     """Write the laws of MODEL in the sizes named by `vary`, and what they give at the points of `at`."""
     from assay.api.vary import laws_of
     from assay.sources.open import open_source
-    from assay.views.json.files import encode
-    from assay.views.json.laws import encode_law_lines, laws_file
+    from assay.views.json.files import encode, encode_lines
+    from assay.views.json.laws import laws_file
     from assay.views.text.laws import law_table
 
     refuse_overwrite(output, model, inputs)
@@ -48,7 +48,7 @@ def cost_vary(
         lambda: law_table(laws, points),
         {
             "json": lambda: encode(laws_file(laws, points)),
-            "jsonl": lambda: encode_law_lines(laws_file(laws, points)),
+            "jsonl": lambda: encode_lines(laws_file(laws, points).laws),
         },
     )
     _tell(narrator, laws, points)

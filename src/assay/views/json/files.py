@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Struct
 
@@ -97,15 +99,14 @@ def encode(value: Struct) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
-def encode_lines(entries: list[UniqueModule] | list[UniqueOp]) -> bytes:
+def encode_lines(entries: Sequence[Struct]) -> bytes:
     """One entry a line."""
     return msgspec.json.Encoder().encode_lines(entries)
 
 
 def timestamp(document: Document) -> str:
     """When the model was watched, to the second in its own zone; now, where the document does not say."""
-    watched = document.run.timestamp or host.now()
-    return watched[: len("2026-02-02T10:30:00")]
+    return (document.run.timestamp or host.now())[: len("2026-02-02T10:30:00")]
 
 
 def provenance(document: Document) -> EntryProvenance:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-import msgspec
 from msgspec import Struct
 
 from assay.analysis.laws.law import Law, Laws, VerifiedRange
@@ -78,11 +77,6 @@ def laws_file(laws: Laws, points: Sequence[Mapping[str, int]] = ()) -> LawsFile:
         notes=laws.notes,
         laws=[_entry(laws, name, points) for name in laws],
     )
-
-
-def encode_law_lines(file: LawsFile) -> bytes:
-    """One law a line."""
-    return msgspec.json.Encoder().encode_lines(file.laws)
 
 
 def _entry(laws: Laws, name: str, points: Sequence[Mapping[str, int]]) -> LawEntry:
