@@ -17,8 +17,7 @@ from assay.document.rows import Module, Tensor, TensorType
 from assay.document.this_machine import this_machine
 from assay.document.weights import TensorStatistics
 from assay.sources.opened import Opened
-from assay.views.tui.inspectors import DocumentInspector, ModuleInspector, detail_of
-from assay.views.tui.subject import DocumentInspector, ExploredModel, ModuleInspector, detail_of, tensor_facts
+from assay.views.tui.subject import DocumentInspector, ExploredModel, ModuleInspector, detail_of
 
 _SETTINGS = StatisticsSettings(workers=1)
 
