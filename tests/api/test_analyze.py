@@ -16,7 +16,7 @@ import assay
 from assay.document.machine import MonitorRecording, Series
 from assay.errors import ReadError, UsageError
 from assay.findings.analyzed import Analysis
-from assay.views.text.analysis import LINES, analysis_report
+from assay.views.text.analysis import LINES, analysis_report, common_sections
 from assay.views.text.energy import system_table
 from assay.views.text.full_analysis import full_report
 from assay.views.text.report import as_text
@@ -63,7 +63,7 @@ def saved(tmp_path_factory):
 
 
 def screen(found: Analysis, width: int | None = None) -> str:
-    return as_text(analysis_report(found), width=width)
+    return as_text(analysis_report(found, common_sections(found)), width=width)
 
 
 def line(text: str, name: str) -> str:
@@ -95,7 +95,7 @@ def test_a_model_in_hand():
 
 def test_the_text_has_every_parameter_and_every_operation():
     found = assay.analyze(Net(), X)
-    text = full_report(found)
+    text = full_report(found, common_sections(found))
     blocks = text.partition("EVERY PARAMETER\n")[2].partition("\nCOMPUTATION")[0]
     counts = [int(each.replace(",", "")) for each in re.findall(r"elements, bytes +([\d,]+),", blocks)]
     assert sum(counts) == NUMBERS
@@ -166,7 +166,9 @@ def test_torchscript_shows_the_operations_of_its_code(saved):
     places = [int(row.split()[-1]) for row in table[3:] if not RULE.match(row)]
     assert sum(places) == len(found.code)
     assert len(places) <= LINES + 1
-    every = full_report(found).partition("Every operation in the code\n")[2].partition("\n\n")[0]
+    every = (
+        full_report(found, common_sections(found)).partition("Every operation in the code\n")[2].partition("\n\n")[0]
+    )
     assert len(every.splitlines()) == len(found.code) + 2
 
 
@@ -307,10 +309,10 @@ def test_the_screen_stays_short_and_narrow():
     found = assay.analyze(nn.Sequential(*layers), torch.zeros(1, 8), depth="inference", passes=1, warmup=0)
     blocks = screen(found).split("\n\n")
     assert max(len(block.splitlines()) for block in blocks) <= 25
-    titles = {part for part in analysis_report(found).parts if isinstance(part, str)}
+    titles = {part for part in analysis_report(found, common_sections(found)).parts if isinstance(part, str)}
     for row in screen(found, width=80).splitlines():
         assert len(row) <= 80 or row in titles
-    assert full_report(found).count("\n") > 300
+    assert full_report(found, common_sections(found)).count("\n") > 300
 
 
 def test_names_from_a_model_are_data_and_not_escapes():
@@ -318,7 +320,7 @@ def test_names_from_a_model_are_data_and_not_escapes():
     model.register_parameter("x\x1b[2J", nn.Parameter(torch.ones(2)))
     model.forward = lambda x: x + 1
     found = assay.analyze(model, torch.ones(2))
-    for text in (screen(found), full_report(found)):
+    for text in (screen(found), full_report(found, common_sections(found))):
         assert "\x1b" not in text
         assert "x\\x1b[2J" in text
 

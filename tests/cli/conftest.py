@@ -23,6 +23,12 @@ from assay.sources.opened import Model, Opened
 SOURCE = str(Path(assay.__file__).parents[1])
 
 
+class _Shapes(Model):
+    """A model without weights that could be examined."""
+
+    on_meta = True
+
+
 @pytest.fixture
 def in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty directory to stand in."""
@@ -39,7 +45,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
         def opened(model: object, **_: object) -> Opened:
             got["model"] = model
-            return Opened(Origin("file", str(model), str(model)), lambda: Model(None))
+            return Opened(Origin("file", str(model), str(model)), lambda: _Shapes(None))
 
         def observed(opened: Opened, inputs: object, options: RunOptions) -> object:
             got.update(asdict(options), inputs=inputs)

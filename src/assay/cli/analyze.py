@@ -86,15 +86,16 @@ def _refuse_unused(depth: str) -> None:
 def _written(narrator: Narrator, found: Analysis, folder: Path) -> int:
     """Print the report, write the files, and say where they are."""
     from assay.document import files
-    from assay.views.text.analysis import analysis_report
+    from assay.views.text.analysis import analysis_report, common_sections
     from assay.views.text.full_analysis import full_report
 
     document = found.document
     _tell(narrator, found)
     rows = achieved_here(narrator, document)
+    common = common_sections(found)
     files.save(document, folder / DOCUMENT, overwrite=True)
-    atomic.write_bytes(folder / TEXT, full_report(found, rows).encode(), overwrite=True)
-    show(analysis_report(found, rows))
+    atomic.write_bytes(folder / TEXT, full_report(found, common, rows).encode(), overwrite=True)
+    show(analysis_report(found, common, rows))
     narrator.note(f"the document is {folder / DOCUMENT}, every parameter and operation in {folder / TEXT}")
     narrator.note(f"look around in it with: assay explore {folder / DOCUMENT}")
     return _exit_code(narrator, found)

@@ -34,7 +34,7 @@ def cost_of(kind: OpKind) -> KindCost:
 def _without_formula(kind: OpKind) -> KindCost:
     namespace = kind.target.partition(".")[0]
     category = OTHER if namespace in TORCH_NAMESPACES else CUSTOM
-    return _cost(None, streamed(kind), category, f"no formula for {kind.target}")
+    return _cost(None, streamed(kind), category, "no formula")
 
 
 def _traffic(formula: Formula, kind: OpKind) -> Traffic:

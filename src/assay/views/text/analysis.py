@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
+from typing import NamedTuple
 
 from assay import units
 from assay.analysis.achieved import Achieved
@@ -44,25 +45,43 @@ _EVIDENCE: tuple[Column[Evidence], ...] = (
 )
 
 
-def analysis_report(found: Analysis, rows: Sequence[Achieved] = ()) -> Report:
+class CommonSections(NamedTuple):
+    """The sections that are the same on the screen and in the file, built once."""
+
+    summary: Table
+    architecture: Parts
+    memory: Parts
+    missing: Parts
+
+
+def common_sections(found: Analysis) -> CommonSections:
+    """The key figures, what sort of model it is, its memory, and what could not be known."""
+    return CommonSections(
+        summary_table(found),
+        architecture_section(found.document, found.architecture),
+        memory_section(found.memory),
+        missing_section(found.missing),
+    )
+
+
+def analysis_report(found: Analysis, common: CommonSections, rows: Sequence[Achieved] = ()) -> Report:
     """One section per question, with long lists cut; `rows` are the timed operations."""
     document = found.document
-    summary = summary_table(found)
     parts: Parts = [
         "SUMMARY",
-        summary,
-        *architecture_section(document, found.architecture),
+        common.summary,
+        *common.architecture,
         *parameter_section(document, LINES),
         *computation_section(document, LINES),
         *code_section(found.code),
-        *memory_section(found.memory),
+        *common.memory,
         *performance_section(document, rows, LINES),
         *energy_section(document, LINES),
         *system_section(document, full=False),
         *_brief_recommendations(document, found.checked),
-        *missing_section(found.missing),
+        *common.missing,
     ]
-    return Report(parts, summary)
+    return Report(parts, common.summary)
 
 
 def summary_table(found: Analysis) -> Table:

@@ -127,7 +127,7 @@ def _descending(value: float | int | None, tie: int) -> tuple[bool, float | int,
 def _labels(division: CostBreakdown, lines: Sequence[CostRow], options: CostOptions) -> list[Column[CostRow]]:
     """The label columns; names of a tree in its own order are drawn as a tree."""
     first, *others = division.labels
-    if first.title != "module" or _sorted(division, options):
+    if not division.is_tree or _sorted(division, options):
         return [first, *others]
     trunks = branches([line.depth for line in lines])
     paths = [first.of(line) for line in lines]

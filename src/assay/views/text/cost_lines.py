@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -47,6 +47,8 @@ class CostBreakdown:
     """Names of the figures it shows."""
     ordered: bool = False
     """Whether the order of the lines says something by itself."""
+    is_tree: bool = False
+    """Whether the lines are a tree of modules in its own order."""
 
 
 def gathered(name: str, lines: Sequence[CostRow], total: CostTotals | None = None) -> CostRow:
@@ -138,7 +140,7 @@ def _by_module(document: Document, cost: Cost) -> CostBreakdown:
         labels = {"module": tree.shown(module.path), "class": module.class_name, "calls": calls[index]}
         lines.append(CostRow(labels, figures.own, totals[index], figures.backward, depth=depths[index]))
     columns = [_label("module", shrinks=True), _label("class", shrinks=True, cuts=True), _count("calls", drops=True)]
-    return _with_outside(columns, lines, cost, ordered=True)
+    return replace(_with_outside(columns, lines, cost, ordered=True), is_tree=True)
 
 
 def _by_class(document: Document, cost: Cost) -> CostBreakdown:

@@ -17,6 +17,7 @@ from assay.document.weights import QUANTILES, TensorStatistics
 from assay.findings.analyzed import Analysis
 from assay.views.tables import Column, Table, printable
 from assay.views.text import analysis
+from assay.views.text.analysis import CommonSections
 from assay.views.text.analysis_weights import parameter_section
 from assay.views.text.facts import facts_table
 from assay.views.text.report import Parts, Report, as_text, section
@@ -52,14 +53,14 @@ _OPS: tuple[Column[_OpRow], ...] = (
 _CODE = [Column(title, itemgetter(place)) for place, title in enumerate(("function", "operation", "arguments"))]
 
 
-def full_report(found: Analysis, rows: Sequence[Achieved] = ()) -> str:
+def full_report(found: Analysis, common: CommonSections, rows: Sequence[Achieved] = ()) -> str:
     """Everything, as text for a file; times and energies of single operations are those of their kind."""
     document = found.document
     every = len(document.modules) + len(document.kinds)
     first: Parts = [
         "EXECUTIVE SUMMARY",
-        analysis.summary_table(found),
-        *analysis.architecture_section(document, found.architecture),
+        common.summary,
+        *common.architecture,
         *parameter_section(document),
     ]
     rest: Parts = [
@@ -67,7 +68,7 @@ def full_report(found: Analysis, rows: Sequence[Achieved] = ()) -> str:
         *_nodes(document, rows),
         *analysis.code_section(found.code, None),
         *section("Every operation in the code", Table(_CODE, found.code)),
-        *analysis.memory_section(found.memory),
+        *common.memory,
         *analysis.performance_section(document, rows, every),
         *analysis.energy_section(document, every),
         *analysis.system_section(document, full=True),
@@ -78,7 +79,7 @@ def full_report(found: Analysis, rows: Sequence[Achieved] = ()) -> str:
         *section(
             "Assumptions of the recorded pass", facts_table(("assumed", one) for one in document.run.assumptions)
         ),
-        *analysis.missing_section(found.missing),
+        *common.missing,
     ]
     texts = (_text(first), "".join(_tensor_blocks(document)), _text(rest))
     return "\n".join(text for text in texts if text)

@@ -19,7 +19,6 @@ from assay.views.text.facts import facts_table
 
 _NAMED = 5
 """Unknown operations that a line names; the JSON has all of them."""
-_NO_FORMULA = "no formula"
 
 _MODES = {
     "real": "run with real weights",
@@ -73,8 +72,7 @@ def coverage_line(cost: Cost) -> str:
 def unknown_op(op: UnknownOp) -> str:
     """`mylib::op (no formula) ×2`."""
     namespace, _, name = op.target.removesuffix(".default").partition(".")
-    why = _NO_FORMULA if op.why.startswith(_NO_FORMULA) else op.why
-    return f"{namespace}::{name} ({why}) ×{units.exact(op.count)}"
+    return f"{namespace}::{name} ({op.why}) ×{units.exact(op.count)}"
 
 
 def captured_line(document: Document) -> str:
