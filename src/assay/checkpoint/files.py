@@ -8,7 +8,6 @@ import stat
 import threading
 import weakref
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Protocol
 
 from assay.checkpoint.entries import EncodedBytes
@@ -46,29 +45,26 @@ class Region:
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly `length` bytes from `offset`."""
-        if offset < 0 or length < 0 or offset + length > self.size:
-            raise ReadError(f"{brief(self.path)} is cut short: {length} bytes at {offset} lie beyond its end")
-        return self.file.read(self.base + offset, length)
+        return self.file.read(self._place(offset, length), length)
 
     def read_many(self, offsets: Sequence[int], length: int) -> list[bytes]:
         """`length` bytes from each of `offsets`."""
-        for offset in offsets:
-            if offset < 0 or offset + length > self.size:
-                raise ReadError(f"{brief(self.path)} is cut short: {length} bytes at {offset} lie beyond its end")
-        return self.file.read_many([(self.base + offset, length) for offset in offsets])
+        return self.file.read_many([(self._place(offset, length), length) for offset in offsets])
 
     def part(self, offset: int, size: int) -> Region:
         """A smaller region of the same file."""
-        if offset < 0 or size < 0 or offset + size > self.size:
-            raise ReadError(f"{brief(self.path)} is cut short: {size} bytes at {offset} lie beyond its end")
-        return Region(self.file, self.base + offset, size, self.owner)
+        return Region(self.file, self._place(offset, size), size, self.owner)
+
+    def _place(self, offset: int, length: int) -> int:
+        """Where in the file so many bytes at `offset` of the region lie; refused where they are not all in it."""
+        if offset < 0 or length < 0 or offset + length > self.size:
+            raise ReadError(f"{brief(self.path)} is cut short: {length} bytes at {offset} lie beyond its end")
+        return self.base + offset
 
     def __enter__(self) -> Region:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.owner is None:
             self.file.close()
 

@@ -129,14 +129,11 @@ class Unpacked:
 
     def _stored(self, position: int) -> bytes:
         begin, data = self._window
-        if not begin <= position < begin + len(data):
-            begin = position
-            data = self._read_stored(position, min(WINDOW, self._coded.span.length - position))
+        end = begin + len(data)
+        # The last byte of a window is read again with the next: a character's two bytes may lie in both.
+        if not begin <= position < end or (position == end - 1 and end < self._coded.span.length):
+            begin, data = position, self._read_stored(position, min(WINDOW, self._coded.span.length - position))
             self._window = begin, data
-        # A character's two bytes may lie in two windows.
-        if position - begin >= len(data) - 1 and begin + len(data) < self._coded.span.length:
-            self._window = position, self._read_stored(position, min(WINDOW, self._coded.span.length - position))
-            begin, data = self._window
         return data[position - begin :]
 
     def _damaged(self, why: str) -> ReadError:

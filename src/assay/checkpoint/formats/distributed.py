@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Files, Region, inside
 from assay.checkpoint.formats.archive import ZipArchive
-from assay.checkpoint.formats.torch_zip import describe, prefix_of
+from assay.checkpoint.formats.torch_zip import describe
 from assay.checkpoint.listing import contiguous_strides, list_tensors
 from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.values import Stub, TensorValue
@@ -99,9 +99,7 @@ def _read_item(region: Region, item: _Item, whole: _Whole) -> list[tuple[str, Te
     if item.transformed:
         problem = "its bytes were transformed (compressed or encrypted) on saving"
         return [(name, TensorValue(None, 0, shape, contiguous_strides(shape), whole.dtype, problem))]
-    part = region.part(item.start, item.length)
-    archive = ZipArchive(part)
-    found = describe(archive, prefix_of(archive, "data.pkl"), "data.pkl", "data/").found.tensors
+    found = describe(ZipArchive(region.part(item.start, item.length)))[0].tensors
     if len(found) == 1 and not found[0][0] and tuple(found[0][1].shape) != shape:
         problem = f"the piece has shape {tuple(found[0][1].shape)}, and {shape} was announced"
         raise ReadError(f"{brief(region.path)} is refused: tensor {brief(name)}: {brief(problem)}")

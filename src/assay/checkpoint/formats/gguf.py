@@ -49,10 +49,9 @@ def read(region: Region) -> Checkpoint:
     metadata = _metadata(header, values)
     tensors = [_tensor(header, path) for _ in range(count)]
     step = _alignment(path, metadata)
-    data = region.part(0, region.size)
     start = -(-header.offset // step) * step
     metadata["gguf.version"] = version
-    entries = _entries(data, start, step, tensors, swapped=header.swapped)
+    entries = _entries(region, start, step, tensors, swapped=header.swapped)
     return Checkpoint("gguf", region.path, entries, metadata, notes=_notes(metadata))
 
 

@@ -7,8 +7,7 @@ from typing import Any
 from assay.checkpoint.dtypes import item_bytes
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Region
-from assay.checkpoint.formats.torch_zip import not_run
-from assay.checkpoint.listing import list_tensors
+from assay.checkpoint.formats.torch_zip import checkpoint
 from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.texts import plain_region
@@ -27,16 +26,7 @@ def read(region: Region) -> Checkpoint:
     """The checkpoint in a bare pickle."""
     pickles = _Pickles(region)
     value, format = pickles.read()
-    found = find(region.path, value, region)
-    return Checkpoint(
-        format,
-        region.path,
-        list_tensors(region.path, found.tensors),
-        found.facts,
-        found.modules,
-        globals=tuple(pickles.machine.foreign),
-        notes=(*found.notes, *not_run(pickles.machine)),
-    )
+    return checkpoint(format, region.path, find(region.path, value, region), pickles.machine)
 
 
 class _Pickles:

@@ -9,8 +9,8 @@ from assay.checkpoint.dtypes import item_bytes
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Region
 from assay.checkpoint.formats.legacy import place
-from assay.checkpoint.formats.torch_zip import not_run
-from assay.checkpoint.listing import MOST_DIMENSIONS, list_tensors
+from assay.checkpoint.formats.torch_zip import checkpoint
+from assay.checkpoint.listing import MOST_DIMENSIONS
 from assay.checkpoint.pickle.machine import DAMAGE, MOST_UNITS, PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.values import RawStorage, TensorValue
@@ -39,19 +39,11 @@ def read(region: Region) -> Checkpoint:
     def persistent(pid: Any) -> Any:
         if isinstance(pid, tuple) and pid:
             return pid[0]
-        return tensors.get(_key(pid)) or storages[_key(pid)]
+        return tensors.get(int(pid)) or storages[int(pid)]
 
     machine = PickleMachine(Stream(members["pickle"]), persistent)
     found = find(region.path, machine.load(), members["pickle"])
-    return Checkpoint(
-        "torch-legacy",
-        region.path,
-        list_tensors(region.path, found.tensors),
-        found.facts,
-        found.modules,
-        globals=tuple(machine.foreign),
-        notes=(*found.notes, *not_run(machine)),
-    )
+    return checkpoint("torch-legacy", region.path, found, machine)
 
 
 def _members(region: Region) -> dict[str, Region]:
@@ -91,15 +83,15 @@ def _storages(region: Region) -> dict[int, RawStorage]:
         numel = stream.number(8, signed=True)
         storage = RawStorage(str(key), dtype_name(kind) or "unknown", numel)
         stream.jump(place(region, storage, start))
-        storages[_key(key)] = storage
+        storages[int(key)] = storage
     for view in machine.load():
         target, root, offset, numel = view
-        whole = storages[_key(root)]
+        whole = storages[int(root)]
         width = item_bytes(whole.dtype) or 1
         if min(offset, numel) < 0 or (offset + numel) * width > whole.length:
             raise ReadError(f"{brief(region.path)} is refused: a view of storage {root} reaches beyond it")
         part = RawStorage(str(target), whole.dtype, numel)
-        storages[_key(target)] = part.place(whole.file, whole.offset + offset * width, numel * width)
+        storages[int(target)] = part.place(whole.file, whole.offset + offset * width, numel * width)
     return storages
 
 
@@ -116,7 +108,7 @@ def _tensors(region: Region, storages: dict[int, RawStorage]) -> dict[int, Tenso
             raise ReadError(f"{brief(region.path)} is refused: a tensor of {dimensions} dimensions")
         numbers = struct.unpack(f"<{2 * dimensions + 1}q", stream.take(8 * (2 * dimensions + 1)))
         shape, strides = numbers[:dimensions], numbers[dimensions:-1]
-        tensors[_key(key)] = TensorValue(storages[_key(storage)], numbers[-1], shape, strides)
+        tensors[int(key)] = TensorValue(storages[int(storage)], numbers[-1], shape, strides)
     return tensors
 
 
@@ -131,7 +123,3 @@ def _triple(value: Any, region: Region) -> tuple[Any, Any, Any]:
     if not isinstance(value, tuple) or len(value) != 3:
         raise ReadError(f"{brief(region.path)} is damaged: a tensor's description is no triple")
     return value
-
-
-def _key(value: Any) -> int:
-    return int(value)

@@ -11,7 +11,7 @@ from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.formats.archive import STORED, ZipArchive
 from assay.checkpoint.formats.pt2_schema import Payload, PayloadConfig, TensorMeta
 from assay.checkpoint.formats.pt2_values import DTYPES, SymbolicSizes
-from assay.checkpoint.formats.torch_zip import describe, prefix_of, put
+from assay.checkpoint.formats.torch_zip import describe, put
 from assay.checkpoint.listing import list_tensors
 from assay.checkpoint.pickle.values import RawStorage, TensorValue
 from assay.errors import ReadError
@@ -60,7 +60,7 @@ def _payload(
         notes.append(f"{brief(name, 60)} is a pickled object and no tensor: not read")
         return []
     if _is_archive(archive, member):
-        return [(_under(name, inner), tensor) for inner, tensor in _inner(archive, member)]
+        return [(f"{name}.{inner}" if inner else name, tensor) for inner, tensor in _inner(archive, member)]
     return [(name, _tensor(archive, name, member, payload.tensor_meta, storages))]
 
 
@@ -71,8 +71,7 @@ def _is_archive(archive: ZipArchive, member: str) -> bool:
 
 
 def _inner(archive: ZipArchive, member: str) -> NamedValues:
-    inside = ZipArchive(archive.part(member))
-    return describe(inside, prefix_of(inside, "data.pkl"), "data.pkl", "data/").found.tensors
+    return describe(ZipArchive(archive.part(member)))[0].tensors
 
 
 def _tensor(
@@ -100,7 +99,3 @@ def _old(archive: ZipArchive) -> tuple[NamedValues, list[str]]:
         if member.rpartition("/")[2] in _OLD and _is_archive(archive, member):
             named += _inner(archive, member)
     return named, [] if named else ["the archive holds no table of weights: nothing to list"]
-
-
-def _under(name: str, inner: str) -> str:
-    return f"{name}.{inner}" if inner else name

@@ -19,14 +19,8 @@ from assay.messages import brief
 
 DOCUMENT, CONFIG, INDEX = "document", "config", "index"
 """JSON: a saved document, a transformers config, an index of shards."""
-PT2, TORCHSCRIPT, TORCH_ZIP, TORCH_TAR, TORCH_LEGACY, PICKLE = [
-    "pt2",
-    "torchscript",
-    "torch-zip",
-    "torch-tar",
-    "torch-legacy",
-    "pickle",
-]
+PT2, TORCHSCRIPT, TORCH_ZIP = "pt2", "torchscript", "torch-zip"
+TORCH_TAR, TORCH_LEGACY, PICKLE = "torch-tar", "torch-legacy", "pickle"
 SAFETENSORS, GGUF = "safetensors", "gguf"
 
 KNOWN = (
@@ -65,14 +59,11 @@ def recognise(region: Region) -> Recognised:
 
 def read(found: Recognised, *, lenient: bool = False) -> Checkpoint:
     """The tensors of a recognised file that holds some itself."""
-    if found.archive is not None:
-        checkpoint: Checkpoint = _reader(found.kind).read(found.archive)
-    elif found.kind == SAFETENSORS:
-        checkpoint = _reader(found.kind).read(found.region, lenient=lenient)
-    elif found.kind in _READERS:
-        checkpoint = _reader(found.kind).read(found.region)
-    else:
+    if found.kind not in _READERS:
         raise ReadError(f"{brief(found.region.path)} {_NO_TENSORS[found.kind]}")
+    reader: Any = import_module(f"assay.checkpoint.formats.{_READERS[found.kind]}")
+    options = {"lenient": lenient} if found.kind == SAFETENSORS else {}
+    checkpoint: Checkpoint = reader.read(found.archive or found.region, **options)
     return checkpoint
 
 
@@ -95,15 +86,11 @@ _NO_TENSORS = {
 }
 
 
-def _reader(kind: str) -> Any:
-    return import_module(f"assay.checkpoint.formats.{_READERS[kind]}")
-
-
 def _zip(region: Region) -> Recognised:
     archive = ZipArchive(region)
     members = ["/" + name for name in archive.members]
     for pattern, kind in _MEMBERS:
-        if any(pattern.search(member) for member in members):
+        if any(map(re.compile(pattern).search, members)):
             if kind not in _READERS:
                 raise ReadError(f"{brief(region.path)} is {kind}; expected {KNOWN}")
             return Recognised(kind, region, archive)
@@ -111,15 +98,12 @@ def _zip(region: Region) -> Recognised:
 
 
 _MEMBERS = (
-    (
-        re.compile(r"/models/[^/]+\.json$|/archive_format$|/serialized_exported_program\.json$|/data/aotinductor/"),
-        PT2,
-    ),
-    (re.compile(r"^(?:/[^/]+)?/constants\.pkl$"), TORCHSCRIPT),
-    (re.compile(r"/data\.pkl$"), TORCH_ZIP),
-    (re.compile(r"\.npy$"), "a numpy archive"),
-    (re.compile(r"/model\.json$"), "TorchScript from before torch 1.4"),
-    (re.compile(r"/\.data/extern_modules$"), "a torch.package"),
+    (r"/models/[^/]+\.json$|/archive_format$|/serialized_exported_program\.json$|/data/aotinductor/", PT2),
+    (r"^(?:/[^/]+)?/constants\.pkl$", TORCHSCRIPT),
+    (r"/data\.pkl$", TORCH_ZIP),
+    (r"\.npy$", "a numpy archive"),
+    (r"/model\.json$", "TorchScript from before torch 1.4"),
+    (r"/\.data/extern_modules$", "a torch.package"),
 )
 """What tells zip archives apart, and their kind, or what they are instead."""
 

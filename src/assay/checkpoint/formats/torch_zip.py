@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from assay.checkpoint.dtypes import item_bytes
 from assay.checkpoint.entries import Checkpoint
@@ -17,31 +17,28 @@ from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
 from assay.messages import brief
 
-
-class DescribedPickle(NamedTuple):
-    """A pickle of an archive and what it describes, storages found."""
-
-    found: PickleContents
-    machine: PickleMachine
+DescribedPickle = tuple[PickleContents, PickleMachine]
 
 
 def read(archive: ZipArchive) -> Checkpoint:
     """The checkpoint in an archive of torch.save."""
-    prefix = prefix_of(archive, "data.pkl")
-    described = describe(archive, prefix, "data.pkl", "data/")
-    found = described.found
+    return checkpoint("torch-zip", archive.region.path, *describe(archive))
+
+
+def checkpoint(format: str, path: str, found: PickleContents, machine: PickleMachine) -> Checkpoint:
+    """The checkpoint that one pickle describes, with a note on what loading it would have run."""
     return Checkpoint(
-        "torch-zip",
-        archive.region.path,
-        list_tensors(archive.region.path, found.tensors),
+        format,
+        path,
+        list_tensors(path, found.tensors),
         found.facts,
         found.modules,
-        globals=tuple(described.machine.foreign),
-        notes=(*found.notes, *not_run(described.machine)),
+        globals=tuple(machine.foreign),
+        notes=(*found.notes, *_not_run(machine)),
     )
 
 
-def prefix_of(archive: ZipArchive, name: str) -> str:
+def prefix_of(archive: ZipArchive, name: str = "data.pkl") -> str:
     """The folder of the archive that holds `name`, which every archive of torch has at its top."""
     found = [member[: -len(name)] for member in archive.members if member == name or member.endswith(f"/{name}")]
     top = [prefix for prefix in found if prefix.count("/") <= 1]
@@ -51,18 +48,18 @@ def prefix_of(archive: ZipArchive, name: str) -> str:
     return top[0]
 
 
-def describe(archive: ZipArchive, prefix: str, pickle: str, records: str) -> DescribedPickle:
-    """What one pickle of the archive describes; its storages are the members under `records`."""
+def describe(archive: ZipArchive, pickle: str = "data.pkl", records: str = "data/") -> DescribedPickle:
+    """What one pickle of the archive describes, and what read it; its storages are the members under `records`."""
+    prefix = prefix_of(archive)
     region = archive.open(prefix + pickle)
     storages: dict[tuple[str, str], RawStorage] = {}
     machine = PickleMachine(Stream(region), lambda pid: _storage(archive.region.path, storages, pid))
     value = machine.load()
     _place(archive, prefix + records, storages.values(), swapped=_is_swapped(archive, prefix))
-    found = find(archive.region.path, value, region)
-    return DescribedPickle(found, machine)
+    return find(archive.region.path, value, region), machine
 
 
-def not_run(machine: PickleMachine) -> tuple[str, ...]:
+def _not_run(machine: PickleMachine) -> tuple[str, ...]:
     """A note on the code that loading the file would have run."""
     if not machine.foreign:
         return ()

@@ -22,21 +22,20 @@ _MANGLED = re.compile(r"\.___torch_mangle_\d+")
 
 def read(archive: ZipArchive) -> Checkpoint:
     """The checkpoint and graph in an archive of torch.jit.save."""
-    prefix = prefix_of(archive, "data.pkl")
     path = archive.region.path
-    main = describe(archive, prefix, "data.pkl", "data/")
-    constants = describe(archive, prefix, "constants.pkl", "constants/")
-    named = main.found.tensors + [(f"{CONSTANTS}.c{name}", value) for name, value in constants.found.tensors]
-    functions, notes = _functions(archive, f"{prefix}code/")
+    found, machine = describe(archive)
+    constants, _ = describe(archive, "constants.pkl", "constants/")
+    named = found.tensors + [(f"{CONSTANTS}.c{name}", value) for name, value in constants.tensors]
+    functions, notes = _functions(archive, f"{prefix_of(archive)}code/")
     return Checkpoint(
         "torchscript",
         path,
         list_tensors(path, named),
-        main.found.facts,
-        [ModuleRow(row.path, demangled(row.class_path)) for row in main.found.modules],
+        found.facts,
+        [ModuleRow(row.path, demangled(row.class_path)) for row in found.modules],
         functions,
-        tuple(name for name in main.machine.foreign if not name.startswith(f"{SCRIPTED}.")),
-        (*main.found.notes, *notes),
+        tuple(name for name in machine.foreign if not name.startswith(f"{SCRIPTED}.")),
+        (*found.notes, *notes),
     )
 
 
