@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple, NoReturn
 
 from assay.checkpoint.dtypes import item_bytes, unreadable
 from assay.checkpoint.entries import ByteRange, Entry, alignment
 from assay.checkpoint.pickle.represented import dtype_name
-from assay.checkpoint.pickle.values import RawStorage, TensorValue
+from assay.checkpoint.pickle.values import MOST_DIMENSIONS, RawStorage, TensorValue, contiguous_strides
 from assay.errors import ReadError
 from assay.messages import brief
 
-MOST_DIMENSIONS = 64
 LARGEST = (1 << 63) - 1
 
 
@@ -63,23 +62,13 @@ def list_tensors(path: str, named: Iterable[tuple[str, TensorValue]]) -> list[En
     return entries
 
 
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a contiguous tensor."""
-    strides = []
-    step = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
-
-
 def _view(path: str, name: str, tensor: TensorValue, layouts: dict[Any, _Layout]) -> _View:
     offset, storage = tensor.offset, tensor.storage
     layout = _known_layout(path, name, tensor, layouts)
     if type(offset) is not int or offset < 0:
-        _refuse(path, name, f"negative offset {offset} into its storage")
+        refuse(path, name, f"negative offset {offset} into its storage")
     if storage is not None and type(storage) is not RawStorage:
-        _refuse(path, name, "it has no storage")
+        refuse(path, name, "it has no storage")
     dtype = dtype_name(tensor.dtype) or (storage.dtype if storage is not None else "unknown")
     return _View(storage, dtype, offset, layout, tensor.problem)
 
@@ -91,7 +80,7 @@ def _known_layout(path: str, name: str, tensor: TensorValue, layouts: dict[Any, 
     strides = tuple(strides) if type(strides) is list else strides
     flat = type(shape) is tuple and type(strides) is tuple and len(shape) == len(strides) <= MOST_DIMENSIONS
     if not flat or not all(type(number) is int for number in shape + strides):
-        _refuse(path, name, f"its shape and strides are no lists of at most {MOST_DIMENSIONS} numbers")
+        refuse(path, name, f"its shape and strides are no lists of at most {MOST_DIMENSIONS} numbers")
     layout = layouts.get((shape, strides))
     if layout is None:
         layout = layouts[shape, strides] = _layout(path, name, shape, strides)
@@ -100,10 +89,10 @@ def _known_layout(path: str, name: str, tensor: TensorValue, layouts: dict[Any, 
 
 def _layout(path: str, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> _Layout:
     if min(shape, default=0) < 0 or min(strides, default=0) < 0:
-        _refuse(path, name, f"negative {'size' if min(shape) < 0 else 'stride'} in shape {shape}, strides {strides}")
+        refuse(path, name, f"negative {'size' if min(shape) < 0 else 'stride'} in shape {shape}, strides {strides}")
     elements = math.prod(shape)
     if elements > LARGEST or max(shape + strides, default=0) > LARGEST:
-        _refuse(path, name, "its shape is larger than any tensor")
+        refuse(path, name, "its shape is larger than any tensor")
     wanted = contiguous_strides(shape)
     steps = list(zip(shape, strides, strict=True))
     plain = not elements or all(
@@ -128,7 +117,7 @@ def _entry(path: str, names: tuple[str, ...], view: _View, shares: int | None) -
     coded = storage.coded
     if (view.offset + reach) * width > storage.length:
         held = f"element {view.offset + reach - 1} of storage {brief(storage.key)}, which holds"
-        _refuse(path, names[0], f"it reaches {held} {storage.length // width}")
+        refuse(path, names[0], f"it reaches {held} {storage.length // width}")
     problem = storage.problem or problem
     if coded is not None and coded.kind.startswith("swapped") and dtype != storage.dtype:
         problem = problem or "big-endian numbers of another type than their storage's"
@@ -142,5 +131,6 @@ def _entry(path: str, names: tuple[str, ...], view: _View, shares: int | None) -
     return Entry(names, dtype, shape, strides, span, size, place, view.offset, problem, shares, coded)
 
 
-def _refuse(path: str, name: str, why: str) -> NoReturn:
+def refuse(path: str, name: str, why: str) -> NoReturn:
+    """Raise why a tensor of the file is none that can be."""
     raise ReadError(f"{brief(path)} is refused: tensor {brief(name)}: {brief(why)}")

@@ -14,9 +14,9 @@ from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Files, Region, inside
 from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.torch_zip import describe
-from assay.checkpoint.listing import contiguous_strides, list_tensors
+from assay.checkpoint.listing import list_tensors, refuse
 from assay.checkpoint.pickle.machine import PickleMachine
-from assay.checkpoint.pickle.values import Stub, TensorValue
+from assay.checkpoint.pickle.values import Stub, TensorValue, contiguous_strides
 from assay.checkpoint.remote import is_url
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
@@ -101,8 +101,7 @@ def _read_item(region: Region, item: _Item, whole: _Whole) -> list[tuple[str, Te
         return [(name, TensorValue(None, 0, shape, contiguous_strides(shape), whole.dtype, problem))]
     found = describe(ZipArchive(region.part(item.start, item.length)))[0].tensors
     if len(found) == 1 and not found[0][0] and tuple(found[0][1].shape) != shape:
-        problem = f"the piece has shape {tuple(found[0][1].shape)}, and {shape} was announced"
-        raise ReadError(f"{brief(region.path)} is refused: tensor {brief(name)}: {brief(problem)}")
+        refuse(region.path, name, f"the piece has shape {tuple(found[0][1].shape)}, and {shape} was announced")
     return [(f"{name}.{inner}" if inner else name, tensor) for inner, tensor in found]
 
 

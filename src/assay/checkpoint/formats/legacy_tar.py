@@ -10,10 +10,9 @@ from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Region
 from assay.checkpoint.formats.legacy import place
 from assay.checkpoint.formats.torch_zip import checkpoint
-from assay.checkpoint.listing import MOST_DIMENSIONS
 from assay.checkpoint.pickle.machine import DAMAGE, MOST_UNITS, PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
-from assay.checkpoint.pickle.values import RawStorage, TensorValue
+from assay.checkpoint.pickle.values import MOST_DIMENSIONS, RawStorage, TensorValue
 from assay.checkpoint.pickle.walking import find
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from assay.checkpoint.formats.pt2_schema import TensorMeta, Union
+from assay.checkpoint.pickle.values import contiguous_strides
 from assay.document.rows import TensorType
 
 DTYPES = {
@@ -114,11 +115,5 @@ def _symbolic(value: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
 
 
 def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    if not strides or 0 in shape:
-        return True
-    expected = 1
-    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
+    wanted = zip(shape, strides, contiguous_strides(shape), strict=True)
+    return not strides or 0 in shape or all(size == 1 or stride == step for size, stride, step in wanted)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import msgspec
 
 from assay.checkpoint.dtypes import PACKED, SAFETENSORS, unreadable
 from assay.checkpoint.entries import ByteRange, Checkpoint, Entry, alignment
 from assay.checkpoint.files import Region
-from assay.checkpoint.listing import LARGEST, MOST_DIMENSIONS
+from assay.checkpoint.listing import LARGEST, refuse
+from assay.checkpoint.pickle.values import MOST_DIMENSIONS
 from assay.document.dtypes import BITS
 from assay.errors import ReadError
 from assay.messages import brief
@@ -57,7 +58,7 @@ def read(region: Region, *, lenient: bool) -> Checkpoint:
         raise ReadError(f"{path} is refused: its __metadata__ is no table of texts")
     data = region.part(8 + length, region.size - 8 - length)
     located.sort(key=lambda item: item[:2])
-    notes = _check_tiling(path, located, data.size, lenient=lenient)
+    notes = _check_tiling(region.path, located, data.size, lenient=lenient)
     return Checkpoint("safetensors", region.path, _entries(data, located), metadata, notes=notes)
 
 
@@ -73,8 +74,7 @@ def _header(path: str, data: bytes) -> tuple[list[TensorLocation], Any]:
     values = parse_json(path, data, "its header")
     metadata = values.pop(METADATA, {})
     kinds: dict[Any, _Kind] = {}
-    short = brief(path)
-    return [_located(short, name, _described(short, name, value), kinds) for name, value in values.items()], metadata
+    return [_located(path, name, _described(path, name, value), kinds) for name, value in values.items()], metadata
 
 
 def _typed(path: str, data: bytes) -> tuple[list[TensorLocation], Any] | None:
@@ -92,8 +92,7 @@ def _typed(path: str, data: bytes) -> tuple[list[TensorLocation], Any] | None:
         if counts != [len(raw)] * 3 + [bool(own)]:
             return None
         kinds: dict[Any, _Kind] = {}
-        short = brief(path)
-        return [_located(short, name, _INFO.decode(raw.pop(name)), kinds) for name in list(raw)], metadata
+        return [_located(path, name, _INFO.decode(raw.pop(name)), kinds) for name in list(raw)], metadata
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
@@ -136,13 +135,13 @@ def _described(path: str, name: str, info: Any) -> _Info:
     try:
         code, shape, (begin, end) = info["dtype"], info["shape"], info["data_offsets"]
     except (TypeError, KeyError, ValueError):
-        _refuse(path, name, "its description lacks dtype, shape or data_offsets")
+        refuse(path, name, "its description lacks dtype, shape or data_offsets")
     if type(begin) is not int or type(end) is not int:
-        _refuse(path, name, f"data_offsets {begin!r}, {end!r} are no range of bytes")
+        refuse(path, name, f"data_offsets {begin!r}, {end!r} are no range of bytes")
     if type(code) is not str or type(shape) is not list or len(info) != 3:
-        _refuse(path, name, "its description is no dtype, shape and data_offsets")
+        refuse(path, name, "its description is no dtype, shape and data_offsets")
     if not all(type(size) is int for size in shape):
-        _refuse(path, name, f"shape {shape!r} is no list of sizes")
+        refuse(path, name, f"shape {shape!r} is no list of sizes")
     return _Info(code, tuple(shape), (begin, end))
 
 
@@ -153,10 +152,10 @@ def _located(path: str, name: str, info: _Info, kinds: dict[Any, _Kind]) -> Tens
         kind = kinds[info.dtype, info.shape] = _kind(path, name, info)
     begin, end = info.data_offsets
     if not 0 <= begin <= end:
-        _refuse(path, name, f"data_offsets {begin!r}, {end!r} are no range of bytes")
+        refuse(path, name, f"data_offsets {begin!r}, {end!r} are no range of bytes")
     if end - begin != kind.size and kind.size is not None:
         wrong = f"shape {list(info.shape)!r} of {info.dtype} does not take the {end - begin} bytes it is given"
-        _refuse(path, name, wrong)
+        refuse(path, name, wrong)
     return begin, end, name, kind
 
 
@@ -173,19 +172,19 @@ class _Kind(NamedTuple):
 def _kind(path: str, name: str, info: _Info) -> _Kind:
     shape = info.shape
     if len(shape) > MOST_DIMENSIONS:
-        _refuse(path, name, f"it has {len(shape)} dimensions, at most {MOST_DIMENSIONS} are read")
+        refuse(path, name, f"it has {len(shape)} dimensions, at most {MOST_DIMENSIONS} are read")
     if min(shape, default=0) < 0:
-        _refuse(path, name, f"shape {list(shape)!r} is no list of sizes")
+        refuse(path, name, f"shape {list(shape)!r} is no list of sizes")
     elements = math.prod(shape)
     if elements > LARGEST:
-        _refuse(path, name, f"shape {list(shape)!r} is larger than any tensor")
+        refuse(path, name, f"shape {list(shape)!r} is larger than any tensor")
     code = info.dtype
     known = SAFETENSORS.get(code)
     dtype, bits = (known, BITS[known]) if known else PACKED.get(code, (code, None))
     if bits is None:
         return _Kind(code, shape, None, f"unknown dtype {brief(code, 40)}")
     if elements * bits % 8:
-        _refuse(path, name, f"shape {list(shape)!r} of {code} takes no whole bytes")
+        refuse(path, name, f"shape {list(shape)!r} of {code} takes no whole bytes")
     return _Kind(dtype, shape, elements * bits // 8, unreadable(dtype))
 
 
@@ -194,16 +193,18 @@ def _check_tiling(path: str, located: list[TensorLocation], size: int, *, lenien
     at = 0
     for begin, end, name, _ in located:
         if begin < at:
-            _refuse(path, name, f"its bytes overlap those of another tensor before byte {at}")
+            refuse(path, name, f"its bytes overlap those of another tensor before byte {at}")
         if begin > at:
-            _refuse(path, name, f"{begin - at} bytes before it belong to no tensor")
+            refuse(path, name, f"{begin - at} bytes before it belong to no tensor")
         if end > size:
-            raise ReadError(f"{path} is cut short: tensor {brief(name)} ends at byte {end} of {size} that are there")
+            ends = f"tensor {brief(name)} ends at byte {end} of {size} that are there"
+            raise ReadError(f"{brief(path)} is cut short: {ends}")
         at = end
     if at == size:
         return ()
     if not lenient:
-        raise ReadError(f"{path} is refused: {size - at} bytes after the last tensor (a lenient read ignores them)")
+        left = f"{size - at} bytes after the last tensor (a lenient read ignores them)"
+        raise ReadError(f"{brief(path)} is refused: {left}")
     return (f"{size - at} bytes after the last tensor were ignored",)
 
 
@@ -218,7 +219,3 @@ def _entries(data: Region, located: list[TensorLocation]) -> list[Entry]:
         place = alignment(start) if size else 0
         entries.append(Entry((name,), kind.dtype, kind.shape, None, span, size, place, 0, kind.problem))
     return entries
-
-
-def _refuse(path: str, name: str, why: str) -> NoReturn:
-    raise ReadError(f"{path} is refused: tensor {brief(name)}: {brief(why)}")

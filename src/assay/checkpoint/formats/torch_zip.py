@@ -17,6 +17,7 @@ from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
 from assay.messages import brief
 
+_PICKLE = "data.pkl"
 DescribedPickle = tuple[PickleContents, PickleMachine]
 
 
@@ -38,17 +39,19 @@ def checkpoint(format: str, path: str, found: PickleContents, machine: PickleMac
     )
 
 
-def prefix_of(archive: ZipArchive, name: str = "data.pkl") -> str:
-    """The folder of the archive that holds `name`, which every archive of torch has at its top."""
-    found = [member[: -len(name)] for member in archive.members if member == name or member.endswith(f"/{name}")]
+def prefix_of(archive: ZipArchive) -> str:
+    """The folder of the archive that holds data.pkl, which every archive of torch has at its top."""
+    found = [member.removesuffix(_PICKLE) for member in archive.members if f"/{member}".endswith(f"/{_PICKLE}")]
     top = [prefix for prefix in found if prefix.count("/") <= 1]
     if len(top) != 1:
         held = "several" if top else "no"
-        raise ReadError(f"{brief(archive.region.path)} is a zip archive that holds {held} {name}: not a checkpoint")
+        raise ReadError(
+            f"{brief(archive.region.path)} is a zip archive that holds {held} {_PICKLE}: not a checkpoint"
+        )
     return top[0]
 
 
-def describe(archive: ZipArchive, pickle: str = "data.pkl", records: str = "data/") -> DescribedPickle:
+def describe(archive: ZipArchive, pickle: str = _PICKLE, records: str = "data/") -> DescribedPickle:
     """What one pickle of the archive describes, and what read it; its storages are the members under `records`."""
     prefix = prefix_of(archive)
     region = archive.open(prefix + pickle)

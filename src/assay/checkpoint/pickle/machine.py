@@ -34,10 +34,13 @@ class PickleMachine:
 
     __slots__ = ("called", "foreign", "known", "made", "marks", "memo", "persistent", "sparse", "stack", "stream")
 
+    stream: Stream
+    persistent: Persistent
+    """What a persistent id stands for."""
+
     def __init__(self, stream: Stream, persistent: Persistent) -> None:
         self.stream = stream
         self.persistent = persistent
-        """What a persistent id stands for."""
         self.known: dict[tuple[str, str], Global] = {}
         self.foreign: dict[str, Global] = {}
         """Named by the pickle and not on the list of harmless ones."""
@@ -163,25 +166,26 @@ class PickleMachine:
             path = brief(self.stream.region.path)
             raise ReadError(f"{path} is refused: its pickle describes more values than a checkpoint has")
 
+    def push(self, value: Any, units: int = 1) -> None:
+        """Push a value that takes so many units of memory."""
+        self.made += units
+        self.stack.append(value)
+
     def text(self, length: int) -> None:
         """Push a text of `length` bytes, or where it lies when it is long."""
         if length > LONGEST_TEXT:
             self.blob(length)
-            return
-        self.made += 1 + (length >> 5)
-        self.stack.append(str(self.stream.take(length), "utf-8", "backslashreplace"))
+        else:
+            self.push(str(self.stream.take(length), "utf-8", "backslashreplace"), 1 + (length >> 5))
 
     def blob(self, length: int) -> None:
         """Push where `length` bytes lie, and pass over them."""
-        self.made += 1
-        self.stack.append(Blob(self.stream.skip(length), length))
+        self.push(Blob(self.stream.skip(length), length))
 
     def put(self, index: int) -> None:
         """Remember the top of the stack as number `index`."""
-        if 0 <= index < len(self.memo):
-            self.memo[index] = self.stack[-1]
-        else:
-            self.sparse[index] = self.stack[-1]
+        memo: Any = self.memo if 0 <= index < len(self.memo) else self.sparse
+        memo[index] = self.stack[-1]
 
     def get(self, index: int) -> Any:
         """What was remembered as number `index`."""

@@ -19,7 +19,7 @@ LONGEST_NUMBER = 512
 LARGEST_KEY = 1 << 60
 """Integers beyond it can be chosen so that they all collide in a dictionary."""
 
-Handler = Callable[["PickleMachine"], None]
+Handler = Callable[["PickleMachine"], object]
 
 
 class Stop(Exception):
@@ -31,19 +31,7 @@ def _pushing(value: Any) -> Handler:
 
 
 def _empty(kind: type) -> Handler:
-    def push(machine: PickleMachine) -> None:
-        machine.made += 1
-        machine.stack.append(kind())
-
-    return push
-
-
-def _number(length: int, *, signed: bool) -> Handler:
-    def push(machine: PickleMachine) -> None:
-        machine.made += 1
-        machine.stack.append(machine.stream.number(length, signed=signed))
-
-    return push
+    return lambda machine: machine.push(kind())
 
 
 def _sized(width: int, push: Callable[[PickleMachine, int], None]) -> Handler:
@@ -59,8 +47,7 @@ def _string(machine: PickleMachine, length: int) -> None:
     start = machine.stream.offset
     data = machine.stream.take(length) if length <= LONGEST_STRING else b"\xff"
     try:
-        machine.stack.append(data.decode("utf-8"))
-        machine.made += 1 + (length >> 5)
+        machine.push(data.decode("utf-8"), 1 + (length >> 5))
     except UnicodeError:
         machine.stream.jump(start)
         machine.blob(length)
@@ -73,8 +60,7 @@ def _blob(machine: PickleMachine, length: int) -> None:
 def _long(machine: PickleMachine, length: int) -> None:
     if length > LONGEST_NUMBER:
         raise ValueError(length)
-    machine.made += 1 + length // 64
-    machine.stack.append(int.from_bytes(machine.stream.take(length), "little", signed=True))
+    machine.push(machine.stream.number(length, signed=True), 1 + length // 64)
 
 
 def _raw_line(machine: PickleMachine) -> bytes:
@@ -94,10 +80,6 @@ def _line_int(machine: PickleMachine) -> None:
     machine.stack.append(line == "01" if line in ("00", "01") else int(line.rstrip("L")))
 
 
-def _line_float(machine: PickleMachine) -> None:
-    machine.stack.append(float(_line(machine)))
-
-
 def _line_string(machine: PickleMachine) -> None:
     line = _raw_line(machine)
     if len(line) < 2 or line[0] != line[-1] or line[:1] not in (b"'", b'"'):
@@ -111,60 +93,31 @@ def _line_unicode(machine: PickleMachine) -> None:
     machine.stack.append(text.encode("utf-8", "backslashreplace").decode())
 
 
-def _float(machine: PickleMachine) -> None:
-    machine.made += 1
-    machine.stack.append(struct.unpack(">d", machine.stream.take(8))[0])
-
-
-def _pop(machine: PickleMachine) -> None:
-    if machine.stack:
-        machine.stack.pop()
-    else:
-        machine.pop_mark()
-
-
-def _pop_mark(machine: PickleMachine) -> None:
-    machine.pop_mark()
-
-
-def _dup(machine: PickleMachine) -> None:
-    machine.stack.append(machine.stack[-1])
-
-
 def _put_line(machine: PickleMachine) -> None:
     machine.made += 2
     machine.put(int(_line(machine)))
 
 
-def _get_line(machine: PickleMachine) -> None:
-    machine.stack.append(machine.get(int(_line(machine))))
-
-
 def _tuple_of(count: int) -> Handler:
     def push(machine: PickleMachine) -> None:
-        machine.made += 1
         items = tuple(machine.stack[-count:])
         if len(items) != count:
             raise IndexError(count)
-        machine.stack[-count:] = [items]
+        del machine.stack[-count:]
+        machine.push(items)
 
     return push
 
 
 def _list(machine: PickleMachine) -> None:
     items = machine.pop_mark()
-    machine.made += 1 + (len(items) >> 1)
-    machine.stack.append(items)
+    machine.push(items, 1 + (len(items) >> 1))
 
 
 def _dict(machine: PickleMachine) -> None:
     items = machine.pop_mark()
     machine.stack.append({})
     _set_pairs(machine, items)
-
-
-def _set_items(machine: PickleMachine) -> None:
-    _set_pairs(machine, machine.pop_mark())
 
 
 def _set_item(machine: PickleMachine) -> None:
@@ -200,14 +153,6 @@ def _key(value: Any) -> Any:
     return value
 
 
-def _append(machine: PickleMachine) -> None:
-    _extend(machine, [machine.stack.pop()])
-
-
-def _appends(machine: PickleMachine) -> None:
-    _extend(machine, machine.pop_mark())
-
-
 def _extend(machine: PickleMachine, items: list[Any]) -> None:
     target = machine.stack[-1]
     machine.made += 1 + (len(items) >> 1)
@@ -220,9 +165,8 @@ def _extend(machine: PickleMachine, items: list[Any]) -> None:
         raise TypeError(target)
 
 
-def _global_lines(machine: PickleMachine) -> None:
-    module, name = _line(machine), _line(machine)
-    machine.stack.append(machine.name(module, name))
+def _global_line(machine: PickleMachine) -> Global:
+    return machine.name(_line(machine), _line(machine))
 
 
 def _global_stack(machine: PickleMachine) -> None:
@@ -245,9 +189,8 @@ def _new_object_with_names(machine: PickleMachine) -> None:
 
 
 def _instance(machine: PickleMachine) -> None:
-    module, name = _line(machine), _line(machine)
-    args = tuple(machine.pop_mark())
-    machine.stack.append(machine.make(machine.name(module, name), args))
+    function, args = _global_line(machine), tuple(machine.pop_mark())
+    machine.stack.append(machine.make(function, args))
 
 
 def _object(machine: PickleMachine) -> None:
@@ -266,23 +209,8 @@ def _build(machine: PickleMachine) -> None:
         target.order = str(state[1])
 
 
-def _persistent_line(machine: PickleMachine) -> None:
-    machine.stack.append(machine.persistent(_line(machine)))
-
-
-def _outside_buffer(machine: PickleMachine) -> None:
-    machine.stack.append(Stub(Global("pickle", "PickleBuffer", None), ()))
-
-
 def _passing(length: int) -> Handler:
-    def passing(machine: PickleMachine) -> None:
-        machine.stream.take(length)
-
-    return passing
-
-
-def _nothing(machine: PickleMachine) -> None:
-    """A read-only mark on a buffer changes nothing here."""
+    return lambda machine: machine.stream.take(length)
 
 
 def _stop(machine: PickleMachine) -> None:
@@ -294,23 +222,35 @@ def _stop(machine: PickleMachine) -> None:
 HANDLERS: dict[int, Handler] = {
     # numbers and constants
     0x4E: _pushing(None), 0x88: _pushing(True),
-    0x4A: _number(4, signed=True), 0x47: _float, 0x46: _line_float, 0x49: _line_int, 0x4C: _line_int,
-    0x8A: _sized(1, _long), 0x8B: _sized(4, _long),
+    0x4A: lambda machine: machine.push(machine.stream.number(4, signed=True)),
+    0x47: lambda machine: machine.push(struct.unpack(">d", machine.stream.take(8))[0]),
+    0x46: lambda machine: machine.stack.append(float(_line(machine))),
+    0x49: _line_int, 0x4C: _line_int, 0x8A: _sized(1, _long), 0x8B: _sized(4, _long),
     # texts and bytes; bytes are passed over
     0x8D: _sized(8, _text), 0x54: _sized(4, _string), 0x55: _sized(1, _string),
     0x53: _line_string, 0x56: _line_unicode,
     0x42: _sized(4, _blob), 0x43: _sized(1, _blob), 0x8E: _sized(8, _blob), 0x96: _sized(8, _blob),
     # containers
     0x5D: _empty(list), 0x7D: _empty(dict), 0x8F: _empty(list), 0x85: _tuple_of(1), 0x87: _tuple_of(3),
-    0x6C: _list, 0x64: _dict, 0x91: _list, 0x61: _append, 0x65: _appends, 0x90: _appends,
-    0x73: _set_item, 0x75: _set_items,
+    0x6C: _list, 0x64: _dict, 0x91: _list,
+    0x61: lambda machine: _extend(machine, [machine.stack.pop()]),
+    0x65: lambda machine: _extend(machine, machine.pop_mark()),
+    0x90: lambda machine: _extend(machine, machine.pop_mark()),
+    0x73: _set_item,
+    0x75: lambda machine: _set_pairs(machine, machine.pop_mark()),
     # the stack and the memo
-    0x30: _pop, 0x31: _pop_mark, 0x32: _dup, 0x67: _get_line, 0x70: _put_line,
-    # objects
-    0x63: _global_lines, 0x93: _global_stack, 0x92: _new_object_with_names,
-    0x69: _instance, 0x6F: _object, 0x62: _build, 0x50: _persistent_line,
+    0x30: lambda machine: machine.stack.pop() if machine.stack else machine.pop_mark(),
+    0x31: lambda machine: machine.pop_mark(),
+    0x32: lambda machine: machine.stack.append(machine.stack[-1]),
+    0x67: lambda machine: machine.stack.append(machine.get(int(_line(machine)))),
+    0x70: _put_line,
+    # objects; a buffer outside the pickle is a stub, and whether it is read-only changes nothing
+    0x63: lambda machine: machine.stack.append(_global_line(machine)),
+    0x93: _global_stack, 0x92: _new_object_with_names, 0x69: _instance, 0x6F: _object, 0x62: _build,
+    0x50: lambda machine: machine.stack.append(machine.persistent(_line(machine))),
     0x82: _sized(1, _extension), 0x83: _sized(2, _extension), 0x84: _sized(4, _extension),
-    0x97: _outside_buffer, 0x98: _nothing,
+    0x97: lambda machine: machine.stack.append(Stub(Global("pickle", "PickleBuffer", None), ())),
+    0x98: lambda machine: None,
     # the frame of the pickle itself
     0x80: _passing(1), 0x95: _passing(8), 0x2E: _stop,
 }  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from msgspec import Struct
@@ -13,6 +15,7 @@ from assay.document.dtypes import BITS
 
 Builder = Callable[[Any], Any]
 
+MOST_DIMENSIONS = 64
 SWAPPED = "big-endian numbers that are packed as well"
 
 
@@ -108,6 +111,15 @@ class TensorValue(Struct, eq=False, gc=False):
     strides: Any
     dtype: Any = None
     problem: str = ""
+
+
+def contiguous_strides(shape: Any) -> tuple[int, ...]:
+    """The strides of a contiguous tensor; what is no size, as a file may have it, counts as one.
+
+    Of a shape with more dimensions than any tensor has only the first count: their product could fill the memory.
+    """
+    steps = [size if type(size) is int else 1 for size in shape[MOST_DIMENSIONS:0:-1]]
+    return tuple(accumulate(steps, mul, initial=1))[::-1] if shape else ()
 
 
 class TensorParts:

@@ -9,7 +9,17 @@ from assay.checkpoint.dtypes import NUMPY
 from assay.checkpoint.entries import ModuleRow
 from assay.checkpoint.files import Region
 from assay.checkpoint.pickle.texts import plain_region
-from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Global, RawStorage, Stub, TensorParts, TensorValue
+from assay.checkpoint.pickle.values import (
+    Array,
+    ArrayType,
+    Blob,
+    Global,
+    RawStorage,
+    Stub,
+    TensorParts,
+    TensorValue,
+    contiguous_strides,
+)
 from assay.errors import ReadError
 from assay.messages import brief
 
@@ -134,7 +144,7 @@ class _Walk:
         shape = array.shape if isinstance(array.shape, tuple) else (array.shape,)
         dtype, swapped = _array_dtype(array.dtype)
         data = array.data.encode() if isinstance(array.data, str) else array.data
-        strides = _fortran_strides(shape) if array.fortran else None
+        strides = contiguous_strides(shape[::-1])[::-1] if array.fortran else contiguous_strides(shape)
         storage = RawStorage("inside the pickle", dtype, 0)
         plain = plain_region(self._region, data) if isinstance(data, (bytes, Blob)) else None
         if plain is not None:
@@ -143,8 +153,7 @@ class _Walk:
             storage.problem = INSIDE
         if swapped:
             storage.swap()
-        tensor = TensorValue(storage, 0, shape, strides or _c_strides(shape))
-        self._arrays[id(array)] = tensor
+        tensor = self._arrays[id(array)] = TensorValue(storage, 0, shape, strides)
         return tensor
 
 
@@ -198,16 +207,3 @@ def _array_dtype(value: Any) -> tuple[str, bool]:
     code = value.code.lstrip("<>=|")
     swapped = value.order == ">" or value.code.startswith(">")
     return NUMPY.get(code, "unknown"), swapped
-
-
-def _c_strides(shape: Any) -> tuple[int, ...]:
-    return _fortran_strides(shape[::-1])[::-1]
-
-
-def _fortran_strides(shape: Any) -> tuple[int, ...]:
-    strides = []
-    step = 1
-    for size in shape:
-        strides.append(step)
-        step *= size if type(size) is int else 1
-    return tuple(strides)
