@@ -47,10 +47,11 @@ def build(path: str, *, trust: bool, weights: bool = False) -> tuple[Any, Any]:
     with guarded(f"transformers, building {brief(path)},"), torch.device("cpu" if weights else "meta"):
         # The class's own reader knows how transformers writes infinities.
         config = config_class.from_dict(config_class._dict_from_json_file(str(file)))
+        kind = built_in[0] if built_in else _automatic_class(transformers, config)
         if weights:
-            kind = built_in[0] if built_in else _automatic_class(transformers, config)
-            return kind.from_pretrained(str(file.parent), config=config, local_files_only=True).eval(), config
-        model = built_in[0]._from_config(config) if built_in else _automatic(transformers, config)
+            model = kind.from_pretrained(str(file.parent), config=config, local_files_only=True)
+        else:
+            model = kind._from_config(config) if built_in else kind.from_config(config)
     return model.eval(), config
 
 
@@ -80,15 +81,11 @@ def _config_class(transformers: Any, model_type: Any, built_in: list[Any]) -> An
     return built_in[0].config_class if built_in else None
 
 
-def _automatic(transformers: Any, config: Any) -> Any:
-    return _automatic_class(transformers, config).from_config(config)
-
-
 def _automatic_class(transformers: Any, config: Any) -> Any:
     """The first automatic class that has a model for `config`."""
-    classes = [getattr(transformers, name) for name in _AUTO if hasattr(transformers, name)]
-    for automatic in classes:
-        if type(config) in automatic._model_mapping:
+    for name in _AUTO:
+        automatic = getattr(transformers, name, None)
+        if automatic is not None and type(config) in automatic._model_mapping:
             return automatic
     raise ValueError(f"no automatic model class takes a {type(config).__name__}")
 
@@ -110,15 +107,12 @@ def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool
     maker = next((name for name in makers if code[name].rpartition(".")[2] in wanted), makers[0])
     torch, transformers = need("torch"), need("transformers")
     with guarded(f"the code beside {brief(file)}"), torch.device("cpu" if weights else "meta"):
+        folder, kind = str(file.parent), getattr(transformers, maker)
         # local_files_only: what the folder lacks is an error, never a download.
-        config = transformers.AutoConfig.from_pretrained(
-            str(file.parent), trust_remote_code=True, local_files_only=True
-        )
-        kind = getattr(transformers, maker)
+        here = {"trust_remote_code": True, "local_files_only": True}
+        config = transformers.AutoConfig.from_pretrained(folder, **here)
         if weights:
-            model = kind.from_pretrained(
-                str(file.parent), config=config, trust_remote_code=True, local_files_only=True
-            )
+            model = kind.from_pretrained(folder, config=config, **here)
         else:
             model = kind.from_config(config, trust_remote_code=True)
     return model.eval(), config

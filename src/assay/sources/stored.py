@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from assay.checkpoint.formats.recognise import PICKLE, TORCHSCRIPT
@@ -20,7 +20,13 @@ def load(path: str, kind: str) -> Any:
     """The module in a file of this recognised kind; its code runs."""
     torch = need("torch")
     with guarded(f"loading {brief(path)}"), current_directory():
-        value = _LOADERS.get(kind, _saved)(torch, path)
+        if kind == TORCHSCRIPT:
+            value = torch.jit.load(path, map_location="cpu")
+        elif kind == PICKLE:
+            with open(path, "rb") as file:
+                value = pickle.load(file)  # noqa: S301 - only reached when the user trusts the file
+        else:
+            value = torch.load(path, map_location="cpu", weights_only=False)
     return _module_in(value, path)
 
 
@@ -35,19 +41,3 @@ def _module_in(value: Any, path: str) -> Any:
         if not inside:
             raise ReadError(f"{brief(path)} {WEIGHTS_ONLY}")
     raise ReadError(f"{brief(path)} holds a {kind_name(value)}; expected one torch.nn.Module")
-
-
-def _script(torch: Any, path: str) -> Any:
-    return torch.jit.load(path, map_location="cpu")
-
-
-def _saved(torch: Any, path: str) -> Any:
-    return torch.load(path, map_location="cpu", weights_only=False)
-
-
-def _pickled(torch: Any, path: str) -> Any:
-    with open(path, "rb") as file:
-        return pickle.load(file)  # noqa: S301 - only reached when the user trusts the file
-
-
-_LOADERS: dict[str, Callable[[Any, str], Any]] = {TORCHSCRIPT: _script, PICKLE: _pickled}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -77,22 +77,16 @@ def make(specs: Iterable[TensorSpec], device: str | None) -> tuple[tuple[Any, ..
     generator = torch.Generator(device="cpu").manual_seed(0)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    for spec, tensor in _made(specs, torch, generator, device):
+    for spec in specs:
+        try:
+            tensor = _one(spec, torch, generator, device)
+        except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+            raise InputsError(f"cannot make {brief(spec.text)}: {brief(error)}; give a smaller shape") from error
         if spec.name is None:
             args.append(tensor)
         else:
             kwargs[spec.name] = tensor
     return tuple(args), kwargs
-
-
-def _made(
-    specs: Iterable[TensorSpec], torch: Any, generator: Any, device: str | None
-) -> Iterator[tuple[TensorSpec, Any]]:
-    for spec in specs:
-        try:
-            yield spec, _one(spec, torch, generator, device)
-        except (RuntimeError, TypeError, ValueError, OverflowError) as error:
-            raise InputsError(f"cannot make {brief(spec.text)}: {brief(error)}; give a smaller shape") from error
 
 
 def _one(spec: TensorSpec, torch: Any, generator: Any, device: str | None) -> Any:

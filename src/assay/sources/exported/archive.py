@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -44,9 +43,10 @@ def contents(archive: ZipArchive) -> Contents:
 
 
 def _program_member(archive: ZipArchive) -> tuple[str, tuple[str, ...]]:
-    found = sorted(_matching(_PROGRAM, archive.members)) or _matching(_OLD_PROGRAM, archive.members)
+    found = sorted(filter(_PROGRAM.search, archive.members)) or list(filter(_OLD_PROGRAM.search, archive.members))
     if not found:
-        held = "only compiled code (AOTInductor)" if _matching(_COMPILED, archive.members) else "no models/*.json"
+        compiled = any(map(_COMPILED.search, archive.members))
+        held = "only compiled code (AOTInductor)" if compiled else "no models/*.json"
         raise ReadError(
             f"{brief(archive.region.path)} is not an exported program: it holds {held}; "
             "write it with torch.export.save"
@@ -54,10 +54,6 @@ def _program_member(archive: ZipArchive) -> tuple[str, tuple[str, ...]]:
     chosen = next((name for name in found if name.endswith("models/model.json")), found[0])
     rest = len(found) - 1
     return chosen, (f"the archive holds {rest} more programs; {chosen} was read",) if rest else ()
-
-
-def _matching(pattern: re.Pattern[str], names: Iterable[str]) -> list[str]:
-    return [name for name in names if pattern.search(name)]
 
 
 def _payloads(archive: ZipArchive, member: str) -> dict[str, Payload]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from assay.checkpoint.formats.pt2_schema import GraphModule, Payload, TensorMeta
+from msgspec.structs import replace
+
+from assay.checkpoint.formats.pt2_schema import GraphModule, TensorMeta
 from assay.checkpoint.formats.pt2_values import SymbolicSizes
 from assay.document.dtypes import nbytes
-from assay.document.rows import Tensor, TensorType
+from assay.document.rows import Tensor
 from assay.sources.exported.archive import Contents
 
 
@@ -38,28 +40,14 @@ def take(module: GraphModule, held: Contents, sizes: SymbolicSizes) -> Stock:
         key = name if found.place is None else (found.place, offset, type, found.role)
         if key in same:
             by_name[name] = index = same[key]
-            tensors[index] = _also(tensors[index], name)
+            tensors[index] = replace(tensors[index], names=(*tensors[index].names, name))
             continue
         by_name[name] = same[key] = len(tensors)
         shares = first_of.setdefault(found.place, len(tensors)) if found.place is not None else len(tensors)
-        tensors.append(_row(name, found, type, shares if shares != len(tensors) else None))
+        size = nbytes(math.prod(type.shape), type.dtype)
+        other = shares if shares != len(tensors) else None
+        tensors.append(Tensor((name,), found.role, type, size, found.meta.requires_grad, other))
     return Stock(tensors, by_name)
-
-
-def _row(name: str, found: _Found, type: TensorType, shares: int | None) -> Tensor:
-    size = nbytes(math.prod(type.shape), type.dtype)
-    return Tensor((name,), found.role, type, size, found.meta.requires_grad, shares)
-
-
-def _also(tensor: Tensor, name: str) -> Tensor:
-    return Tensor(
-        (*tensor.names, name),
-        tensor.role,
-        tensor.type,
-        tensor.bytes,
-        tensor.requires_grad,
-        tensor.shares_storage_with,
-    )
 
 
 def _named(module: GraphModule, held: Contents) -> dict[str, _Found]:
@@ -72,7 +60,7 @@ def _named(module: GraphModule, held: Contents) -> dict[str, _Found]:
         if meta is not None:
             found[name] = _Found(role, meta, f"weights/{payload.path_name}")
     for name, (role, _) in roles.items():
-        constant: Payload | None = held.constants.get(name)
+        constant = held.constants.get(name)
         meta = _graph_meta(module, roles, name)
         if name not in found and meta is not None:
             found[name] = _Found(role, meta, f"constants/{constant.path_name}" if constant else None)

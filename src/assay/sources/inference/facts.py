@@ -16,6 +16,10 @@ _VISION = ("vision_config", "encoder", "image_encoder", "vision_encoder", "backb
 _AUDIO = ("audio_config", "audio_encoder", "speech_config", "encoder_config", "speech_encoder", "encoder")
 _COMMON_IDS = ("bos", "eos", "pad", "sep", "cls", "unk", "mask", "decoder_start", "begin", "forced")
 """Special tokens that any text may hold; the others stand for images, sounds and the like."""
+_MELS = (
+    *("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "input_feat_size", "num_mel_filters"),
+    *("feature_size", "input_dim", "mel_bins", "n_mels", "num_mels", "input_size"),
+)
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions", "max_seq_len", "n_ctx")
 
 
@@ -60,17 +64,7 @@ class Facts(Struct, frozen=True):
     @property
     def mels(self) -> int:
         """The features of one step of sound."""
-        names = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "input_feat_size")
-        more = (
-            "num_mel_filters",
-            "feature_size",
-            "input_dim",
-            "mel_bins",
-            "n_mels",
-            "num_mels",
-            "input_size",
-        )
-        return number((self.audio, self.config), *names, *more) or 80
+        return number((self.audio, self.config), *_MELS) or 80
 
 
 def facts(config: Any) -> Facts:

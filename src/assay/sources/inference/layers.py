@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -71,6 +71,8 @@ def _class_names(module: Any) -> Iterable[str]:
 
 
 Read = tuple[Iterable[TensorSpec], Iterable[TensorSpec]]
+Reader = Callable[[Any], Read]
+Sizes = Sequence[tuple[int, ...]]
 
 
 def _number(module: Any, name: str, axis: int, otherwise: int) -> int:
@@ -82,37 +84,27 @@ def _number(module: Any, name: str, axis: int, otherwise: int) -> int:
     return int(weight.shape[axis]) if weight is not None and weight.dim() > abs(axis) else otherwise
 
 
-def _conv1d(module: Any) -> Read:
-    channels = _number(module, "in_channels", 1, 1)
-    return (TensorSpec((1, channels, length)) for length in _SIGNAL_LENGTHS), ()
+def _convolution(sizes: Sizes, unlikely: Sizes = (), *, otherwise: int = 3, axis: int = 1) -> Reader:
+    """Reads a layer whose channels are dimension `axis` of its weight, in any of these sizes of the rest."""
 
-
-def _conv2d(module: Any) -> Read:
-    channels = _number(module, "in_channels", 1, 3)
-    unlikely = (TensorSpec((1, channels, side, side)) for side in range(4, 257))
-    return (TensorSpec((1, channels, side, side)) for side in _IMAGE_SIDES), unlikely
-
-
-def _conv3d(module: Any) -> Read:
-    channels = _number(module, "in_channels", 1, 3)
-    return (TensorSpec((1, channels, *volume)) for volume in _VOLUMES), ()
-
-
-def _transposed(dims: int) -> Callable[[Any], Read]:
     def read(module: Any) -> Read:
-        channels = _number(module, "in_channels", 0, 3)
-        return (TensorSpec((1, channels, *[side] * dims)) for side in _LATENT_SIDES), ()
+        channels = _number(module, "in_channels", axis, otherwise)
+        likely, others = ((TensorSpec((1, channels, *size)) for size in some) for some in (sizes, unlikely))
+        return likely, others
 
     return read
 
 
-def _normalised(dims: int) -> Callable[[Any], Read]:
+def _normalised(sizes: Sizes) -> Reader:
     def read(module: Any) -> Read:
         channels = _number(module, "num_features", 0, 3)
-        sizes = ((), (128,)) if dims == 1 else ([side] * dims for side in (64, 16))
         return (TensorSpec((1, channels, *size)) for size in sizes), ()
 
     return read
+
+
+def _cubes(sides: Iterable[int], dims: int) -> Sizes:
+    return [(side,) * dims for side in sides]
 
 
 def _layer_norm(module: Any) -> Read:
@@ -166,16 +158,16 @@ def _bilinear(module: Any) -> Read:
     return (TensorSpec((1, module.in1_features)),), ()
 
 
-_TABLE: dict[str, tuple[str, Callable[[Any], Read], bool]] = {
-    "Conv1d": ("convolution", _conv1d, False),
-    "Conv2d": ("convolution", _conv2d, False),
-    "Conv3d": ("convolution", _conv3d, False),
-    "ConvTranspose1d": ("transposed convolution", _transposed(1), False),
-    "ConvTranspose2d": ("transposed convolution", _transposed(2), False),
-    "ConvTranspose3d": ("transposed convolution", _transposed(3), False),
-    "BatchNorm1d": ("batch norm", _normalised(1), False),
-    "BatchNorm2d": ("batch norm", _normalised(2), False),
-    "BatchNorm3d": ("batch norm", _normalised(3), False),
+_TABLE: dict[str, tuple[str, Reader, bool]] = {
+    "Conv1d": ("convolution", _convolution(_cubes(_SIGNAL_LENGTHS, 1), otherwise=1), False),
+    "Conv2d": ("convolution", _convolution(_cubes(_IMAGE_SIDES, 2), _cubes(range(4, 257), 2)), False),
+    "Conv3d": ("convolution", _convolution(_VOLUMES), False),
+    "ConvTranspose1d": ("transposed convolution", _convolution(_cubes(_LATENT_SIDES, 1), axis=0), False),
+    "ConvTranspose2d": ("transposed convolution", _convolution(_cubes(_LATENT_SIDES, 2), axis=0), False),
+    "ConvTranspose3d": ("transposed convolution", _convolution(_cubes(_LATENT_SIDES, 3), axis=0), False),
+    "BatchNorm1d": ("batch norm", _normalised([(), (128,)]), False),
+    "BatchNorm2d": ("batch norm", _normalised(_cubes((64, 16), 2)), False),
+    "BatchNorm3d": ("batch norm", _normalised(_cubes((64, 16), 3)), False),
     "LayerNorm": ("layer norm", _layer_norm, False),
     "Embedding": ("embedding", _embedding, True),
     "EmbeddingBag": ("embedding", _embedding, True),

@@ -9,7 +9,7 @@ import random
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from assay.sources.inference.guess import Guess
@@ -35,18 +35,13 @@ def choose(module: Any, guesses: Iterable[Guess]) -> Guess | None:
     if shadow is None:
         return start[0]
     undecided: Guess | None = None
-    for guess in islice(_chained(start, offered), LIMIT):
+    for guess in islice(chain(start, offered), LIMIT):
         verdict = _runs(shadow, guess)
         if verdict:
             return guess
         if verdict is None:
             undecided = undecided or guess
     return undecided or start[0]
-
-
-def _chained(start: list[Guess], rest: Iterator[Guess]) -> Iterator[Guess]:
-    yield from start
-    yield from rest
 
 
 def _shadow(module: Any) -> Any | None:
