@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.checkpoint.pickle.opcodes import HANDLERS, Stop
-from assay.checkpoint.pickle.represented import builder_of
+from assay.checkpoint.pickle.represented import HARMLESS
 from assay.checkpoint.pickle.values import Blob, Global, Stub
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
@@ -201,10 +201,9 @@ class PickleMachine:
         """The global of that name, noted where it is not a harmless one."""
         found = self.known.get((module, name))
         if found is None:
-            harmless, build = builder_of(module, name)
-            found = self.known[module, name] = Global(module, name, build)
+            found = self.known[module, name] = Global(module, name, HARMLESS.get((module, name)))
             self.made += 4
-            if not harmless:
+            if (module, name) not in HARMLESS:
                 self.foreign[found.path] = found
         return found
 

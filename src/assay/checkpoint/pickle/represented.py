@@ -15,14 +15,6 @@ from assay.document.dtypes import BITS
 NO_DATA = "it has no data: a meta tensor"
 
 
-def builder_of(module: str, name: str) -> tuple[bool, Builder | None]:
-    """Whether the global is a known and harmless one, and how a call of it is represented."""
-    if (module, name) in _NAMES:
-        return True, None
-    build = _BUILDERS.get((module, name))
-    return build is not None, build
-
-
 def dtype_name(value: Any) -> str:
     """`float32` for `torch.float32` or `torch.FloatStorage`; the empty string for anything else."""
     return value.dtype if type(value) is Global else ""
@@ -100,8 +92,8 @@ def _tuple(args: Any) -> tuple[Any, ...]:
     return tuple(_sequence(args))
 
 
-def _reconstructed(args: Any) -> Any:
-    return Stub(args[0], ())
+def _opaque(args: Any) -> Stub:
+    return Stub(None, args)
 
 
 def _encoded(args: Any) -> Any:
@@ -112,17 +104,9 @@ def _encoded(args: Any) -> Any:
     return text.encode("latin-1") if isinstance(text, str) else Blob(text.start, text.length, latin=True)
 
 
-def _array(args: Any) -> Array:
-    return Array()
-
-
 def _array_from_buffer(args: Any) -> Array:
     data, dtype, shape, order = args[:4]
     return Array(dtype, shape, data, order == "F")
-
-
-def _array_type(args: Any) -> ArrayType:
-    return ArrayType(str(args[0]))
 
 
 _TORCH_BUILDERS: dict[str, Builder] = {
@@ -147,16 +131,15 @@ _BUILDERS: dict[tuple[str, str], Builder] = {
     ("torch._tensor", "_rebuild_from_type_v2"): _from_type,
     ("torch.nn.parameter", "Parameter"): _first,
     ("torch", "Size"): _tuple,
-    ("torch.serialization", "_get_layout"): lambda args: Stub(None, args),
-    ("torch", "device"): lambda args: Stub(None, args),
+    ("torch.serialization", "_get_layout"): _opaque,
+    ("torch", "device"): _opaque,
     **{("torch.jit._pickle", f"build_{kind}list"): _first for kind in ("int", "tensor", "double", "bool")},
     ("torch.jit._pickle", "restore_type_tag"): _first,
     ("collections", "OrderedDict"): _dictionary,
     ("collections", "defaultdict"): _dictionary,
     ("collections", "Counter"): _dictionary,
     ("collections", "deque"): _sequence,
-    ("copy_reg", "_reconstructor"): _reconstructed,
-    ("copyreg", "_reconstructor"): _reconstructed,
+    **{(module, "_reconstructor"): lambda args: Stub(args[0], ()) for module in ("copyreg", "copy_reg")},
     ("_codecs", "encode"): _encoded,
     **{
         (module, name): build
@@ -169,29 +152,32 @@ _BUILDERS: dict[tuple[str, str], Builder] = {
             ("tuple", _tuple),
             ("bytearray", lambda args: args[0] if args else b""),
             ("bytes", lambda args: args[0] if args else b""),
-            ("complex", lambda args: Stub(None, args)),
-            ("slice", lambda args: Stub(None, args)),
-            ("range", lambda args: Stub(None, args)),
+            ("complex", _opaque),
+            ("slice", _opaque),
+            ("range", _opaque),
         )
     },
     **{
         (f"numpy.{core}.{module}", name): build
         for core in ("core", "_core")
         for module, name, build in (
-            ("multiarray", "_reconstruct", _array),
-            ("multiarray", "scalar", lambda args: Stub(None, args)),
+            ("multiarray", "_reconstruct", lambda args: Array()),
+            ("multiarray", "scalar", _opaque),
             ("numeric", "_frombuffer", _array_from_buffer),
         )
     },
-    ("numpy", "dtype"): _array_type,
+    ("numpy", "dtype"): lambda args: ArrayType(str(args[0])),
 }
 
-_NAMES: frozenset[tuple[str, str]] = frozenset(
-    [("torch", name) for name in (*STORAGES, *BITS, *ALIASES)]
-    + [("torch.storage", name) for name in ("UntypedStorage", "TypedStorage")]
-    + [("torch", name) for name in ("per_tensor_affine", "per_channel_affine", "Tensor", "strided")]
-    + [("torch", name) for name in ("per_channel_affine_float_qparams", "per_tensor_symmetric")]
-    + [("torch._tensor", "Tensor"), ("numpy", "ndarray")]
-    + [(module, "object") for module in ("builtins", "__builtin__")]
-)
-"""Globals that are harmless and only ever named, not called."""
+_NAMES = [
+    *(("torch", name) for name in (*STORAGES, *BITS, *ALIASES)),
+    *(("torch.storage", name) for name in ("UntypedStorage", "TypedStorage")),
+    *(("torch", name) for name in ("per_tensor_affine", "per_channel_affine", "Tensor", "strided")),
+    *(("torch", name) for name in ("per_channel_affine_float_qparams", "per_tensor_symmetric")),
+    *(("torch._tensor", "Tensor"), ("numpy", "ndarray")),
+    *((module, "object") for module in ("builtins", "__builtin__")),
+]
+"""Globals that are only ever named, not called."""
+
+HARMLESS: dict[tuple[str, str], Builder | None] = {**_BUILDERS, **dict.fromkeys(_NAMES)}
+"""The globals that are known and harmless, and how a call of each is represented."""

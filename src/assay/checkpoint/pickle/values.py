@@ -37,17 +37,14 @@ class Global:
         return f"{self.module}.{self.name}"
 
 
-class Stub:
+class Stub(Struct, eq=False):
     """An object that loading would have made by running code: what it would have been made from."""
 
-    __slots__ = ("args", "cls", "items", "state")
-
-    def __init__(self, cls: Any, args: Any) -> None:
-        self.cls = cls
-        self.args = args
-        self.state: Any = None
-        self.items: list[Any] | None = None
-        """What was put into it as into a list (values) or as into a dictionary (pairs)."""
+    cls: Any
+    args: Any
+    state: Any = None
+    items: list[Any] | None = None
+    """What was put into it as into a list (values) or as into a dictionary (pairs)."""
 
     @property
     def class_path(self) -> str:
@@ -122,25 +119,19 @@ def contiguous_strides(shape: Any) -> tuple[int, ...]:
     return tuple(accumulate(steps, mul, initial=1))[::-1] if shape else ()
 
 
-class TensorParts:
+class TensorParts(Struct, eq=False):
     """A tensor made of others (sparse, nested, a wrapper), by the names of its parts."""
 
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: dict[str, Any]) -> None:
-        self.parts = parts
+    parts: dict[str, Any]
 
 
-class Array:
+class Array(Struct, eq=False):
     """A numpy array; its state arrives after it was named."""
 
-    __slots__ = ("data", "dtype", "fortran", "shape")
-
-    def __init__(self, dtype: Any = None, shape: Any = (), data: Any = None, fortran: Any = False) -> None:
-        self.dtype = dtype
-        self.shape = shape
-        self.data = data
-        self.fortran = fortran
+    dtype: Any = None
+    shape: Any = ()
+    data: Any = None
+    fortran: Any = False
 
     def set_state(self, state: Any) -> None:
         """Take what numpy's own `__setstate__` would: (version, shape, dtype, fortran, bytes)."""
@@ -148,11 +139,8 @@ class Array:
             self.shape, self.dtype, self.fortran, self.data = state[-4:]
 
 
-class ArrayType:
+class ArrayType(Struct, eq=False):
     """A numpy dtype: its code such as `f4`, and its byte order once that is known."""
 
-    __slots__ = ("code", "order")
-
-    def __init__(self, code: str) -> None:
-        self.code = code
-        self.order = "<"
+    code: str
+    order: str = "<"

@@ -108,32 +108,19 @@ def plan(index: int, weight: Weight, chunk_bytes: int = CHUNK_BYTES) -> ChunkPla
     tile_rows = max(1, TILE_ELEMENTS // max(cols, 1))
     limit = chunk_bytes if strides is None else min(chunk_bytes, STRIDED_BYTES)
     step = max(1, limit // (max(cols, 1) * dtype.bytes * tile_rows)) * tile_rows
-    view = None if strides is None else View(shape, strides, weight.storage_offset, 0)
-    cut = _Cut(index, weight, dtype, cols, view)
-    chunks = [cut.chunk(first, min(step, rows - first), cols) for first in range(0, rows, step) if cols]
+
+    def chunk(first: int, height: int, width: int) -> Chunk:
+        start = first * cols
+        offset, view = weight.offset + start * dtype.bytes, None
+        if strides is not None:
+            offset, view = weight.offset, View(shape, strides, weight.storage_offset, start // dtype.parts)
+        return Chunk(index, weight.file, offset, height, width, weight.dtype, first, view, weight.coded)
+
+    chunks = [chunk(first, min(step, rows - first), cols) for first in range(0, rows, step) if cols]
     rest = math.prod(shape) * dtype.parts - rows * cols
     if rest:
-        chunks.append(cut.chunk(rows, 1, rest))
+        chunks.append(chunk(rows, 1, rest))
     return ChunkPlan(weight, dtype, rows, cols, tile_rows, by_rows, tuple(chunks), note)
-
-
-class _Cut(Struct, frozen=True):
-    index: int
-    weight: Weight
-    dtype: DType
-    row_length: int
-    view: View | None
-
-    def chunk(self, first: int, rows: int, cols: int) -> Chunk:
-        start = first * self.row_length
-        if self.view is None:
-            offset, view = self.weight.offset + start * self.dtype.bytes, None
-        else:
-            offset = self.weight.offset
-            view = View(self.view.shape, self.view.strides, self.view.start, start // self.dtype.parts)
-        return Chunk(
-            self.index, self.weight.file, offset, rows, cols, self.weight.dtype, first, view, self.weight.coded
-        )
 
 
 def _blocks(count: int) -> tuple[int, int]:

@@ -23,7 +23,13 @@ _EXACT = 1e-12
 
 _ROW_SCHEMES = (("int8", "channel", "int8_row"), ("int4", "channel", "int4_row"))
 _GROUP_SCHEMES = (("int8", "group128", "int8_group"), ("int4", "group128", "int4_group"))
-_FLOAT_SCHEMES = ("float8_e4m3fn", "float8_e5m2")
+_WHOLE_SCHEMES = (
+    ("bfloat16", "none"),
+    ("float8_e4m3fn", "tensor"),
+    ("float8_e5m2", "tensor"),
+    ("int8", "tensor"),
+    ("int4", "tensor"),
+)
 _SUMMED = tuple(name for name in ROW_FIELDS if not name.startswith("norm_m"))
 
 RowSums = dict[str, float | None]
@@ -87,11 +93,7 @@ def roundings(
     plan: ChunkPlan, sums: RowSums, errors: Mapping[str, float], energy: float, target_db: float
 ) -> dict[str, Any]:
     """How well each format holds the values, and the fewest bits that keep the wanted ratio."""
-    rows: list[Rounding] = []
-    for name, scope in (("bfloat16", "none"), *((name, "tensor") for name in _FLOAT_SCHEMES)):
-        rows.append(rounding(name, scope, errors[name], energy))
-    for bits in (8, 4):
-        rows.append(rounding(f"int{bits}", "tensor", errors[f"int{bits}"], energy))
+    rows = [rounding(name, scope, errors[name], energy) for name, scope in _WHOLE_SCHEMES]
     row_energy = sums["energy"] or 0.0
     for name, scope, field in (_ROW_SCHEMES if plan.by_rows else ()) + _GROUP_SCHEMES:
         error = sums[field]

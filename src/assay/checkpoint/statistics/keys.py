@@ -16,8 +16,7 @@ def to_key(raw: Any, bits: int, dtype: DType) -> Any:
     """The key of a raw prefix of so many bits; integers or arrays of them."""
     sign, ones = _masks(raw, bits)
     if dtype.real:
-        flipped = raw ^ ones
-        return np.where(raw & sign, flipped, raw | sign) if isinstance(raw, np.ndarray) else _pick(raw, sign, flipped)
+        return _either(raw & sign, raw ^ ones, raw | sign)
     return raw ^ sign if dtype.numpy[1] == "i" else raw
 
 
@@ -25,10 +24,7 @@ def to_raw(key: Any, bits: int, dtype: DType) -> Any:
     """The raw prefix of a key; the inverse of `to_key`."""
     sign, ones = _masks(key, bits)
     if dtype.real:
-        flipped = key ^ ones
-        if isinstance(key, np.ndarray):
-            return np.where(key & sign, key ^ sign, flipped)
-        return key ^ sign if key & sign else flipped
+        return _either(key & sign, key ^ sign, key ^ ones)
     return key ^ sign if dtype.numpy[1] == "i" else key
 
 
@@ -52,5 +48,6 @@ def _masks(keys: Any, bits: int) -> tuple[Any, Any]:
     return (keys.dtype.type(sign), keys.dtype.type(ones)) if isinstance(keys, np.ndarray) else (sign, ones)
 
 
-def _pick(raw: int, sign: int, flipped: int) -> int:
-    return flipped if raw & sign else raw | sign
+def _either(chosen: Any, one: Any, other: Any) -> Any:
+    """`one` where `chosen` is not zero, else `other`; numbers or arrays of them."""
+    return np.where(chosen, one, other) if isinstance(chosen, np.ndarray) else one if chosen else other

@@ -26,7 +26,8 @@ class ChunkLayout(Struct, frozen=True):
     @classmethod
     def of(cls, plan: ChunkPlan) -> ChunkLayout:
         """The layout of a planned tensor."""
-        return cls(plan.tile_rows, plan.by_rows and plan.dtype.native >= 0 and _has_rows(plan.dtype))
+        has_rows = plan.dtype.real or plan.dtype.bytes == 1
+        return cls(plan.tile_rows, plan.by_rows and has_rows)
 
 
 class Request(Struct, frozen=True):
@@ -49,7 +50,7 @@ class Request(Struct, frozen=True):
 def first_pass(chunk: Chunk, layout: ChunkLayout, data: Bytes) -> Partial:
     """The counts, records, digests and column sums of one chunk."""
     dtype = DTYPES[chunk.dtype]
-    (patterns, counts), records, columns, digests = _RUNS[_run_of(dtype)](chunk, layout, data, dtype)
+    (patterns, counts), records, columns, digests = _run_of(dtype)(chunk, layout, data, dtype)
     distinct: tuple[Counts, Counts] | None = (NOTHING, NOTHING)
     if dtype.family != COUNTED:
         values, often = kernel.distinct(data, dtype.bytes, DISTINCT_LIMIT)
@@ -113,21 +114,9 @@ def _integers(chunk: Chunk, layout: ChunkLayout, data: Bytes, dtype: DType) -> _
     return (patterns[0], counts[0]), records, None, digests
 
 
-_RUNS: dict[str, Callable[[Chunk, ChunkLayout, Bytes, DType], _Found]] = {
-    "floats": _floats,
-    "bytes": _bytes,
-    "halfwords": _halfwords,
-    "integers": _integers,
-}
-
-
-def _run_of(dtype: DType) -> str:
+def _run_of(dtype: DType) -> Callable[[Chunk, ChunkLayout, Bytes, DType], _Found]:
     if dtype.bytes == 1:
-        return "bytes"
+        return _bytes
     if dtype.real:
-        return "floats"
-    return "halfwords" if dtype.family == COUNTED else "integers"
-
-
-def _has_rows(dtype: DType) -> bool:
-    return dtype.real or dtype.bytes == 1
+        return _floats
+    return _halfwords if dtype.family == COUNTED else _integers

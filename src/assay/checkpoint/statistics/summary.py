@@ -6,8 +6,11 @@ import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from assay.document.weights import Family, Outlier, TensorStatistics, WeightsReport, WeightTotals
+
+Key = TypeVar("Key")
 
 FEWEST = 5
 """Siblings that a family needs before one of them can be called an outlier."""
@@ -29,13 +32,14 @@ def summarize(
 ) -> WeightsReport:
     """The report of a checkpoint from its tensors; those with problems are listed among the failures."""
     families, files_lost = families_of(tensors), tuple(files_lost)
+    dtypes = _places(tensor.dtype for tensor in tensors)
     lost = [f"{tensor.names[0]}: {tensor.problem}" for tensor in tensors if tensor.problem]
     return WeightsReport(
         path=path,
         format=format,
         kernel=kernel,
         tensors=tensors,
-        by_dtype=_by_dtype(tensors),
+        by_dtype={dtype: _totals(tensors, places) for dtype, places in dtypes.items()},
         families=families,
         outliers=outliers_of(tensors, families),
         duplicates=duplicates_of(tensors),
@@ -52,12 +56,8 @@ def folded(name: str) -> str:
 
 def families_of(tensors: Sequence[TensorStatistics]) -> list[Family]:
     """Tensors by folded name, in order of appearance."""
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, tensor in enumerate(tensors):
-        places[folded(tensor.names[0])].append(place)
-    return [
-        Family(name, _totals(tensors[place] for place in members), tuple(members)) for name, members in places.items()
-    ]
+    places = _places(folded(tensor.names[0]) for tensor in tensors)
+    return [Family(name, _totals(tensors, members), tuple(members)) for name, members in places.items()]
 
 
 def outliers_of(tensors: Sequence[TensorStatistics], families: Sequence[Family]) -> list[Outlier]:
@@ -74,11 +74,8 @@ def outliers_of(tensors: Sequence[TensorStatistics], families: Sequence[Family])
 
 def duplicates_of(tensors: Sequence[TensorStatistics]) -> list[tuple[int, ...]]:
     """Places of tensors of one dtype and shape with the same bytes."""
-    places: dict[tuple[str, tuple[int, ...], str], list[int]] = defaultdict(list)
-    for place, tensor in enumerate(tensors):
-        if tensor.content:
-            places[tensor.dtype, tensor.shape, tensor.content].append(place)
-    return [tuple(members) for members in places.values() if len(members) > 1]
+    places = _places((tensor.dtype, tensor.shape, tensor.content) for tensor in tensors)
+    return [tuple(members) for (*_, content), members in places.items() if content and len(members) > 1]
 
 
 def _far(tensors: Sequence[TensorStatistics], family: Family, figure: str) -> Iterable[Outlier]:
@@ -95,15 +92,16 @@ def _far(tensors: Sequence[TensorStatistics], family: Family, figure: str) -> It
             yield Outlier(place, family.name, figure, value, typical, away)
 
 
-def _by_dtype(tensors: Sequence[TensorStatistics]) -> dict[str, WeightTotals]:
-    by: dict[str, list[TensorStatistics]] = defaultdict(list)
-    for tensor in tensors:
-        by[tensor.dtype].append(tensor)
-    return {dtype: _totals(members) for dtype, members in by.items()}
+def _places(keys: Iterable[Key]) -> dict[Key, list[int]]:
+    """Where each of the keys stands, in order of appearance."""
+    places: dict[Key, list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        places[key].append(place)
+    return places
 
 
-def _totals(tensors: Iterable[TensorStatistics]) -> WeightTotals:
-    members = list(tensors)
+def _totals(tensors: Sequence[TensorStatistics], places: Sequence[int]) -> WeightTotals:
+    members = [tensors[place] for place in places]
     return WeightTotals(
         len(members), sum(tensor.count for tensor in members), sum(tensor.bytes for tensor in members)
     )
