@@ -322,6 +322,9 @@ TRAPS = {
         b"\x80\x02}(" + b"".join(number(i * ((1 << 61) - 1)) + b"N" for i in range(1, 60_000)) + b"u.", "0 entries"),
     "lists of lists of lists": (b"\x80\x02]" + b"".join(b"](" + b"h%c" % (i - 1) * 10 + b"eq%c" % i if i else b"q\0"
                                                           for i in range(12)) + b".", "without end"),
+    "an array of 10,000 huge dimensions": (
+        b"\x80\x02}" + text("a") + b"cnumpy._core.numeric\n_frombuffer\n(Ncnumpy\ndtype\n(" + text("f4") + b"tR("
+        + number(1 << 62) * 10_000 + b"t" + text("C") + b"tRs.", "no lists of at most 64 numbers"),
 }  # fmt: skip
 
 
