@@ -11,7 +11,7 @@ from assay.checkpoint.formats.torch_zip import checkpoint
 from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.texts import plain_region
-from assay.checkpoint.pickle.values import Blob, Builder, Global, RawStorage
+from assay.checkpoint.pickle.values import Blob, Global, RawStorage
 from assay.checkpoint.pickle.walking import INSIDE, find
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
@@ -41,7 +41,7 @@ class _Pickles:
         self.machine = PickleMachine(self._stream, self._persistent)
         if not depth:
             # pickle.dump writes each storage as the bytes of a whole torch.save of it.
-            self.machine.known[FROM_BYTES] = Global(*FROM_BYTES, self._nested())
+            self.machine.known[FROM_BYTES] = Global(*FROM_BYTES, self._nested)
 
     def read(self) -> tuple[Any, str]:
         """The value and the name of the format."""
@@ -57,11 +57,10 @@ class _Pickles:
         return value, "torch-legacy"
 
     def _persistent(self, pid: Any) -> Any:
-        if not isinstance(pid, tuple) or len(pid) < 2:
-            raise ReadError(f"{self._path} is damaged: it refers to something that is no storage")
-        if pid[0] == "module":
+        named = pid[0] if isinstance(pid, tuple) and len(pid) > 1 else None
+        if named == "module":
             return pid[1]
-        if pid[0] != "storage" or len(pid) != 6 or type(pid[2]) is not str or type(pid[4]) is not int:
+        if named != "storage" or len(pid) != 6 or type(pid[2]) is not str or type(pid[4]) is not int:
             raise ReadError(f"{self._path} is damaged: it refers to something that is no storage")
         _, kind, key, _, numel, view = pid
         storage = self._storages.setdefault(key, RawStorage(key, dtype_name(kind) or "unknown", numel))
@@ -86,26 +85,29 @@ class _Pickles:
             offset = place(self._region, storage, offset)
             if swapped:
                 storage.swap()
-        for (key, first, numel), part in self._views.items():
-            whole = self._storages[key]
-            width = item_bytes(whole.dtype) or 1
-            if (first + numel) * width > whole.length:
-                raise ReadError(f"{self._path} is refused: a view of storage {brief(key)} reaches beyond it")
-            part.place(whole.file, whole.offset + first * width, numel * width, whole.coded).problem = whole.problem
+        for (key, first, _), part in self._views.items():
+            place_part(self._region, part, self._storages[key], first)
 
-    def _nested(self) -> Builder:
-        def build(args: Any) -> Any:
-            if not isinstance(args[0], (bytes, Blob)):
-                raise TypeError(args[0])
-            inner = plain_region(self._region, args[0])
-            if inner is None:
-                return RawStorage("inside the pickle", "unknown", 0, problem=INSIDE)
-            value, _ = _Pickles(inner, depth=1).read()
-            if not isinstance(value, RawStorage):
-                raise TypeError(value)
-            return value
+    def _nested(self, args: Any) -> RawStorage:
+        """The storage in the bytes of a torch.save."""
+        if not isinstance(args[0], (bytes, Blob)):
+            raise TypeError(args[0])
+        inner = plain_region(self._region, args[0])
+        if inner is None:
+            return RawStorage("inside the pickle", "unknown", 0, problem=INSIDE)
+        value, _ = _Pickles(inner, depth=1).read()
+        if not isinstance(value, RawStorage):
+            raise TypeError(value)
+        return value
 
-        return build
+
+def place_part(region: Region, part: RawStorage, whole: RawStorage, first: int) -> None:
+    """Find part of a storage, which starts at its element `first`."""
+    width = item_bytes(whole.dtype) or 1
+    if min(first, part.numel) < 0 or (first + part.numel) * width > whole.length:
+        raise ReadError(f"{brief(region.path)} is refused: a view of storage {brief(whole.key)} reaches beyond it")
+    part.place(whole.file, whole.offset + first * width, part.numel * width, whole.coded)
+    part.problem = whole.problem
 
 
 def place(region: Region, storage: RawStorage, offset: int) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from assay.checkpoint.dtypes import item_bytes
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Region
-from assay.checkpoint.formats.legacy import place
+from assay.checkpoint.formats.legacy import place, place_part
 from assay.checkpoint.formats.torch_zip import checkpoint
 from assay.checkpoint.pickle.machine import DAMAGE, MOST_UNITS, PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
@@ -86,11 +85,8 @@ def _storages(region: Region) -> dict[int, RawStorage]:
     for view in machine.load():
         target, root, offset, numel = view
         whole = storages[int(root)]
-        width = item_bytes(whole.dtype) or 1
-        if min(offset, numel) < 0 or (offset + numel) * width > whole.length:
-            raise ReadError(f"{brief(region.path)} is refused: a view of storage {root} reaches beyond it")
-        part = RawStorage(str(target), whole.dtype, numel)
-        storages[int(target)] = part.place(whole.file, whole.offset + offset * width, numel * width)
+        part = storages[int(target)] = RawStorage(str(target), whole.dtype, numel)
+        place_part(region, part, whole, offset)
     return storages
 
 

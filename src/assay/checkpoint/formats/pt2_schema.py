@@ -72,7 +72,6 @@ class SchemaVersion(Struct):
     """Which schema the file follows."""
 
     major: int = 0
-    minor: int = 0
 
 
 class ExportedProgram(Struct):

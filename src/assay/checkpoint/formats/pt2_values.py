@@ -61,11 +61,10 @@ class SymbolicSizes:
     def notes(self) -> tuple[str, ...]:
         """What had to be assumed about dynamic sizes, in words."""
         examples = ", ".join(f"{name} = {value}" for name, value in sorted(self._examples.items()))
-        known = (f"dynamic sizes are taken at the file's example values: {examples}",) if examples else ()
         missing = ", ".join(sorted(self._unknown))
-        return (
-            (*known, f"dynamic sizes without an example are taken as {UNKNOWN_SIZE}: {missing}") if missing else known
-        )
+        known = f"dynamic sizes are taken at the file's example values: {examples}" if examples else ""
+        unknown = f"dynamic sizes without an example are taken as {UNKNOWN_SIZE}: {missing}" if missing else ""
+        return tuple(filter(None, (known, unknown)))
 
 
 def plain(argument: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
@@ -73,10 +72,8 @@ def plain(argument: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
     ((kind, value),) = argument.items()
     if kind in _TABLES:
         return _TABLES[kind].get(value, value)
-    if kind in _SYMBOLIC:
-        return _symbolic(value, symbols)
-    if kind in _SYMBOLIC_LISTS:
-        return [_symbolic(item, symbols) for item in value]
+    if kind.startswith("as_sym_"):
+        return [_symbolic(item, symbols) for item in value] if isinstance(value, list) else _symbolic(value, symbols)
     if kind in _SPECIAL:
         return _SPECIAL[kind](value)
     if kind == "as_string_to_argument":
@@ -85,8 +82,6 @@ def plain(argument: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
 
 
 _TABLES = {"as_scalar_type": DTYPES, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}
-_SYMBOLIC = ("as_sym_int", "as_sym_float", "as_sym_bool")
-_SYMBOLIC_LISTS = ("as_sym_ints", "as_sym_floats", "as_sym_bools")
 _NOT_FINITE = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
 
 

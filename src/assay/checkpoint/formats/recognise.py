@@ -54,7 +54,9 @@ def recognise(region: Region) -> Recognised:
             return Recognised(kind, region)
     if _is_json(head):
         return Recognised(_json(region, head), region)
-    raise ReadError(f"{brief(region.path)} {_foreign(head)}")
+    foreign = (what for pattern, what in _FOREIGN if re.match(pattern, head))
+    what = next(foreign, f"is not a file that Assay reads: expected {KNOWN}")
+    raise ReadError(f"{brief(region.path)} {what}")
 
 
 def read(found: Recognised, *, lenient: bool = False) -> Checkpoint:
@@ -122,18 +124,15 @@ def _json(region: Region, head: bytes) -> str:
     for key, kind in _JSON_KEYS.items():
         if key in text:
             return kind
-    raise ReadError(f"{brief(region.path)} {_unknown_json(text)}")
-
-
-_JSON_KEYS = {b'"weight_map"': INDEX, b'"model_type"': CONFIG, b'"architectures"': CONFIG, b'"auto_map"': CONFIG}
-
-
-def _unknown_json(text: bytes) -> str:
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return f"is not valid JSON: {brief(error)}"
-    return "is JSON, but neither a saved document, a transformers config nor an index of shards with a weight_map"
+        raise ReadError(f"{brief(region.path)} is not valid JSON: {brief(error)}") from error
+    wanted = "neither a saved document, a transformers config nor an index of shards with a weight_map"
+    raise ReadError(f"{brief(region.path)} is JSON, but {wanted}")
+
+
+_JSON_KEYS = {b'"weight_map"': INDEX, b'"model_type"': CONFIG, b'"architectures"': CONFIG, b'"auto_map"': CONFIG}
 
 
 _SAVED = re.compile(rb'\s*\{\s*"assay_schema"')
@@ -166,14 +165,6 @@ _KINDS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
 )
 
 
-def _foreign(head: bytes) -> str:
-    """What a file is that Assay does not read, in words that help to find out how it got there."""
-    for pattern, what in _FOREIGN:
-        if re.match(pattern, head):
-            return what
-    return f"is not a file that Assay reads: expected {KNOWN}"
-
-
 _FOREIGN = (
     (rb"$", "is empty"),
     (rb"version \w+://git-lfs", "is a git-LFS pointer, not the file itself: run git lfs pull"),
@@ -183,3 +174,4 @@ _FOREIGN = (
     (rb"\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf", "is compressed: unpack it first"),
     (rb"\x08[\x01-\x0a]\x12", "looks like ONNX, which is not read"),
 )
+"""How files begin that Assay does not read, and what they are, in words that help to find out how they got there."""

@@ -39,7 +39,7 @@ def read_index(region: Region, reader: OpenShard) -> Checkpoint:
     places = index.get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):
         raise ReadError(f"{brief(path)} is JSON without a weight_map: not a checkpoint or an index of one")
-    folder = _folder(path)
+    folder = path.rpartition("/")[0] if is_url(path) else os.path.dirname(path) or os.curdir
     files = {name: inside(folder, name) for name in dict.fromkeys(places.values())}
     wanted = Counter(places.values())
     checkpoint = _read_all(path, files, reader, lambda name: f": {_tensors(wanted[name])} not read")
@@ -103,7 +103,9 @@ def _joined(path: str, read: list[Checkpoint], failures: list[str]) -> Checkpoin
         entries += _moved(part.entries, len(entries))
         metadata.update(part.metadata)
     formats = dict.fromkeys(part.format for part in read)
-    failures += [f"tensor {brief(name)} is in more than one shard" for name in _twice(entries)]
+    names = Counter(name for entry in entries for name in entry.names)
+    twice = [name for name, count in names.items() if count > 1]
+    failures += [f"tensor {brief(name)} is in more than one shard" for name in twice[:20]]
     return Checkpoint(
         next(iter(formats)),
         path,
@@ -128,11 +130,6 @@ def _moved(entries: list[Entry], by: int) -> Iterable[Entry]:
     ]
 
 
-def _twice(entries: list[Entry]) -> list[str]:
-    names = Counter(name for entry in entries for name in entry.names)
-    return [name for name, count in names.items() if count > 1][:20]
-
-
 def _compared(checkpoint: Checkpoint, places: dict[str, str], metadata: dict[str, Any]) -> Checkpoint:
     """The checkpoint with what its index says and its shards do not hold, or the other way round."""
     held = {name for entry in checkpoint.entries for name in entry.names}
@@ -149,7 +146,3 @@ def _compared(checkpoint: Checkpoint, places: dict[str, str], metadata: dict[str
 
 def _tensors(count: int) -> str:
     return f"{count} tensor{'s' if count != 1 else ''}"
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0] if is_url(path) else os.path.dirname(path) or os.curdir

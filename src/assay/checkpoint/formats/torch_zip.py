@@ -112,12 +112,11 @@ def put(archive: ZipArchive, storage: RawStorage, member: Member, start: int) ->
 
 
 def _check_size(path: str, storage: RawStorage, size: int) -> None:
-    width = item_bytes(storage.dtype) or 1
-    count = storage.numel
+    width, count = item_bytes(storage.dtype), storage.numel
     if type(count) is not int or count < 0:
         raise ReadError(f"{path} is damaged: storage {brief(storage.key)} has no size")
     # A storage of bytes seen as wider elements may end in part of one.
-    if item_bytes(storage.dtype) and not 0 <= size - count * width < width:
+    if width and not 0 <= size - count * width < width:
         raise ReadError(
             f"{path} is refused: storage {brief(storage.key)} should hold {count * width} bytes and holds {size}"
         )

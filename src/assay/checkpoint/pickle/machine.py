@@ -1,6 +1,6 @@
 """A pickle machine that runs nothing: protocols 0 to 5 into inert values, in bounded memory.
 
-Every opcode outside the hot loop has a small function in `pickle_opcodes`. Memory is bounded by counting
+Every opcode outside the hot loop has a small function in `opcodes`. Memory is bounded by counting
 what opcodes make in units of about 80 bytes, looked at whenever the window moves.
 """
 

@@ -26,10 +26,6 @@ class Stop(Exception):
     """The pickle has ended."""
 
 
-def _pushing(value: Any) -> Handler:
-    return lambda machine: machine.stack.append(value)
-
-
 def _empty(kind: type) -> Handler:
     return lambda machine: machine.push(kind())
 
@@ -135,8 +131,7 @@ def _set_pairs(machine: PickleMachine, items: list[Any]) -> None:
         for key, value in pairs:
             target[key if type(key) is str else _key(key)] = value
     elif isinstance(target, Stub):
-        for pair in pairs:
-            target.add(pair)
+        target.extend(pairs)
     else:
         raise TypeError(target)
 
@@ -156,13 +151,9 @@ def _key(value: Any) -> Any:
 def _extend(machine: PickleMachine, items: list[Any]) -> None:
     target = machine.stack[-1]
     machine.made += 1 + (len(items) >> 1)
-    if type(target) is list:
-        target += items
-    elif isinstance(target, Stub):
-        for item in items:
-            target.add(item)
-    else:
+    if type(target) is not list and not isinstance(target, Stub):
         raise TypeError(target)
+    target.extend(items)
 
 
 def _global_line(machine: PickleMachine) -> Global:
@@ -209,10 +200,6 @@ def _build(machine: PickleMachine) -> None:
         target.order = str(state[1])
 
 
-def _passing(length: int) -> Handler:
-    return lambda machine: machine.stream.take(length)
-
-
 def _stop(machine: PickleMachine) -> None:
     if not machine.stack:
         raise IndexError
@@ -221,7 +208,8 @@ def _stop(machine: PickleMachine) -> None:
 
 HANDLERS: dict[int, Handler] = {
     # numbers and constants
-    0x4E: _pushing(None), 0x88: _pushing(True),
+    0x4E: lambda machine: machine.stack.append(None),
+    0x88: lambda machine: machine.stack.append(True),
     0x4A: lambda machine: machine.push(machine.stream.number(4, signed=True)),
     0x47: lambda machine: machine.push(struct.unpack(">d", machine.stream.take(8))[0]),
     0x46: lambda machine: machine.stack.append(float(_line(machine))),
@@ -252,5 +240,7 @@ HANDLERS: dict[int, Handler] = {
     0x97: lambda machine: machine.stack.append(Stub(Global("pickle", "PickleBuffer", None), ())),
     0x98: lambda machine: None,
     # the frame of the pickle itself
-    0x80: _passing(1), 0x95: _passing(8), 0x2E: _stop,
+    0x80: lambda machine: machine.stream.take(1),
+    0x95: lambda machine: machine.stream.take(8),
+    0x2E: _stop,
 }  # fmt: skip

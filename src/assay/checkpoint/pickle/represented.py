@@ -88,10 +88,6 @@ def _sequence(args: Any) -> list[Any]:
     return list(args[0]) if args and isinstance(args[0], (list, tuple)) else []
 
 
-def _tuple(args: Any) -> tuple[Any, ...]:
-    return tuple(_sequence(args))
-
-
 def _opaque(args: Any) -> Stub:
     return Stub(None, args)
 
@@ -130,14 +126,12 @@ _BUILDERS: dict[tuple[str, str], Builder] = {
     **{("torch._utils", name): build for name, build in _TORCH_BUILDERS.items()},
     ("torch._tensor", "_rebuild_from_type_v2"): _from_type,
     ("torch.nn.parameter", "Parameter"): _first,
-    ("torch", "Size"): _tuple,
+    ("torch", "Size"): lambda args: tuple(_sequence(args)),
     ("torch.serialization", "_get_layout"): _opaque,
     ("torch", "device"): _opaque,
     **{("torch.jit._pickle", f"build_{kind}list"): _first for kind in ("int", "tensor", "double", "bool")},
     ("torch.jit._pickle", "restore_type_tag"): _first,
-    ("collections", "OrderedDict"): _dictionary,
-    ("collections", "defaultdict"): _dictionary,
-    ("collections", "Counter"): _dictionary,
+    **{("collections", name): _dictionary for name in ("OrderedDict", "defaultdict", "Counter")},
     ("collections", "deque"): _sequence,
     **{(module, "_reconstructor"): lambda args: Stub(args[0], ()) for module in ("copyreg", "copy_reg")},
     ("_codecs", "encode"): _encoded,
@@ -146,15 +140,10 @@ _BUILDERS: dict[tuple[str, str], Builder] = {
         for module in ("builtins", "__builtin__")
         for name, build in (
             ("dict", _dictionary),
-            ("list", _sequence),
-            ("set", _sequence),
-            ("frozenset", _sequence),
-            ("tuple", _tuple),
-            ("bytearray", lambda args: args[0] if args else b""),
-            ("bytes", lambda args: args[0] if args else b""),
-            ("complex", _opaque),
-            ("slice", _opaque),
-            ("range", _opaque),
+            *((name, _sequence) for name in ("list", "set", "frozenset")),
+            ("tuple", lambda args: tuple(_sequence(args))),
+            *((name, lambda args: args[0] if args else b"") for name in ("bytes", "bytearray")),
+            *((name, _opaque) for name in ("complex", "slice", "range")),
         )
     },
     **{

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from operator import mul
 from typing import Any
@@ -51,11 +51,10 @@ class Stub(Struct, eq=False):
         """The dotted name of what it is an object of."""
         return self.cls.path if isinstance(self.cls, Global) else "an unknown class"
 
-    def add(self, item: Any) -> None:
-        """Note something put into it."""
-        if self.items is None:
-            self.items = []
-        self.items.append(item)
+    def extend(self, items: Iterable[Any]) -> None:
+        """Note what was put into it."""
+        self.items = self.items or []
+        self.items.extend(items)
 
 
 class Blob(Struct, eq=False, gc=False):
@@ -83,10 +82,9 @@ class RawStorage(Struct, eq=False, gc=False):
     coded: EncodedBytes | None = None
     """Where `offset` counts plain bytes that are had from stored ones."""
 
-    def place(self, file: str, offset: int, length: int, coded: EncodedBytes | None = None) -> RawStorage:
-        """This storage, found at `offset` of `file`, or of the plain bytes of `coded`."""
+    def place(self, file: str, offset: int, length: int, coded: EncodedBytes | None = None) -> None:
+        """Say that it was found at `offset` of `file`, or of the plain bytes of `coded`."""
         self.file, self.offset, self.length, self.coded = file, offset, length, coded
-        return self
 
     def swap(self) -> None:
         """Say that its numbers have their bytes the other way round."""
