@@ -108,7 +108,8 @@ def weigh(
         listed = _report(tensors, [_listed(entry) for entry in entries])
         # That a tensor's values cannot be read is not a failure where only a listing was requested.
         return _document(tensors, replace(listed, failures=listed.files_lost))
-    from assay.checkpoint.statistics.run import kernel_name, statistics
+    from assay.checkpoint.statistics import kernel
+    from assay.checkpoint.statistics.run import statistics
 
     journal = resume if isinstance(resume, Journal) or resume is None else Journal(resume)
     if tensors.in_memory:
@@ -118,7 +119,7 @@ def weigh(
             raise UsageError("a live module cannot be resumed: its tensors are in this process")
         journal = None
     rows = statistics(entries, tensors.read, settings, journal, progress, opened.files)
-    return _document(tensors, _report(tensors, rows, kernel_name()))
+    return _document(tensors, _report(tensors, rows, kernel.name()))
 
 
 def _asked(settings: StatisticsSettings, resume: Resume | None) -> list[str]:

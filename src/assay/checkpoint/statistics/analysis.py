@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import cast
 
 from msgspec import Struct
@@ -58,12 +59,5 @@ def analyse(plan: ChunkPlan, run_all: RunAll, target_db: float = TARGET_DB) -> T
 
 def analyse_here(plan: ChunkPlan, read: Read, target_db: float = TARGET_DB) -> TensorStatistics:
     """Every statistic of one tensor, chunk by chunk in this thread; a single chunk is read once."""
-    kept: dict[Chunk, bytes] = {}
-
-    def remembered(chunk: Chunk) -> bytes:
-        if chunk not in kept:
-            kept[chunk] = read(chunk)
-        return kept[chunk]
-
-    reader = remembered if len(plan.chunks) == 1 else read
+    reader = cache(read) if len(plan.chunks) == 1 else read
     return analyse(plan, lambda tasks: (work(task, reader) for task in tasks), target_db)

@@ -17,17 +17,17 @@ from assay.checkpoint.statistics.distribution import (
     Doubles,
     Moments,
     histogram_edges,
-    known,
+    moment_figures,
     quantile_ranks,
     quantiles_from,
     ranks_needed,
 )
 from assay.checkpoint.statistics.dtypes import COUNTED, DType, denormal_patterns, values
-from assay.checkpoint.statistics.finalize import blank, content_of, roundings, row_figures, row_sums
+from assay.checkpoint.statistics.finalize import blank, content_of, pruning, roundings, row_figures, row_sums
 from assay.checkpoint.statistics.kernel import kernel
 from assay.checkpoint.statistics.layout import CAST_FIELDS, PRUNE_SHARES, SUM_FIELDS
 from assay.checkpoint.statistics.partials import Counts, Partial
-from assay.document.weights import Histogram, Pruned, TensorStatistics
+from assay.document.weights import Histogram, TensorStatistics
 
 EXACT_INTEGERS = 1 << 53
 """Larger ones are not all numbers of float64."""
@@ -123,12 +123,7 @@ def _values(plan: ChunkPlan, partial: Partial, here: Doubles, times: Counts, tar
     figures: dict[str, Any] = {
         "min": low if plan.dtype.real else int(low),
         "max": high if plan.dtype.real else int(high),
-        "mean": known(moments.mean),
-        "std": known(moments.std),
-        "skewness": moments.skewness,
-        "kurtosis": moments.kurtosis,
-        "l1": known(sums["l1"]),
-        "l2": known(math.sqrt(energy)),
+        **moment_figures(moments, sums["l1"], energy),
         "zeros": int(sums["zeros"]),
         "quantiles": quantiles_from(ranks, at),
         "histogram": Histogram(low, high, tuple(map(int, bins))),
@@ -139,11 +134,6 @@ def _values(plan: ChunkPlan, partial: Partial, here: Doubles, times: Counts, tar
         rows = row_sums(partial.tiles)
         figures |= row_figures(plan, partial, rows)
         if plan.dtype.real and math.isfinite(energy):
-            figures["pruning"] = _pruning(kept, energy)
+            figures["pruning"] = pruning(kept, energy)
             figures |= roundings(plan, rows, dict(zip(CAST_FIELDS, casts, strict=True)), energy, target_db)
     return figures
-
-
-def _pruning(kept: list[float], energy: float) -> tuple[Pruned, ...]:
-    pairs = zip(PRUNE_SHARES, kept, strict=True)
-    return tuple(Pruned(share, min(1.0, left / energy)) for share, left in pairs) if energy else ()

@@ -48,6 +48,18 @@ class Moments(Struct, frozen=True):
         return known(self.n * self.m4 / self.m2**2 - 3) if self.m2**2 else None
 
 
+def moment_figures(moments: Moments, l1: float, energy: float) -> dict[str, float | None]:
+    """What the moments, the sum of magnitudes and that of squares tell; None where it left the range of a float."""
+    return {
+        "mean": known(moments.mean),
+        "std": known(moments.std),
+        "skewness": moments.skewness,
+        "kurtosis": moments.kurtosis,
+        "l1": known(l1),
+        "l2": known(math.sqrt(energy)),
+    }
+
+
 def known(value: float) -> float | None:
     """The value, or None where it left the range of a float."""
     return value if math.isfinite(value) else None

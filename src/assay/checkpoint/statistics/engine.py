@@ -85,11 +85,8 @@ def run_here(
 ) -> list[tuple[int, TensorStatistics]]:
     """The same in this thread, for workers of a cluster."""
     work = _Work(read, options, after)
-    found = []
-    for index, weight in enumerate(weights):
-        planned = _planned(index, weight, options)
-        found.append((index, work([planned])[0] if isinstance(planned, ChunkPlan) else planned))
-    return found
+    planned = (_planned(index, weight, options) for index, weight in enumerate(weights))
+    return list(enumerate(work.one(each) if isinstance(each, ChunkPlan) else each for each in planned))
 
 
 class _Work(Struct, frozen=True):

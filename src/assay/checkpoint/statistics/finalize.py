@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from assay.checkpoint.statistics.chunks import ChunkPlan, Weight
 from assay.checkpoint.statistics.distribution import known
-from assay.checkpoint.statistics.layout import BITS, ERROR_FIELDS, ROW_FIELDS, WIDE_FIELDS
+from assay.checkpoint.statistics.layout import BITS, ERROR_FIELDS, PRUNE_SHARES, ROW_FIELDS, WIDE_FIELDS
 from assay.checkpoint.statistics.partials import Partial, Tiles
-from assay.document.weights import Norms, Rounding, TensorStatistics
+from assay.document.weights import Norms, Pruned, Rounding, TensorStatistics
 
 TARGET_DB = 30.0
 """The signal-to-noise ratio that `bits_needed` keeps unless another is asked for."""
@@ -102,6 +102,12 @@ def roundings(
     ratios = ((bits, _decibels(errors[f"int{bits}"], energy)) for bits in BITS)
     enough = [bits for bits, ratio in ratios if ratio is not None and ratio >= target_db]
     return {"roundings": tuple(rows), "bits_needed": min(enough, default=None), "bits_for_db": target_db}
+
+
+def pruning(kept: Iterable[float], energy: float) -> tuple[Pruned, ...]:
+    """The share of the energy that is left at each point of the pruning curve."""
+    pairs = zip(PRUNE_SHARES, kept, strict=True)
+    return tuple(Pruned(share, min(1.0, left / energy)) for share, left in pairs) if energy else ()
 
 
 def rounding(name: str, scope: str, error: float, energy: float) -> Rounding:

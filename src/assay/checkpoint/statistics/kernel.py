@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 from assay.checkpoint.statistics import reference
 
-
-def _built() -> Any:
-    try:
-        return import_module("assay.checkpoint.statistics._kernel")
-    except ImportError:
-        return None
-
-
-_native = _built()
-
-kernel: Any = reference if _native is None else _native
+kernel: Any = reference
 """Has the functions of `assay.checkpoint.statistics.reference`, all of them with the same arguments and results."""
+with suppress(ImportError):
+    kernel = import_module("assay.checkpoint.statistics._kernel")
 
 
 def is_native() -> bool:
     """Whether the native kernel runs; a command says once when it does not."""
-    return _native is not None
+    return kernel is not reference
 
 
 def name() -> str:

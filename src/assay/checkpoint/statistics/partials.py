@@ -48,8 +48,8 @@ class Refined(Struct, frozen=True):
 
     found: tuple[NDArray[np.uint32], ...]
     """List and halfword of every value behind a listed prefix."""
-    dense: Counts | None
-    """The same added up, once there are many."""
+    dense: Counts
+    """The same added up, once there are many; else empty."""
     inside: Counts
     """How many values lie in the span of each edge."""
     planes: NDArray[Any]
@@ -58,12 +58,11 @@ class Refined(Struct, frozen=True):
 
     def finds(self) -> tuple[NDArray[np.uint32], Counts]:
         """List and halfword of all finds as sorted keys, and how often each occurs; no counts where it is once."""
-        if self.dense is None:
+        if not self.dense.size:
             return kernel.sorted(self.found[0] if len(self.found) == 1 else np.concatenate(self.found))[0], NOTHING
         total = _Dense()
         total.add(self.dense)
         total.tally(self.found)
-        assert total.counts is not None
         places = np.flatnonzero(total.counts)
         return places.astype(np.uint32), total.counts[places]
 
@@ -89,10 +88,9 @@ def merge(partials: Iterable[Partial]) -> Partial:
 def merge_refined(partials: Iterable[Refined]) -> Refined:
     """All refining partials of one tensor as one; takes them one at a time."""
     left = iter(partials)
-    first = next(left, None)
+    first, second = next(left, None), next(left, None)
     if first is None:
         raise ValueError("nothing to merge")
-    second = next(left, None)
     if second is None:
         return first
     dense, lists, tiles = _Dense(), list[NDArray[np.uint32]](), list[Tiles]()
@@ -102,8 +100,7 @@ def merge_refined(partials: Iterable[Refined]) -> Refined:
         planes += partial.planes
         tiles.append(partial.tiles)
         lists.extend(partial.found)
-        if partial.dense is not None:
-            dense.add(partial.dense)
+        dense.add(partial.dense)
         if sum(found.size for found in lists) > DENSE_FROM:
             dense.tally(lists)
             lists.clear()
@@ -152,7 +149,7 @@ class _Dense:
     """Counts by list and halfword, as long as the keys that were met ask for."""
 
     def __init__(self) -> None:
-        self.counts: Counts | None = None
+        self.counts: Counts = NOTHING
 
     def add(self, counts: Counts) -> None:
         """Add other counts."""
@@ -164,8 +161,8 @@ class _Dense:
             kernel.tally(found, self._at_least(((int(found.max(initial=0)) >> 16) + 1) << 16))
 
     def _at_least(self, size: int) -> Counts:
-        known = NOTHING if self.counts is None else self.counts
-        if size > known.size or self.counts is None:
-            self.counts = np.zeros(max(size, known.size), dtype=np.uint64)
+        known = self.counts
+        if size > known.size:
+            self.counts = np.zeros(size, dtype=np.uint64)
             self.counts[: known.size] = known
         return self.counts

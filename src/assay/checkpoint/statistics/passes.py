@@ -77,7 +77,7 @@ def refining_pass(chunk: Chunk, layout: ChunkLayout, request: Request, data: Byt
         request.above,
     )
     nothing = np.zeros((records.shape[0], 2), dtype=np.uint64)
-    return Refined((found[0],), None, inside[0], planes, _tiles(chunk, layout, records, nothing))
+    return Refined((found[0],), NOTHING, inside[0], planes, _tiles(chunk, layout, records, nothing))
 
 
 def _tiles(chunk: Chunk, layout: ChunkLayout, records: Doubles, digests: Counts) -> Tiles:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from assay.checkpoint.statistics.chunks import Weight
 from assay.checkpoint.statistics.engine import EngineOptions, Postprocess, run_here
@@ -27,7 +26,21 @@ def run_on_ray(
 ) -> Iterator[tuple[int, TensorStatistics]]:
     """The place and statistics of every tensor as its task finishes; those of a lost task carry the problem."""
     with joined(address, local_workers) as ray:
-        yield from _collected(ray, weights, read, options or EngineOptions(), after)
+        task = ray.remote(max_retries=TASK_RETRIES)(run_here)
+        under_way = {
+            task.remote([weights[index] for index in batch], read, options or EngineOptions(), after): batch
+            for batch in batches(weights)
+        }
+        while under_way:
+            finished, _ = ray.wait(list(under_way), num_returns=1)
+            batch = under_way.pop(finished[0])
+            try:
+                found = ray.get(finished[0])
+            except ray.exceptions.RayError as error:
+                problem = f"its task was lost: {first_line(error)}"
+                found = [(place, blank(weights[index], problem=problem)) for place, index in enumerate(batch)]
+            for place, statistics in found:
+                yield batch[place], statistics
 
 
 def batches(weights: Sequence[Weight], limit: int = TASK_BYTES) -> list[list[int]]:
@@ -43,22 +56,3 @@ def batches(weights: Sequence[Weight], limit: int = TASK_BYTES) -> list[list[int
             found.append([index])
             size = weight.length
     return found
-
-
-def _collected(
-    ray: Any, weights: Sequence[Weight], read: Read, options: EngineOptions, after: Postprocess | None
-) -> Iterator[tuple[int, TensorStatistics]]:
-    task = ray.remote(max_retries=TASK_RETRIES)(run_here)
-    under_way = {
-        task.remote([weights[index] for index in batch], read, options, after): batch for batch in batches(weights)
-    }
-    while under_way:
-        finished, _ = ray.wait(list(under_way), num_returns=1)
-        batch = under_way.pop(finished[0])
-        try:
-            found = ray.get(finished[0])
-        except ray.exceptions.RayError as error:
-            problem = f"its task was lost: {first_line(error)}"
-            found = [(place, blank(weights[index], problem=problem)) for place, index in enumerate(batch)]
-        for place, statistics in found:
-            yield batch[place], statistics

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from msgspec.structs import replace
 
 from assay import host
-from assay.checkpoint.entries import Entry
+from assay.checkpoint.entries import ByteRange, Entry
 from assay.checkpoint.files import Files
 from assay.checkpoint.statistics import kernel
-from assay.checkpoint.statistics.chunks import CHUNK_BYTES, Weight
-from assay.checkpoint.statistics.dequantised import with_stored_bytes
-from assay.checkpoint.statistics.engine import EngineOptions, Postprocess, run
+from assay.checkpoint.statistics.analysis import analyse_here
+from assay.checkpoint.statistics.chunks import CHUNK_BYTES, Weight, plan
+from assay.checkpoint.statistics.engine import FAILURES, EngineOptions, Postprocess, run
 from assay.checkpoint.statistics.finalize import TARGET_DB
+from assay.checkpoint.statistics.gathering import Read
 from assay.checkpoint.statistics.journal import Journal
 from assay.checkpoint.statistics.ray_engine import run_on_ray
 from assay.checkpoint.statistics.settings import Progress, StatisticsSettings
-from assay.checkpoint.statistics.spectra import with_spectrum
+from assay.checkpoint.statistics.spectral import with_spectrum
 from assay.document.weights import TensorStatistics
 from assay.errors import UsageError
 
-Read = Callable[[Any], Any]
+Tally = Callable[[int], None]
+"""Told how many bytes more are done."""
 Results = Iterator[tuple[int, TensorStatistics]]
 
 MOST_WORKERS = 16
@@ -47,7 +48,7 @@ def statistics(
     found = {} if journal is None else journal.begin(entries, _settled(settings), files or Files())
     left = [index for index in range(len(entries)) if index not in found]
     weights = [_weight(entries[index]) for index in left]
-    tally = _Tally(progress, sum(weight.length for weight in weights if not weight.problem))
+    tally = _tally(progress, sum(weight.length for weight in weights if not weight.problem))
     try:
         for place, row in _ENGINES[settings.engine](weights, read, settings, tally):
             index = left[place]
@@ -63,42 +64,34 @@ def statistics(
     return [found[index] for index in range(len(entries))]
 
 
-def kernel_name() -> str:
-    """What computes the figures: `avx512`, `avx2`, `baseline` or `numpy`."""
-    return kernel.name()
-
-
-class _Tally:
+def _tally(progress: Progress | None, total: int) -> Tally:
     """Adds up what is done and tells it."""
+    done = 0
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress = progress
-        self._total = total
-        self._done = 0
+    def add(size: int) -> None:
+        nonlocal done
+        done += size
+        if progress is not None:
+            progress(min(done, total), total)
 
-    def add(self, size: int) -> None:
-        """So many bytes more are done."""
-        self._done += size
-        if self._progress is not None:
-            self._progress(min(self._done, self._total), self._total)
+    return add
 
 
-def _threads(weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: _Tally) -> Results:
+def _threads(weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: Tally) -> Results:
     options = _options(settings)
-    return run(weights, read, options, on_bytes=tally.add, after=_after(settings, options.workers))
+    return run(weights, read, options, on_bytes=tally, after=_after(settings, options.workers))
 
 
-def _ray(weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: _Tally) -> Results:
-
+def _ray(weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: Tally) -> Results:
     # Each task works chunk by chunk, so its chunks may be of the usual size.
     options = EngineOptions(target_db=_target(settings))
     after = _after(settings, 1)
     for index, row in run_on_ray(weights, read, options, settings.address, settings.workers, after):
-        tally.add(weights[index].length)
+        tally(weights[index].length)
         yield index, row
 
 
-_ENGINES: dict[str, Callable[[Sequence[Weight], Read, StatisticsSettings, _Tally], Results]] = {
+_ENGINES: dict[str, Callable[[Sequence[Weight], Read, StatisticsSettings, Tally], Results]] = {
     "threads": _threads,
     "ray": _ray,
 }
@@ -114,10 +107,7 @@ def _options(settings: StatisticsSettings) -> EngineOptions:
 
 def _after(settings: StatisticsSettings, at_once: int) -> Postprocess | None:
     """What is done with a tensor once its statistics are known."""
-    if not settings.spectral:
-        return None
-
-    return partial(with_spectrum, at_once=at_once)
+    return partial(with_spectrum, at_once=at_once) if settings.spectral else None
 
 
 def _target(settings: StatisticsSettings) -> float:
@@ -126,7 +116,7 @@ def _target(settings: StatisticsSettings) -> float:
 
 def _settled(settings: StatisticsSettings) -> tuple[object, ...]:
     """What the figures depend on besides the bytes."""
-    return kernel_name(), settings.spectral, _target(settings)
+    return kernel.name(), settings.spectral, _target(settings)
 
 
 def _weight(entry: Entry) -> Weight:
@@ -151,8 +141,25 @@ def _completed(entry: Entry, row: TensorStatistics, read: Read) -> TensorStatist
     # Integers' bounds become floats here as they would in a journal: a resumed pass must tell the same.
     row = replace(row, bytes=entry.bytes, dtype=entry.dtype, min=_as_float(row.min), max=_as_float(row.max))
     if entry.coded is not None and entry.coded.dtype and row.count and not row.problem:
-        row = with_stored_bytes(entry.coded, row, read)
+        row = _with_stored_bytes(entry.coded.span, row, read)
     return row
+
+
+def _with_stored_bytes(span: ByteRange, row: TensorStatistics, read: Read) -> TensorStatistics:
+    """The row of dequantised values with the entropy and the digest of the bytes in the file, and a note on it."""
+    stored = Weight(row.names, "uint8", (span.length,), span.file, span.offset, span.length)
+    try:
+        found = analyse_here(plan(0, stored), read)
+    except FAILURES as error:
+        return replace(row, problem=f"its stored bytes cannot be read: {error}")
+    bits = None if found.entropy_bits is None else found.entropy_bits * span.length / row.count
+    return replace(
+        row,
+        note=f"statistics of the dequantised values; {8 * span.length / row.count:.4g} bits a weight in the file",
+        content=found.content,
+        entropy_bytes=found.entropy_bytes,
+        entropy_bits=bits,
+    )
 
 
 def _as_float(value: float | None) -> float | None:

@@ -1,14 +1,22 @@
-"""The largest singular values of a matrix by Lanczos on AᵀA, reading its rows in blocks, with an error bound."""
+"""The spectrum of a tensor from its bytes: the largest singular values by Lanczos on AᵀA, with an error bound.
+
+Rows are read in blocks; small matrices are decoded once, large ones again at every step.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from assay.document.weights import Spectral
+from assay.checkpoint.statistics.chunks import Chunk, ChunkPlan, Weight, plan
+from assay.checkpoint.statistics.dtypes import COUNTED, DTYPES, values
+from assay.checkpoint.statistics.engine import FAILURES
+from assay.checkpoint.statistics.gathering import Read, fetch
+from assay.document.weights import Spectral, TensorStatistics
 
 Blocks = Callable[[], Iterable[NDArray[np.floating]]]
 """Yields the matrix's rows in blocks; called once a step."""
@@ -17,6 +25,43 @@ Doubles = NDArray[np.float64]
 MOST_STEPS = 64
 TOLERANCE = 1e-4
 """The relative error of the largest singular value at which the steps stop."""
+CHUNK_BYTES = 1 << 20
+"""Chunks become doubles, several times over, so they are smaller than those of the statistics."""
+KEPT_ELEMENTS = 4 << 20
+"""Of small matrices, in all that are under way at once."""
+
+
+def with_spectrum(weight: Weight, row: TensorStatistics, read: Read, at_once: int = 1) -> TensorStatistics:
+    """The row with its spectrum, where it is a matrix of real numbers; so many may be under way at once."""
+    planned = plan(0, weight, CHUNK_BYTES)
+    if (
+        not planned.by_rows
+        or not planned.dtype.real
+        or planned.dtype.parts > 1
+        or min(planned.rows, planned.cols) < 2
+    ):
+        return row
+    try:
+        return replace(row, spectral=spectral(_blocks(planned, read, KEPT_ELEMENTS // at_once), planned.cols))
+    except FAILURES as error:
+        return replace(row, note=f"no spectrum: {error}")
+
+
+def _blocks(planned: ChunkPlan, read: Read, most_kept: int) -> Blocks:
+    def decoded() -> Iterator[Doubles]:
+        return (_decoded(chunk, read) for chunk in planned.chunks)
+
+    if planned.rows * planned.cols > most_kept:
+        return decoded
+    kept = list(decoded())
+    return lambda: iter(kept)
+
+
+def _decoded(chunk: Chunk, read: Read) -> Doubles:
+    data, dtype = fetch(chunk, read), DTYPES[chunk.dtype]
+    counted = dtype.family == COUNTED
+    numbers = values(dtype.name)[data.view(f"<u{dtype.bytes}")] if counted else data.view(dtype.numpy)
+    return np.asarray(numbers, dtype=np.float64).reshape(chunk.rows, chunk.cols)
 
 
 def spectral(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from assay.checkpoint.statistics.distribution import (
     Moments,
     histogram_edges,
     joined_moments,
-    known,
+    moment_figures,
     quantile_ranks,
     quantiles_from,
     ranks_needed,
@@ -26,6 +27,7 @@ from assay.checkpoint.statistics.finalize import (
     column,
     content_of,
     error_sums,
+    pruning,
     roundings,
     row_figures,
     row_sums,
@@ -36,7 +38,7 @@ from assay.checkpoint.statistics.layout import PRUNE_SHARES
 from assay.checkpoint.statistics.partials import Partial, Refined
 from assay.checkpoint.statistics.passes import Request
 from assay.checkpoint.statistics.search import ValueSearch, begin, nonfinite_tops, request, values_of
-from assay.document.weights import Histogram, Pruned, TensorStatistics
+from assay.document.weights import Histogram, TensorStatistics
 
 
 def questions(plan: ChunkPlan, partial: Partial) -> ValueSearch | None:
@@ -79,7 +81,8 @@ def statistics(
         figures |= _near_zeros(search, moments) | row_figures(plan, partial, sums)
         if math.isfinite(moments.energy):
             errors = error_sums(refined.tiles)
-            figures["pruning"] = _pruning(search, errors, moments)
+            above = (errors[f"above_{share}"] for share in PRUNE_SHARES)
+            figures["pruning"] = pruning(map(add, above, search.kept.tolist()), moments.energy)
             figures |= roundings(plan, sums, errors, moments.energy, target_db)
     return replace(blank(plan.weight, note=plan.note), **figures)
 
@@ -136,21 +139,7 @@ def _values(search: ValueSearch, partial: Partial, moments: Moments) -> dict[str
     return {
         "min": low,
         "max": high,
-        "mean": known(moments.mean),
-        "std": known(moments.std),
-        "skewness": moments.skewness,
-        "kurtosis": moments.kurtosis,
-        "l1": known(float(np.sum(column(partial.tiles, "l1")))),
-        "l2": known(math.sqrt(moments.energy)),
+        **moment_figures(moments, float(np.sum(column(partial.tiles, "l1"))), moments.energy),
         "quantiles": quantiles_from(ranks, {rank: float(value) for rank, value in at.items()}),
         "histogram": Histogram(float(low), float(high), tuple(int(count) for count in np.diff(below))),
     }
-
-
-def _pruning(search: ValueSearch, errors: dict[str, float], moments: Moments) -> tuple[Pruned, ...]:
-    if not moments.energy:
-        return ()
-    points = []
-    for share, kept in zip(PRUNE_SHARES, search.kept.tolist(), strict=True):
-        points.append(Pruned(share, min(1.0, (errors[f"above_{share}"] + kept) / moments.energy)))
-    return tuple(points)
