@@ -9,12 +9,13 @@ import msgspec
 from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.pt2_values import SymbolicSizes
 from assay.document.document import Document, InputTensor, Machine, Origin, Run
+from assay.document.op_names import public_name
+from assay.document.rows import Op, Operand, OpKind
 from assay.errors import ReadError
 from assay.sources.exported import tensors as exported_tensors
 from assay.sources.exported import tree as exported_tree
 from assay.sources.exported.archive import Contents, contents
-from assay.sources.exported.graph import flatten
-from assay.sources.exported.kinds import Kinds
+from assay.sources.exported.graph import Program, Step, Value, flatten
 
 NEWEST_SCHEMA = 8
 
@@ -39,11 +40,11 @@ _MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
 
 
 def _document(path: str, held: Contents) -> Document:
-    exported, sizes, kinds = held.program, SymbolicSizes(), Kinds()
+    exported, sizes = held.program, SymbolicSizes()
     program = flatten(exported.graph_module, sizes)
     stock = exported_tensors.take(exported.graph_module, held, sizes)
     tree = exported_tree.grow(exported.graph_module, program, stock.by_name)
-    ops = [kinds.op(step, program.values, call) for step, call in zip(program.steps, tree.call_of, strict=True)]
+    kinds, ops = _ops(program, tree.call_of)
     return Document(
         origin=Origin("exported", path, os.path.basename(path)),
         machine=Machine(torch=exported.torch_version or ""),
@@ -56,9 +57,51 @@ def _document(path: str, held: Contents) -> Document:
         modules=tree.modules,
         tensors=stock.tensors,
         calls=tree.calls,
-        kinds=kinds.rows,
+        kinds=kinds,
         ops=ops,
     )
 
 
 _NOT_IN_THE_FILE = "attributes that were left at their defaults are not in the file"
+
+
+def _ops(program: Program, call_of: list[int]) -> tuple[list[OpKind], list[Op]]:
+    """The kinds as they appear, and for every step one execution of its kind in its call."""
+    kinds: dict[bytes, OpKind] = {}
+    places: dict[bytes, int] = {}
+    ops: list[Op] = []
+    for step, call in zip(program.steps, call_of, strict=True):
+        kind = _kind(step, program.values)
+        key = msgspec.json.encode(kind)
+        kinds.setdefault(key, kind)
+        ops.append(Op(places.setdefault(key, len(places)), call))
+    return list(kinds.values()), ops
+
+
+def _kind(step: Step, values: list[Value]) -> OpKind:
+    namespace, _, rest = step.target.partition(".")
+    base, _, overload = rest.partition(".")
+    written = _written(base, overload, [label for label, _ in step.tensors])
+    first: dict[int, int] = {}
+    inputs = []
+    for position, (label, value) in enumerate(step.tensors):
+        earlier = first.setdefault(value, position)
+        alias = earlier if earlier != position else None
+        inputs.append(Operand(label, values[value].type, values[value].role, alias, label in written))
+    places = [position for position, item in enumerate(inputs) if item.written]
+    outputs = tuple(
+        Operand(f"output[{index}]" if index else "output", values[value].type, alias=_at(places, index))
+        for index, value in enumerate(step.outputs)
+    )
+    return OpKind(public_name(namespace, base), step.target, step.attributes, tuple(inputs), outputs)
+
+
+def _written(base: str, overload: str, labels: list[str]) -> set[str]:
+    """The operands written into, by the naming rules of torch: `relu_` writes its first, `add.out` its `out`."""
+    if base.endswith("_") and not base.endswith("__"):
+        return set(labels[:1])
+    return {label for label in labels if label.startswith("out")} if overload.endswith("out") else set()
+
+
+def _at(places: list[int], index: int) -> int | None:
+    return places[index] if index < len(places) else None

@@ -36,15 +36,11 @@ def with_classes(document: Document, classes: Mapping[str, tuple[str, str]]) -> 
     """The document whose modules have the classes they were exported from."""
     if not classes:
         return document
-    return replace(
-        document,
-        modules=[
-            replace(module, class_name=classes[module.path][0], class_path=classes[module.path][1])
-            if module.path in classes
-            else module
-            for module in document.modules
-        ],
-    )
+    rows = [
+        replace(row, class_name=classes[row.path][0], class_path=classes[row.path][1]) if row.path in classes else row
+        for row in document.modules
+    ]
+    return replace(document, modules=rows)
 
 
 def _classes(program: Any) -> dict[str, tuple[str, str]]:

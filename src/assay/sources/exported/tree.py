@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from assay.checkpoint.formats.pt2_schema import GraphModule
 from assay.document.rows import Call, Module, TensorType
-from assay.sources.exported.graph import Program, Step
+from assay.sources.exported.graph import Program
 
 UNKNOWN_CLASS = "(unknown)"
 """The class of a module that no operation happened in: the file names classes only beside operations."""
@@ -134,7 +134,9 @@ def _with_types(calls: list[Call], call_of: list[int], program: Program) -> list
     made_in: dict[int, int] = {}
     for step, call in zip(program.steps, call_of, strict=True):
         around = _around(calls, call)
-        for value in _activations(step, program):
+        for _, value in step.tensors:
+            if program.values[value].role not in ("activation", "input"):
+                continue
             inside = set(_around(calls, made_in[value])) if value in made_in else set()
             for outer in around:
                 if outer not in inside:
@@ -151,10 +153,6 @@ def _with_types(calls: list[Call], call_of: list[int], program: Program) -> list
         Call(row.module, row.parent, _types(inputs[number], program), _types(outputs[number], program))
         for number, row in enumerate(calls)
     ]
-
-
-def _activations(step: Step, program: Program) -> list[int]:
-    return [value for _, value in step.tensors if program.values[value].role in ("activation", "input")]
 
 
 def _around(calls: list[Call], call: int) -> list[int]:
