@@ -1,4 +1,4 @@
-"""Inputs that a model carries along as an example of its own."""
+"""Inputs that a model carries along: an example of its own, or what its traced or exported graph remembers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.errors import UserCodeError
 from assay.sources.inference.guess import Guess
-from assay.sources.needs import is_tensor
+from assay.sources.needs import is_tensor, need
 from assay.sources.tensors import TensorSpec, dtype_name
 from assay.sources.usercode import guarded
 
@@ -67,3 +67,35 @@ def _from_settings(module: Any) -> Iterator[Guess]:
         size = settings.get("input_size") if isinstance(settings, Mapping) else None
         if isinstance(size, (tuple, list)) and all(isinstance(dim, int) for dim in size):
             yield Guess((TensorSpec((1, *size)),), f"{name}['input_size']")
+
+
+def from_graph(module: Any) -> Iterator[Guess]:
+    """The one guess that a scripted or fx graph allows, where it knows every input."""
+    torch = need("torch")
+    if isinstance(module, torch.jit.ScriptModule):
+        known = _script_inputs(module)
+    elif isinstance(module, torch.fx.GraphModule):
+        known = [_placeholder(node) for node in module.graph.nodes if node.op == "placeholder"]
+    else:
+        return
+    specs = [spec for spec in known if spec is not None]
+    if specs and len(specs) == len(known):
+        yield Guess(tuple(specs), "its graph")
+
+
+def _script_inputs(module: Any) -> list[TensorSpec | None]:
+    """The types of the graph's inputs; tracing notes sizes, scripting and saving do not."""
+    types = [value.type() for value in list(module.graph.inputs())[1:]]
+    return [_spec(kind.sizes(), kind.dtype()) if kind.kind() == "TensorType" else None for kind in types]
+
+
+def _placeholder(node: Any) -> TensorSpec | None:
+    example = node.meta.get("val", node.meta.get("tensor_meta"))
+    return _spec(example.shape, example.dtype) if hasattr(example, "shape") else None
+
+
+def _spec(sizes: Any, dtype: Any) -> TensorSpec | None:
+    name = dtype_name(str(dtype))
+    if sizes is None or name is None or not all(isinstance(size, int) for size in sizes):
+        return None
+    return TensorSpec(tuple(sizes), name)

@@ -16,10 +16,6 @@ _VISION = ("vision_config", "encoder", "image_encoder", "vision_encoder", "backb
 _AUDIO = ("audio_config", "audio_encoder", "speech_config", "encoder_config", "speech_encoder", "encoder")
 _COMMON_IDS = ("bos", "eos", "pad", "sep", "cls", "unk", "mask", "decoder_start", "begin", "forced")
 """Special tokens that any text may hold; the others stand for images, sounds and the like."""
-_MELS = (
-    *("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "input_feat_size", "num_mel_filters"),
-    *("feature_size", "input_dim", "mel_bins", "n_mels", "num_mels", "input_size"),
-)
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions", "max_seq_len", "n_ctx")
 
 
@@ -64,7 +60,9 @@ class Facts(Struct, frozen=True):
     @property
     def mels(self) -> int:
         """The features of one step of sound."""
-        return number((self.audio, self.config), *_MELS) or 80
+        names = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "input_feat_size")
+        more = ("num_mel_filters", "feature_size", "input_dim", "mel_bins", "n_mels", "num_mels", "input_size")
+        return number((self.audio, self.config), *names, *more) or 80
 
 
 def facts(config: Any) -> Facts:
@@ -92,13 +90,14 @@ def _part(config: Any, names: Iterable[str]) -> Any:
 
 def _placeholders(parts: Iterable[Any]) -> set[int]:
     """The ids of tokens that stand for something that is no text."""
-    found: set[int] = set()
-    for part in parts:
-        for name, value in part.to_dict().items():
-            special = name.endswith(("_token_id", "_token_index")) and not name.startswith(_COMMON_IDS)
-            if special and isinstance(value, int):
-                found.add(value)
-    return found
+    return {
+        value
+        for part in parts
+        for name, value in part.to_dict().items()
+        if name.endswith(("_token_id", "_token_index"))
+        and not name.startswith(_COMMON_IDS)
+        and isinstance(value, int)
+    }
 
 
 def _size(value: Any) -> tuple[int, int] | None:

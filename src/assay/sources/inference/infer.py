@@ -9,8 +9,7 @@ from msgspec import structs
 
 from assay.errors import InputsError
 from assay.sources.inference.configured import from_config
-from assay.sources.inference.declared import declared
-from assay.sources.inference.graphs import from_graph
+from assay.sources.inference.declared import declared, from_graph
 from assay.sources.inference.guess import Guess
 from assay.sources.inference.signature import from_signature
 from assay.sources.inference.trial import choose

@@ -84,21 +84,15 @@ def _number(module: Any, name: str, axis: int, otherwise: int) -> int:
     return int(weight.shape[axis]) if weight is not None and weight.dim() > abs(axis) else otherwise
 
 
-def _convolution(sizes: Sizes, unlikely: Sizes = (), *, otherwise: int = 3, axis: int = 1) -> Reader:
-    """Reads a layer whose channels are dimension `axis` of its weight, in any of these sizes of the rest."""
+def _channelled(
+    sizes: Sizes, unlikely: Sizes = (), *, name: str = "in_channels", axis: int = 0, otherwise: int = 3
+) -> Reader:
+    """Reads a layer that takes channels, which its attribute or an axis of its weight tells, of any of the sizes."""
 
     def read(module: Any) -> Read:
-        channels = _number(module, "in_channels", axis, otherwise)
+        channels = _number(module, name, axis, otherwise)
         likely, others = ((TensorSpec((1, channels, *size)) for size in some) for some in (sizes, unlikely))
         return likely, others
-
-    return read
-
-
-def _normalised(sizes: Sizes) -> Reader:
-    def read(module: Any) -> Read:
-        channels = _number(module, "num_features", 0, 3)
-        return (TensorSpec((1, channels, *size)) for size in sizes), ()
 
     return read
 
@@ -139,6 +133,10 @@ def _cell(module: Any) -> Read:
     return (TensorSpec((1, int(module.weight_ih.shape[1]))),), ()
 
 
+def _bilinear(module: Any) -> Read:
+    return (TensorSpec((1, module.in1_features)),), ()
+
+
 def _attention(module: Any) -> Read:
     return _sequence(module.embed_dim, module.batch_first), ()
 
@@ -154,20 +152,16 @@ def _sequence(features: int, batch_first: bool) -> Iterator[TensorSpec]:
     return map(TensorSpec, (likely, other) if batch_first else (other, likely))
 
 
-def _bilinear(module: Any) -> Read:
-    return (TensorSpec((1, module.in1_features)),), ()
-
-
 _TABLE: dict[str, tuple[str, Reader, bool]] = {
-    "Conv1d": ("convolution", _convolution(_cubes(_SIGNAL_LENGTHS, 1), otherwise=1), False),
-    "Conv2d": ("convolution", _convolution(_cubes(_IMAGE_SIDES, 2), _cubes(range(4, 257), 2)), False),
-    "Conv3d": ("convolution", _convolution(_VOLUMES), False),
-    "ConvTranspose1d": ("transposed convolution", _convolution(_cubes(_LATENT_SIDES, 1), axis=0), False),
-    "ConvTranspose2d": ("transposed convolution", _convolution(_cubes(_LATENT_SIDES, 2), axis=0), False),
-    "ConvTranspose3d": ("transposed convolution", _convolution(_cubes(_LATENT_SIDES, 3), axis=0), False),
-    "BatchNorm1d": ("batch norm", _normalised([(), (128,)]), False),
-    "BatchNorm2d": ("batch norm", _normalised(_cubes((64, 16), 2)), False),
-    "BatchNorm3d": ("batch norm", _normalised(_cubes((64, 16), 3)), False),
+    "Conv1d": ("convolution", _channelled(_cubes(_SIGNAL_LENGTHS, 1), axis=1, otherwise=1), False),
+    "Conv2d": ("convolution", _channelled(_cubes(_IMAGE_SIDES, 2), _cubes(range(4, 257), 2), axis=1), False),
+    "Conv3d": ("convolution", _channelled(_VOLUMES, axis=1), False),
+    "ConvTranspose1d": ("transposed convolution", _channelled(_cubes(_LATENT_SIDES, 1)), False),
+    "ConvTranspose2d": ("transposed convolution", _channelled(_cubes(_LATENT_SIDES, 2)), False),
+    "ConvTranspose3d": ("transposed convolution", _channelled(_cubes(_LATENT_SIDES, 3)), False),
+    "BatchNorm1d": ("batch norm", _channelled([(), (128,)], name="num_features"), False),
+    "BatchNorm2d": ("batch norm", _channelled(_cubes((64, 16), 2), name="num_features"), False),
+    "BatchNorm3d": ("batch norm", _channelled(_cubes((64, 16), 3), name="num_features"), False),
     "LayerNorm": ("layer norm", _layer_norm, False),
     "Embedding": ("embedding", _embedding, True),
     "EmbeddingBag": ("embedding", _embedding, True),

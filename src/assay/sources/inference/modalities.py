@@ -45,15 +45,6 @@ def _question(told: Facts, module: Any) -> Options:
     return [TensorSpec((1, 32), "int64", low=0, high=number((part,), "vocab_size") or 2)]
 
 
-def _ones(told: Facts, module: Any) -> Options:
-    return [TensorSpec(_ids(told, module)[0].shape, "int64", low=1, high=2)]
-
-
-def _boxes(told: Facts, module: Any) -> Options:
-    # One empty box at one place: corners in the wrong order would be refused.
-    return [TensorSpec((*_ids(told, module)[0].shape, 4), "int64", low=0, high=1)]
-
-
 def _pixels(told: Facts, module: Any) -> Options:
     if "grid_thw" in parameters(module):
         return _patches(told, module)
@@ -82,10 +73,6 @@ def _patches(told: Facts, module: Any) -> Options:
 def _linear_widths(module: Any) -> list[int]:
     """What the first linear layer takes, where a config does not say it."""
     return [spec.shape[-1] for layer in layers(module) if "linear" in layer.source for spec in layer.inputs]
-
-
-def _grid(told: Facts, module: Any) -> Options:
-    return [TensorSpec((1, 3), "int64", values=(1, _GRID, _GRID))]
 
 
 def _waveform(told: Facts, module: Any) -> Options:
@@ -121,14 +108,8 @@ def _series_mask(told: Facts, module: Any) -> Options:
     return [TensorSpec(spec.shape, low=1, high=2) for spec in _series(told, module)]
 
 
-def _series_time(told: Facts, module: Any) -> Options:
-    steps = _series(told, module)[0].shape[1]
-    return [TensorSpec((1, steps, number((told.config,), "num_time_features") or 1))]
-
-
-def _future_time(told: Facts, module: Any) -> Options:
-    steps = number((told.config,), "prediction_length") or 1
-    return [TensorSpec((1, steps, number((told.config,), "num_time_features") or 1))]
+def _time_features(told: Facts, steps: int | None) -> Options:
+    return [TensorSpec((1, steps or 1, number((told.config,), "num_time_features") or 1))]
 
 
 def _lags(told: Facts) -> int:
@@ -145,10 +126,6 @@ def _rows(count: int, *names: str) -> Callable[[Facts, Any], Options]:
     return read
 
 
-def _timesteps(told: Facts, module: Any) -> Options:
-    return [TensorSpec((1, _STATES), "int64", low=0, high=_STATES)]
-
-
 def _hidden(told: Facts, module: Any) -> Options:
     width = number((told.text, told.config), "d_model", "hidden_size") or 1
     return [TensorSpec((1, 32, width))]
@@ -158,26 +135,27 @@ TABLE: dict[str, Callable[[Facts, Any], Options]] = {
     "input_ids": _ids,
     "decoder_input_ids": _decoder_ids,
     "qformer_input_ids": _question,
-    "attention_mask": _ones,
-    "bbox": _boxes,
+    "attention_mask": lambda told, module: [TensorSpec(_ids(told, module)[0].shape, "int64", low=1, high=2)],
+    # One empty box at one place: corners in the wrong order would be refused.
+    "bbox": lambda told, module: [TensorSpec((*_ids(told, module)[0].shape, 4), "int64", low=0, high=1)],
     "pixel_values": _pixels,
     "pixel_values_videos": _video,
     "visual_feats": _rows(_REGIONS, "visual_feat_dim"),
     "visual_pos": _rows(_REGIONS, "visual_pos_dim"),
     "hidden_states": _patches,
-    "grid_thw": _grid,
+    "grid_thw": lambda told, module: [TensorSpec((1, 3), "int64", values=(1, _GRID, _GRID))],
     "input_values": _waveform,
     "input_features": _features,
     "input_features_mask": _features_mask,
     "past_values": _series,
     "past_observed_mask": _series_mask,
-    "past_time_features": _series_time,
-    "future_time_features": _future_time,
+    "past_time_features": lambda told, module: _time_features(told, _series(told, module)[0].shape[1]),
+    "future_time_features": lambda told, module: _time_features(told, number((told.config,), "prediction_length")),
     "states": _rows(_STATES, "state_dim"),
     "actions": _rows(_STATES, "act_dim"),
     "rewards": _rows(_STATES),
     "returns_to_go": _rows(_STATES),
-    "timesteps": _timesteps,
+    "timesteps": lambda told, module: [TensorSpec((1, _STATES), "int64", low=0, high=_STATES)],
     "inputs": _hidden,
     "inputs_embeds": _hidden,
     "query_embeds": _hidden,

@@ -47,8 +47,8 @@ def _arguments(wanted: list[inspect.Parameter], spec: TensorSpec, vocabulary: li
         return (spec,)
     specs: list[TensorSpec] = []
     for parameter in wanted:
-        made = _ROLES.get(parameter.name, _same)(spec)
-        if made.high is not None and not made.floating and parameter.name not in _OWN_RANGE:
+        made = _ROLES[parameter.name](spec) if parameter.name in _ROLES else spec
+        if made.high is not None and not made.floating and parameter.name not in (*_MASKS, *_TIMESTEPS, *_LENGTHS):
             made = structs.replace(made, high=_ids(made.high, len(specs), vocabulary))
         name = parameter.name if parameter.kind is inspect.Parameter.KEYWORD_ONLY else None
         specs.append(structs.replace(made, name=name))
@@ -67,38 +67,20 @@ def _takes_nothing(module: Any) -> bool:
         return False
 
 
-def _same(spec: TensorSpec) -> TensorSpec:
-    return spec
-
-
-def _tokens(spec: TensorSpec) -> TensorSpec:
-    return _IDS if spec.floating else spec
-
-
-def _image(spec: TensorSpec) -> TensorSpec:
-    return spec if len(spec.shape) == 4 else _IMAGE
-
-
-def _mask(spec: TensorSpec) -> TensorSpec:
-    return TensorSpec(spec.shape[:2], "int64", low=1, high=2)
-
-
-def _timestep(spec: TensorSpec) -> TensorSpec:
-    return TensorSpec((1,), "int64", low=0, high=1000)
-
-
 def _length(spec: TensorSpec) -> TensorSpec:
     steps = spec.shape[1] if len(spec.shape) > 1 else 1
     return TensorSpec((1,), "int64", low=steps, high=steps + 1)
 
 
 _TOKENS = ("input_ids", "token_ids", "tokens", "idx", "ids", "decoder_input_ids")
-_OWN_RANGE = ("attention_mask", "padding_mask", "t", "timestep", "timesteps", "lengths", "input_lengths")
+_IMAGES = ("pixel_values", "image", "images", "img")
+_MASKS, _TIMESTEPS = ("attention_mask", "padding_mask"), ("t", "timestep", "timesteps")
+_LENGTHS = ("lengths", "input_lengths")
 _ROLES: dict[str, Callable[[TensorSpec], TensorSpec]] = {
-    **dict.fromkeys(_TOKENS, _tokens),
-    **dict.fromkeys(("pixel_values", "image", "images", "img"), _image),
-    **dict.fromkeys(("attention_mask", "padding_mask"), _mask),
-    **dict.fromkeys(("t", "timestep", "timesteps"), _timestep),
-    **dict.fromkeys(("lengths", "input_lengths"), _length),
+    **dict.fromkeys(_TOKENS, lambda spec: _IDS if spec.floating else spec),
+    **dict.fromkeys(_IMAGES, lambda spec: spec if len(spec.shape) == 4 else _IMAGE),
+    **dict.fromkeys(_MASKS, lambda spec: TensorSpec(spec.shape[:2], "int64", low=1, high=2)),
+    **dict.fromkeys(_TIMESTEPS, lambda spec: TensorSpec((1,), "int64", low=0, high=1000)),
+    **dict.fromkeys(_LENGTHS, _length),
 }
 """Parameter names that say what they want, whatever the first layer takes."""

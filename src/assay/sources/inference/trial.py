@@ -79,10 +79,8 @@ def _runs(shadow: Any, guess: Guess) -> bool | None:
     try:
         with _quiet(), _same_luck(), torch.no_grad(), torch.random.fork_rng(devices=[]), Mixing():
             shadow(*args, **kwargs)
-    except NotImplementedError:
-        return None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - any failure means the guess is wrong
-        return None if _lacks_content(error) else False
+        return None if isinstance(error, NotImplementedError) or _lacks_content(error) else False
     return True
 
 
@@ -109,10 +107,7 @@ def _same_luck() -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     from torch.fx.experimental import _config
 
-    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+    known = {_SELECT_ALL: True} if hasattr(_config, _SELECT_ALL) else {}
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(), _config.patch(**known):
         warnings.simplefilter("ignore")
-        if not hasattr(_config, _SELECT_ALL):
-            yield
-        else:
-            with _config.patch(**{_SELECT_ALL: True}):
-                yield
+        yield
