@@ -11,6 +11,7 @@ from typing import Any
 from assay.errors import ReadError, TrustError
 from assay.messages import brief, error_line
 from assay.sources.needs import need, usable
+from assay.sources.opened import Model
 from assay.sources.usercode import guarded
 
 _AUTO = (
@@ -24,8 +25,8 @@ _AUTO = (
 """The automatic classes tried for a config that names no architecture, the plainest first."""
 
 
-def build(path: str, *, trust: bool, weights: bool = False) -> tuple[Any, Any]:
-    """The module and its config, from a folder with config.json or that file itself.
+def build(path: str, *, trust: bool, weights: bool = False) -> Model:
+    """The model and its config, from a folder with config.json or that file itself.
 
     Without `weights` the module is on the meta device; with them it is loaded from the folder, on the CPU.
     """
@@ -52,7 +53,7 @@ def build(path: str, *, trust: bool, weights: bool = False) -> tuple[Any, Any]:
             model = kind.from_pretrained(str(file.parent), config=config, local_files_only=True)
         else:
             model = kind._from_config(config) if built_in else kind.from_config(config)
-    return model.eval(), config
+    return Model(model.eval(), config)
 
 
 def _fields(file: Path) -> Mapping[str, Any]:
@@ -90,7 +91,7 @@ def _automatic_class(transformers: Any, config: Any) -> Any:
     raise ValueError(f"no automatic model class takes a {type(config).__name__}")
 
 
-def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool) -> tuple[Any, Any]:
+def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool) -> Model:
     """The model whose code lies beside its config."""
     code = {str(name): str(where) for name, where in dict(fields["auto_map"]).items()}
     if not trust:
@@ -115,4 +116,4 @@ def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool
             model = kind.from_pretrained(folder, config=config, **here)
         else:
             model = kind.from_config(config, trust_remote_code=True)
-    return model.eval(), config
+    return Model(model.eval(), config)

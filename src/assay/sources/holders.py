@@ -7,7 +7,7 @@ stored and never a property.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from assay.sources.needs import is_module, is_tensor
@@ -97,14 +97,9 @@ def _held(value: object) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         yield from ((str(key), item) for key, item in dict.items(value))
         return
-    stored = _stored(value)
-    if stored is not None:
-        yield from ((str(name), item) for name, item in list(stored.items()))
-
-
-def _stored(value: object) -> Mapping[str, Any] | None:
     try:
         stored = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        return None
-    return stored if isinstance(stored, dict) else None
+        return
+    if isinstance(stored, dict):
+        yield from ((str(name), item) for name, item in list(stored.items()))

@@ -48,7 +48,8 @@ def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype
     if inputs is None:
         return _inferred(model, target, dtype)
     if not isinstance(inputs, str):
-        args, kwargs = _split(_called(inputs), "the inputs")
+        label = f"{getattr(inputs, '__qualname__', kind_name(inputs))}()"
+        args, kwargs = _split(_called(inputs, label), "the inputs")
         return _placed(args, kwargs, "given", GIVEN, target, dtype)
     named = file_function(inputs)
     if named is None:
@@ -56,7 +57,7 @@ def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype
         made = make(specs, target or model_device(model.module))
         return _placed(*made, f"literal {texts(specs)}", LITERAL, target, dtype)
     with attribute(named) as found:
-        value = call(found, named.label) if _is_function(found) else found
+        value = _called(found, named.label)
     args, kwargs = _split(value, f"what {named.label} returned")
     return _placed(args, kwargs, named.location, FUNCTION, target, dtype)
 
@@ -81,15 +82,9 @@ def _placed(args: Any, kwargs: Any, how: str, kind: str, device: str | None, dty
     return Inputs(place(tuple(args), device, dtype), place(dict(kwargs), device, dtype), how, kind)
 
 
-def _is_function(value: Any) -> bool:
-    return callable(value) and not is_tensor(value) and not is_module(value)
-
-
-def _called(value: Any) -> Any:
+def _called(value: Any, label: str) -> Any:
     """What a callable makes, or the value itself."""
-    if not _is_function(value):
-        return value
-    return call(value, f"{getattr(value, '__qualname__', kind_name(value))}()")
+    return call(value, label) if callable(value) and not is_tensor(value) and not is_module(value) else value
 
 
 def _split(value: Any, what: str) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -55,11 +55,9 @@ _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\](?P<package>\w+)")
 
 def is_module(value: object) -> bool:
     """Whether `value` is an `nn.Module`; where torch was never imported nothing is one."""
-    loaded = sys.modules.get("torch")
-    return loaded is not None and isinstance(value, loaded.nn.Module)
+    return "torch" in sys.modules and isinstance(value, sys.modules["torch"].nn.Module)
 
 
 def is_tensor(value: object) -> bool:
     """Whether `value` is a tensor; where torch was never imported nothing is one."""
-    loaded = sys.modules.get("torch")
-    return loaded is not None and isinstance(value, loaded.Tensor)
+    return "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor)

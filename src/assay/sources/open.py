@@ -48,7 +48,7 @@ def is_maker(given: Any) -> bool:
     """Whether calling `given` makes a model: a class, a function, or another callable that holds no modules."""
     if isinstance(given, type) or inspect.isroutine(given):
         return True
-    return callable(given) and not is_module(given) and not _held(given)
+    return callable(given) and not is_module(given) and not roots(given)
 
 
 def _open_text(text: str, model_args: Mapping[str, Any] | None, *, trust: bool) -> Opened:
@@ -93,18 +93,13 @@ def _model_of(value: Any) -> Model | None:
         from assay.sources.exported.run import model_of
 
         return model_of(value)
-    held = _held(value)
+    held = roots(value)
     if not held:
         return None
     outer = need("torch").nn.Module()
     # Straight into the dictionary: add_module refuses dots, and none of the modules may notice.
     outer._modules.update(held)
     return Model(outer, holder=value)
-
-
-def _held(value: Any) -> list[tuple[str, Any]]:
-    """The modules that an object holds, by their paths; nothing of it is executed."""
-    return roots(value) if "torch" in sys.modules else []
 
 
 def _check_args(model_args: Mapping[str, Any] | None) -> None:

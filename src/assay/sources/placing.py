@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from assay.errors import InputsError
@@ -29,14 +30,13 @@ def place(value: Any, device: str | None, dtype: str | None) -> Any:
 
 def model_device(module: Any) -> str | None:
     """The device of the module's first parameter or buffer, None where it has none."""
-    for tensor in (*module.parameters(), *module.buffers()):
-        return str(tensor.device)
-    return None
+    tensors = chain(module.parameters(), module.buffers())
+    return next((str(tensor.device) for tensor in tensors), None)
 
 
 def model_dtype(module: Any) -> str:
     """The dtype of the module's first floating parameter, as `float32` where it has none."""
-    for tensor in (*module.parameters(), *module.buffers()):
+    for tensor in chain(module.parameters(), module.buffers()):
         if tensor.is_floating_point() and tensor.element_size() > 1:
             return str(tensor.dtype).removeprefix("torch.")
     return "float32"
@@ -59,6 +59,6 @@ def _mapped(value: Any, move: Callable[[Any], Any]) -> Any:
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if isinstance(value, list):
         return [_mapped(item, move) for item in value]
-    if isinstance(value, Mapping) and type(value) is dict:
+    if type(value) is dict:
         return {key: _mapped(item, move) for key, item in value.items()}
     return value

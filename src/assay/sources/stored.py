@@ -11,13 +11,14 @@ from assay.errors import ReadError
 from assay.messages import brief, kind_name
 from assay.sources.importing import current_directory
 from assay.sources.needs import is_module, need
+from assay.sources.opened import Model, own_config
 from assay.sources.usercode import guarded
 
 WEIGHTS_ONLY = "holds weights without code: point at the function that builds the model, or its config.json"
 
 
-def load(path: str, kind: str) -> Any:
-    """The module in a file of this recognised kind; its code runs."""
+def load(path: str, kind: str) -> Model:
+    """The model in a file of this recognised kind; its code runs."""
     torch = need("torch")
     with guarded(f"loading {brief(path)}"), current_directory():
         if kind == TORCHSCRIPT:
@@ -27,7 +28,8 @@ def load(path: str, kind: str) -> Any:
                 value = pickle.load(file)  # noqa: S301 - only reached when the user trusts the file
         else:
             value = torch.load(path, map_location="cpu", weights_only=False)
-    return _module_in(value, path)
+    module = _module_in(value, path)
+    return Model(module, own_config(module))
 
 
 def _module_in(value: Any, path: str) -> Any:
