@@ -83,6 +83,13 @@ def test_an_unknown_model_type_is_told(folder, fields):
         open_model(folder(architectures=["NobodyKnows"], **fields))
 
 
+@pytest.mark.parametrize("fields", [{"architectures": 5}, {"architectures": ["Own"], "auto_map": ["own.Own"]}])
+@pytest.mark.parametrize("trust", [False, True])
+def test_fields_of_the_wrong_kind_are_told(folder, fields, trust):
+    with pytest.raises(ReadError, match=r"is damaged: its (architectures|auto_map) cannot be"):
+        open_model(folder(**fields), trust=trust).model  # noqa: B018
+
+
 def test_a_config_that_cannot_be_built_is_told(folder):
     with pytest.raises(UserCodeError, match="transformers, building"):
         open_model(folder(num_attention_heads=3))

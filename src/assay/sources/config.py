@@ -66,6 +66,9 @@ def _fields(file: Path) -> Mapping[str, Any]:
         raise ReadError(f"{brief(file)} is not JSON: {brief(error)}") from error
     if not isinstance(fields, dict) or not fields.keys() & {"model_type", "architectures", "auto_map"}:
         raise ReadError(f"{brief(file)} is neither a transformers config nor an Assay document")
+    for name, kinds in (("architectures", (list, str)), ("auto_map", (dict,))):
+        if fields.get(name) and not isinstance(fields[name], kinds):
+            raise ReadError(f"{brief(file)} is damaged: its {name} cannot be {brief(fields[name])!r}")
     return fields
 
 
@@ -93,7 +96,7 @@ def _automatic_class(transformers: Any, config: Any) -> Any:
 
 def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool) -> Model:
     """The model whose code lies beside its config."""
-    code = {str(name): str(where) for name, where in dict(fields["auto_map"]).items()}
+    code = {name: str(where) for name, where in fields["auto_map"].items()}
     if not trust:
         raise TrustError(
             f"{brief(file)} brings code of its own ({brief(', '.join(code.values()))}): "
@@ -104,7 +107,7 @@ def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool
     if elsewhere or not makers:
         reason = f"has its code in another place ({brief(elsewhere[0])})" if elsewhere else "names no model class"
         raise ReadError(f"{brief(file)} {reason}: write a function that builds it and give file.py::function")
-    wanted = set(fields.get("architectures") or ())
+    wanted = fields.get("architectures") or ()
     maker = next((name for name in makers if code[name].rpartition(".")[2] in wanted), makers[0])
     torch, transformers = need("torch"), need("transformers")
     with guarded(f"the code beside {brief(file)}"), torch.device("cpu" if weights else "meta"):
