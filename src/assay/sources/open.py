@@ -16,7 +16,7 @@ from typing import Any
 
 from assay.checkpoint.remote import is_url
 from assay.document.document import Document, Origin
-from assay.errors import ReadError, UsageError
+from assay.errors import AssayError, ReadError, UsageError
 from assay.messages import brief, kind_name
 from assay.sources.holders import roots
 from assay.sources.named import attribute
@@ -41,7 +41,8 @@ def open_source(given: Any, *, model_args: Mapping[str, Any] | None = None, trus
     _refuse_args(model_args, "an object that exists already")
     if isinstance(given, Document):
         return Opened(given.origin, partial(not_run, given.origin), saved=lambda: given)
-    return _in_memory(given, Origin("live", _qualified(type(given)), type(given).__name__), "cannot open")
+    origin = Origin("live", _qualified(type(given)), type(given).__name__)
+    return _in_memory(given, origin, "cannot open", refusal=UsageError)
 
 
 def is_maker(given: Any) -> bool:
@@ -74,11 +75,11 @@ def _open_named(named: Named, model_args: Mapping[str, Any] | None) -> Opened:
 _HINT = ", give them as --model-args (model_args)"
 
 
-def _in_memory(value: Any, origin: Origin, what: str) -> Opened:
+def _in_memory(value: Any, origin: Origin, what: str, refusal: type[AssayError] = ReadError) -> Opened:
     """A module, an exported program, or an object that holds modules."""
     model = _model_of(value)
     if model is None:
-        raise (UsageError if origin.kind == "live" and what == "cannot open" else ReadError)(
+        raise refusal(
             f"{what} {_article(kind_name(value))}: expected a torch.nn.Module, an object that holds modules, "
             "or a function that builds one"
         )
