@@ -12,6 +12,9 @@ from assay.version import __version__
 
 if TYPE_CHECKING:
     from assay.analysis.cost import register_cost
+    from assay.analysis.laws.law import Laws
+    from assay.analysis.memory import Memory
+    from assay.analysis.roofline import Roofline
     from assay.api.analyze.run import analyze
     from assay.api.capture import capture, capture_model
     from assay.api.check import CheckReport, check
@@ -34,8 +37,13 @@ if TYPE_CHECKING:
     from assay.api.trace import compare_traces, read_trace, read_traces
     from assay.api.vary import vary
     from assay.api.weights import analyze_weights
+    from assay.document.cost import Cost
     from assay.document.document import Document
     from assay.document.files import load, save
+    from assay.document.findings import Finding
+    from assay.document.machine import MachineReport
+    from assay.document.trace import Trace, TraceDiff, Traces
+    from assay.document.weights import WeightsReport
     from assay.errors import AssayError
     from assay.findings.analyzed import Analysis
     from assay.forward_stats import (
@@ -46,9 +54,13 @@ if TYPE_CHECKING:
     from assay.machine.monitor import Monitor
     from assay.sources.opened import Opened
     from assay.trace.read.contract import parse_model_trace
+    from assay.views.text.summary import Summary
 
 _MODULES = {
     "analysis.cost": ("register_cost",),
+    "analysis.laws.law": ("Laws",),
+    "analysis.memory": ("Memory",),
+    "analysis.roofline": ("Roofline",),
     "api.analyze.run": ("analyze",),
     "api.capture": ("capture", "capture_model"),
     "api.check": ("CheckReport", "check"),
@@ -68,26 +80,34 @@ _MODULES = {
     "api.trace": ("compare_traces", "read_trace", "read_traces"),
     "api.vary": ("vary",),
     "api.weights": ("analyze_weights",),
+    "document.cost": ("Cost",),
     "document.document": ("Document",),
     "document.files": ("load", "save"),
+    "document.findings": ("Finding",),
+    "document.machine": ("MachineReport",),
+    "document.trace": ("Trace", "TraceDiff", "Traces"),
+    "document.weights": ("WeightsReport",),
     "errors": ("AssayError",),
     "findings.analyzed": ("Analysis",),
     "forward_stats": ("clear_forward_stats", "record_forward_stats", "record_torch_module_forward_stats"),
     "machine.monitor": ("Monitor",),
     "sources.opened": ("Opened",),
     "trace.read.contract": ("parse_model_trace",),
+    "views.text.summary": ("Summary",),
 }  # fmt: skip
 """The public names by the module that defines them: the imports above, for run time."""
 
 _WHERE = {name: f"assay.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "Analysis", "AssayError", "CheckReport", "Document", "Monitor", "Opened", "__version__", "analyze",
-    "analyze_weights", "capture", "capture_model", "check", "clear_forward_stats", "compare_traces", "cost",
-    "energy_meter", "explore", "explore_torch_module", "explore_torch_module_with_stats", "explore_with_stats",
-    "extract_pytorch_ops", "extract_unique_modules", "load", "measure_energy", "measure_machine", "memory",
-    "observe", "open", "parse_model_trace", "profile", "read_trace", "read_traces", "record_forward_stats",
-    "record_torch_module_forward_stats", "register_cost", "roofline", "save", "summary", "vary",
+    "Analysis", "AssayError", "CheckReport", "Cost", "Document", "Finding", "Laws", "MachineReport", "Memory",
+    "Monitor", "Opened", "Roofline", "Summary", "Trace", "TraceDiff", "Traces", "WeightsReport", "__version__",
+    "analyze", "analyze_weights", "capture", "capture_model", "check", "clear_forward_stats", "compare_traces",
+    "cost", "energy_meter", "explore", "explore_torch_module", "explore_torch_module_with_stats",
+    "explore_with_stats", "extract_pytorch_ops", "extract_unique_modules", "load", "measure_energy",
+    "measure_machine", "memory", "observe", "open", "parse_model_trace", "profile", "read_trace", "read_traces",
+    "record_forward_stats", "record_torch_module_forward_stats", "register_cost", "roofline", "save", "summary",
+    "vary",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

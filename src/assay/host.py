@@ -43,6 +43,13 @@ def today() -> str:
     return now()[: len("2026-11-15")]
 
 
+def free_memory() -> int:
+    """Bytes of memory that programs can take without swapping."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
 def cache_directory() -> Path:
     """The user's directory for what Assay can measure again."""
     import platformdirs

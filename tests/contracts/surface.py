@@ -7,17 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import assay
-from assay.analysis.laws.law import Laws
-from assay.analysis.memory import Memory
-from assay.analysis.roofline import Roofline
-from assay.document.cost import Cost
-from assay.document.findings import Finding
-from assay.document.machine import MachineReport, MonitorRecording, Replay
+from assay.document.machine import MonitorRecording, Replay
 from assay.document.provenance import Figure
 from assay.document.rows import OpKind
-from assay.document.trace import Trace, TraceDiff, Traces
-from assay.document.weights import WeightsReport
-from assay.views.text.summary import Summary
 
 
 def opened(model: Any) -> None:
@@ -30,10 +22,10 @@ def opened(model: Any) -> None:
 
 
 def figures(model: Any) -> None:
-    cost: Cost = assay.cost(model, "1x3x224x224", backward=True)
-    memory: Memory = assay.memory(model, optimizer="sgd", master_weights=True)
-    summary: Summary = assay.summary(model, full=True, depth=3, exact=True)
-    laws: Laws = assay.vary(model, over=("batch",), points={"batch": [1, 2, 4]})
+    cost: assay.Cost = assay.cost(model, "1x3x224x224", backward=True)
+    memory: assay.Memory = assay.memory(model, optimizer="sgd", master_weights=True)
+    summary: assay.Summary = assay.summary(model, full=True, depth=3, exact=True)
+    laws: assay.Laws = assay.vary(model, over=("batch",), points={"batch": [1, 2, 4]})
 
 
 def measured(model: Any, on_step: Callable[[str], None]) -> None:
@@ -41,8 +33,8 @@ def measured(model: Any, on_step: Callable[[str], None]) -> None:
         model, passes=3, sweeps=[("batch", [1, 2])], energy=True, grid="FR", price=0.3, on_step=on_step
     )
     whole: assay.Analysis = assay.analyze(model, depth="profile", weights="w.safetensors", memory_limit=1 << 30)
-    machine: MachineReport = assay.measure_machine("cpu", fresh=True)
-    bound: Roofline = assay.roofline(model, "H100", backward=True)
+    machine: assay.MachineReport = assay.measure_machine("cpu", fresh=True)
+    bound: assay.Roofline = assay.roofline(model, "H100", backward=True)
     with assay.energy_meter("cuda") as meter, assay.Monitor(period_s=0.1) as monitor:
         energy: Figure = meter.energy
         series: MonitorRecording = monitor.recording
@@ -55,16 +47,16 @@ def checked(model: Any) -> None:
     except assay.AssayError as error:
         code: int = error.exit_code
         raise SystemExit(code) from error
-    findings: list[Finding] = result.findings
-    weights: WeightsReport = assay.analyze_weights("w.safetensors", engine="threads", workers=2, spectral=True)
+    findings: list[assay.Finding] = result.findings
+    weights: assay.WeightsReport = assay.analyze_weights("w.safetensors", engine="threads", workers=2, spectral=True)
 
 
 def traced(model: Any) -> None:
     with assay.capture(model, "traces", gzip=True) as block:
         path: Path | None = block.path
-    trace: Trace = assay.read_trace("a.json")
-    traces: Traces = assay.read_traces(["a.json", Path("b.json")], workers=2)
-    diff: TraceDiff = assay.compare_traces("before", Path("after"))
+    trace: assay.Trace = assay.read_trace("a.json")
+    traces: assay.Traces = assay.read_traces(["a.json", Path("b.json")], workers=2)
+    diff: assay.TraceDiff = assay.compare_traces("before", Path("after"))
     layers: dict[str, Any] | None = assay.parse_model_trace("a.json", "Net")
 
 

@@ -13,6 +13,7 @@ from assay.cli.params import SORTS
 from assay.document.document import Document
 from assay.document.rows import Module
 from assay.document.weights import Histogram, Norms, Rounding, Spectral, TensorStatistics
+from assay.views import tables
 from assay.views.json.files import encode
 from assay.views.json.params import params_file
 from assay.views.json.schema import schema
@@ -169,7 +170,7 @@ def test_a_terminal_is_never_overrun_nor_obeyed(width):
     broken = TensorStatistics((hostile + "b",), "t", (1,), 1, 1, problem=hostile)
     modules = [Module("", hostile, hostile, None)]
     made = params_report(document(*rows, broken, modules=modules, files_lost=(hostile,)), ParamsOptions(full=True))
-    for out in (reports.as_text(made, width=width), reports.as_markdown(made), reports.as_csv(made)):
+    for out in (reports.as_text(made, width=width), reports.as_markdown(made), tables.as_csv(made.data)):
         assert not set(out) & {"\x1b", "\x07", "\u202e"}
     lines = reports.as_text(made, width=width).splitlines()
     table = [line for line in lines if line.startswith("─")]

@@ -14,6 +14,7 @@ from torch import nn
 
 from assay import observe
 from assay.document.document import Document
+from assay.views import tables
 from assay.views.text import report
 from assay.views.text.summary import Summary
 
@@ -89,7 +90,7 @@ def test_folded_and_full_hold_the_same(small):
 
 def test_data_is_raw_and_whole(small):
     made = Summary(small)
-    rows = list(csv.DictReader(io.StringIO(report.as_csv(made.report()))))
+    rows = list(csv.DictReader(io.StringIO(tables.as_csv(made.report().data))))
     assert [row["path"] for row in rows][:2] == ["(root)", "embed"]
     assert int(rows[0]["parameters"]) == made.rows[0].parameters
     assert {row["same as"]: row["flops"] for row in rows}["layers.0.project"] == ""

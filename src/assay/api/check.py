@@ -95,7 +95,8 @@ def examined(
     opened: Opened, inputs: Any, options: RunOptions, weights: Any = None, progress: Progress | None = None
 ) -> Document:
     """The document of one pass with the statistics of stored weights; of weights alone where nothing can run."""
-    if opened.model_error is not None or (opened.saved is None and opened.model.holder is not None):
+    alone = opened.model_error is not None or (opened.document is None and opened.model.holder is not None)
+    if alone:
         options.refuse_for(
             opened.origin.location,
             inputs=inputs is not None,
@@ -112,6 +113,6 @@ def examined(
 
 def own_weights(opened: Opened) -> Opened | None:
     """Where the values of a model's own weights are: in its files or in memory; None where there are none."""
-    if opened.stored is None and (opened.saved is not None or opened.model.on_meta):
+    if opened.stored is None and (opened.document is not None or opened.model.on_meta):
         return None
     return opened

@@ -15,6 +15,9 @@ from assay.checkpoint.remote import RemoteFile, is_url, reason, remote_names
 from assay.errors import ReadError
 from assay.messages import brief
 
+METADATA = ".metadata"
+"""The file that makes a folder a distributed checkpoint."""
+
 
 class File(Protocol):
     """A file whose bytes can be read anywhere."""
@@ -117,7 +120,7 @@ class LocalFile:
         if not stat.S_ISREG(status.st_mode):
             self.close()
             raise ReadError(f"cannot read {brief(path)}: it is no regular file")
-        self.size = status.st_size
+        self.size, self.changed_ns = status.st_size, status.st_mtime_ns
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly `length` bytes from `offset`, or a `ReadError`."""

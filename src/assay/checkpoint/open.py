@@ -6,8 +6,8 @@ import os
 from functools import partial
 
 from assay.checkpoint.entries import Checkpoint
-from assay.checkpoint.files import Files, folder_names
-from assay.checkpoint.formats import distributed, recognise, shards
+from assay.checkpoint.files import METADATA, Files, folder_names
+from assay.checkpoint.formats import recognise, shards
 from assay.checkpoint.formats.recognise import INDEX, Recognised
 
 
@@ -27,7 +27,9 @@ def open_checkpoint(path: str | os.PathLike[str], *, lenient: bool = False, file
 
 def open_folder(path: str, names: list[str], files: Files, *, lenient: bool = False) -> Checkpoint:
     """The checkpoint in a folder that holds files of these names."""
-    if distributed.METADATA in names:
+    if METADATA in names:
+        from assay.checkpoint.formats import distributed
+
         return distributed.read(path, files)
     return shards.read_folder(path, names, partial(_open_single, files=files, lenient=lenient), files)
 
@@ -41,7 +43,7 @@ def open_recognised(found: Recognised, files: Files, *, lenient: bool = False) -
 
 def holds_checkpoint(names: list[str]) -> bool:
     """Whether a folder with files of these names holds a checkpoint."""
-    return distributed.METADATA in names or shards.holds_shards(names)
+    return METADATA in names or shards.holds_shards(names)
 
 
 def _open_single(path: str, files: Files, *, lenient: bool) -> Checkpoint:

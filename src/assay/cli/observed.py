@@ -11,10 +11,9 @@ from assay.cli.options import Output
 from assay.cli.output import refuse_overwrite
 from assay.cli.streams import prints_to_stderr
 from assay.document import files
-from assay.document.document import Document
+from assay.document.document import INFERRED, Document
 from assay.document.tree import shown
 from assay.errors import OK, PartialError
-from assay.sources.inputs import INFERRED
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 
@@ -65,7 +64,8 @@ def report_run(narrator: Narrator, document: Document, *, fresh: bool) -> None:
     run = document.run
     if fresh:
         report_inputs(narrator, run.inputs_from, run.inputs_kind)
-    narrator.detail(f"recorded {document.model_class} in {run.mode} mode with torch {document.machine.torch}")
+    if run.mode != "none":
+        narrator.detail(f"recorded {document.model_class} in {run.mode} mode with torch {document.machine.torch}")
     if run.backward_failure is not None:
         failed = run.backward_failure
         narrator.detail(f"the backward pass stopped in '{failed.module}': {failed.error}")

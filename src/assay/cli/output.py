@@ -13,6 +13,7 @@ import click
 from assay import atomic
 from assay.cli.options import Output
 from assay.errors import UsageError
+from assay.views import tables
 from assay.views.tables import Table
 from assay.views.text import report
 from assay.views.text.report import Report
@@ -42,7 +43,10 @@ def _same(path: Path, source: Path) -> bool:
 
 
 def emit(output: Output, shown: Callable[[], Table | Report], encoded: Mapping[str, Callable[[], bytes]]) -> None:
-    """Write a result out; `encoded` makes JSON forms, `shown` is the source of all others."""
+    """Write a result out; `encoded` makes JSON forms, `shown` is the source of all others.
+
+    A command without a JSON form of its own has that of its rows.
+    """
     if output.format in encoded:
         data = encoded[output.format]()
     else:
@@ -75,8 +79,9 @@ def _colored(choice: str, terminal: bool) -> bool:
 
 _FORMS: Mapping[str, Callable[[Report, Output], str]] = {
     "table": lambda shown, output: _text(shown, output.color, output.output is None and sys.stdout.isatty()),
-    "csv": lambda shown, output: report.as_csv(shown),
-    "jsonl": lambda shown, output: report.as_json_lines(shown),
+    "csv": lambda shown, output: tables.as_csv(shown.data),
+    "json": lambda shown, output: tables.as_json(shown.data),
+    "jsonl": lambda shown, output: tables.as_json_lines(shown.data),
     "md": lambda shown, output: report.as_markdown(shown),
 }
 

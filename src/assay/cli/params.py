@@ -35,7 +35,7 @@ _NAMED = 5
 
 
 @click.command()
-@click.argument("source", metavar="FILE|DIR|URL", type=click.Path(readable=False))
+@click.argument("source", metavar="FILE|DIR|URL|MODEL", type=click.Path(readable=False))
 @click.option("--full", is_flag=True, help="Every tensor on a line of its own; repeated blocks are folded otherwise.")
 @click.option("--sort", type=click.Choice(SORTS), metavar="COLUMN", help=f"Largest first: {', '.join(SORTS)}.")
 @click.option("--filter", "pattern", metavar="REGEX", help="Only tensors with a name that holds this pattern.")

@@ -79,6 +79,10 @@ class Training(Struct, frozen=True, omit_defaults=True):
     storages: list[Storage]
 
 
+GIVEN, FUNCTION, LITERAL, INFERRED, EXAMPLE = "given", "function", "literal", "inferred", "example"
+"""How the inputs of a pass were found; an example is what a program was exported with."""
+
+
 class Run(Struct, frozen=True, omit_defaults=True):
     """How the model was watched: with what inputs, in which way, and what had to be assumed."""
 

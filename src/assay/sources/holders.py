@@ -7,6 +7,7 @@ stored and never a property.
 from __future__ import annotations
 
 import types
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,9 @@ def _held(value: object) -> Iterator[tuple[str, Any]]:
     if isinstance(value, (list, tuple)):
         items = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
         yield from ((str(index), item) for index, item in enumerate(items))
+        return
+    if isinstance(value, (set, frozenset, deque)):
+        yield from ((str(index), item) for index, item in enumerate(value))
         return
     if isinstance(value, dict):
         yield from ((str(key), item) for key, item in dict.items(value))

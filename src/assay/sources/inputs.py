@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from assay.document.document import EXAMPLE, FUNCTION, GIVEN, INFERRED, LITERAL
 from assay.errors import InputsError
 from assay.messages import brief, kind_name
 from assay.sources import literals
@@ -18,8 +19,6 @@ from assay.sources.placing import model_device, place
 from assay.sources.specifier import file_function
 from assay.sources.tensors import make, texts
 from assay.sources.usercode import call
-
-GIVEN, FUNCTION, LITERAL, INFERRED, EXAMPLE = "given", "function", "literal", "inferred", "example"
 
 _ACCEPTED = "a tensor, a tuple or list of arguments, a dict of keywords, or (args, kwargs)"
 

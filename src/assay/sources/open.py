@@ -20,7 +20,7 @@ from assay.errors import AssayError, ReadError, UsageError
 from assay.messages import brief, kind_name
 from assay.sources.holders import roots
 from assay.sources.named import attribute
-from assay.sources.needs import is_module, need
+from assay.sources.needs import is_module, is_tensor, need
 from assay.sources.opened import Model, Opened, not_run, own_config
 from assay.sources.paths import open_path
 from assay.sources.specifier import Named, parse
@@ -39,8 +39,6 @@ def open_source(given: Any, *, model_args: Mapping[str, Any] | None = None, trus
         made = call(given, f"{name}()", model_args, hint=_HINT)
         return _in_memory(made, Origin("live", _qualified(given), name), f"{name}() returned")
     _refuse_args(model_args, "an object that exists already")
-    if isinstance(given, Document):
-        return Opened(given.origin, partial(not_run, given.origin), saved=lambda: given)
     origin = Origin("live", _qualified(type(given)), type(given).__name__)
     return _in_memory(given, origin, "cannot open", refusal=UsageError)
 
@@ -76,14 +74,20 @@ _HINT = ", give them as --model-args (model_args)"
 
 
 def _in_memory(value: Any, origin: Origin, what: str, refusal: type[AssayError] = ReadError) -> Opened:
-    """A module, an exported program, or an object that holds modules."""
+    """A module, an exported program, a document, or an object that holds modules."""
+    if isinstance(value, Document):
+        return Opened(value.origin, partial(not_run, value.origin), saved=lambda: value)
     model = _model_of(value)
     if model is None:
-        raise refusal(
-            f"{what} {_article(kind_name(value))}: expected a torch.nn.Module, an object that holds modules, "
-            "or a function that builds one"
-        )
+        shown = "" if value is None else f" ({brief(repr(value), 60)})"
+        raise refusal(f"{what} {_article(kind_name(value))}{shown}: expected {_expected(value)}")
     return Opened(origin, lambda: model)
+
+
+def _expected(value: Any) -> str:
+    if isinstance(value, Mapping) and any(is_tensor(each) for each in value.values()):
+        return "a model; of a state dict, save it and give the file, or load it into its module"
+    return "a torch.nn.Module, an object that holds modules, a function that builds one, a path, URL or document"
 
 
 def _model_of(value: Any) -> Model | None:

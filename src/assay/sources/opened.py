@@ -47,6 +47,8 @@ class Opened:
     """Reads where the tensors lie, where they are in files; takes `lenient`."""
     load: Callable[[], Model] | None = None
     """Builds the model with its stored weights, where `build` leaves them out."""
+    runs: bool = False
+    """Whether a file that could be read as a document is trusted, and run instead."""
     files: Files = field(default_factory=Files)
 
     @cached_property
@@ -61,8 +63,8 @@ class Opened:
 
     @cached_property
     def document(self) -> Document | None:
-        """What was saved about a model; None for anything that can be run instead."""
-        return None if self.saved is None else self.saved()
+        """What was saved about a model; None for anything that is run instead."""
+        return None if self.saved is None or self.runs else self.saved()
 
     @cached_property
     def checkpoint(self) -> Checkpoint | None:
@@ -75,7 +77,7 @@ class Opened:
 
         Raises where there is nothing to examine at all.
         """
-        if self.saved is not None:
+        if self.saved is not None and not self.runs:
             return None
         try:
             self.model  # noqa: B018

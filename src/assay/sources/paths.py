@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from assay import host, units
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Files, folder_names
 from assay.checkpoint.formats import recognise as formats
@@ -15,7 +16,7 @@ from assay.checkpoint.open import holds_checkpoint, open_folder, open_recognised
 from assay.checkpoint.remote import is_url
 from assay.document import files as documents
 from assay.document.document import Document, Origin
-from assay.errors import ReadError, TrustError
+from assay.errors import ReadError, TrustError, UsageError
 from assay.messages import brief
 from assay.sources import config, stored
 from assay.sources.opened import Model, Opened, not_run
@@ -46,12 +47,26 @@ def _open_folder(path: str, names: list[str], files: Files, *, trust: bool) -> O
 def _of_config(path: str, stored: Callable[..., Checkpoint] | None, files: Files, *, trust: bool) -> Opened:
     origin = Origin("config", path, os.path.basename(os.path.abspath(path)))
     build = partial(config.build, path, trust=trust)
-    load = None if stored is None else partial(build, weights=True)
+    load = None if stored is None else partial(_with_weights, stored, build)
     return Opened(origin, build, stored=stored, load=load, files=files)
+
+
+def _with_weights(stored: Callable[..., Checkpoint], build: Callable[..., Model]) -> Model:
+    """The model with its weights in memory, unless they do not fit there."""
+    checkpoint = stored()
+    needed, free = sum(entry.bytes for entry in checkpoint.entries), host.free_memory()
+    if needed > free:
+        raise UsageError(
+            f"the weights in {brief(checkpoint.path)} take {units.size(needed)}, and {units.size(free)} of memory is "
+            "free: use --meta (mode='meta') to run on shapes alone"
+        )
+    return build(weights=True)
 
 
 def _open_config(found: Recognised, files: Files, trust: bool) -> Opened:
     path = found.region.path
+    if is_url(path):
+        raise ReadError(f"{brief(path)} is a config behind a URL, and models are built from local ones: download it")
     folder = os.path.dirname(path) or os.curdir
     names = folder_names(folder) or []
     beside = os.path.basename(path) == CONFIG and holds_checkpoint(names)
@@ -76,10 +91,11 @@ def _open_exported(found: Recognised, files: Files, trust: bool) -> Opened:
     assert found.archive is not None
     return Opened(
         origin,
-        partial(loaded, origin.location) if trust else partial(not_run, origin),
+        partial(_run_local, loaded, origin.location) if trust else partial(not_run, origin),
         saved=partial(read, found.archive),
         stored=partial(open_recognised, found, files),
         files=files,
+        runs=trust,
     )
 
 
@@ -87,8 +103,15 @@ def _open_code(found: Recognised, files: Files, trust: bool) -> Opened:
     """TorchScript and pickles: they may hold a model, and loading them runs their code."""
     opened = _open_weights(found, files, trust)
     origin = _origin("scripted" if found.kind == formats.TORCHSCRIPT else "pickled", found.region.path)
-    build = partial(stored.load, origin.location, found.kind) if trust else partial(_untrusted, opened)
+    load = partial(stored.load, kind=found.kind)
+    build = partial(_run_local, load, origin.location) if trust else partial(_untrusted, opened)
     return replace(opened, origin=origin, build=build)
+
+
+def _run_local(load: Callable[[str], Model], path: str) -> Model:
+    if is_url(path):
+        raise ReadError(f"{brief(path)} is behind a URL, and code runs from local files alone: download it")
+    return load(path)
 
 
 def _untrusted(opened: Opened) -> Model:

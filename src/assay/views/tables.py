@@ -104,9 +104,18 @@ def as_json_lines(table: Table) -> str:
     """One object per row, its keys the headings as names: `self FLOPs` is `self_flops`; an unknown is null."""
     import msgspec
 
-    keys = {column.key.lower().replace(" ", "_"): column for column in table.columns}
-    rows = [{key: column.value(row) for key, column in keys.items()} for row in table.rows]
-    return msgspec.json.Encoder().encode_lines(rows).decode()
+    return msgspec.json.Encoder().encode_lines(_objects(table)).decode()
+
+
+def as_json(table: Table) -> str:
+    """The same objects as one list."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(_objects(table))).decode() + "\n"
+
+
+def _objects(table: Table) -> list[dict[str, Any]]:
+    return [{key.lower().replace(" ", "_"): value for key, value in row.items()} for row in table.values()]
 
 
 def as_markdown(table: Table) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import replace as replaced
 from typing import Any
 
 from msgspec.structs import replace
@@ -123,7 +123,7 @@ def analysis_of(
         raise UsageError(f"unknown depth {depth!r}: choose from {', '.join(DEPTHS)}")
     measured.check()
     if depth != PROFILE:
-        measured = replaced(measured, system=False, energy=None)
+        measured = dataclasses.replace(measured, system=False, energy=None)
     task = _Analysis(depth, options, measured, weights, on_step or (lambda _: None), progress)
     return task.of(model, inputs)
 
@@ -147,22 +147,20 @@ class _Analysis:
     def of(self, model: Any, inputs: Any) -> Analysis:
         """The analysis of whatever was given."""
         self._on_step("opening the model")
-        trust = self._options.trust
-        opened = open_source(model, model_args=self._options.model_args, trust=trust)
-        if opened.saved is not None and not (opened.origin.kind == "exported" and trust):
+        opened = open_source(model, model_args=self._options.model_args, trust=self._options.trust)
+        if opened.document is not None:
             return self._of_document(opened, inputs)
-        if opened.model_error is not None:
-            return self._of_weights(opened, opened.model_error)
+        error = opened.model_error
+        if error is not None and opened.saved is not None:  # a program that cannot be loaded can still be read
+            return self._of_document(dataclasses.replace(opened, runs=False), None, str(error))
+        if error is not None:
+            return self._of_weights(opened, error)
         try:
             profiled = prepared(opened, inputs, self._options, load=self._depth != STRUCTURE)
         except InputsError as error:
             if inputs is not None:
                 raise
             return self._of_tree(opened, str(error))
-        except ReadError as error:
-            if opened.saved is None:
-                raise
-            return self._of_document(opened, None, str(error))
         document = self._watched(profiled) if self._depth == STRUCTURE else self._timed(profiled)
         return self._finished(self._weighed(document, opened))
 

@@ -10,10 +10,10 @@ from assay.analysis.cost.totals import with_cost
 from assay.api.explore.checkpoints import StoredInspector, checkpoint_subject, weights_subject
 from assay.api.observe import observed
 from assay.api.options import RunOptions
-from assay.document.document import Document
+from assay.document.document import INFERRED, Document
 from assay.errors import AssayError, InputsError, PartialError, ReadError
 from assay.findings.engine import check_all
-from assay.sources.inputs import INFERRED, find_inputs
+from assay.sources.inputs import find_inputs
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 from assay.views.tui.subject import ExploredModel, of_document

@@ -20,7 +20,6 @@ class ProfiledModel:
     """A model, its inputs, and how it runs."""
 
     opened: Opened
-    """Without a document: what is measured is run."""
     inputs: Inputs
     options: RunOptions
 
@@ -58,7 +57,5 @@ class ProfiledModel:
 def prepared(opened: Opened, inputs: Any, options: RunOptions, *, load: bool = True) -> ProfiledModel:
     """What was opened, ready to be run, with its stored weights if `load`; what cannot run is refused."""
     runnable = opened.with_weights() if load else opened
-    if runnable.saved is not None:
-        runnable = replace(runnable, saved=None)
     found = find_inputs(inputs, runnable, device=options.device, dtype=options.dtype)
     return ProfiledModel(runnable, found, options)

@@ -11,7 +11,7 @@ import os
 from typing import Any, NamedTuple
 
 from assay.checkpoint.entries import Checkpoint
-from assay.checkpoint.files import Files, Region, inside
+from assay.checkpoint.files import METADATA, Files, Region, inside
 from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.torch_zip import describe
 from assay.checkpoint.listing import list_tensors, refuse
@@ -22,7 +22,6 @@ from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
 from assay.messages import brief
 
-METADATA = ".metadata"
 OWN = "torch.distributed.checkpoint."
 MOST_ITEMS = 200_000
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from assay.checkpoint.entries import Checkpoint, Entry
 from assay.checkpoint.files import Files, Region, inside
-from assay.checkpoint.formats.safetensors import parse_json
 from assay.checkpoint.remote import is_url
 from assay.errors import ReadError
 from assay.messages import brief
@@ -35,6 +34,8 @@ def read_index(region: Region, reader: OpenShard) -> Checkpoint:
         raise ReadError(
             f"{brief(path)} is refused: an index of {region.size} bytes, at most {LARGEST_INDEX} are read"
         )
+    from assay.checkpoint.formats.safetensors import parse_json
+
     index = parse_json(path, region.read(0, region.size), "it")
     places = index.get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):

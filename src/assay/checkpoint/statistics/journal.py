@@ -130,11 +130,11 @@ def _stamp(file: str, files: Files) -> str:
     """What changes when the file does."""
     with files.region(file) as region:
         head = _digest(region.read(0, min(_HEADER, region.size)))
-        size = region.size
+        size, changed = region.size, getattr(region.file, "changed_ns", None)
     if is_url(file):
         system, key = importlib.import_module("fsspec.core").url_to_fs(file)
         return f"{size} {system.ukey(key)} {head}"
-    return f"{size} {os.stat(file).st_mtime_ns} {head}"
+    return f"{size} {changed} {head}"
 
 
 def _digest(data: bytes) -> str:

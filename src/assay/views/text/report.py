@@ -49,13 +49,3 @@ def as_markdown(report: Report) -> str:
         f"## {tables.markdown_text(tables.printable(part))}\n" if isinstance(part, str) else tables.as_markdown(part)
         for part in report.parts
     )
-
-
-def as_csv(report: Report) -> str:
-    """The report's data as CSV."""
-    return tables.as_csv(report.data)
-
-
-def as_json_lines(report: Report) -> str:
-    """The report's data, one object per row."""
-    return tables.as_json_lines(report.data)
