@@ -277,3 +277,81 @@ def test_run_fields_survive_saving(tmp_path):
     assert document.run.backward_failure is not None
     assay.save(document, tmp_path / "m.assay.json")
     assert msgspec.to_builtins(assay.load(tmp_path / "m.assay.json").run) == msgspec.to_builtins(document.run)
+
+
+def test_a_trusted_program_runs_through_every_verb(place):
+    """What the file describes has no storages; what ran has."""
+    program = place / "m.pt2"
+    assert not assay.observe(program).storages
+    assert assay.observe(program, trust=True).storages
+    assert assay.observe(program, torch.ones(5, 8), trust=True).run.inputs_kind == "given"
+    assert assay.check(program, trust=True).document.storages
+    assert assay.analyze(program, trust=True).document.storages
+    assert assay.cost(program, trust=True, backward=True).backward is not None
+
+
+def test_a_training_step_that_a_document_lacks_is_refused(place):
+    document = assay.load(place / "d.assay.json")
+    for verb in (assay.observe, assay.cost, assay.memory, lambda given, **how: assay.roofline(given, "H100", **how)):
+        with pytest.raises(UsageError, match="--backward cannot apply"):
+            verb(document, backward=True)
+
+
+def test_weights_in_memory_are_checked_like_those_in_files(tmp_path):
+    model = net()
+    with torch.no_grad():
+        model[0].weight[0, 0] = float("nan")
+    torch.save(model.state_dict(), tmp_path / "w.pt")
+    given = (model, [model], tmp_path / "w.pt", torch.export.export(model, (X,)))
+    found = [{each.code for each in assay.check(each, select="W1").findings} for each in given]
+    assert all("W101" in codes for codes in found)
+
+
+def test_code_and_configs_behind_urls_are_refused_in_one_line(place, hf, remote):
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe("/door/config.json", (hf[0] / "config.json").read_bytes())
+    with pytest.raises(ReadError, match=r"memory://door/config.json is a config behind a URL.*download it"):
+        assay.observe(f"{remote}/config.json")
+    for name in ("m.pt", "s.pt", "m.pt2"):
+        with pytest.raises(ReadError, match=r"behind a URL, and code runs from local files alone"):
+            assay.observe(f"{remote}/{name}", trust=True)
+
+
+def test_a_function_may_return_a_document_and_sets_of_modules_open(place, monkeypatch):
+    document = assay.load(place / "d.assay.json")
+    assert assay.observe(lambda: document) == document
+    for held in ({net()}, frozenset([net()])):
+        assert len(assay.analyze_weights(held).tensors) == 4
+
+
+@pytest.mark.parametrize("given", [3, b"w.pt", {"w": torch.ones(2)}, {"lr": 0.1}])
+def test_what_cannot_be_opened_is_named(given):
+    with pytest.raises(UsageError, match="cannot open") as caught:
+        assay.open(given)
+    assert repr(given)[:20] in str(caught.value)
+    assert "expected" in str(caught.value)
+
+
+def test_weights_larger_than_memory_are_not_loaded(hf, monkeypatch):
+    monkeypatch.setattr("assay.host.free_memory", lambda: 1000)
+    with pytest.raises(UsageError, match=r"of memory is free: use --meta"):
+        assay.observe(hf[0], mode="real")
+    assert assay.observe(hf[0]).run.mode == "meta"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"passes": 0}, {"passes": -3}, {"warmup": -1}, {"seconds": float("nan")}, {"threads": 0},
+        {"thread_counts": 3}, {"thread_counts": [0]}, {"sweeps": "batch=1,2"},
+        {"sweeps": {"batch": [1]}}, {"sweeps": [("batch", [0])]},
+        {"memory_limit": -1}, {"price": -1}, {"pue": 0.1}, {"grid": "XX"}, {"optimizer": "nope"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_options_of_a_profile_are_checked_before_anything_runs(options):
+    def unbuilt():
+        pytest.fail("nothing may be built before the options are checked")
+
+    with pytest.raises(UsageError):
+        assay.profile(unbuilt, **options)
