@@ -98,7 +98,7 @@ def examined(
     alone = opened.model_error is not None or (opened.document is None and opened.model.holder is not None)
     if alone:
         options.refuse_for(
-            opened.origin.location,
+            opened.origin,
             inputs=inputs is not None,
             backward=options.backward,
             weights=weights is not None,

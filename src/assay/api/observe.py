@@ -60,7 +60,7 @@ def observed(opened: Opened, inputs: Any, options: RunOptions) -> Document:
     document = opened.document
     if document is not None:
         absent = options.backward and document.training is None
-        options.refuse_for(opened.origin.location, inputs=inputs is not None, backward=absent)
+        options.refuse_for(opened.origin, inputs=inputs is not None, backward=absent)
         return document if document.cost is not None else with_cost(document)
     if options.mode == "real":
         opened = opened.with_weights()

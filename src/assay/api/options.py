@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import UsageError
+
+if TYPE_CHECKING:
+    from assay.document.document import Origin
 
 OnStep = Callable[[str], None]
 """Called with a line of text before each step of something long."""
@@ -36,8 +39,8 @@ class RunOptions:
         """Whether the pass runs on shapes alone."""
         return self.mode in ("meta", "fake")
 
-    def refuse_for(self, what: str, **others: bool) -> None:
-        """Refuse, rather than ignore, options that change a pass where there is none: `what` is only read.
+    def refuse_for(self, origin: Origin, **others: bool) -> None:
+        """Refuse, rather than ignore, options that change a pass where there is none: in a file that is only read.
 
         `others` are further options by name, and whether each was given.
         """
@@ -47,4 +50,5 @@ class RunOptions:
         names += [self.mode] * (self.mode != default.mode)
         if names:
             listed = ", ".join(f"--{name.replace('_', '-')}" for name in names)
-            raise UsageError(f"{what} is read, not run: {listed} cannot apply to it")
+            remedy = "; pass --trust to run it" if origin.kind == "exported" else ""
+            raise UsageError(f"{origin.location} is read, not run: {listed} cannot apply to it{remedy}")

@@ -131,4 +131,6 @@ def _asked(path: str, question: Callable[[], Any]) -> Any:
 
 def reason(error: Exception) -> str:
     """Why something could not be read, in the system's words where it has any."""
+    if isinstance(error, FileNotFoundError) and not error.strerror:
+        return "not found, or its server does not answer"
     return getattr(error, "strerror", None) or error_line(error)
