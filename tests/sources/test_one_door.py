@@ -80,7 +80,7 @@ def remote(place):
     """The same files behind URLs."""
     fsspec = pytest.importorskip("fsspec")
     files = fsspec.filesystem("memory")
-    for path in place.iterdir():
+    for path in filter(Path.is_file, place.iterdir()):
         files.pipe(f"/door/{path.name}", path.read_bytes())
     yield "memory://door"
     files.rm("/door", recursive=True)
@@ -121,7 +121,7 @@ def test_what_only_runs_says_why_it_cannot(place, remote):
         assay.cost(place / "s.pt")
 
 
-def test_a_pipeline_opens_by_name_as_it_does_live(place, monkeypatch, capsys):
+def test_a_pipeline_opens_by_name_as_it_does_live(place, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(place)
     spec = "mod.py::pipeline"
     live = open_source(spec).model.holder
@@ -132,7 +132,7 @@ def test_a_pipeline_opens_by_name_as_it_does_live(place, monkeypatch, capsys):
     assert names[0] == names[1] == ["unet.bias", "unet.weight", "vae.0.bias", "vae.0.weight"]
     assert run(["params", spec, "-q", "--format", "csv"]) == 0
     assert run(["check", spec, "-q"]) == 0
-    assert run(["analyze", spec, "-q", "--dir", str(place / "out")]) == 0
+    assert run(["analyze", spec, "-q", "--dir", str(tmp_path / "out")]) == 0
     capsys.readouterr()
     assert run(["cost", spec]) == 2
     assert "unet, vae" in capsys.readouterr().err
