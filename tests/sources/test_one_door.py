@@ -355,3 +355,17 @@ def test_options_of_a_profile_are_checked_before_anything_runs(options):
 
     with pytest.raises(UsageError):
         assay.profile(unbuilt, **options)
+
+
+def test_weights_are_checked_where_no_pass_is_possible():
+    model = nn.ModuleDict({"a": net()})
+    with torch.no_grad():
+        model["a"][0].weight[0, 0] = float("nan")
+    assert "W101" in {each.code for each in assay.check(model).findings}
+
+
+@pytest.mark.parametrize("options", [{"device": "bogus"}, {"dtype": "bogus"}])
+@pytest.mark.parametrize("verb", [assay.observe, assay.check, assay.analyze, assay.profile])
+def test_a_device_or_dtype_that_is_not_there_is_refused_by_every_verb(verb, options):
+    with pytest.raises(UsageError, match="bogus"):
+        verb(net(), **options)

@@ -14,6 +14,7 @@ from assay.api.weights import weigh
 from assay.checkpoint.statistics.settings import Progress
 from assay.document.document import Document
 from assay.document.findings import Finding
+from assay.errors import InputsError
 from assay.findings.catalogue import chosen
 from assay.findings.engine import CheckResult, Skipped, apply
 from assay.findings.rule import Rule
@@ -104,7 +105,12 @@ def examined(
             weights=weights is not None,
         )
         return weigh(opened, progress=progress)
-    document = observed(opened, inputs, options)
+    try:
+        document = observed(opened, inputs, options)
+    except InputsError:
+        if inputs is not None or opened.document is not None:
+            raise
+        return weigh(opened, progress=progress)  # without a pass there are still the weights
     source = weights if weights is not None else own_weights(opened)
     if source is None:
         return document

@@ -73,7 +73,7 @@ def _recorded(opened: Opened, inputs: Any, options: RunOptions) -> Document:
     from assay.sources.inputs import find_inputs
 
     opened.model  # noqa: B018  what cannot be opened is reported before what is wrong with the options
-    _check_device(options.device)
+    check_place(options)
     device, dtype = options.device, options.dtype
     found = find_inputs(inputs, opened, device=device, dtype=dtype)
     train = options.train or options.backward
@@ -133,12 +133,15 @@ def _tensors(inputs: Inputs) -> tuple[InputTensor, ...]:
     )
 
 
-def _check_device(device: str | None) -> None:
+def check_place(options: RunOptions) -> None:
+    """Refuse a device that torch cannot use, and a dtype that it does not have."""
     import torch
 
-    if device is None:
-        return
+    from assay.sources.tensors import DTYPES, dtype_name
+
+    if options.dtype is not None and dtype_name(options.dtype) is None:
+        raise UsageError(f"unknown dtype {options.dtype!r}: one of {', '.join(DTYPES)}")
     try:
-        torch.empty(0, device=device)
+        torch.empty(0, device=options.device)
     except (RuntimeError, AssertionError) as error:
-        raise UsageError(f"cannot run on device {device!r}: {first_line(error)}") from error
+        raise UsageError(f"cannot run on device {options.device!r}: {first_line(error)}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from assay.api.observe import observed
+from assay.api.observe import check_place, observed
 from assay.api.options import RunOptions
 from assay.document.document import Document
 from assay.sources.inputs import Inputs, find_inputs
@@ -56,6 +56,8 @@ class ProfiledModel:
 
 def prepared(opened: Opened, inputs: Any, options: RunOptions, *, load: bool = True) -> ProfiledModel:
     """What was opened, ready to be run, with its stored weights if `load`; what cannot run is refused."""
+    opened.model  # noqa: B018  what cannot be opened is reported before what is wrong with the options
+    check_place(options)
     runnable = opened.with_weights() if load else opened
     found = find_inputs(inputs, runnable, device=options.device, dtype=options.dtype)
     return ProfiledModel(runnable, found, options)
