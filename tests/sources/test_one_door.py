@@ -176,7 +176,7 @@ def test_a_folder_with_weights_opens_with_them(hf):
         assert row.l2 == pytest.approx(expected[row.names[0]], rel=1e-6)
     assert assay.check(folder).document.weights.tensors == weights.tensors
     ids = torch.arange(8).reshape(1, 8)
-    loaded = open_source(str(folder)).with_weights()
+    loaded = open_source(str(folder)).with_weights
     assert not loaded.model.on_meta
     with torch.no_grad():
         assert torch.equal(loaded.module(ids).logits, model.eval()(ids).logits)

@@ -107,10 +107,12 @@ def examined(
         return weigh(opened, progress=progress)
     try:
         document = observed(opened, inputs, options)
-    except InputsError:
-        if inputs is not None or opened.document is not None:
+    except InputsError as error:
+        source = weights if weights is not None else own_weights(opened)
+        if inputs is not None or source is None:
             raise
-        return weigh(opened, progress=progress)  # without a pass there are still the weights
+        found = weigh(source, progress=progress)  # without a pass there are still the weights
+        return replace(found, run=replace(found.run, assumptions=(f"no pass was made: {error}",)))
     source = weights if weights is not None else own_weights(opened)
     if source is None:
         return document

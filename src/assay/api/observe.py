@@ -63,7 +63,7 @@ def observed(opened: Opened, inputs: Any, options: RunOptions) -> Document:
         options.refuse_for(opened.origin, inputs=inputs is not None, backward=absent)
         return document if document.cost is not None else with_cost(document)
     if options.mode == "real":
-        opened = opened.with_weights()
+        opened = opened.with_weights
     return with_cost(_recorded(opened, inputs, options))
 
 

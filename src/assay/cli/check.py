@@ -69,6 +69,9 @@ def check(
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
         document = examined(opened, inputs, replace(options, backward=backward), weights, progress)
     report_run(narrator, document, fresh=opened.document is None)
+    if not document.kinds:
+        for line in document.run.assumptions:
+            narrator.note(line)
     result = checked(document, listed)
     if output.save is not None:
         files.save(result.document, output.save, overwrite=output.force)

@@ -95,8 +95,9 @@ class Opened:
         except ReadError as unreadable:
             raise (unreadable if self.origin.kind == "file" else error) from None
 
+    @cached_property
     def with_weights(self) -> Opened:
-        """The same model with its stored weights loaded; itself where it has none but those in memory."""
+        """The same model with its stored weights, loaded once; itself where it has none but those in memory."""
         return self if self.load is None else replace(self, build=self.load, load=None)
 
 

@@ -65,7 +65,7 @@ def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, s
     notes: list[str] = []
     document = None
     if stats:
-        opened = opened.with_weights()
+        opened = opened.with_weights
     try:
         # Found once, for the recorded pass and for the statistics.
         found = find_inputs(inputs, opened, device=options.device, dtype=options.dtype) if runs or stats else None

@@ -58,6 +58,6 @@ def prepared(opened: Opened, inputs: Any, options: RunOptions, *, load: bool = T
     """What was opened, ready to be run, with its stored weights if `load`; what cannot run is refused."""
     opened.model  # noqa: B018  what cannot be opened is reported before what is wrong with the options
     check_place(options)
-    runnable = opened.with_weights() if load else opened
+    runnable = opened.with_weights if load else opened
     found = find_inputs(inputs, runnable, device=options.device, dtype=options.dtype)
     return ProfiledModel(runnable, found, options)

@@ -14,7 +14,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from assay import host
-from assay.api.weights.live import LIVE
 from assay.api.weights.source import TensorSource, tensors_of
 from assay.checkpoint.entries import Entry
 from assay.checkpoint.statistics.journal import Journal
@@ -102,12 +101,12 @@ def weigh(
 
         if "resume" in asked:
             raise UsageError("--resume cannot be combined with --trust")
-        return _document(tensors, weigh_trusted(tensors.checkpoint.path, settings, filter, listing))
+        return _document(opened, tensors, weigh_trusted(tensors.checkpoint.path, settings, filter, listing))
     entries = [entry for entry in tensors.checkpoint.entries if chosen(entry)]
     if listing:
         listed = _report(tensors, [_listed(entry) for entry in entries])
         # That a tensor's values cannot be read is not a failure where only a listing was requested.
-        return _document(tensors, replace(listed, failures=listed.files_lost))
+        return _document(opened, tensors, replace(listed, failures=listed.files_lost))
     from assay.checkpoint.statistics import kernel
     from assay.checkpoint.statistics.run import statistics
 
@@ -119,7 +118,7 @@ def weigh(
             raise UsageError("a live module cannot be resumed: its tensors are in this process")
         journal = None
     rows = statistics(entries, tensors.read, settings, journal, progress, opened.files)
-    return _document(tensors, _report(tensors, rows, kernel.name()))
+    return _document(opened, tensors, _report(tensors, rows, kernel.name()))
 
 
 def _asked(settings: StatisticsSettings, resume: Resume | None) -> list[str]:
@@ -190,11 +189,11 @@ def _report(tensors: TensorSource, rows: list[TensorStatistics], kernel: str = "
     )
 
 
-def _document(tensors: TensorSource, report: WeightsReport) -> Document:
-    checkpoint = tensors.checkpoint
-    kind = LIVE if tensors.in_memory else "file"
+def _document(opened: Opened, tensors: TensorSource, report: WeightsReport) -> Document:
+    path = tensors.checkpoint.path
+    stored = Origin("file", path, os.path.basename(path.rstrip("/\\")))
     return Document(
-        origin=Origin(kind, checkpoint.path, os.path.basename(checkpoint.path.rstrip("/\\"))),
+        origin=opened.origin if tensors.in_memory else stored,
         machine=this_machine(),
         run=Run("none", timestamp=host.now()),
         modules=tensors.modules,
