@@ -1,4 +1,4 @@
-"""Other people's names and messages, made fit for one line of ours."""
+"""Wording shared by all messages: foreign names and errors on one line, hints, counts with their nouns."""
 
 from __future__ import annotations
 
@@ -40,6 +40,16 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if not names:
         return "it has nothing to call"
     return f"it has {', '.join(names[:6])}{', ...' if len(names) > 6 else ''}"
+
+
+def plural(count: int, noun: str, many: str | None = None) -> str:
+    """A count with its noun: "1 cell", "2 biases", "3 entries"; `many` is the plural if it is irregular.
+
+    >>> plural(1, "cell"), plural(1200, "bias"), plural(2, "query", "queries")
+    ('1 cell', '1,200 biases', '2 queries')
+    """
+    regular = f"{noun}{'es' if noun.endswith('s') else 's'}"
+    return f"{count:,} {noun if count == 1 else many or regular}"
 
 
 def kind_name(value: object) -> str:

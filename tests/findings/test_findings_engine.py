@@ -15,9 +15,10 @@ from assay.errors import UsageError
 from assay.findings import catalogue
 from assay.findings.catalogue import chosen, register, rules
 from assay.findings.engine import DEFECT, apply, at_least, check, check_all
-from assay.findings.naming import folded, listed, plural
+from assay.findings.naming import folded, listed
 from assay.findings.needs import WHOLE_PASS
 from assay.findings.rule import Rule, RuleMatch
+from assay.messages import plural
 
 
 def rule(code="Z001", severity="warning", search=lambda facts: [RuleMatch("a", {})], needs=()):

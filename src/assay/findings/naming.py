@@ -24,12 +24,6 @@ def places(document: Document, modules: Iterable[int], most: int = NAMED) -> str
     return listed(folded([tree.shown(document.modules[index].path) for index in modules]), most)
 
 
-def plural(count: int, noun: str) -> str:
-    """A count and its noun: `plural(2, "bias") == "2 biases"`, `plural(1, "cell") == "1 cell"`."""
-    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
-    return f"{count:,} {noun}{ending}"
-
-
 def listed(names: Sequence[str], most: int = NAMED) -> str:
     """The first names and how many more there are: `a, b, c and 4 more`."""
     more = len(names) - most

@@ -10,9 +10,9 @@ from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, part
-from assay.findings.naming import plural
 from assay.findings.needs import FLOW, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
+from assay.messages import plural
 
 HEAD_MULTIPLE = 8
 LARGEST_HEAD = 256

@@ -11,9 +11,10 @@ from assay.document.cost import CostTotals
 from assay.document.provenance import Figure, Modelled
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, part
-from assay.findings.naming import folded, listed, places, plural
+from assay.findings.naming import folded, listed, places
 from assay.findings.needs import MODULES, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_modules, in_ops
+from assay.messages import plural
 
 LEAST_BYTES = 1 << 20
 """A pass that moves less is a toy, of which shares say nothing."""

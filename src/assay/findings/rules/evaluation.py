@@ -9,9 +9,9 @@ from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, part
-from assay.findings.naming import plural
 from assay.findings.needs import EVALUATION, FLOW, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
+from assay.messages import plural
 
 _DROPOUTS = (
     "aten.dropout", "aten.dropout_", "aten.native_dropout", "aten.feature_dropout", "aten.feature_dropout_",

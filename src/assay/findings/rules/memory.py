@@ -16,9 +16,10 @@ from assay.document.provenance import Figure
 from assay.document.rows import Storage
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, part
-from assay.findings.naming import folded, listed, plural
+from assay.findings.naming import folded, listed
 from assay.findings.needs import CACHE, FLOW, MODULES, TRAINING_STEP, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
+from assay.messages import plural
 
 SAVED_RATIO = 2
 LOGITS_SHARE = 0.25

@@ -8,9 +8,10 @@ from assay import units
 from assay.document.provenance import Figure
 from assay.document.weights import TensorStatistics
 from assay.findings.facts import ModelFacts
-from assay.findings.naming import folded, listed, plural
+from assay.findings.naming import folded, listed
 from assay.findings.rule import RuleMatch
 from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, rows, total, weights_rule
+from assay.messages import plural
 
 HALF_LIMIT = 65504.0
 """The largest number of float16."""

@@ -10,9 +10,9 @@ from assay.document.provenance import Figure
 from assay.document.rows import TensorType
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, part
-from assay.findings.naming import plural
 from assay.findings.needs import FLOW, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_modules, in_ops
+from assay.messages import plural
 
 _SOFTMAX = ("aten.softmax", "aten._softmax", "aten._safe_softmax")
 _LOGARITHMS = ("aten.log", "aten.log_", "aten.log2", "aten.log10")

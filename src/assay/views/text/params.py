@@ -13,7 +13,7 @@ from assay.analysis.folding import TreeNode, fold, run_name
 from assay.document.document import Document
 from assay.document.rows import Module
 from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport
-from assay.findings.naming import plural
+from assay.messages import plural
 from assay.views import plots
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import percent

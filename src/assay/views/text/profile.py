@@ -12,7 +12,7 @@ from assay.document.document import Document
 from assay.document.profile import Profile, Sweep, SweepPoint, ThreadPoint
 from assay.document.rows import Module
 from assay.document.timing import ModuleTime, Timing
-from assay.findings.naming import plural
+from assay.messages import plural
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import part_of, percent
 from assay.views.text.energy import energy_facts, energy_table, energy_title, system_table

@@ -12,7 +12,7 @@ from assay.analysis.parameters import Parameters, parameters
 from assay.document.cost import Cost, CostTotals, UnknownOp
 from assay.document.document import Document
 from assay.document.tree import shown
-from assay.findings.naming import plural
+from assay.messages import plural
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import Amounts
 from assay.views.text.facts import facts_table
