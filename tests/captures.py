@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from clocks import HANG_S
 from torch import nn
 
 from assay.api.capture import console, decorator
@@ -81,5 +82,5 @@ def run_script(text: str, cwd: Path, *arguments: str, **environment: str) -> sub
         env={**kept, "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
     )

@@ -7,11 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 # Read by torch when some test imports it; importing torch here would slow down every test that does not.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-load")
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,8 @@ import stat
 import threading
 from pathlib import Path
 
+from clocks import HANG_S
+
 from assay.atomic import write_bytes
 
 
@@ -27,5 +29,5 @@ def test_what_is_no_plain_file_is_written_into_and_not_replaced(tmp_path: Path) 
     reader.start()
     write_bytes(pipe, b"data")
     assert stat.S_ISFIFO(pipe.stat().st_mode)
-    reader.join(10)
+    reader.join(HANG_S)
     assert got == [b"data"]

@@ -16,7 +16,7 @@ from assay.analysis.laws.polynomials import Polynomial, grid, polynomial, throug
 from assay.errors import UsageError
 
 NAMES = ("batch", "seq")
-few = settings(max_examples=30, deadline=None)
+few = settings(max_examples=30)
 COEFFICIENTS = st.fractions(-1000, 1000, max_denominator=12)
 
 

@@ -43,7 +43,7 @@ def replayed(storages: list[Storage], ops: int) -> tuple[list[int], int]:
     return moving, sum(s.bytes for s in storages if s.role in RESIDENT)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lives())
 def test_the_peak_is_that_of_a_replay(case):
     storages, ops = case
@@ -56,7 +56,7 @@ def test_the_peak_is_that_of_a_replay(case):
     assert sum(found.peak.by_role.values()) == found.peak.bytes == max(moving)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(lives())
 def test_what_is_named_at_the_peak_was_alive_then_and_nothing_larger_was(case):
     storages, ops = case

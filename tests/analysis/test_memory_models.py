@@ -43,7 +43,8 @@ def test_a_chain_of_layers_peaks_where_two_neighbours_are_widest(mode):
     assert found.alive == [sizes[1], *(a + b for a, b in pairwise(sizes[1:]))]
     weights = sum(4 * a * b for a, b in pairwise(widths))
     assert found.total.value == weights + sizes[0] + max(found.alive)
-    assert found.peak.module == "2" if sizes[2] + sizes[3] > sizes[1] + sizes[2] else "1"
+    # 64 → 256 holds the widest pair: the peak is where the second layer makes its output.
+    assert found.peak.module == "1"
 
 
 @pytest.mark.parametrize("name", TORCH_OPTIMIZERS)

@@ -12,6 +12,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from clocks import HANG_S
 
 import assay
 from assay.api.explore.subjects import subject_of
@@ -246,7 +247,7 @@ def test_in_a_real_terminal(tmp_path) -> None:
     tmux = ["tmux", "-L", name]
     variables = {**os.environ, "PYTHONPATH": SOURCE, "XDG_CONFIG_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
     variables.pop("TMUX", None)
-    command = f"{sys.executable} -m assay explore m.py::load --inputs 2x4; echo ended $?; sleep 60"
+    command = f"{sys.executable} -m assay explore m.py::load --inputs 2x4; echo ended $?; sleep 600"
     subprocess.run(
         [*tmux, "new", "-d", "-s", name, "-x", "80", "-y", "24", command],
         check=True,
@@ -256,7 +257,7 @@ def test_in_a_real_terminal(tmp_path) -> None:
 
     def screen(until: str, *, there: bool = True) -> str:
         shown = ""
-        for _ in range(240):
+        for _ in range(4 * HANG_S):
             shown = subprocess.run([*tmux, "capture-pane", "-p", "-t", name], capture_output=True, text=True).stdout
             if (until in shown) is there:
                 return shown

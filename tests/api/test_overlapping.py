@@ -12,6 +12,7 @@ import weakref
 import msgspec
 import pytest
 import torch
+from clocks import HANG_S
 from torch import nn
 
 import assay
@@ -125,15 +126,15 @@ class Worker(threading.Thread):
 
     def pause(self):
         self.begun.set()
-        assert self.go_on.wait(60)
+        assert self.go_on.wait(HANG_S)
 
     def begin(self):
         self.start()
-        assert self.begun.wait(60)
+        assert self.begun.wait(HANG_S)
 
     def end(self):
         self.go_on.set()
-        self.join(60)
+        self.join(HANG_S)
         assert not self.is_alive()
 
 
@@ -275,7 +276,7 @@ class Waiting(nn.Module):
 
     def forward(self, x):
         self.begun.set()
-        assert self.let_on.wait(60)
+        assert self.let_on.wait(HANG_S)
         return self.layer(x)
 
 
@@ -283,11 +284,11 @@ def test_two_passes_of_one_model_leave_it_as_it_was():
     model, x = Waiting().train(), torch.randn(2, 4)
     threads = [threading.Thread(target=assay.observe, args=(model, x)) for _ in range(2)]
     threads[0].start()
-    assert model.begun.wait(60)
+    assert model.begun.wait(HANG_S)
     threads[1].start()  # it has to wait: the model is in evaluation mode just now, which is not its own
     model.let_on.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANG_S)
     assert all(module.training for module in model.modules())
 
 
@@ -295,9 +296,9 @@ def test_calls_recorded_while_another_thread_observes_are_kept():
     model, x = Waiting(), torch.randn(2, 4)
     thread = threading.Thread(target=assay.observe, args=(model, x))
     thread.start()
-    assert model.begun.wait(60)
+    assert model.begun.wait(HANG_S)
     with assay.record_forward_stats(model.layer):
         model.layer(x)
         model.let_on.set()
-        thread.join(60)
+        thread.join(HANG_S)
     assert len(model.layer.forward_stats) == 2  # this call, and that of the observed pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 import torch
@@ -16,7 +15,17 @@ from assay.api.profile import run as running
 from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.profiled import prepared
 from assay.api.profile.run import measure
-from assay.document.machine import Ceiling, EnergyModel, Hardware, MachineReport, MonitorRecording, Series, measured
+from assay.document.machine import (
+    Ceiling,
+    EnergyModel,
+    Hardware,
+    MachineReport,
+    MonitorRecording,
+    Replay,
+    Series,
+    measured,
+    unknown,
+)
 from assay.document.provenance import Measured, Modelled, Unknown
 from assay.errors import UsageError
 from assay.machine.energy import CounterGroup
@@ -26,7 +35,7 @@ from assay.views.text.energy import energy_table, energy_title
 from assay.views.text.profile import profile_report
 from assay.views.text.report import as_text
 
-WATTS, PERIOD, STATIC_W, PER_FLOP, PER_BYTE = 80.0, 0.005, 10.0, 3e-9, 2e-9
+WATTS, RUN_S, PERIOD, STATIC_W, PER_FLOP, PER_BYTE = 80.0, 0.025, 0.005, 10.0, 3e-9, 2e-9
 MODEL = EnergyModel("made up", {"fp32": PER_FLOP}, PER_BYTE, STATIC_W, error=0.25, source="a test")
 ROWS, WIDE, NARROW = 8, 64, 32
 
@@ -54,16 +63,39 @@ def machine(monkeypatch, tmp_path):
     return report
 
 
-def sensed(monkeypatch, read):
+class Meter:
+    """A replay that runs everything once and always finds the same power and time, until the sensor is lost."""
+
+    def __init__(self):
+        self.results, self.lost = [], False
+
+    def __call__(self, run, sensors, *, synchronize, window_s, repeats):
+        self.results.append(run())
+        if self.lost:
+            return Replay(unknown("it is gone"), period_s=sensors.period_s)
+        joules = WATTS * RUN_S
+        return Replay(
+            energy_j=measured(joules, sensors.name, repeats=repeats),
+            above_idle_j=measured(joules - sensors.idle_w.value * RUN_S, sensors.name),
+            time_s=measured(RUN_S, "a test"),
+            power_w=measured(WATTS, sensors.name),
+        )
+
+
+def sensed(monkeypatch, read=lambda: 0.0):
     """The processor has this one counter."""
     probe = Probe("fake:energy", ENERGY, "package", read, adds=True)
     sensors = CounterGroup((probe,), PERIOD, measured(20.0, "hand"))
     monkeypatch.setattr(profiled_energy, "of_device", lambda *_: sensors)
 
 
-def ticking():
-    """A counter of a machine that always draws the same power."""
-    return math.floor(time.perf_counter() / PERIOD) * PERIOD * WATTS
+@pytest.fixture
+def meter(monkeypatch):
+    """A counter whose replays need no clock."""
+    meter = Meter()
+    sensed(monkeypatch)
+    monkeypatch.setattr(profiled_energy, "replay", meter)
+    return meter
 
 
 def profiled(model=None, x=None, on_step=None, passes=3, warmup=1, **energy):
@@ -102,42 +134,33 @@ def test_what_was_not_asked_for_is_unknown_and_not_nothing(monkeypatch):
     assert found.price.value is None
 
 
-def test_with_a_sensor_it_is_what_the_counter_says(monkeypatch):
-    sensed(monkeypatch, ticking)
+def test_with_a_sensor_energy_is_measured(meter):
     document = profiled(grid="400g")
     found = document.profile.energy
     assert isinstance(found.whole.how, Measured)
     assert found.sensor == "fake:energy"
-    assert found.average_w.value == pytest.approx(WATTS, rel=0.1)
-    assert found.above_idle.value / found.whole.value == pytest.approx(60 / 80, rel=0.1)
-    assert found.carbon_g.value == pytest.approx(found.whole.value / 3.6e6 * 400)
+    assert found.whole.value == pytest.approx(WATTS * RUN_S)
+    assert found.average_w.value == pytest.approx(WATTS)
+    assert found.above_idle.value == pytest.approx((WATTS - 20.0) * RUN_S)
+    assert found.carbon_g.value == pytest.approx(WATTS * RUN_S / 3.6e6 * 400)
     assert isinstance(found.carbon_g.how, Modelled)
     assert isinstance(found.modelled.how, Modelled)
     rows = {document.kinds[index].name: row for index, row in enumerate(found.kinds) if row is not None}
     assert "torch.nn.functional.linear" in rows
     assert all(isinstance(row.each.how, Measured) and row.each.value > 0 for row in rows.values())
-    joules = sum(row.each.value * row.count for row in rows.values())
-    assert found.closure.value == pytest.approx(joules / found.whole.value)
+    # Every replay finds the energy of the whole pass, so each execution counts as one pass.
+    assert found.closure.value == pytest.approx(sum(row.count for row in rows.values()))
     assert 0.9 < found.covered <= 1.0
     assert energy_title(found) == "measured by fake:energy"
 
 
-def test_operations_are_replayed_on_the_inputs_they_had(monkeypatch):
-    sensed(monkeypatch, ticking)
-    results = []
-    real = profiled_energy.replay
-
-    def kept(run, sensors, **options):
-        results.append(run())
-        return real(run, sensors, **options)
-
-    monkeypatch.setattr(profiled_energy, "replay", kept)
+def test_ops_are_replayed_on_the_inputs_they_had(monkeypatch, meter):
     monkeypatch.setattr(profiled_energy, "COVER", 1.1)
     model, x = Net(), torch.randn(ROWS, WIDE)
-    profiled(model, x, passes=2, warmup=0, window_s=0.05)
+    profiled(model, x, passes=2, warmup=0)
     with torch.no_grad():
         hidden = x @ model.layer.weight.T
-    replayed = [result for result in results if isinstance(result, torch.Tensor)]
+    replayed = [result for result in meter.results if isinstance(result, torch.Tensor)]
     assert any(torch.allclose(each, hidden, atol=1e-5) for each in replayed)
     assert any(torch.allclose(each, hidden.relu(), atol=1e-5) for each in replayed)
 
@@ -146,9 +169,10 @@ def test_a_sensor_that_goes_away_leaves_the_model_and_one_line(monkeypatch):
     left = iter(range(3))
 
     def read():
-        if next(left, None) is None:
+        count = next(left, None)
+        if count is None:
             raise SensorError("it is gone")
-        return ticking()
+        return float(count)
 
     sensed(monkeypatch, read)
     document = profiled()
@@ -162,24 +186,18 @@ def test_a_sensor_that_goes_away_leaves_the_model_and_one_line(monkeypatch):
     assert text.count("it is gone") == 1
 
 
-def test_a_sensor_that_goes_away_after_the_pass_keeps_the_pass(monkeypatch):
-    lost = []
+def test_a_sensor_that_goes_away_after_the_pass_keeps_the_pass(meter):
+    def lose(step):
+        meter.lost = meter.lost or step.startswith("energy of torch.")
 
-    def read():
-        if lost:
-            raise SensorError("it is gone")
-        return ticking()
-
-    def tell(line):
-        if line.startswith("energy of torch."):
-            lost.append(line)
-
-    sensed(monkeypatch, read)
-    document = profiled(on_step=tell)
+    document = profiled(on_step=lose)
     found = document.profile.energy
-    assert lost
+    assert meter.lost
+    assert found.whole.value == pytest.approx(WATTS * RUN_S)
     assert isinstance(found.whole.how, Measured)
-    assert [row.each.value for row in found.kinds if row is not None] == [None] * len(lost)
+    rows = [row for row in found.kinds if row is not None]
+    assert rows
+    assert {row.each.value for row in rows} == {None}
     assert found.closure.value is None
     assert not energy_table(document, found).rows
 

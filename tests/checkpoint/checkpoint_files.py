@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from clocks import HANG_S
 
 import assay
 from assay.checkpoint.reading import RangeReader
@@ -190,7 +191,7 @@ def peak_of_child(path, *, statistics=False):
         pytest.skip("the peak of a process is read from the proc file system")
     command = [sys.executable, "-c", program, str(path)]
     done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True, timeout=120, check=False
+        command, env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert not done.stderr
     said, peak = done.stdout.rsplit("\n", 2)[:2]

@@ -129,7 +129,7 @@ def test_a_damaged_record_is_one_line(tmp_path):
         plain_bytes(entry)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 5000)), max_size=12), st.booleans(), st.integers(1, 4))
 def test_packed_bytes_are_read_anywhere_in_any_order(ranges, text, window):
     plain = bytes(random.Random(5).choices(range(256), k=5000))

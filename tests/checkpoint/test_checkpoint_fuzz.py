@@ -146,7 +146,7 @@ def _read_end(entry):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES <= 80)
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES <= 80)
 @given(steps=mutations)
 def test_a_mutated_file_is_a_checkpoint_or_a_read_error(seeds, tmp_path_factory, seed, steps):
     path = tmp_path_factory.getbasetemp() / f"mutated-{seed}"
@@ -155,7 +155,7 @@ def test_a_mutated_file_is_a_checkpoint_or_a_read_error(seeds, tmp_path_factory,
 
 
 @pytest.mark.parametrize("inner", ["data.pkl", "constants.pkl", ".json", ".py"])
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES <= 80)
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES <= 80)
 @given(steps=mutations)
 def test_a_mutated_member_of_a_whole_archive(seeds, tmp_path_factory, inner, steps):
     """The archive around it is sound, so that the mutation reaches the reader of the member."""
@@ -168,7 +168,7 @@ def test_a_mutated_member_of_a_whole_archive(seeds, tmp_path_factory, inner, ste
     opened(path)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES <= 80)
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES <= 80)
 @given(steps=mutations)
 def test_a_mutated_description_of_a_distributed_checkpoint(tmp_path_factory, steps):
     folder = tmp_path_factory.getbasetemp() / "mutated-dcp"

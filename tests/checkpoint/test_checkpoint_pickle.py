@@ -32,7 +32,7 @@ def plain():
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(plain(), st.integers(0, 5), st.booleans())
 def test_plain_values_are_those_that_python_loads(value, protocol, optimize):
     data = pickle.dumps(value, protocol=protocol)

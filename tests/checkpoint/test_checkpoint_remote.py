@@ -15,6 +15,7 @@ import zipfile
 import pytest
 import torch
 from checkpoint_files import SOURCE, assert_same
+from clocks import HANG_S
 from safetensors.torch import save_file
 
 from assay.api.weights import analyze_weights
@@ -218,6 +219,6 @@ def test_a_child_says_nothing_else(tmp_path, server):
         f"{server.url}/w.safetensors",
     ]
     done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True, check=False, timeout=60
+        command, env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True, check=False, timeout=HANG_S
     )
     assert (done.returncode, done.stderr) == (0, "")

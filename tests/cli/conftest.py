@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clocks import HANG_S
 
 import assay
 from assay.api.options import RunOptions
@@ -98,7 +99,7 @@ def process(in_place: Path, environment: dict[str, str]) -> Callable[..., subpro
             cwd=in_place,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=HANG_S,
             check=False,
         )
 

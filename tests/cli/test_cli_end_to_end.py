@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from clocks import HANG_S
 from jsonschema import Draft202012Validator
 
 from assay.views.json.schema import schema
@@ -57,7 +58,7 @@ class Slow(nn.Module):
     def forward(self, x):
         x = self.first(x)
         print("in forward", file=sys.stderr, flush=True)
-        time.sleep(100)
+        time.sleep(600)
         return x
 
 
@@ -193,6 +194,6 @@ def test_an_interrupt_in_forward_ends_with_130_and_leaves_nothing(environment, i
     with child:
         assert child.stderr.readline() == "in forward\n"
         child.send_signal(signal.SIGINT)
-        out, told = child.communicate(timeout=60)
+        out, told = child.communicate(timeout=HANG_S)
     assert (child.returncode, out, told) == (130, "", "assay: interrupted\n")
     assert left(in_place) == []

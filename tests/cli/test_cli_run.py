@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from clocks import HANG_S
 
 from assay.cli.main import run
 
@@ -129,7 +130,7 @@ def test_signals_reach_the_program(place, number):
         "def stop(number, _): print('got', number, flush=True); sys.exit(5)\n"
         f"signal.signal({int(number)}, stop)\n"
         "print('ready', flush=True)\n"
-        "time.sleep(60)\n"
+        "time.sleep(600)\n"
     )
     child = subprocess.Popen(
         [sys.executable, "-m", "assay", "run", "waits.py"],
@@ -140,7 +141,7 @@ def test_signals_reach_the_program(place, number):
     )
     assert child.stdout.readline() == "ready\n"
     child.send_signal(number)
-    out, _ = child.communicate(timeout=60)
+    out, _ = child.communicate(timeout=HANG_S)
     assert (out, child.returncode) == (f"got {int(number)}\n", 5)
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from clocks import HANG_S
 
 
 @pytest.mark.parametrize("arguments", [["schema", "document"], ["schema"]], ids=["long", "short"])
@@ -16,7 +17,7 @@ def test_a_reader_that_leaves_is_no_error(environment, arguments):
     child.stdout.close()
     told = child.stderr.read()
     child.stderr.close()
-    assert (child.wait(60), told) == (0, b"")
+    assert (child.wait(HANG_S), told) == (0, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 
 import pytest
+from clocks import HANG_S, VirtualTime
 from hypothesis import given
 from hypothesis import strategies as st
 from machine_fakes import Clock
@@ -14,6 +14,7 @@ from machine_fakes import Clock
 from assay.document.machine import measured
 from assay.machine import energy
 from assay.machine.energy import CounterGroup, EnergyMeter, gauged, idle, of_device, replay, runs_at
+from assay.machine.sensors import cadence
 from assay.machine.sensors.counter import Counter, Joules, PowerSum
 from assay.machine.sensors.probe import ENERGY, POWER, Probe, ProbedSensors, SensorError
 from assay.machine.ticks import TickWatcher, between
@@ -27,11 +28,11 @@ def from_values(*values: float, wraps_at: float | None = None) -> Probe:
     return Probe("fake:energy", ENERGY, "package", lambda: next(left), wraps_at=wraps_at, adds=True)
 
 
-def real_time(period: float = PERIOD, watts: float = WATTS) -> Probe:
-    """A counter that moves once a period of the real clock."""
+def ticking(virtual: VirtualTime, period: float = PERIOD, watts: float = WATTS) -> Probe:
+    """A counter that moves once per period of the simulated clock."""
 
     def read() -> float:
-        return math.floor(time.perf_counter() / period) * period * watts
+        return math.floor(virtual.now / period) * period * watts
 
     return Probe("fake:energy", ENERGY, "package", read, adds=True)
 
@@ -124,7 +125,7 @@ def test_a_read_that_was_interrupted_is_no_tick():
             return float(len(reads))
 
     with TickWatcher(Interrupted(), 0.0, clock) as watcher:
-        watcher._thread.join(10)
+        watcher._thread.join(HANG_S)
     assert [value for _, value in watcher.ticks] == [2.0, 4.0, 5.0]
     assert watcher.ticks[0][0] == pytest.approx(100.0015)
 
@@ -134,81 +135,86 @@ def test_runs_between_marks_are_parts():
     assert [runs_at(marks, when) for when in (0.0, 0.5, 1.0, 2.0, 3.0, 9.0)] == [0, 5, 10, 15, 20, 20]
 
 
-def test_a_replay_finds_the_energy_of_one_run():
-    sensors = CounterGroup((real_time(),), PERIOD, measured(30.0, "fake"))
-    found = replay(lambda: time.sleep(0.002), sensors, window_s=0.3, repeats=2)
-    assert found.power_w.value == pytest.approx(WATTS, rel=0.15)
-    assert found.energy_j.value == pytest.approx(WATTS * found.time_s.value, rel=0.15)
-    assert found.above_idle_j.value == pytest.approx(50.0 * found.time_s.value, rel=0.3)
+def test_a_replay_finds_the_energy_of_one_run(virtual):
+    sensors = CounterGroup((ticking(virtual),), PERIOD, measured(30.0, "fake"))
+    found = replay(lambda: virtual.sleep(0.002), sensors, window_s=0.3, repeats=2)
+    assert found.time_s.value == pytest.approx(0.002)
+    assert found.power_w.value == pytest.approx(WATTS, rel=0.02)
+    assert found.energy_j.value == pytest.approx(WATTS * 0.002, rel=0.02)
+    assert found.above_idle_j.value == pytest.approx(50.0 * 0.002, rel=0.03)
     assert found.energy_j.how.repeats == 2
     assert found.energy_j.how.spread is not None
-    assert found.window_s >= 0.1
-    assert found.calls > 1
+    assert 0.3 <= found.window_s <= 0.3 + 2 * PERIOD + 0.05
+    assert found.calls == pytest.approx(2 * found.window_s / 0.002, rel=0.1)
 
 
-def test_the_window_is_long_beside_the_period():
-    sensors = CounterGroup((real_time(0.02),), 0.02)
-    found = replay(lambda: time.sleep(0.004), sensors, window_s=0.01, repeats=1)
-    assert found.window_s >= 0.9 * energy.PERIODS * 0.02
+def test_the_window_is_long_beside_the_period(virtual):
+    sensors = CounterGroup((ticking(virtual, 0.02),), 0.02)
+    found = replay(lambda: virtual.sleep(0.004), sensors, window_s=0.01, repeats=1)
+    assert 0.02 / found.window_s <= 0.05  # one tick more or less changes the result by at most 5 %
+    assert found.energy_j.value == pytest.approx(WATTS * 0.004, rel=0.002)
     assert found.above_idle_j.value is None
 
 
 @pytest.mark.parametrize("reads", [1, 3])
-def test_a_sensor_that_fails_in_a_replay_gives_no_energy(reads):
-    found = replay(lambda: time.sleep(0.001), CounterGroup((failing_after(reads),), PERIOD), window_s=0.05, repeats=2)
+def test_a_sensor_that_fails_in_a_replay_gives_no_energy(virtual, reads):
+    sensors = CounterGroup((failing_after(reads),), PERIOD)
+    found = replay(lambda: virtual.sleep(0.001), sensors, window_s=0.05, repeats=2)
     assert found.energy_j.value is None
     assert found.energy_j.how.why == "it is gone"
 
 
-def test_a_counter_that_stands_still_gives_no_energy():
+def test_a_counter_that_never_moves_gives_no_energy(virtual):
     still = Probe("fake:energy", ENERGY, "package", lambda: 5.0)
-    found = replay(lambda: time.sleep(0.001), CounterGroup((still,), PERIOD), window_s=0.05, repeats=1)
+    found = replay(lambda: virtual.sleep(0.001), CounterGroup((still,), PERIOD), window_s=0.05, repeats=1)
     assert found.energy_j.value is None
     assert "did not tick" in found.energy_j.how.why
 
 
-def test_a_meter_measures_a_window():
-    with EnergyMeter(CounterGroup((real_time(),), PERIOD)) as meter:
-        start = time.perf_counter()
-        time.sleep(0.4)
-        took = time.perf_counter() - start
-    assert meter.power_w.value == pytest.approx(WATTS, rel=0.15)
-    assert meter.energy.value == pytest.approx(WATTS * took, rel=0.2)
+def test_a_meter_measures_a_window(virtual):
+    with EnergyMeter(CounterGroup((ticking(virtual),), PERIOD), virtual.perf_counter) as meter:
+        virtual.sleep(0.4)
+    assert meter.power_w.value == pytest.approx(WATTS, rel=0.02)
+    assert meter.energy.value == pytest.approx(WATTS * 0.4, rel=0.02)
 
 
-def test_a_window_shorter_than_a_tick_is_unknown():
-    with EnergyMeter(CounterGroup((real_time(60.0),), 60.0)) as meter:
-        time.sleep(0.01)
+def test_a_window_shorter_than_a_tick_is_unknown(virtual):
+    with EnergyMeter(CounterGroup((ticking(virtual, 60.0),), 60.0), virtual.perf_counter) as meter:
+        virtual.sleep(0.01)
     assert meter.energy.value is None
     assert "too short" in meter.energy.how.why
 
 
 @pytest.mark.parametrize("reads", [0, 2])
-def test_a_meter_without_an_answer_is_unknown(reads):
-    with EnergyMeter(CounterGroup((failing_after(reads),), PERIOD)) as meter:
-        time.sleep(0.05)
+def test_a_meter_without_an_answer_is_unknown(virtual, reads):
+    with EnergyMeter(CounterGroup((failing_after(reads),), PERIOD), virtual.perf_counter) as meter:
+        virtual.sleep(0.05)
     assert meter.energy.value is None
 
 
-def test_what_runs_inside_may_raise_and_the_thread_ends():
+def test_the_thread_ends_when_the_measured_code_raises():
+    steady = Probe("fake:energy", ENERGY, "package", lambda: 5.0, adds=True)
     before = threading.active_count()
-    with pytest.raises(ZeroDivisionError), EnergyMeter(CounterGroup((real_time(),), PERIOD)):
+    with pytest.raises(ZeroDivisionError), EnergyMeter(CounterGroup((steady,), PERIOD)):
         raise ZeroDivisionError
-    with pytest.raises(ZeroDivisionError), TickWatcher(Joules([real_time()]), PERIOD):
+    with pytest.raises(ZeroDivisionError), TickWatcher(Joules([steady]), PERIOD):
         raise ZeroDivisionError
     assert threading.active_count() == before
 
 
-def test_idle_power():
-    assert idle(CounterGroup((real_time(),), PERIOD), 0.1).value == pytest.approx(WATTS, rel=0.1)
+def test_idle_power(virtual):
+    assert idle(CounterGroup((ticking(virtual, 0.02),), 0.02), 0.5).value == pytest.approx(WATTS, rel=0.02)
     assert idle(CounterGroup((failing_after(2),), PERIOD), 0.05).value is None
 
 
-def test_sensors_are_chosen_or_their_absence_explained(monkeypatch):
-    monkeypatch.setattr(energy, "find", lambda: ProbedSensors([real_time()]))
+def test_sensors_are_chosen_or_their_absence_explained(monkeypatch, virtual):
+    monkeypatch.setattr(energy, "find", lambda: ProbedSensors([ticking(virtual)]))
+    monkeypatch.setattr(
+        energy, "watch", lambda probes: cadence.watch(probes, clock=virtual.perf_counter, sleep=virtual.sleep)
+    )
     chosen = gauged("fake:")
-    assert chosen.idle_w.value == pytest.approx(WATTS, rel=0.1)
-    assert chosen.period_s == pytest.approx(PERIOD, rel=0.5)
+    assert chosen.idle_w.value == pytest.approx(WATTS, rel=0.01)
+    assert chosen.period_s == pytest.approx(PERIOD, rel=0.01)
     nothing = ProbedSensors()
     nothing.absent("rapl", ENERGY, "package", "not here")
     monkeypatch.setattr(energy, "find", lambda: nothing)

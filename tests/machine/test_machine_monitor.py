@@ -6,10 +6,12 @@ import mmap
 import os
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
 import pytest
+from clocks import HANG_S
 from machine_fakes import NVMLError, nvml, write
 
 from assay.document.machine import Series
@@ -41,7 +43,7 @@ class Scripted:
 
 def waited(monitor: Monitor, samples: int) -> None:
     """Until it has so many."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + HANG_S
     while len(monitor.recording.times_s) < samples and time.monotonic() < end:
         time.sleep(0.005)
 
@@ -97,9 +99,11 @@ def test_costly_samples_are_taken_less_often():
             return [1.0]
 
     with Monitor(0.0001, [Costly(1.0)]) as monitor:
-        time.sleep(0.6)
+        waited(monitor, 3)
     # 2 ms of processor time are 0.5 % of 0.4 s.
-    assert len(monitor.recording.times_s) <= 4
+    times_s = monitor.recording.times_s
+    assert len(times_s) >= 3
+    assert all(after - before >= 0.4 for before, after in pairwise(times_s))
 
 
 def test_everything_there_is_on_this_machine():

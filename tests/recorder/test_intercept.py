@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from clocks import HANG_S
 from torch import nn
 
 from assay.recorder import inventory
@@ -333,7 +334,7 @@ def test_threads_that_come_and_go_take_no_call_from_another(patched):
     assert recorded() == expected
 
     def again_and_again(_):
-        start.wait(60)
+        start.wait(HANG_S)
         return [recorded() for _ in range(count)]
 
     if patched:
@@ -352,7 +353,7 @@ def test_threads_that_enter_and_leave_at_once_put_everything_back():
     start = threading.Barrier(4)
 
     def again_and_again(name):
-        start.wait(60)
+        start.wait(HANG_S)
         for _ in range(500):
             with observing(observer([], name)), observing(observer([], name), Base, "forward"):
                 pass
@@ -388,7 +389,7 @@ def test_a_patch_that_comes_and_goes_takes_no_call_from_a_recording():
             nn.Module.__call__ = PLAIN
     finally:
         stop.set()
-        thread.join(60)
+        thread.join(HANG_S)
     nn.Module.__call__ = PLAIN
 
 
@@ -403,7 +404,7 @@ def test_the_clock_and_the_recorder_watch_the_thread_that_entered():
     with log, clock:
         thread = threading.Thread(target=elsewhere)
         thread.start()
-        thread.join(60)
+        thread.join(HANG_S)
         model(0)
     assert paths(log) == [""]
     assert clock.spans({id(model): 0}).calls == 1

@@ -9,6 +9,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from clocks import HANG_S
 from models import hard
 from recorder.bare import split
 from torch import nn
@@ -161,11 +162,11 @@ def test_other_threads_are_not_recorded():
     class Waits(nn.Module):
         def forward(self, x):
             inside.set()
-            assert outside.wait(10)
+            assert outside.wait(HANG_S)
             return x + 1
 
     def elsewhere():
-        assert inside.wait(10)
+        assert inside.wait(HANG_S)
         other(torch.randn(2, 3))
         outside.set()
 
@@ -183,7 +184,7 @@ def test_fake_passes_that_overlap_leave_torchs_log_on():
     class Outlasting(nn.Module):
         def forward(self, x):
             entered.set()
-            assert left.wait(60)
+            assert left.wait(HANG_S)
             return x
 
     x = torch.ones(1)
@@ -192,10 +193,10 @@ def test_fake_passes_that_overlap_leave_torchs_log_on():
     class Starting(nn.Module):
         def forward(self, x):
             other.start()
-            assert entered.wait(60)
+            assert entered.wait(HANG_S)
             return x
 
     passes.observe(Starting(), (x,), {}, mode="fake")
     left.set()
-    other.join(60)
+    other.join(HANG_S)
     assert not log.disabled

@@ -320,7 +320,7 @@ def test_a_flipped_byte_is_noticed(saved: Path, tmp_path: Path):
     assert "damaged" in refused(damaged)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_change_of_the_description_is_read_or_refused(saved: Path, tmp_path: Path, data: st.DataObject):
     changed = copy.deepcopy(description(saved))

@@ -74,7 +74,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TREES)
 def test_self_and_total_times_of_any_tree(tree):
     time = Time()

@@ -144,7 +144,7 @@ def test_every_dtype_of_torch_has_its_size() -> None:
     assert nbytes(3, "int4") == 2
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.data())
 def test_distinct_elements_are_those_at_different_addresses(shape: list[int], data: st.DataObject) -> None:
     """Exact for strides that do not interleave; never less than what is there otherwise, nor more than the span."""

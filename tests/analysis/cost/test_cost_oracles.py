@@ -15,7 +15,7 @@ from torch import nn
 from assay.analysis.cost import cost_of
 from assay.document.rows import Operand, OpKind, TensorType
 
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=25)
 SIZES = {letter: size for size, letter in enumerate("abcdef", start=2)} | {"u": 1}
 TERM = st.text(alphabet=list(SIZES), min_size=1, max_size=3).filter(lambda term: len(set(term)) == len(term))
 

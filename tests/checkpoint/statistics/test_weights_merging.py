@@ -54,7 +54,7 @@ def analysed(weight, raw, chunk_bytes, order):
     return wide.statistics(planned, partial, search, refined, 30.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     dtype=st.sampled_from(DTYPES),
     rows=st.integers(1, 40),

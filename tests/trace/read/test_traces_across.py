@@ -156,7 +156,7 @@ def test_noise_is_that_of_the_t_test():
     assert noise_ns([5], [9, 9]) is None
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.integers(3, 8))
 def test_the_same_noise_on_both_sides_rarely_makes_a_verdict(seed, passes):
     rng = random.Random(seed)

@@ -147,7 +147,7 @@ def test_kernels_alone_are_a_trace(tmp_path):
     assert trace.unattributed[0].kernels == 2
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(*[st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=8)] * 2)
 def test_sets_of_times_by_brute_force(a, b):
     def covered(spans):

@@ -89,7 +89,7 @@ def made_of(forest, seed):
     return made
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(forests(), st.integers(0, 9))
 def test_layers_are_those_of_the_tree(tmp_path_factory, forest, seed):
     twins = [(thread, node[1], node[2]) for thread, root in forest for node in every([root])]
@@ -107,7 +107,7 @@ def test_layers_are_those_of_the_tree(tmp_path_factory, forest, seed):
         assert sum(own.values()) + sum(row.cpu_ns for row in trace.outside) == trace.cpu_ns
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(0, 1), st.integers(0, 1)), max_size=25))
 def test_any_spans_are_made_to_nest(spans):
     """Also those that overlap: ends never behind the parent's, siblings never over each other, nothing longer."""

@@ -104,7 +104,7 @@ def test_pieces_of_any_size_give_the_same(piece, engine):
     assert scanned("\ufeff" + text, engine, piece) == scanned("\ufeff" + text, engine)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.decimals(min_value=-(10**12), max_value=10**13, allow_nan=False, places=6), st.booleans(), st.booleans())
 def test_times_are_exact(value, quoted, exponent):
     text = f"{value:E}" if exponent else f"{value:f}"
@@ -205,7 +205,7 @@ def test_a_file_that_is_not_there(tmp_path):
         read_trace(tmp_path / "none.json")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_no_damage_breaks_the_scanners(data):
     """Cut, doubled and overwritten bytes: never an exception, no span that was not there, the same in any pieces."""

@@ -77,7 +77,7 @@ def test_a_pass_beside_a_capture_counts_and_is_not_captured(tmp_path):
         "inside, done = threading.Event(), threading.Event()\n"
         "class Slow(Net):\n"
         "    def forward(self, x):\n"
-        "        inside.set(); done.wait(30)\n"
+        "        inside.set(); done.wait(600)\n"
         "        return super().forward(x)\n"
         "other, slow = Net(), Slow()\n"
         "thread = threading.Thread(target=slow, args=(X,)); thread.start()\n"

@@ -13,8 +13,7 @@ from assay.views.tui.rows import Rows
 
 Tree = tuple[list[int], list[str], list[int]]
 
-settings.register_profile("quick", max_examples=40, deadline=None)
-QUICK = settings.get_profile("quick")
+QUICK = settings(max_examples=40)
 
 
 @st.composite

@@ -8,10 +8,11 @@ import threading
 import pytest
 from rich.console import Console
 from textual.widgets import Static
-from tui_subjects import Answers, drive, explorer, lines, names, small_document, small_subject
+from tui_subjects import Answers, drive, explorer, lines, names, settled, small_document, small_subject
 
 from assay.document.document import Document
 from assay.document.rows import Module
+from assay.errors import WriteError
 from assay.views.tui import clipboard, export, settings
 from assay.views.tui.labels import Labels
 from assay.views.tui.settings import ExplorerSettings
@@ -24,15 +25,6 @@ def shown(app, panel: str) -> str:
     with console.capture() as caught:
         console.print(app.panels[panel].query_one(Static).content)
     return caught.get()
-
-
-async def settled(pilot) -> None:
-    """Let the highlight rest, and the answers come."""
-    for _ in range(40):
-        await pilot.pause(0.05)
-        if pilot.app.debounce is None and not any(worker.is_running for worker in pilot.app.workers):
-            break
-    await pilot.pause()
 
 
 def panel_text(key: str, id: str, *moves: str, subject: ExploredModel | None = None) -> str:
@@ -108,17 +100,29 @@ def test_a_defect_in_a_panel_does_not_end_the_explorer() -> None:
     assert "ZeroDivisionError: oh" in panel_text("a", "attributes", subject=ExploredModel(small_document(), Broken()))
 
 
-def test_details_are_asked_off_the_screens_thread_and_only_for_where_one_rests() -> None:
+def test_details_are_looked_up_off_the_main_thread_once_the_selection_rests(monkeypatch) -> None:
     asked = []
+    monkeypatch.setattr("assay.views.tui.app.DEBOUNCE_S", 3600.0)
 
     class Slow(Answers):
         def attributes(self, path):
             asked.append((path, threading.current_thread() is threading.main_thread()))
             return super().attributes(path)
 
-    panel_text("a", "attributes", "j", "j", "k", subject=ExploredModel(small_document(), Slow()))
-    assert asked[-1] == ("embed", False)
-    assert len(asked) <= 2
+    async def steps(pilot):
+        app = pilot.app
+        await pilot.press("a")
+        app.details_now()
+        await settled(pilot)
+        asked.clear()
+        await pilot.press("j", "j", "k")
+        assert asked == []
+        app.debounce.stop()
+        app.details_now()
+        await settled(pilot)
+
+    drive(explorer(ExploredModel(small_document(), Slow())), steps)
+    assert asked == [("embed", False)]
 
 
 def test_a_document_answers_what_it_can() -> None:
@@ -281,18 +285,22 @@ def test_the_view_is_exported_and_nothing_is_overwritten(tmp_path, monkeypatch, 
         assert ("800" in text) is True
 
 
-def test_an_export_that_fails_is_told(tmp_path, monkeypatch) -> None:
+def test_an_export_that_fails_is_reported(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    tmp_path.chmod(0o500)
-    try:
-        drive(explorer(), _export_text)
-    finally:
-        tmp_path.chmod(0o700)
+    reported = []
 
+    def full(*_: object) -> None:
+        raise WriteError("no space left on device")
 
-async def _export_text(pilot) -> None:
-    await pilot.press("e", "enter")
-    await pilot.pause(0.1)
+    async def steps(pilot):
+        await pilot.press("e", "enter")
+        await settled(pilot)
+        reported.extend((note.message, note.severity) for note in pilot.app._notifications)
+
+    monkeypatch.setattr(export, "write", full)
+    drive(explorer(), steps)
+    assert reported == [("no space left on device", "warning")]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_statistics_of_parameters_come_in_as_a_label() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tui_subjects import small_subject
+from tui_subjects import settled, small_subject
 
 from assay.views.tui.app import Explorer, ExplorerOptions
 
@@ -56,10 +56,7 @@ class Shown(Explorer):
 async def rest(pilot) -> None:
     """Until nothing moves: the highlight rests, the answers are there, no cursor blinks."""
     app = pilot.app
-    for _ in range(60):
-        await pilot.pause(0.05)
-        if app.debounce is None and not any(worker.is_running for worker in app.workers):
-            break
+    await settled(pilot)
     if app.search_bar is not None:
         app.search_bar.cursor_blink = False
         app.search_bar._cursor_visible = True

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from clocks import HANG_S
+
 from assay.analysis.cost.totals import with_cost
 from assay.document.document import Document, Machine, Origin, Run
 from assay.document.findings import Finding
@@ -209,6 +211,16 @@ def drive(app: Explorer, steps: Callable[[Any], Awaitable[None]], size: tuple[in
             await steps(pilot)
 
     asyncio.run(run())
+
+
+async def settled(pilot: Any) -> None:
+    """Wait until the selection rests and every panel has its answer."""
+    app = pilot.app
+    for _ in range(20 * HANG_S):
+        await pilot.pause(0.05)
+        if app.debounce is None and not any(worker.is_running for worker in app.workers):
+            break
+    await pilot.pause()
 
 
 def names(app: Explorer) -> list[str]:
