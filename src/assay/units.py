@@ -13,6 +13,9 @@ _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
+_NEXT = 0.9995
+"""From this share of the next unit on, three digits round up to it: 999.96 ms is written 1 s, not 1,000 ms."""
+
 _SMALL = ((1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
 
 
@@ -40,7 +43,7 @@ def seconds(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     for scale, unit in _TIME:
-        if abs(value) >= scale:
+        if abs(value) >= scale * _NEXT:
             return f"{_three(value / scale)} {unit}"
     return "0 s" if value == 0 else f"{value / 1e-9:.2g} ns"
 
@@ -82,14 +85,14 @@ def _small(value: float | None, unit: str) -> str:
     if value is None:
         return UNKNOWN
     for scale, prefix in _SMALL:
-        if abs(value) >= scale:
+        if abs(value) >= scale * _NEXT:
             return f"{_three(value / scale)} {prefix}{unit}"
     return f"0 {unit}" if value == 0 else f"{value:.2g} {unit}"
 
 
 def _scaled(value: float, step: float, names: tuple[str, ...], unit: str) -> str:
     power = 0
-    while power < len(names) - 1 and abs(value) >= step * 0.9995:
+    while power < len(names) - 1 and abs(value) >= step * _NEXT:
         value /= step
         power += 1
     text = f"{value:.0f}" if power == 0 and value == int(value) else _three(value)

@@ -164,6 +164,26 @@ def test_the_cache_of_gpt2_is_its_closed_form():
     assert key_value(document).per_token == 2 * 2 * 32 * 4
 
 
+class Caching(nn.Module):
+    """Returns a cache of two layers: keys, values, a latent of three dimensions, and two-dimensional bookkeeping."""
+
+    def forward(self, ids):
+        batch, length = ids.shape
+        keys = torch.zeros(batch, 2, length, 8)
+        layer = {"keys": keys, "values": torch.zeros(batch, 2, length, 4), "again": keys, "positions": ids.clone()}
+        latent = {"latent": torch.zeros(batch, length, 16), "mask": torch.ones(batch, length), "seen": length}
+        return {"logits": torch.zeros(batch, length, 5), "past_key_values": [layer, latent]}
+
+
+def test_a_cache_is_its_tensors_of_three_dimensions_and_more_each_once():
+    document = observe(Caching(), torch.ones(3, 7, dtype=torch.long))
+    cache = document.run.cache
+    per_token = 4 * (2 * 8 + 2 * 4 + 16)
+    assert (cache.batch, cache.length, cache.tensors) == (3, 7, 3)
+    assert cache.bytes == 3 * 7 * per_token
+    assert key_value(document).at(1, 100).value == 100 * per_token
+
+
 def test_two_lengths_tell_the_fixed_part_from_the_growing_one():
     cache = key_value_of_two(llama(20, 1), llama(12, 3))
     assert (cache.per_token, cache.fixed) == (384, 0)
