@@ -48,7 +48,8 @@ def test_three_digits_survive_and_the_number_is_below_the_next_unit(write, scale
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (units.count(0), "0"), (units.count(999), "999"), (units.count(999_499), "999 k"), (units.count(999_500), "1 M"),
+        (units.count(0), "0"), (units.count(999), "999"), (units.count(999_499), "999 k"),
+        (units.count(999_500), "1 M"), (units.count(-1500), "-1.5 k"),
         (units.size(1023), "1023 B"), (units.size(1024), "1 KiB"), (units.size(1024**2 - 1), "1 MiB"),
         (units.seconds(0), "0 s"), (units.seconds(0.9996), "1 s"), (units.seconds(0.000_999_9), "1 ms"),
         (units.seconds(3e-10), "0.3 ns"), (units.seconds(59.96), "60 s"),
