@@ -1,0 +1,139 @@
+"""Every `assay` command in the README and the docs runs, in a directory that holds what they mention."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from checkpoint.checkpoint_files import gguf_file
+
+import assay
+from assay.cli.main import run
+from assay.document.machine import Ceiling, measured
+from assay.timing.peaks.measuring import Peaks
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+NOT_RUN = {
+    "--engine ray": "needs a Ray cluster; Ray itself is tested elsewhere",
+    "assay run": "starts programs; tested in test_cli_run.py",
+    "make ": "not an assay command",
+}
+FAILS = {"--fail-on": 1}
+"""Exit codes of commands that are documented to fail."""
+
+SHORT = ["--passes", "2"]
+"""Keeps timed commands short."""
+
+MODEL = """
+import torch
+from checkpoint.checkpoint_files import gguf_file
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 7, stride=8)
+        self.norm = nn.BatchNorm2d(8)
+        self.head = nn.Linear(8, 10)
+    def forward(self, x):
+        return self.head(torch.relu(self.norm(self.stem(x))).mean((2, 3)))
+
+def load_model():
+    torch.manual_seed(0)
+    return Net()
+
+def get_inputs():
+    return torch.zeros(1, 3, 32, 32)
+"""
+CONFIG = {
+    "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 2,
+    "vocab_size": 50, "n_positions": 32768, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+
+
+def commands(page: Path) -> list[str]:
+    """The commands in the shell blocks of a page, in their order; continued lines are joined, comments removed."""
+    text = re.sub(r"\\\n\s*", "", "".join(BLOCK.findall(page.read_text(encoding="utf-8"))))
+    lines = [shlex.split(line, comments=True) for line in text.splitlines()]
+    return [shlex.join(words) for words in lines if words]
+
+
+def skipped(command: str) -> bool:
+    return any(part in command for part in NOT_RUN)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> Path:
+    """A directory with every file that the docs mention."""
+    from safetensors.torch import save_file
+
+    place = tmp_path_factory.mktemp("world")
+    (place / "my_model.py").write_text(MODEL)
+    config = place / "path" / "to" / "config-directory"
+    config.mkdir(parents=True)
+    (config / "config.json").write_text(json.dumps(CONFIG))
+    state = {f"layers.{n}.attn_q.weight": torch.randn(8, 8) for n in range(3)}
+    save_file(state, place / "model.safetensors")
+    torch.save(state, place / "model.pt")
+    shards = place / "checkpoint-directory"
+    shards.mkdir()
+    for number, (name, tensor) in enumerate(state.items(), 1):
+        save_file({name: tensor}, shards / f"model-{number:05}-of-00003.safetensors")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    for folder in ("traces", "before", "after"):
+        with assay.capture(model, place / folder):
+            for _ in range(2):
+                model(torch.zeros(1, 4))
+    shutil.copy(min((place / "traces").iterdir()), place / "trace.json")
+    gguf_file(place / "model.gguf", [("blk.0.attn_q.weight", (2, 2), 0, 0)], data=bytes(16))
+    document = assay.observe(str(place / "my_model.py::load_model"), torch.zeros(1, 3, 32, 32))
+    assay.save(document, place / "saved.assay.json")
+    return place
+
+
+@pytest.fixture
+def here(world, tmp_path, monkeypatch):
+    """A copy of that directory, on a machine that was measured in no time."""
+    place = tmp_path / "here"
+    shutil.copytree(world, place)
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def measure(device, caches, memory_bytes, on_step) -> Peaks:
+        return Peaks(
+            arithmetic=[Ceiling("fp32", measured(1e11, "a test"))],
+            bandwidth=[Ceiling("copy", measured(1e10, "a test"))],
+            threads=torch.get_num_threads(),
+        )
+
+    monkeypatch.setattr("assay.timing.peaks.measuring.measure", measure)
+    monkeypatch.setattr("assay.api.machine._sensors", list)
+    monkeypatch.setattr("assay.api.explore.show", lambda *_, **__: None)
+    monkeypatch.setattr("assay.api.explore.terminal.need_terminal", lambda *_: None)
+    return place
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
+def test_the_commands_of_a_page_run_in_their_order(here, capsys, page):
+    for command in commands(page):
+        program, *arguments = shlex.split(command)
+        if skipped(command):
+            continue
+        assert program == "assay", command
+        code = run([*arguments, *(SHORT if arguments[0] == "profile" or "--profile" in arguments else [])])
+        expected = next((code for part, code in FAILS.items() if part in command), 0)
+        assert code in {expected, 0}, f"{command}\n{capsys.readouterr().err}"
+        capsys.readouterr()
+
+
+def test_there_are_commands_to_run():
+    assert sum(not skipped(command) for page in PAGES for command in commands(page)) > 40
