@@ -13,7 +13,7 @@ from assay.analysis.memory import memory_of
 from assay.api.options import RunOptions
 from assay.api.vary import vary
 from assay.cli.cost_vary import cost_vary
-from assay.cli.narration import Narrator
+from assay.cli.messages import Messages
 from assay.cli.options import Output
 from assay.errors import UsageError
 from assay.sources.inputs import find_inputs
@@ -366,7 +366,7 @@ def command(tmp_path, capsys):
 
     def call(format, at=(), vary="batch,seq", **options):
         output = Output(format, options.get("output"), False, "never", options.get("save"))
-        code = cost_vary(Narrator(), f"{path}::load_model", inputs, RunOptions(), output, vary=vary, at=at)
+        code = cost_vary(Messages(), f"{path}::load_model", inputs, RunOptions(), output, vary=vary, at=at)
         return code, *capsys.readouterr()
 
     return call
@@ -384,15 +384,15 @@ def test_the_command_prints_laws_and_values(command):
 def test_the_command_tells_what_lies_beyond(command):
     _, out, err = command("json", ["batch=3,seq=500000"])
     assert json.loads(out)["laws"][0]["values"][0]["value"] == 32 * 3 * 500000
-    assert "batch=3, seq=500000 lies beyond the sizes compared" in err
+    assert "batch=3, seq=500000 is outside the sizes checked" in err
 
 
 @pytest.mark.parametrize("at", ["batch=3", "batch=3,seq=x", "batch=3,seq=0", "batch=3,seq=4,seq=5", "nonsense"])
 def test_a_point_that_is_none_is_refused_before_any_work(command, at):
-    with pytest.raises(UsageError, match="batch=N,seq=N is wanted"):
+    with pytest.raises(UsageError, match="expected batch=N,seq=N"):
         command("table", [at])
 
 
 def test_saving_several_captures_is_refused(command, tmp_path):
-    with pytest.raises(UsageError, match="--save keeps one capture"):
+    with pytest.raises(UsageError, match="--vary cannot be combined with --save"):
         command("table", save=tmp_path / "d.assay.json")

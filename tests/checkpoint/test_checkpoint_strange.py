@@ -206,7 +206,7 @@ def test_a_missing_shard_of_an_index_ends_with_4(tmp_path, capsys):
     places = {"w": "1.safetensors", "v": "2.safetensors", "u": "2.safetensors"}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
     assert run(["params", str(tmp_path)]) == 4
-    assert capsys.readouterr().err == "assay: partial: shard 2.safetensors is missing: 2 tensors not read\n"
+    assert capsys.readouterr().err == "assay: incomplete: shard 2.safetensors is missing: 2 tensors not read\n"
 
 
 # Names

@@ -1,4 +1,4 @@
-"""The command line in this process with the capture replaced, and as a process of its own."""
+"""Fixtures that run the command line in this process with a fake recorder, or in a separate process."""
 
 from __future__ import annotations
 
@@ -36,35 +36,38 @@ for verb in [
     "vary",
     "weights",
 ]:
-    import_module(f"assay.api.{verb}")  # those that are first imported while the door is replaced would keep the fake
+    import_module(f"assay.api.{verb}")  # a first import while `open_source` is patched would keep the fake
 
 
 class _Shapes(Model):
-    """A model without weights that could be examined."""
+    """A model on the meta device: it has no weights to check."""
 
     on_meta = True
 
 
 @pytest.fixture
 def in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty directory to stand in."""
+    """An empty working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Runs the command line; the capture gives `document` or raises it, and what it got is kept."""
+    """Runs the command line with a fake recorder that returns or raises `document`.
+
+    `received` of the result holds the arguments that reached the recorder; `noise` is printed by the model.
+    """
 
     def call(*arguments: str, document: Document | BaseException | None = None, noise: str = "") -> SimpleNamespace:
-        got: dict[str, Any] = {}
+        received: dict[str, Any] = {}
 
         def opened(model: object, **_: object) -> Opened:
-            got["model"] = model
+            received["model"] = model
             return Opened(Origin("file", str(model), str(model)), lambda: _Shapes(None))
 
         def observed(opened: Opened, inputs: object, options: RunOptions) -> object:
-            got.update(asdict(options), inputs=inputs)
+            received.update(asdict(options), inputs=inputs)
             sys.stdout.write(noise)
             if isinstance(document, BaseException):
                 raise document
@@ -76,21 +79,21 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
             for where in ("assay.cli.observed", "assay.api.check"):
                 monkeypatch.setattr(f"{where}.observed", observed)
         code = run(arguments)
-        told = capsys.readouterr()
-        return SimpleNamespace(code=code, out=told.out, err=told.err, got=got)
+        captured = capsys.readouterr()
+        return SimpleNamespace(code=code, out=captured.out, err=captured.err, received=received)
 
     return call
 
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """The environment of a child that finds assay where this process found it."""
+    """Environment variables for a child process that imports assay from the same place."""
     return {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture
 def process(in_place: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `python -m assay` in the empty directory."""
+    """Runs `python -m assay` in an empty working directory."""
 
     def call(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

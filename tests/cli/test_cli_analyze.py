@@ -1,4 +1,4 @@
-"""`assay analyze`: what is printed, what is written, and every way it can end."""
+"""`assay analyze`: the printed report, the written files, and all exit codes."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def analyzed(tmp_path, monkeypatch, capsys):
 
     def call(*arguments: str) -> SimpleNamespace:
         code = run(["analyze", *arguments])
-        told = capsys.readouterr()
-        return SimpleNamespace(code=code, out=told.out, err=told.err)
+        captured = capsys.readouterr()
+        return SimpleNamespace(code=code, out=captured.out, err=captured.err)
 
     return call
 
@@ -81,9 +81,9 @@ def written() -> list[str]:
     return sorted(path.name for path in Path("assay_analysis").iterdir())
 
 
-def test_a_report_and_two_files(analyzed):
-    found = analyzed("net.py::Net", "--inputs", "net.py::get_inputs")
-    assert found.code == 0
+def test_prints_a_report_and_writes_two_files(analyzed):
+    result = analyzed("net.py::Net", "--inputs", "net.py::get_inputs")
+    assert result.code == 0
     assert written() == [command.DOCUMENT, command.TEXT]
     document = files.load(Path("assay_analysis") / command.DOCUMENT)
     assert document.cost.forward.matrix_flops == FLOPS
@@ -91,70 +91,70 @@ def test_a_report_and_two_files(analyzed):
     text = (Path("assay_analysis") / command.TEXT).read_text()
     assert text.startswith("EXECUTIVE SUMMARY")
     for section in ("ARCHITECTURE", "PARAMETERS", "COMPUTATION", "MEMORY", "FINDINGS AND RECOMMENDATIONS"):
-        assert re.search(f"^{section}", found.out, re.MULTILINE)
+        assert re.search(f"^{section}", result.out, re.MULTILINE)
         assert re.search(f"^{section}", text, re.MULTILINE)
-    assert "assay explore assay_analysis" in found.err
-    assert all(row.startswith("assay: ") for row in found.err.splitlines())
+    assert "assay explore assay_analysis" in result.err
+    assert all(row.startswith("assay: ") for row in result.err.splitlines())
 
 
-def test_with_inference_there_is_time(analyzed):
-    found = analyzed("net.py::Net", "--inference", "--passes", "2", "--warmup", "0")
-    assert found.code == 0
-    assert "PERFORMANCE: Net on cpu, 1 thread: 2 timed passes" in found.out
+def test_inference_measures_time(analyzed):
+    result = analyzed("net.py::Net", "--inference", "--passes", "2", "--warmup", "0")
+    assert result.code == 0
+    assert "PERFORMANCE: Net on cpu, 1 thread: 2 timed passes" in result.out
     document = files.load(Path("assay_analysis") / command.DOCUMENT)
     assert document.profile.passes == 2
     assert document.profile.threads == 1
     assert document.profile.energy is None
-    assert "inputs inferred: 1x8:float32" in found.err
+    assert "inputs inferred: 1x8:float32" in result.err
 
 
-def test_quiet_tells_nothing_and_a_model_that_prints_stays_off_stdout(analyzed):
-    found = analyzed("net.py::Loud", "-q")
-    assert found.code == 0
-    assert "a model that prints" not in found.out
-    assert "assay:" not in found.err
+def test_quiet_prints_no_messages_and_model_output_stays_off_stdout(analyzed):
+    result = analyzed("net.py::Loud", "-q")
+    assert result.code == 0
+    assert "a model that prints" not in result.out
+    assert "assay:" not in result.err
 
 
-def test_verbose_tells_what_could_not_be_applied(analyzed):
-    assert "could not be applied: " in analyzed("net.py::Net", "-v").err
-    assert "could not be applied: " not in analyzed("net.py::Net").err
+def test_verbose_lists_skipped_rules(analyzed):
+    assert " skipped: " in analyzed("net.py::Net", "-v").err
+    assert " skipped: " not in analyzed("net.py::Net").err
 
 
-def test_a_pass_that_stops_is_a_partial_result(analyzed):
-    found = analyzed("net.py::Stops", "--inference")
-    assert found.code == 4
-    assert "no further" in found.err
+def test_a_pass_that_stops_gives_an_incomplete_result(analyzed):
+    result = analyzed("net.py::Stops", "--inference")
+    assert result.code == 4
+    assert "no further" in result.err
     assert written() == [command.DOCUMENT, command.TEXT]
-    assert "NOT KNOWN" in found.out
+    assert "NOT KNOWN" in result.out
 
 
-def test_a_memory_limit_is_a_partial_result(analyzed):
-    found = analyzed("net.py::Net", "--inputs", "1000000x8:float32", "--memory-limit", "1MiB")
-    assert found.code == 4
-    assert "the limit is 1,048,576" in found.err
+def test_a_memory_limit_gives_an_incomplete_result(analyzed):
+    result = analyzed("net.py::Net", "--inputs", "1000000x8:float32", "--memory-limit", "1MiB")
+    assert result.code == 4
+    assert "the limit is 1,048,576" in result.err
     assert files.load(Path("assay_analysis") / command.DOCUMENT).run.mode == "meta"
 
 
-def test_weights_without_code_are_a_partial_result_only_where_time_was_asked_for(analyzed):
+def test_weights_without_code_are_incomplete_only_if_time_is_requested(analyzed):
     save_file({"w": torch.ones(2, 3)}, "w.safetensors")
     before = Path("w.safetensors").read_bytes()
     assert analyzed("w.safetensors").code == 0
-    found = analyzed("w.safetensors", "--inference")
-    assert found.code == 4
-    assert "partial: time is not known: w.safetensors holds weights without code" in found.err
+    result = analyzed("w.safetensors", "--inference")
+    assert result.code == 4
+    assert "incomplete: time was not measured: w.safetensors holds weights without code" in result.err
     assert Path("w.safetensors").read_bytes() == before
 
 
-def test_interrupted_halfway_nothing_is_written(analyzed):
+def test_an_interrupted_run_writes_nothing(analyzed):
     before = Path("net.py").read_bytes()
-    found = analyzed("net.py::Interrupted", "--inputs", "net.py::get_inputs", "--inference")
-    assert found.code == 130
+    result = analyzed("net.py::Interrupted", "--inputs", "net.py::get_inputs", "--inference")
+    assert result.code == 130
     assert written() == []
     assert Path("net.py").read_bytes() == before
-    assert found.out == ""
+    assert result.out == ""
 
 
-def test_an_old_result_stays_whole_when_the_new_one_cannot_be_made(analyzed, monkeypatch):
+def test_existing_files_stay_intact_if_new_ones_cannot_be_written(analyzed, monkeypatch):
     analyzed("net.py::Net")
     old = {name: (Path("assay_analysis") / name).read_bytes() for name in written()}
 
@@ -166,50 +166,50 @@ def test_an_old_result_stays_whole_when_the_new_one_cannot_be_made(analyzed, mon
     assert {name: (Path("assay_analysis") / name).read_bytes() for name in written()} == old
 
 
-def test_a_folder_that_cannot_be_is_refused_before_any_work(analyzed):
+def test_an_impossible_folder_is_refused_before_any_work(analyzed):
     Path("taken").write_text("mine")
-    found = analyzed("net.py::Loud", "--dir", "taken")
-    assert found.code == 3
-    assert "cannot create directory taken" in found.err
-    assert "a model that prints" not in found.err
+    result = analyzed("net.py::Loud", "--dir", "taken")
+    assert result.code == 3
+    assert "cannot create directory taken" in result.err
+    assert "a model that prints" not in result.err
     assert Path("taken").read_text() == "mine"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (["--sweep", "batch=1"], "--sweep needs --inference"),
-        (["--passes", "3"], "--passes needs --inference"),
-        (["--grid", "FR"], "--grid needs --profile"),
-        (["--inference", "--price", "1"], "--price needs --profile"),
+        (["--sweep", "batch=1"], "--sweep requires --inference"),
+        (["--passes", "3"], "--passes requires --inference"),
+        (["--grid", "FR"], "--grid requires --profile"),
+        (["--inference", "--price", "1"], "--price requires --profile"),
         (["--profile", "--grid", "XX"], "no grid is called 'XX'"),
         (["--profile", "--pue", "0.5"], "0.5 is not in the range"),
-        (["--profile", "--pue", "nan"], "no finite number"),
+        (["--profile", "--pue", "nan"], "expected a finite number, got nan"),
         (["--profile", "--price", "-1"], "-1.0 is not in the range"),
         (["--inference", "--sweep", "batch"], "a sweep is written batch=1,2,4"),
         (["--inference", "--sweep", "height=4"], "no height to vary"),
-        (["--inference", "--seconds", "nan"], "no finite number"),
+        (["--inference", "--seconds", "nan"], "expected a finite number, got nan"),
         (["--inference", "--threads", "0"], "0 is not in the range"),
-        (["--inference", "--optimizer", "sgd"], "it needs --backward"),
+        (["--inference", "--optimizer", "sgd"], "--optimizer requires --backward"),
         (["--inference", "--backward", "--optimizer", "none"], "no optimizer is called 'none'"),
         (["--memory-limit", "much"], "a size such as 8GiB"),
     ],
     ids=" ".join,
 )
-def test_what_was_put_wrongly_is_one_line_and_writes_nothing(analyzed, arguments, said):
-    found = analyzed("net.py::Net", *arguments)
-    assert found.code == 2
-    (line,) = [row for row in found.err.splitlines() if "error:" in row]
-    assert said in line
-    assert found.out == ""
+def test_wrong_usage_is_one_line_and_writes_nothing(analyzed, arguments, message):
+    result = analyzed("net.py::Net", *arguments)
+    assert result.code == 2
+    (line,) = [row for row in result.err.splitlines() if "error:" in row]
+    assert message in line
+    assert result.out == ""
     assert not list(Path().glob("assay_analysis/*"))
 
 
 @pytest.mark.parametrize("name", ["nowhere.pt", "nowhere.py::f", "net.py::missing"])
-def test_what_is_not_there_is_one_line(analyzed, name):
-    found = analyzed(name)
-    assert found.code in (2, 3)
-    assert sum("error:" in row for row in found.err.splitlines()) == 1
+def test_a_missing_model_is_one_line(analyzed, name):
+    result = analyzed(name)
+    assert result.code in (2, 3)
+    assert sum("error:" in row for row in result.err.splitlines()) == 1
 
 
 def test_a_checkpoint_needs_no_torch(tmp_path, environment):

@@ -1,4 +1,4 @@
-"""`assay check`: forms, options, exit codes and what it opens."""
+"""`assay check`: formats, options, exit codes and sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hostile():
     return Document(weights=WeightsReport(tensors=[row]))
 
 
-def test_a_block_for_each_finding_and_a_line_that_sums_up(cli):
+def test_one_block_per_finding_and_a_summary_line(cli):
     result = cli("check", "m", document=bad_weights())
     assert result.code == 0
     lines = result.out.splitlines()
@@ -40,7 +40,7 @@ def test_a_block_for_each_finding_and_a_line_that_sums_up(cli):
 
 
 @pytest.mark.parametrize("form", ["table", "json", "jsonl", "csv", "md"])
-def test_every_form(cli, form):
+def test_every_format(cli, form):
     out = cli("check", "m", "--format", form, document=bad_weights()).out
     read = {
         "json": lambda: json.loads(out)["findings"][0]["code"],
@@ -50,12 +50,12 @@ def test_every_form(cli, form):
     assert read() == "W101"
 
 
-def test_names_are_data(cli):
+def test_names_are_escaped(cli):
     for form in ("table", "md", "csv"):
         assert "\x1b" not in cli("check", "m", "--format", form, document=hostile()).out
 
 
-def test_the_exit_code_is_one_only_where_asked(cli):
+def test_the_exit_code_is_one_only_with_fail_on(cli):
     assert cli("check", "m", document=bad_weights()).code == 0
     assert cli("check", "m", "--fail-on", "error", document=bad_weights()).code == 1
     assert cli("check", "m", "--fail-on", "warning", document=bad_weights()).code == 1
@@ -63,17 +63,17 @@ def test_the_exit_code_is_one_only_where_asked(cli):
     assert cli("check", "m", "--fail-on", "error", document=with_cost(conv_stack())).code == 0
 
 
-def test_a_pass_that_stopped_is_a_partial_result(cli):
+def test_a_pass_that_stopped_gives_an_incomplete_result(cli):
     result = cli("check", "m", document=stopped())
     assert result.code == 4
     assert "could not be applied" in result.out
 
 
-def test_rules_are_chosen_and_told_why_they_say_nothing(cli):
+def test_rules_are_selected_and_verbose_says_why_they_are_skipped(cli):
     chosen = cli("check", "m", "--select", "W1", "--format", "json", document=bad_weights())
     assert json.loads(chosen.out)["rules"] == sum(rule.code.startswith("W1") for rule in rules())
-    told = cli("check", "m", "--select", "S1,M1", "-v", document=bad_weights())
-    assert "S101 could not be applied: the document has no modules" in told.err
+    verbose = cli("check", "m", "--select", "S1,M1", "-v", document=bad_weights())
+    assert "S101 skipped: the document has no modules" in verbose.err
     assert cli("check", "m", "--select", "Q", document=bad_weights()).code == 2
 
 
@@ -110,30 +110,30 @@ def test_a_checkpoint_is_read_without_torch(process, in_place):
     assert "2 weights in 2 tensors are NaN: layers.0–1.weight" in result.stdout
 
 
-def test_options_of_a_pass_are_refused_where_nothing_runs(process, in_place):
+def test_run_options_are_refused_if_nothing_runs(process, in_place):
     write_safetensors(in_place / "m.safetensors", weight=np.ones((2, 2), np.float32))
     result = process("check", "m.safetensors", "--train", "--inputs", "x")
     assert result.returncode == 2
     assert "--inputs, --train cannot apply" in result.stderr
 
 
-def test_what_is_lost_of_a_checkpoint_is_a_partial_result(cli):
+def test_a_checkpoint_with_a_missing_shard_gives_an_incomplete_result(cli):
     document = bad_weights()
     lost = msgspec.structs.replace(document.weights, failures=("shard 2 is missing",))
     result = cli("check", "m", document=Document(weights=lost))
     assert result.code == 4
-    assert "partial: shard 2 is missing" in result.err
+    assert "incomplete: shard 2 is missing" in result.err
     assert "W101" in result.out
 
 
-def test_weights_beside_a_document(cli, in_place):
+def test_weights_from_a_separate_file(cli, in_place):
     bad = np.full((8, 8), np.nan, np.float32)
     write_safetensors(in_place / "w.safetensors", weight=bad)
     result = cli("check", "m", "--weights", "w.safetensors", "--select", "W101", document=with_cost(conv_stack()))
     assert "64 weights" in result.out
 
 
-def test_what_cannot_be_read(process, in_place):
+def test_unreadable_files_are_one_line(process, in_place):
     (in_place / "broken.safetensors").write_bytes(b"nothing of use")
     for name in ("broken.safetensors", "missing.assay.json"):
         result = process("check", name)

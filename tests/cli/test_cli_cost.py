@@ -1,4 +1,4 @@
-"""`assay cost` and `assay summary`: forms, options, exit codes and what reaches the capture."""
+"""`assay cost` and `assay summary`: formats, options, exit codes and the arguments of the recorder."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def unknown_norm():
     return with_cost(msgspec.structs.replace(document, kinds=kinds))
 
 
-def test_the_choices_are_those_of_the_views():
-    assert set(command.DIVISIONS) == set(DIVISIONS)
+def test_the_choices_match_the_views():
+    assert set(command.GROUPINGS) == set(DIVISIONS)
     assert set(command.SORTS) == set(SORTS)
 
 
-def test_the_report_is_what_one_gets_by_default(cli):
+def test_the_default_is_the_report(cli):
     result = cli("cost", "m", "--exact", document=conv_stack())
     assert result.code == 0
     assert result.out.startswith("Sequential: one forward pass\n")
@@ -38,9 +38,9 @@ def test_the_report_is_what_one_gets_by_default(cli):
     assert result.out.index("By type of operation") < result.out.index("Heaviest kinds")
 
 
-@pytest.mark.parametrize("by", command.DIVISIONS)
+@pytest.mark.parametrize("by", command.GROUPINGS)
 @pytest.mark.parametrize("form", ["table", "csv", "jsonl", "md"])
-def test_every_division_has_every_form(cli, by, form):
+def test_every_grouping_in_every_format(cli, by, form):
     result = cli("cost", "m", "--by", by, "--format", form, document=conv_stack())
     assert result.code == 0
     rows = {"category": 3, "kind": 4, "op": 3, "module": 7, "class": 4, "call": 7}[by]
@@ -48,14 +48,14 @@ def test_every_division_has_every_form(cli, by, form):
     assert len(result.out.splitlines()) == rows + around
 
 
-def test_csv_has_raw_figures(cli):
+def test_csv_has_raw_values(cli):
     rows = list(
         csv.DictReader(io.StringIO(cli("cost", "m", "--by", "op", "--format", "csv", document=conv_stack()).out))
     )
     assert {row["op"]: row["MACs"] for row in rows}["torch.conv2d"] == str(MACS)
 
 
-def test_json_is_the_whole_whatever_the_division(cli):
+def test_json_contains_everything_for_any_grouping(cli):
     whole = cli("cost", "m", "--format", "json", document=conv_stack()).out
     assert cli("cost", "m", "--format", "json", "--by", "op", "--top", "1", document=conv_stack()).out == whole
     assert json.loads(whole)["totals"]["macs"] == MACS
@@ -72,22 +72,22 @@ def test_strict_fails_with_the_list_after_the_data(cli):
     result = cli("cost", "m", "--strict", document=unknown_norm())
     assert result.code == 1
     assert result.err == (
-        "assay: strict: operations without a formula: mylib::norm (no formula) ×2 (assay.register_cost adds one)\n"
+        "assay: strict: ops without a formula: mylib::norm (no formula) ×2 (add formulas with assay.register_cost)\n"
     )
     assert "66.6 % of 6 ops counted" in result.out
     assert cli("cost", "m", document=unknown_norm()).code == 0
     assert cli("cost", "m", "--strict", document=conv_stack()).code == 0
 
 
-def test_backward_reaches_the_capture_and_is_missed_where_there_is_none(cli):
+def test_backward_reaches_the_recorder_and_a_missing_pass_is_reported(cli):
     result = cli("cost", "m", "--backward", document=conv_stack())
-    assert result.got["backward"] is True
-    assert result.err.startswith("assay: there is no backward pass to count")
-    assert cli("cost", "m", document=conv_stack()).got["backward"] is False
+    assert result.received["backward"] is True
+    assert result.err.startswith("assay: no backward pass to count")
+    assert cli("cost", "m", document=conv_stack()).received["backward"] is False
 
 
 @pytest.mark.parametrize("name", ["cost", "summary"])
-def test_a_partial_document_is_shown_and_ends_with_4(cli, name):
+def test_an_incomplete_document_is_shown_and_exits_with_4(cli, name):
     result = cli(name, "m", "--format", "json", document=stopped())
     assert result.code == 4
     assert json.loads(result.out)["provenance"]["complete"] is False
@@ -96,7 +96,7 @@ def test_a_partial_document_is_shown_and_ends_with_4(cli, name):
 @pytest.mark.parametrize(
     "arguments", [["--by", "color"], ["--top", "0"], ["--depth", "-1"], ["--sort", "name"], ["--by"]]
 )
-def test_what_cannot_be_is_a_usage_error(cli, arguments):
+def test_invalid_values_are_usage_errors(cli, arguments):
     result = cli("cost", "m", *arguments, document=conv_stack())
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
 
@@ -114,20 +114,20 @@ def test_a_summary_of_a_saved_document(cli):
     assert "\n├ 0 " not in cli("summary", "m", "--depth", "0", document=conv_stack()).out
 
 
-def test_a_device_of_the_table_asks_for_its_roofline(cli):
+def test_a_device_of_the_table_shows_its_roofline(cli):
     result = cli("cost", "m", "--device", "H100", document=with_cost(conv_stack()))
     assert result.code == 0
     assert "bound" in result.out
-    assert result.got["device"] is None, "the roofline's device is not where the model runs"
+    assert result.received["device"] is None, "the roofline's device is not where the model runs"
 
 
-def test_a_device_that_torch_knows_is_where_to_run(cli):
+def test_a_torch_device_is_the_device_to_run_on(cli):
     result = cli("cost", "m", "--device", "cuda:1", document=with_cost(conv_stack()))
     assert result.code == 0
-    assert result.got["device"] == "cuda:1"
+    assert result.received["device"] == "cuda:1"
 
 
-def test_a_device_nobody_knows_is_refused_with_near_names(cli):
+def test_an_unknown_device_is_refused_with_similar_names(cli):
     result = cli("cost", "m", "--device", "H10", document=conv_stack())
     assert result.code == 2
     assert "H100" in result.err

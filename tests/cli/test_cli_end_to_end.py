@@ -1,4 +1,4 @@
-"""The whole way as a process of its own: a model in a file, its two files, all that can be wrong."""
+"""End to end in a separate process: a model in a file, the two files written for it, and everything that can fail."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _models(in_place: Path) -> None:
 
 
 def left(directory: Path) -> list[str]:
-    """What a command left behind, beside the model's file."""
+    """Files that a command left behind, without the model's own file."""
     return sorted(path.name for path in directory.iterdir() if path.name not in ("my_model.py", "__pycache__"))
 
 
@@ -140,9 +140,9 @@ def test_a_saved_document_gives_the_same_list_without_the_model(process, in_plac
         "empty-name",
     ],
 )
-def test_what_cannot_be_read_is_one_line_and_leaves_nothing(process, in_place, model, inputs, code, words):
-    given = ["--inputs-path", inputs] if inputs else []
-    result = process("extract", "--model-path", model, *given, "--dir", "out")
+def test_an_unreadable_model_is_one_line_and_leaves_nothing(process, in_place, model, inputs, code, words):
+    options = ["--inputs-path", inputs] if inputs else []
+    result = process("extract", "--model-path", model, *options, "--dir", "out")
     first = result.stderr.splitlines()[0]
     assert (result.returncode, result.stdout) == (code, "")
     assert first.startswith("assay: error: ")
@@ -153,12 +153,12 @@ def test_what_cannot_be_read_is_one_line_and_leaves_nothing(process, in_place, m
 
 
 def test_the_users_own_frames_follow_the_line(process):
-    told = process("modules", "my_model.py::raises").stderr
-    assert 'raise ValueError("no weights here")' in told
-    assert "assay/cli" not in told
+    errors = process("modules", "my_model.py::raises").stderr
+    assert 'raise ValueError("no weights here")' in errors
+    assert "assay/cli" not in errors
 
 
-def test_inputs_that_do_not_fit_give_a_partial_result(process, in_place):
+def test_wrong_inputs_give_an_incomplete_result(process, in_place):
     result = process("extract", "my_model.py::load_model", "--inputs", "my_model.py::five_channels", "--dir", "out")
     assert result.returncode == 4
     assert "stopped in module 0 (Conv2d)" in result.stderr
@@ -167,7 +167,7 @@ def test_inputs_that_do_not_fit_give_a_partial_result(process, in_place):
         assert (provenance["complete"], provenance["failure"]["module"]) == (False, "0")
 
 
-def test_a_place_that_cannot_be_written_is_refused(process, in_place):
+def test_an_unwritable_directory_is_refused(process, in_place):
     result = process("extract", "my_model.py::load_model", "--dir", "my_model.py/out")
     assert result.returncode == 3
     assert result.stderr.startswith("assay: error: cannot write into my_model.py/out")
@@ -194,6 +194,6 @@ def test_an_interrupt_in_forward_ends_with_130_and_leaves_nothing(environment, i
     with child:
         assert child.stderr.readline() == "in forward\n"
         child.send_signal(signal.SIGINT)
-        out, told = child.communicate(timeout=HANG_S)
-    assert (child.returncode, out, told) == (130, "", "assay: interrupted\n")
+        out, errors = child.communicate(timeout=HANG_S)
+    assert (child.returncode, out, errors) == (130, "", "assay: interrupted\n")
     assert left(in_place) == []

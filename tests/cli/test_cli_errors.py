@@ -1,4 +1,4 @@
-"""How the command line ends: one line on stderr, the right code, a traceback only for those who ask."""
+"""Errors on the command line: one line on stderr, the right exit code, a traceback only with -vv."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay import errors
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (errors.UsageError("put wrongly"), 2),
+        (errors.UsageError("wrong usage"), 2),
         (errors.InputsError("do not fit"), 2),
         (errors.ReadError("not read"), 3),
         (errors.TrustError("say --trust"), 3),
@@ -30,7 +30,7 @@ def test_several_lines_become_one_and_escapes_are_written_out(cli):
     assert result.err == "assay: error: a b\\x1b[31m\n"
 
 
-def test_a_flood_is_shortened(cli):
+def test_a_very_long_message_is_shortened(cli):
     result = cli("modules", "m", document=errors.ReadError("start" + "x" * 100_000 + "end"))
     assert len(result.err) < 3000
     assert "start" in result.err
@@ -51,13 +51,13 @@ def test_a_traceback_only_with_vv(cli):
     assert "Traceback" in cli("modules", "m", "-vv", document=errors.ReadError("no")).err
 
 
-def test_a_defect_is_one_line_too(cli):
+def test_an_internal_error_is_one_line(cli):
     result = cli("modules", "m", document=KeyError("oops"))
     assert result.code == errors.INTERNAL == 70
     assert result.err == "assay: internal error: KeyError: 'oops' (rerun with -vv and report it)\n"
 
 
-def test_a_defect_shows_where_with_vv(cli):
+def test_an_internal_error_has_a_traceback_with_vv(cli):
     result = cli("modules", "m", "-vv", document=KeyError("oops"))
     assert result.code == errors.INTERNAL
     assert result.err.startswith("assay: internal error: KeyError: 'oops' (please report it)\nTraceback")
@@ -77,14 +77,14 @@ def test_an_interrupt_ends_with_130(cli):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nonsense"], "No such command 'nonsense' (see assay --help)"),
-        (["modules"], "Missing argument 'MODEL' (see assay modules --help)"),
+        (["nonsense"], "no such command 'nonsense' (see assay --help)"),
+        (["modules"], "missing argument 'MODEL' (see assay modules --help)"),
         (["modules", "m", "--format", "xml"], "'xml' is not one of"),
-        (["modules", "m", "--nope"], "No such option"),
+        (["modules", "m", "--nope"], "no such option"),
         (["schema", "other"], "'other' is not one of"),
     ],
 )
-def test_a_wrong_command_says_where_to_look(cli, arguments, words):
+def test_wrong_usage_names_the_help_page(cli, arguments, words):
     result = cli(*arguments, document=conv_stack())
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("assay: error: ")

@@ -1,4 +1,4 @@
-"""`assay modules` and `assay ops`: forms, files, narration and what reaches the capture."""
+"""`assay modules` and `assay ops`: formats, files, messages and the arguments of the recorder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMANDS = pytest.mark.parametrize("command", list(UNIQUE))
 
 
 @COMMANDS
-def test_a_table_is_what_one_gets_by_default(cli, command):
+def test_the_default_is_a_table(cli, command):
     result = cli(command, "m.py::f", document=conv_stack())
     assert result.code == 0
     assert len(result.out.splitlines()) == 2 + UNIQUE[command]
@@ -31,7 +31,7 @@ def test_json_is_the_file(cli, command):
 
 
 @COMMANDS
-def test_jsonl_is_the_entries_of_json(cli, command):
+def test_jsonl_has_the_entries_of_json(cli, command):
     whole = json.loads(cli(command, "m", "--format", "json", document=conv_stack()).out)
     lines = cli(command, "m", "--format", "jsonl", document=conv_stack()).out.splitlines()
     assert [json.loads(line) for line in lines] == whole[command]
@@ -46,45 +46,45 @@ def test_csv_and_markdown_have_the_same_rows(cli, command):
 
 
 def test_totals_go_to_stderr_and_quiet_silences_them(cli):
-    told = cli("modules", "m", document=conv_stack())
-    assert told.err == "assay: 7 modules, 5 unique\n"
+    shown = cli("modules", "m", document=conv_stack())
+    assert shown.err == "assay: 7 modules, 5 unique\n"
     quiet = cli("modules", "m", "-q", document=conv_stack())
-    assert (quiet.err, quiet.out) == ("", told.out)
+    assert (quiet.err, quiet.out) == ("", shown.out)
 
 
-def test_what_a_model_prints_is_narration(cli):
+def test_output_of_the_model_goes_to_stderr(cli):
     result = cli("modules", "m", "--format", "json", document=conv_stack(), noise="loading weights\n")
     assert json.loads(result.out)
     assert result.err.startswith("loading weights\n")
 
 
-def test_inferred_inputs_are_told_in_one_line(cli):
+def test_inferred_inputs_are_reported_in_one_line(cli):
     inferred = conv_stack(inputs_from="inferred: 1x3 from the first layer", inputs_kind="inferred")
     first = cli("ops", "m", document=inferred).err.splitlines()[0]
-    assert first == "assay: inputs inferred: 1x3 from the first layer (--inputs gives your own)"
+    assert first == "assay: inputs inferred: 1x3 from the first layer (set them with --inputs)"
     assert "inputs" not in cli("ops", "m", document=conv_stack()).err
 
 
-def test_verbose_tells_what_was_assumed(cli):
+def test_verbose_lists_assumptions(cli):
     document = conv_stack(assumptions=("the batch is 1",))
     assert "the batch is 1" not in cli("modules", "m", document=document).err
     assert "assay: assumed: the batch is 1\n" in cli("modules", "m", "-v", document=document).err
 
 
 @COMMANDS
-def test_a_partial_document_is_shown_and_ends_with_4(cli, command):
+def test_an_incomplete_document_is_shown_and_exits_with_4(cli, command):
     result = cli(command, "m", "-q", document=stopped("boom\nand more"))
     assert result.code == 4
     assert result.err == (
-        "assay: partial: the forward pass stopped in module 3 (Conv2d) at torch.conv2d: boom and more\n"
+        "assay: incomplete: the forward pass stopped in module 3 (Conv2d) at torch.conv2d: boom and more\n"
     )
     assert result.out == cli(command, "m", document=conv_stack()).out
 
 
-def test_every_option_reaches_the_capture(cli):
+def test_every_option_reaches_the_recorder(cli):
     arguments = ["--inputs", "1x3", "--model-args", '{"a": [1]}', "--device", "cpu", "--dtype", "float16"]
-    got = cli("ops", "m.py::f", *arguments, "--fake", "--train", "--trust", document=conv_stack()).got
-    assert got == {
+    received = cli("ops", "m.py::f", *arguments, "--fake", "--train", "--trust", document=conv_stack()).received
+    assert received == {
         "model": "m.py::f",
         "inputs": "1x3",
         "model_args": {"a": [1]},
@@ -99,19 +99,19 @@ def test_every_option_reaches_the_capture(cli):
 
 @pytest.mark.parametrize(("flags", "mode"), [([], "auto"), (["--meta"], "meta"), (["--real"], "real")])
 def test_modes(cli, flags, mode):
-    assert cli("ops", "m", *flags, document=conv_stack()).got["mode"] == mode
+    assert cli("ops", "m", *flags, document=conv_stack()).received["mode"] == mode
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '"x"', "nan"])
 def test_model_args_must_be_an_object(cli, text):
     result = cli("ops", "m", "--model-args", text, document=conv_stack())
     assert result.code == 2
-    assert result.err.startswith("assay: error: Invalid value for '--model-args'")
+    assert result.err.startswith("assay: error: invalid value for '--model-args'")
     assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("form", ["table", "json", "jsonl", "csv", "md"])
-def test_a_file_gets_what_stdout_would(cli, in_place, form):
+def test_a_file_gets_the_same_output_as_stdout(cli, in_place, form):
     shown = cli("modules", "m", "--format", form, document=conv_stack())
     filed = cli("modules", "m", "--format", form, "-o", "out", document=conv_stack())
     assert filed.out == ""
@@ -123,7 +123,7 @@ def test_nothing_is_overwritten_without_force(cli, in_place, option):
     target = in_place / "kept.assay.json"
     target.write_text("mine")
     refused = cli("modules", "m", option, target.name, document=conv_stack())
-    assert (refused.code, refused.got) == (2, {})
+    assert (refused.code, refused.received) == (2, {})
     assert target.read_text() == "mine"
     assert cli("modules", "m", option, target.name, "--force", document=conv_stack()).code == 0
     assert target.read_text() != "mine"
@@ -134,14 +134,14 @@ def test_the_document_can_be_saved_too(cli, in_place):
     assert files.load(in_place / "d.assay.json.gz") == conv_stack()
 
 
-def test_color_never_reaches_a_pipe_unless_asked_for(cli, monkeypatch):
+def test_a_pipe_has_no_color_unless_requested(cli, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b" not in cli("modules", "m", document=conv_stack()).out
     assert "\x1b" in cli("modules", "m", "--color", "always", document=conv_stack()).out
 
 
 @pytest.mark.parametrize(("no_color", "colored"), [("", True), ("1", False)])
-def test_a_terminal_is_colored_and_fitted_unless_no_color(cli, monkeypatch, no_color, colored):
+def test_a_terminal_gets_color_and_a_fitted_table_unless_no_color(cli, monkeypatch, no_color, colored):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setenv("TERM", "xterm")

@@ -1,4 +1,4 @@
-"""`assay machine`, and this machine as a device of other commands."""
+"""`assay machine`, and `this` machine as a device of other commands."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def machine(cache, monkeypatch):
-    """Measuring takes no time, and how often it happened is kept."""
-    happened: list[str] = []
+    """Replaces the measurement with a fake that lists the devices it measured."""
+    measured_devices: list[str] = []
 
-    def measure(device, caches, memory_bytes, told) -> Peaks:
+    def measure(device, caches, memory_bytes, on_step) -> Peaks:
         import torch
 
-        happened.append(device)
-        told("arithmetic")
+        measured_devices.append(device)
+        on_step("arithmetic")
         return Peaks(
             arithmetic=[ceiling("fp32", 1e11), ceiling("bf16", 2e11), Ceiling("int8", unknown("torch has none"))],
             bandwidth=[ceiling("copy", 2e10)],
@@ -55,7 +55,7 @@ def machine(cache, monkeypatch):
     monkeypatch.setattr("assay.timing.peaks.measuring.measure", measure)
     monkeypatch.setattr(measuring.OtherWork, "share", lambda self: 0.0)
     monkeypatch.setattr(measuring, "_sensors", lambda: [Sensor("rapl", "energy", "J", "package", why="not here")])
-    return happened
+    return measured_devices
 
 
 def ceiling(name: str, value: float) -> Ceiling:
@@ -64,23 +64,23 @@ def ceiling(name: str, value: float) -> Ceiling:
     )
 
 
-def test_the_report_says_everything(cli, machine):
+def test_the_report_has_every_section(cli, machine):
     result = cli("machine", "--device", "cpu")
     assert result.code == 0
-    for wanted in ("100 GFLOP/s", "20 GB/s", "1 µs", "75.0 %", "torch has none", "not here", "Roofline", "hidden"):
-        assert wanted in result.out
+    for expected in ("100 GFLOP/s", "20 GB/s", "1 µs", "75.0 %", "torch has none", "not here", "Roofline", "hidden"):
+        assert expected in result.out
     assert "measuring arithmetic" in result.err
 
 
-@pytest.mark.parametrize(("share", "told"), [(0.01, True), (0.4, False), (None, True)])
-def test_what_threads_bring_is_unknown_on_a_busy_machine(cli, machine, monkeypatch, share, told):
+@pytest.mark.parametrize(("share", "is_reported"), [(0.01, True), (0.4, False), (None, True)])
+def test_thread_scaling_is_unknown_on_a_busy_machine(cli, machine, monkeypatch, share, is_reported):
     monkeypatch.setattr(measuring.OtherWork, "share", lambda self: share)
     result = cli("machine", "--device", "cpu")
-    assert ("75.0 %" in result.out) is told
-    assert ("other work took 40%" in result.out) is not told
+    assert ("75.0 %" in result.out) == is_reported
+    assert ("other work took 40%" in result.out) != is_reported
 
 
-def test_it_is_measured_once_unless_asked(cli, machine, cache):
+def test_it_is_measured_once_unless_fresh(cli, machine, cache):
     first = cli("machine", "--device", "cpu", "--format", "json")
     second = cli("machine", "--device", "cpu", "--format", "json")
     assert machine == ["cpu"]
@@ -99,7 +99,7 @@ def test_json_is_the_report(cli, machine):
     assert found["sensors"][0]["why"] == "not here"
 
 
-def test_csv_has_one_row_a_ceiling_and_no_zero_for_an_unknown(cli, machine):
+def test_csv_has_one_row_per_limit_and_no_zero_for_unknown(cli, machine):
     rows = list(csv.DictReader(io.StringIO(cli("machine", "--device", "cpu", "--format", "csv").out)))
     assert [row["name"] for row in rows] == ["fp32", "bf16", "int8", "copy", "add"]
     assert rows[2]["best"] == ""
@@ -121,20 +121,20 @@ def test_a_cache_that_cannot_be_written_still_gives_the_report(cli, machine, tmp
     assert "not kept: cannot create directory" in result.out
 
 
-def test_a_board_that_is_not_there_is_one_line(cli, cache):
+def test_a_missing_gpu_is_one_line(cli, cache):
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
-        pytest.skip("there is a board")
+        pytest.skip("this machine has a GPU")
     result = cli("machine", "--device", "cuda")
     assert result.code == 3
     assert result.err.strip() == "assay: error: cannot measure cuda: torch sees no CUDA device"
 
 
-def test_another_device_is_refused(cli, cache):
+def test_an_unknown_device_is_refused(cli, cache):
     assert cli("machine", "--device", "tpu").code == 2
 
 
-def test_without_torch_it_says_what_is_missing(cli, cache, monkeypatch):
+def test_without_torch_the_error_says_so(cli, cache, monkeypatch):
     monkeypatch.setattr(measuring, "import_module", lambda name: (_ for _ in ()).throw(ImportError("no torch")))
     result = cli("machine", "--device", "cpu", "--fresh")
     assert result.code == 3
@@ -184,7 +184,7 @@ def test_a_machine_that_was_not_measured_is_one_line(cli, cache, saved, argument
     )
 
 
-def test_the_picture_has_every_roof_in_its_place():
+def test_the_plot_draws_every_roof_at_its_height():
     lines = picture({"fp32": 1e12, "bf16": 8e12, "fp64": 1e12}, 1e11)
     drawn = [line for _, line in lines]
     assert len(lines) == HEIGHT + 1

@@ -1,4 +1,4 @@
-"""`assay memory`: forms, what reaches the capture, devices, caches, and the search as a process of its own."""
+"""`assay memory`: formats, arguments of the recorder, devices, KV caches, and the batch search."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def document():
     return msgspec.structs.replace(cached, storages=storages)
 
 
-def test_json_holds_the_figures_with_their_provenance(cli):
+def test_json_has_values_with_their_provenance(cli):
     result = cli("memory", "m", "--format", "json", document=document())
     found = json.loads(result.out)
     assert (result.code, found["model_class"]) == (0, "Sequential")
@@ -48,7 +48,7 @@ def test_json_holds_the_figures_with_their_provenance(cli):
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_forms_for_programs_hold_plain_bytes(cli, form):
+def test_row_formats_have_plain_bytes(cli, form):
     out = cli("memory", "m", "--format", form, document=document()).out
     rows = (
         list(csv.DictReader(io.StringIO(out))) if form == "csv" else [json.loads(line) for line in out.splitlines()]
@@ -69,21 +69,21 @@ def test_text_plots_the_timeline(cli):
     assert "1.5 MiB    █\n" in out
 
 
-def test_options_reach_the_capture_and_the_optimizer(cli):
+def test_options_reach_the_recorder_and_the_optimizer(cli):
     result = cli("memory", "m", "--backward", "--optimizer", "sgd-momentum", "--meta", document=document())
-    assert (result.got["backward"], result.got["mode"]) == (True, "meta")
+    assert (result.received["backward"], result.received["mode"]) == (True, "meta")
     assert "sgd-momentum: momentum" in result.out
-    assert cli("memory", "m", document=document()).got["backward"] is False
+    assert cli("memory", "m", document=document()).received["backward"] is False
 
 
-def test_devices_are_judged(cli):
+def test_fit_checks_each_device(cli):
     out = cli("memory", "m", "--fit", "rtx4090,1GiB", "--format", "json", document=document()).out
     fits = json.loads(out)["fits"]
     assert [(fit["device"], fit["fits"]) for fit in fits] == [("RTX 4090", True), ("1GiB", False)]
     assert fits[0]["how"]["type"] == "modelled"
 
 
-def test_a_cache_that_is_asked_for_counts_towards_the_fit(cli):
+def test_a_requested_cache_counts_towards_the_fit(cli):
     arguments = ["--kv", "batch=4,length=1000", "--fit", "T4", "--format", "json"]
     with_cache = json.loads(cli("memory", "m", *arguments, document=document()).out)
     without = json.loads(cli("memory", "m", *arguments[2:], document=document()).out)
@@ -96,32 +96,32 @@ def test_a_cache_that_is_asked_for_counts_towards_the_fit(cli):
     [
         (["--optimizer", "adamx"], "no optimizer is called 'adamx': say sgd, "),
         (["--fit", "H1000"], "no device is called 'H1000': near it are H100 SXM"),
-        (["--kv", "batch=8"], "'batch=8' was given, batch=8,length=32768 is wanted"),
-        (["--kv", "batch=0,length=3"], "batch=8,length=32768 is wanted"),
-        (["--batch-search"], "--batch-search wants --fit"),
+        (["--kv", "batch=8"], "expected sizes such as batch=8,length=32768, got 'batch=8'"),
+        (["--kv", "batch=0,length=3"], "expected sizes such as batch=8,length=32768"),
+        (["--batch-search"], "--batch-search requires --fit"),
     ],
 )
-def test_what_is_put_wrongly_is_refused_before_anything_runs(cli, arguments, message):
+def test_wrong_usage_is_refused_before_anything_runs(cli, arguments, message):
     result = cli("memory", "m", *arguments, document=document())
-    assert (result.code, result.out, result.got) == (2, "", {})
+    assert (result.code, result.out, result.received) == (2, "", {})
     assert message in result.err
     assert result.err.count("\n") == 1
 
 
-def test_a_cache_where_there_is_none_is_refused(cli):
+def test_kv_is_refused_for_a_model_without_a_cache(cli):
     result = cli("memory", "m", "--kv", "batch=1,length=2", document=conv_stack())
     assert result.code == 2
-    assert "left no key and value cache behind" in result.err
+    assert "returned no KV cache" in result.err
 
 
-def test_the_largest_batch_is_searched_over_captures(process, in_place):
+def test_the_largest_batch_is_found(process, in_place):
     (in_place / "m.py").write_text(MODEL)
     arguments = ["--inputs", "m.py::get_inputs", "--fit", "2GiB", "--batch-search", "--format", "json"]
     result = process("memory", "m.py::load_model", *arguments)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     search = found["largest_batch"]["2GiB"]
-    # Weights and biases stay; a row takes its input and, at the peak, both sides of the activation.
+    # Weights and biases are constant; each sample adds its input and, at the peak, the input and output of the ReLU.
     weights, row = 4 * (2 * 1024 * 4096 + 4096 + 1024), 4 * (1024 + 4096 + 4096)
     assert search["batch"] == (search["budget"] - weights) // row
     assert search["peak_bytes"] == weights + row * search["batch"]
@@ -149,9 +149,9 @@ def test_a_terminal_without_utf8_gets_ascii_plots(process, in_place):
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv", "md", "jsonl"])
-def test_a_roofline_is_reported_in_every_form(cli, form):
-    told = cli("cost", "m", "--device", "H100", "--format", form, document=conv_stack())
-    assert "torch" in told.out
-    assert (told.out if form == "table" else told.err).removeprefix("assay: ").startswith("At least ")
+def test_a_roofline_is_reported_in_every_format(cli, form):
+    result = cli("cost", "m", "--device", "H100", "--format", form, document=conv_stack())
+    assert "torch" in result.out
+    assert (result.out if form == "table" else result.err).removeprefix("assay: ").startswith("At least ")
     if form == "json":
-        assert json.loads(told.out)["device"] == "H100 SXM"
+        assert json.loads(result.out)["device"] == "H100 SXM"

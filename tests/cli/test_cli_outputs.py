@@ -1,4 +1,4 @@
-"""Where results go: never onto what is read, never in place of a device, closed pipes and directories told early."""
+"""Output files: a source is never overwritten, and a directory is refused before any work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def files(tmp_path, monkeypatch):
         (["check", "net.py::load", "--inputs", "1x2", "-o", "net.py"], "net.py"),
     ],
 )
-def test_what_is_read_is_never_replaced(files, arguments, name, capsys):
+def test_a_source_is_never_overwritten(files, arguments, name, capsys):
     before = (files / name).read_bytes()
     assert run([*arguments, "--force"]) == 2
     assert (files / name).read_bytes() == before
@@ -46,20 +46,20 @@ def test_a_directory_is_refused_before_any_work(files, capsys):
     assert "is a directory" in capsys.readouterr().err
 
 
-def test_a_missing_trace_among_several_is_a_partial_result(files, capsys):
+def test_a_missing_trace_among_several_gives_an_incomplete_result(files, capsys):
     assert run(["trace", "t.json", "nope.json"]) == 4
-    said = capsys.readouterr()
-    assert "nope.json" in said.err
-    assert said.out
+    captured = capsys.readouterr()
+    assert "nope.json" in captured.err
+    assert captured.out
     assert run(["trace", "nope.json"]) == 3
 
 
-def test_a_division_without_rows_says_so(files, capsys):
+def test_a_grouping_without_rows_says_so(files, capsys):
     assert run(["trace", "t.json", "--by", "kernel"]) == 0
     assert "none in this trace" in capsys.readouterr().out
 
 
-def test_the_cost_of_a_pass_that_stops_is_an_error_and_not_a_small_sum():
+def test_the_cost_of_a_pass_that_stops_is_an_error_not_a_partial_sum():
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(3, 3))
     with pytest.raises(PartialError, match=r"stopped in '1'"):
         assay.cost(model, torch.ones(1, 2))

@@ -1,4 +1,4 @@
-"""`assay params`: forms, exit codes, what it imports and holds in memory, interruption, and files that are bad."""
+"""`assay params`: formats, exit codes, imports, memory use, interruption, and invalid files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DTYPES = {"F32": np.float32, "F16": np.float16, "I64": np.int64, "U8": np.uint8}
 
 
 def write(path, tensors, extra=None):
-    """A safetensors file of numpy arrays, made by hand."""
+    """Write a safetensors file of numpy arrays without the safetensors package."""
     kinds = {np.dtype(kind): name for name, kind in DTYPES.items()}
     header, data = {}, b""
     for name, array in tensors.items():
@@ -45,7 +45,7 @@ def model(in_place):
     return write(in_place / "m.safetensors", blocks() | {"ids": np.arange(-5, 5), "half": np.ones(3, np.float16)})
 
 
-def test_the_figures_are_those_of_numpy(cli, model):
+def test_the_values_match_numpy(cli, model):
     result = cli("params", "m.safetensors", "--format", "json", "-q")
     assert (result.code, result.err) == (0, "")
     rows = {each["names"][0]: each for each in json.loads(result.out)["weights"]["tensors"]}
@@ -57,7 +57,7 @@ def test_the_figures_are_those_of_numpy(cli, model):
     assert (rows["ids"]["mean"], rows["half"]["distinct"]) == (-0.5, 1)
 
 
-def test_the_table_is_folded_and_full_on_demand(cli, model):
+def test_the_table_is_folded_unless_full(cli, model):
     folded, full = cli("params", "m.safetensors").out, cli("params", "m.safetensors", "--full").out
     assert "layers.0–11.weight ×12" in folded
     assert "layers.7.weight" not in folded
@@ -66,7 +66,7 @@ def test_the_table_is_folded_and_full_on_demand(cli, model):
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_forms_for_programs_have_a_row_a_tensor(cli, model, form):
+def test_row_formats_have_one_row_per_tensor(cli, model, form):
     out = cli("params", "m.safetensors", "--format", form, "--sort", "max", "--top", "3", "--filter", "layers").out
     rows = list(csv.DictReader(io.StringIO(out))) if form == "csv" else [json.loads(row) for row in out.splitlines()]
     largest = sorted((float(array.max()) for array in blocks().values()), reverse=True)
@@ -80,7 +80,7 @@ def test_markdown_and_histograms(cli, model):
     assert "Histogram: layers" in out
 
 
-def test_a_listing_reads_no_numbers(cli, model, in_place):
+def test_a_listing_reads_no_values(cli, model, in_place):
     os.truncate(model, model.stat().st_size)
     result = cli("params", "m.safetensors", "--list", "--full")
     assert (result.code, result.err) == (0, "")
@@ -99,7 +99,7 @@ def test_a_document_is_saved_and_opened_again(cli, model, in_place):
     assert cli("params", "d.assay.json", "--save", "d.assay.json").code == 2
 
 
-def test_names_are_data(cli, in_place):
+def test_names_are_escaped(cli, in_place):
     hostile = "a\x1b[31m\x1b]0;owned\x07\u202e\r\nassay: error"
     write(in_place / "m", {hostile: np.zeros(4, np.float32), "b": np.zeros(4, np.float32)}, {hostile + "2": "F9"})
     for form in ("table", "md", "csv"):
@@ -124,17 +124,17 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_file_is_one_line(cli, in_place, name):
-    data, said = BAD[name]
+    data, message = BAD[name]
     (in_place / name).write_bytes(data)
     result = cli("params", name)
     assert (result.code, result.out) == (3, "")
     assert len(result.err.splitlines()) == 1
     assert result.err.startswith("assay: error: ")
-    assert said in result.err
+    assert message in result.err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["nowhere"], 3, "no file or folder nowhere"),
         (["."], 3, "folder without a model"),
@@ -145,12 +145,12 @@ def test_a_bad_file_is_one_line(cli, in_place, name):
         (["nowhere.assay.json"], 3, "no file or folder"),
     ],
 )
-def test_what_was_put_wrongly_is_one_line(cli, in_place, arguments, code, said):
+def test_wrong_usage_is_one_line(cli, in_place, arguments, code, message):
     if arguments[0].startswith("m."):
         write(in_place / "m.safetensors", blocks(2))
     result = cli("params", *arguments)
     assert (result.code, result.out) == (code, "")
-    assert said in result.err
+    assert message in result.err
     assert len(result.err.splitlines()) == 1
 
 
@@ -158,7 +158,7 @@ def test_a_tensor_of_unknown_type_is_listed_and_the_rest_analysed(cli, in_place)
     write(in_place / "m", {"good": np.ones(5, np.float32)}, {"odd": "F9"})
     result = cli("params", "m", "--format", "json", "-q")
     assert result.code == 4
-    assert result.err.splitlines() == ["assay: partial: not analysed: odd: unknown dtype F9"]
+    assert result.err.splitlines() == ["assay: incomplete: not analysed: odd: unknown dtype F9"]
     rows = {each["names"][0]: each for each in json.loads(result.out)["weights"]["tensors"]}
     assert rows["odd"]["problem"]
     assert rows["good"]["mean"] == 1
@@ -166,7 +166,7 @@ def test_a_tensor_of_unknown_type_is_listed_and_the_rest_analysed(cli, in_place)
     assert cli("params", "m", "--list").code == 0
 
 
-def test_a_missing_shard_is_named_and_the_others_kept(cli, in_place):
+def test_a_missing_shard_is_named_and_the_rest_is_kept(cli, in_place):
     write(in_place / "a.safetensors", {"x": np.ones(5, np.float32)})
     places = {"x": "a.safetensors", "y": "b.safetensors"}
     (in_place / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
@@ -177,7 +177,7 @@ def test_a_missing_shard_is_named_and_the_others_kept(cli, in_place):
         assert "x " in result.out
 
 
-def test_trailing_bytes_need_lenience(cli, model):
+def test_trailing_bytes_need_lenient(cli, model):
     model.write_bytes(model.read_bytes() + b"more")
     assert cli("params", "m.safetensors").code == 3
     assert cli("params", "m.safetensors", "--lenient").code == 0
@@ -185,7 +185,7 @@ def test_trailing_bytes_need_lenience(cli, model):
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    """Ctrl-C once half of the bytes are done."""
+    """Simulates Ctrl-C after half of the bytes."""
 
     def stop(self, done, total):
         if done > total / 2:
@@ -200,7 +200,7 @@ def interrupted(monkeypatch):
     ("place", "journal"),
     [([], f"m.safetensors{SUFFIX}"), (["-o", "out.csv"], f"out.csv{SUFFIX}"), (["--resume=j"], "j")],
 )
-def test_ctrl_c_leaves_finished_tensors_and_resume_goes_on(cli, model, in_place, interrupted, place, journal):
+def test_ctrl_c_keeps_finished_tensors_and_resume_continues(cli, model, in_place, interrupted, place, journal):
     arguments = ["params", "m.safetensors", "--format", "csv", "--workers", "1"]
     result = cli(*arguments, *place)
     assert result.code == 130
@@ -216,14 +216,14 @@ def test_ctrl_c_leaves_finished_tensors_and_resume_goes_on(cli, model, in_place,
     assert (in_place / journal).exists() == ("--resume=j" in place)
 
 
-def test_a_pass_without_interruption_leaves_no_journal(cli, model, in_place):
+def test_a_complete_run_leaves_no_journal(cli, model, in_place):
     cli("params", "m.safetensors")
     cli("params", "m.safetensors", "-o", "out.txt")
     assert sorted(path.name for path in in_place.iterdir()) == ["m.safetensors", "out.txt"]
 
 
 def child(in_place, environment, *arguments):
-    """The modules that a child has imported after the command, and the most memory it held."""
+    """The modules imported by a child process that ran the command, and its peak memory in bytes."""
     program = (
         "import re, sys\n"
         "from assay.cli.main import run\n"
@@ -246,10 +246,10 @@ def test_nothing_heavy_is_imported(model, in_place, environment):
     assert not modules & {"torch", "numpy", "psutil"}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from the proc file system")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")
 @pytest.mark.parametrize("dtype", ["BF16", "F32"])
 def test_memory_does_not_grow_with_the_file(in_place, environment, dtype):
-    """A sparse file: its 200 MB take no disk, and more of them in memory would show."""
+    """A sparse file of 200 MB needs no disk space, but reading it whole would raise the peak memory."""
     size = 200 << 20
     shape = [size // {"BF16": 2, "F32": 4}[dtype] // 1024, 1024]
     header = json.dumps({"w": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}).encode()
@@ -277,16 +277,16 @@ class Net(torch.nn.Module):
 """
 
 
-def test_code_runs_with_trust_alone_and_elsewhere(process, in_place, environment):
+def test_code_runs_only_with_trust_and_in_another_process(process, in_place, environment):
     (in_place / "net.py").write_text(MODULE)
     make = "import torch, net; torch.save(net.Net(), 'm.pt')"
     subprocess.run([sys.executable, "-c", make], env=environment, cwd=in_place, check=True)
     read = process("params", "m.pt", "--format", "jsonl")
     assert (read.returncode, (in_place / "ran").exists()) == (0, False)
     assert [json.loads(row)["tensor"] for row in read.stdout.splitlines()] == ["fc.weight", "fc.bias"]
-    told = process("params", "m.pt").stdout
-    assert "code not run" in told
-    assert "net.Net" in told
+    output = process("params", "m.pt").stdout
+    assert "code not run" in output
+    assert "net.Net" in output
     trusted = process("params", "m.pt", "--trust", "--format", "jsonl")
     assert trusted.returncode == 0, trusted.stderr
     assert (in_place / "ran").exists()
@@ -299,24 +299,24 @@ def test_code_runs_with_trust_alone_and_elsewhere(process, in_place, environment
     assert "No module named 'net'" in failed.stderr.splitlines()[0]
 
 
-def test_a_progress_line_says_speed_and_time_left():
-    said = line(1 << 30, 4 << 30, 0.5)
-    assert "25.0 %" in said
-    assert "1 GiB of 4 GiB" in said
-    assert "2.15 GB/s" in said
-    assert "1.5 s left" in said
+def test_a_progress_line_shows_speed_and_time_left():
+    message = line(1 << 30, 4 << 30, 0.5)
+    assert "25.0 %" in message
+    assert "1 GiB of 4 GiB" in message
+    assert "2.15 GB/s" in message
+    assert "1.5 s left" in message
     assert line(0, 0, 0.0)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_progress_is_for_terminals(monkeypatch, capsys, terminal):
+def test_progress_is_shown_only_in_a_terminal(monkeypatch, capsys, terminal):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
     monkeypatch.setattr("assay.cli.progress._EVERY_S", 0.0)
     with ProgressLine() as progress:
         progress(1, 2)
-    told = capsys.readouterr().err
-    assert ("50.0 %" in told) == terminal
-    assert told.endswith("\r\x1b[K") == terminal
-    with ProgressLine(wanted=False) as progress:
+    output = capsys.readouterr().err
+    assert ("50.0 %" in output) == terminal
+    assert output.endswith("\r\x1b[K") == terminal
+    with ProgressLine(enabled=False) as progress:
         progress(1, 2)
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""`assay profile`: forms, files, threads, and every way it can end."""
+"""`assay profile`: formats, files, threads, and all exit codes."""
 
 from __future__ import annotations
 
@@ -50,28 +50,28 @@ def profiled(tmp_path, monkeypatch, capsys):
 
     def call(*arguments: str) -> SimpleNamespace:
         code = run(["profile", *arguments])
-        told = capsys.readouterr()
-        return SimpleNamespace(code=code, out=told.out, err=told.err)
+        captured = capsys.readouterr()
+        return SimpleNamespace(code=code, out=captured.out, err=captured.err)
 
     return call
 
 
 def test_json_adds_up(profiled):
-    found = profiled("net.py::load_model", "--format", "json", *QUICK)
-    assert found.code == 0
-    data = json.loads(found.out)
+    result = profiled("net.py::load_model", "--format", "json", *QUICK)
+    assert result.code == 0
+    data = json.loads(result.out)
     times = [row["time"] for row in data["modules"]]
     whole = data["timing"]["whole"]["value"]
     assert sum(time["self_s"] for time in times) + data["timing"]["outside"]["value"] == pytest.approx(whole)
     assert sum(row["share"] for row in data["operations"]) == pytest.approx(1.0)
     assert data["profile"]["passes"] == 3
     assert {row["bound"] for row in data["operations"]} == {"unknown"}
-    assert "assay machine" in found.err
+    assert "assay machine" in result.err
 
 
-def test_csv_of_operations_has_raw_values(profiled):
-    found = profiled("net.py::load_model", "--by", "op", "--format", "csv", *QUICK)
-    rows = list(csv.DictReader(io.StringIO(found.out)))
+def test_csv_of_ops_has_raw_values(profiled):
+    result = profiled("net.py::load_model", "--by", "op", "--format", "csv", *QUICK)
+    rows = list(csv.DictReader(io.StringIO(result.out)))
     assert sorted(row["op"] for row in rows) == ["torch.nn.functional.linear"] * 2 + ["torch.relu"]
     for row in rows:
         assert float(row["total s"]) == pytest.approx(float(row["each s"]) * int(row["count"]))
@@ -80,15 +80,15 @@ def test_csv_of_operations_has_raw_values(profiled):
     assert {round(float(row["FLOP/s"]) * float(row["each s"])) for row in linear} == flops
 
 
-def test_modules_as_a_table_and_the_first_of_them(profiled):
-    found = profiled("net.py::load_model", "--by", "module", "--top", "2", *QUICK)
-    lines = found.out.splitlines()
+def test_modules_as_a_table_with_top(profiled):
+    result = profiled("net.py::load_model", "--by", "module", "--top", "2", *QUICK)
+    lines = result.out.splitlines()
     assert lines[0].split()[:3] == ["module", "class", "calls"]
     assert lines[-1].startswith("outside any module")
     assert len(lines) == 6
 
 
-def test_with_the_ceilings_of_the_machine_operations_are_bound(profiled):
+def test_measured_machine_limits_give_bottlenecks(profiled):
     key = identify("cpu").key
     reports.keep(
         MachineReport(
@@ -98,18 +98,18 @@ def test_with_the_ceilings_of_the_machine_operations_are_bound(profiled):
             overhead=(Ceiling("add", measured(1e30, "hand")),),
         )
     )
-    found = profiled("net.py::load_model", "--format", "json", *QUICK)
-    data = json.loads(found.out)
+    result = profiled("net.py::load_model", "--format", "json", *QUICK)
+    data = json.loads(result.out)
     assert {row["bound"] for row in data["operations"]} == {"overhead"}
     for row in data["operations"]:
         assert row["recoverable_s"] == pytest.approx(row["total_s"])
-    assert "assay machine" not in found.err
+    assert "assay machine" not in result.err
 
 
-def test_threads_are_those_asked_for_and_put_back(profiled):
+def test_threads_are_set_and_restored(profiled):
     before = torch.get_num_threads()
-    found = profiled("net.py::load_model", "--format", "json", "--threads", "2", *QUICK)
-    assert json.loads(found.out)["profile"]["threads"] == 2
+    result = profiled("net.py::load_model", "--format", "json", "--threads", "2", *QUICK)
+    assert json.loads(result.out)["profile"]["threads"] == 2
     assert torch.get_num_threads() == before
 
 
@@ -125,55 +125,55 @@ def test_a_document_is_saved_and_not_overwritten(profiled):
     assert not list(Path().glob(".assay-*"))
 
 
-def test_what_failed_later_keeps_the_recorded_pass(profiled):
-    found = profiled("net.py::Third", "--inputs", "2x8:float32", "--format", "json", "--passes", "9", "--no-energy")
-    assert found.code == 4
-    data = json.loads(found.out)
+def test_a_failure_while_timing_keeps_the_recorded_pass(profiled):
+    result = profiled("net.py::Third", "--inputs", "2x8:float32", "--format", "json", "--passes", "9", "--no-energy")
+    assert result.code == 4
+    data = json.loads(result.out)
     assert data["timing"] is None
     assert "tired" in data["profile"]["notes"][-1]
-    assert "partial: " in found.err
+    assert "incomplete: " in result.err
 
 
-def test_a_memory_limit_is_a_partial_result(profiled):
-    found = profiled("net.py::load_model", "--inputs", "1000000x8:float32", "--memory-limit", "1MiB", *QUICK)
-    assert found.code == 4
-    assert "bytes are predicted, the limit is 1,048,576" in found.err
-    assert "nothing was timed" in found.out
+def test_a_memory_limit_gives_an_incomplete_result(profiled):
+    result = profiled("net.py::load_model", "--inputs", "1000000x8:float32", "--memory-limit", "1MiB", *QUICK)
+    assert result.code == 4
+    assert "bytes are predicted, the limit is 1,048,576" in result.err
+    assert "nothing was timed" in result.out
 
 
-def test_sweeps_have_a_row_a_size(profiled):
-    found = profiled("net.py::load_model", "--sweep", "batch=4,1,2", "--format", "json", *QUICK)
-    (sweep,) = json.loads(found.out)["profile"]["sweeps"]
+def test_sweeps_have_one_row_per_size(profiled):
+    result = profiled("net.py::load_model", "--sweep", "batch=4,1,2", "--format", "json", *QUICK)
+    (sweep,) = json.loads(result.out)["profile"]["sweeps"]
     assert [point["sizes"]["batch"] for point in sweep["points"]] == [1, 2, 4]
     for point in sweep["points"]:
         assert point["throughput"] == pytest.approx(point["sizes"]["batch"] / point["time"]["value"])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (["--meta"], "on shapes alone"),
+        (["--meta"], "--meta cannot be profiled"),
         (["--sweep", "batch=0"], "a sweep is written"),
         (["--sweep", "depth=2"], "cannot vary 'depth'"),
         (["--grid", "XX"], "no grid is called"),
         (["--pue", "0.5"], "not in the range"),
-        (["--no-energy", "--grid", "FR"], "does not go with --no-energy"),
-        (["--optimizer", "sgd"], "needs --backward"),
+        (["--no-energy", "--grid", "FR"], "cannot be combined with --no-energy"),
+        (["--optimizer", "sgd"], "--optimizer requires --backward"),
         (["--threads", "0"], "not in the range"),
         (["--memory-limit", "8"], "a size such as 8GiB"),
-        (["-o", "no/where.json"], "there is no directory"),
+        (["-o", "no/where.json"], "directory no does not exist"),
     ],
     ids=" ".join,
 )
-def test_what_was_put_wrongly_is_one_line(profiled, arguments, said):
-    found = profiled("net.py::load_model", *arguments)
-    assert found.code == 2
-    assert said in found.err
-    assert found.out == ""
+def test_wrong_usage_is_one_line(profiled, arguments, message):
+    result = profiled("net.py::load_model", *arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert result.out == ""
 
 
-def test_what_is_read_and_not_run_says_what_would_run_it(profiled):
+def test_a_saved_document_cannot_be_profiled(profiled):
     assert profiled("net.py::load_model", "--save", "a.assay.json", *QUICK).code == 0
-    found = profiled("a.assay.json")
-    assert found.code == 2
-    assert "is read, not run" in found.err
+    result = profiled("a.assay.json")
+    assert result.code == 2
+    assert "is read, not run" in result.err

@@ -1,4 +1,4 @@
-"""`assay run`: a program with captures switched on, its signals and its exit code."""
+"""`assay run`: how the program is started, its traces, signals and exit code."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ for number in range(1, 1 + int(sys.argv[1])):
 print(sys.argv[1:], {k: v for k, v in sorted(os.environ.items()) if k in
     ("ASSAY_TRACE_EVERY", "ASSAY_TRACE_WARMUP", "ASSAY_TRACE_MAX", "ASSAY_TRACE_GZIP")}, flush=True)
 """
-"""Does what a captured program does, without torch."""
+"""Writes traces like a program with decorated models, but without torch."""
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A directory with the script in it."""
+    """The working directory, which contains the script."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fake.py").write_text(SCRIPT)
     return tmp_path
@@ -52,42 +52,42 @@ def names(place, directory="traces"):
 )
 def test_ways_to_name_a_program(place, capfd, words):
     assert run(["run", *words]) == 0
-    told = capfd.readouterr()
-    assert told.out.startswith("['1', '--epochs', '3']")
-    assert told.err == "assay: 1 trace: traces/Net_forward_001.json (assay trace reads it)\n"
+    captured = capfd.readouterr()
+    assert captured.out.startswith("['1', '--epochs', '3']")
+    assert captured.err == "assay: wrote 1 trace (read it with: assay trace traces/Net_forward_001.json)\n"
 
 
 def test_settings_reach_the_program(place, capfd):
     words = ["--dir", "deep/er", "--every", "3", "--warmup", "2", "--max", "5", "--gzip", "--", "fake.py", "2"]
     assert run(["run", *words]) == 0
-    told = capfd.readouterr()
-    wanted = {"EVERY": "3", "GZIP": "1", "MAX": "5", "WARMUP": "2"}
-    assert told.out == f"['2'] { ({f'ASSAY_TRACE_{name}': value for name, value in wanted.items()}) }\n"
-    assert told.err == "assay: 2 traces in deep/er (assay trace deep/er reads them)\n"
+    captured = capfd.readouterr()
+    expected = {"EVERY": "3", "GZIP": "1", "MAX": "5", "WARMUP": "2"}
+    assert captured.out == f"['2'] { ({f'ASSAY_TRACE_{name}': value for name, value in expected.items()}) }\n"
+    assert captured.err == "assay: wrote 2 traces (read them with: assay trace deep/er)\n"
     assert names(place, "deep/er") == ["Net_forward_001.json", "Net_forward_002.json"]
 
 
-def test_traces_of_the_last_run_make_way_and_nothing_else(place, capfd):
+def test_only_traces_of_the_previous_run_are_deleted(place, capfd):
     run(["run", "-q", "fake.py", "3"])
     for foreign in ("Own_forward_001.json", "notes.txt"):
         (place / "traces" / foreign).write_text("mine")
     manifest = place / "traces" / ".assay-traces"
     manifest.write_text(manifest.read_text() + "../fake.py\nnotes.txt\n")
     assert run(["run", "-v", "fake.py", "1"]) == 0
-    assert "3 traces of the last run" in capfd.readouterr().err
+    assert "deleted 3 traces of the previous run" in capfd.readouterr().err
     assert names(place) == ["Net_forward_001.json", "Own_forward_001.json"]
     assert (place / "fake.py").exists()
     assert (place / "traces" / "notes.txt").exists()
 
 
-def test_traces_of_the_last_run_can_be_kept(place, capfd):
+def test_traces_of_the_previous_run_can_be_kept(place, capfd):
     run(["run", "-q", "fake.py", "2"])
     assert run(["run", "--keep", "fake.py", "1"]) == 0
-    assert "1 trace: " in capfd.readouterr().err
+    assert "wrote 1 trace " in capfd.readouterr().err
     assert len(names(place)) == 2
 
 
-def test_a_run_at_the_same_time_keeps_its_traces(place):
+def test_a_concurrent_run_keeps_its_traces(place):
     outer = "import subprocess, sys, runpy; sys.argv = ['fake.py', '2']; runpy.run_path('fake.py')\n"
     inner = "sys.exit(subprocess.run([sys.executable, '-m', 'assay', 'run', 'fake.py', '1']).returncode)\n"
     (place / "outer.py").write_text(outer + inner)
@@ -101,11 +101,11 @@ def test_a_run_at_the_same_time_keeps_its_traces(place):
 )
 def test_the_exit_code_is_the_programs(place, capfd, code, exit_code):
     assert run(["run", "--", sys.executable, "-c", code]) == exit_code
-    assert "no traces were written: is a model decorated" in capfd.readouterr().err
+    assert "no traces were written: decorate a model" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("words", "exit_code", "said"),
+    ("words", "exit_code", "message"),
     [
         ([], 2, "no program is given"),
         (["--", "no-such-program"], 3, "cannot run no-such-program: No such file"),
@@ -114,15 +114,15 @@ def test_the_exit_code_is_the_programs(place, capfd, code, exit_code):
         (["--dir", "fake.py/x", "--", "fake.py", "1"], 3, "cannot create directory"),
     ],
 )
-def test_mistakes_are_one_line(place, capfd, words, exit_code, said):
+def test_wrong_usage_is_one_line(place, capfd, words, exit_code, message):
     assert run(["run", *words]) == exit_code
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert len(told.err.splitlines()) == 1
-    assert said in told.err
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert message in captured.err
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are of another kind there")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_signals_reach_the_program(place, number):
     (place / "waits.py").write_text(
@@ -170,12 +170,12 @@ def test_a_real_program_end_to_end(place, capfd):
         "for _ in range(3): model(torch.ones(32, 100))\n"
     )
     assert run(["run", "--max", "2", "real.py"]) == 0
-    told = capfd.readouterr()
+    captured = capfd.readouterr()
     assert names(place) == ["Net_forward_001.json", "Net_forward_002.json"]
-    assert told.out == ""
-    assert told.err.endswith("assay: 2 traces in traces (assay trace traces reads them)\n")
-    assert [line.split()[0] for line in told.err.splitlines() if "(32, 100)" in line][:2] == ["(model)", "layer"]
-    assert "Layer" in told.err
-    assert "TOTAL" in told.err
+    assert captured.out == ""
+    assert captured.err.endswith("assay: wrote 2 traces (read them with: assay trace traces)\n")
+    assert [line.split()[0] for line in captured.err.splitlines() if "(32, 100)" in line][:2] == ["(model)", "layer"]
+    assert "Layer" in captured.err
+    assert "TOTAL" in captured.err
     quiet = subprocess.run([sys.executable, "real.py"], capture_output=True, text=True, check=True)
     assert (quiet.stdout, quiet.stderr) == ("", "")

@@ -1,4 +1,4 @@
-"""The commands that need no model: help, version, env, schema, completion."""
+"""Commands without a model: help, version, env, schema, completion."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_help_lists_every_command_with_its_line(cli):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_registered_command_is_there(cli, name):
+def test_every_registered_command_can_be_imported(cli, name):
     assert assay.get_command(None, name).name == name
     result = cli(name, "--help")
     assert result.code == 0
@@ -36,7 +36,7 @@ def test_version(cli):
     assert cli("--version").out == f"assay {__version__}\n"
 
 
-def test_env_tells_versions_and_nothing_private(cli):
+def test_env_shows_versions_and_nothing_private(cli):
     block = cli("env").out
     facts = json.loads(cli("env", "--format", "json").out)
     assert facts["assay"] == __version__
@@ -49,7 +49,7 @@ def test_env_tells_versions_and_nothing_private(cli):
     assert getpass.getuser() not in text.split()
 
 
-def test_env_has_one_line_a_fact(cli):
+def test_env_has_one_line_per_fact(cli):
     lines = cli("env").out.splitlines()
     assert len(lines) == len(json.loads(cli("env", "--format", "json").out))
     assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
@@ -61,11 +61,11 @@ def test_schema_prints_or_lists(cli):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts_ask_this_program(cli, shell):
+def test_completion_scripts_call_this_program(cli, shell):
     script = cli("completion", shell).out
     assert f"_ASSAY_COMPLETE={shell}_complete" in script
 
 
-def test_completion_answers(process):
+def test_completion_lists_commands(process):
     answer = process(_ASSAY_COMPLETE="bash_complete", COMP_WORDS="assay mo", COMP_CWORD="1")
     assert answer.stdout.split() == ["plain,modules"]

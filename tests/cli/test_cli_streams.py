@@ -1,4 +1,4 @@
-"""Streams that end early or are full, in a process of its own."""
+"""stdout and stderr of a separate process: closed pipes, a full disk, encodings, output of the model."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from clocks import HANG_S
 
 
 @pytest.mark.parametrize("arguments", [["schema", "document"], ["schema"]], ids=["long", "short"])
-def test_a_reader_that_leaves_is_no_error(environment, arguments):
+def test_a_closed_pipe_is_not_an_error(environment, arguments):
     command = [sys.executable, "-m", "assay", *arguments]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     child.stdout.close()
-    told = child.stderr.read()
+    errors = child.stderr.read()
     child.stderr.close()
-    assert (child.wait(HANG_S), told) == (0, b"")
+    assert (child.wait(HANG_S), errors) == (0, b"")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
-def test_a_full_disk_is_told_in_one_line(environment):
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_reported_in_one_line(environment):
     with open("/dev/full", "wb") as full:
         command = [sys.executable, "-m", "assay", "schema", "document"]
         child = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environment, check=False)
@@ -29,7 +29,7 @@ def test_a_full_disk_is_told_in_one_line(environment):
     assert child.stderr == b"assay: error: output: No space left on device\n"
 
 
-def test_data_is_utf_8_whatever_the_locale(environment):
+def test_data_is_utf_8_in_every_locale(environment):
     narrow = {**environment, "PYTHONIOENCODING": "ascii"}
     program = [sys.executable, "-m", "assay", "env"]
     wide, plain = (
@@ -38,7 +38,7 @@ def test_data_is_utf_8_whatever_the_locale(environment):
     assert plain == wide
 
 
-def test_what_a_model_prints_is_no_data(environment, tmp_path):
+def test_output_of_the_model_goes_to_stderr(environment, tmp_path):
     model = tmp_path / "chatty.py"
     model.write_text(
         "import os\nimport torch\n"

@@ -1,4 +1,4 @@
-"""`assay trace`: forms, divisions, several files, comparison, exports, exit codes."""
+"""`assay trace`: formats, groupings, several files, comparison, exports, exit codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def trace(in_place):
     return in_place / "t.json"
 
 
-def test_the_table_has_every_layer_and_what_is_outside(cli, trace):
+def test_the_table_has_every_layer_and_time_outside_layers(cli, trace):
     result = cli("trace", "t.json")
     assert result.code == 0
     lines = result.out.splitlines()
@@ -42,7 +42,7 @@ def test_the_table_has_every_layer_and_what_is_outside(cli, trace):
     assert "90.9 % given to layers" in result.out
 
 
-def test_json_is_the_whole_and_csv_has_raw_values(cli, trace):
+def test_json_contains_everything_and_csv_has_raw_values(cli, trace):
     whole = json.loads(cli("trace", "t.json", "--format", "json").out)
     assert whole["gpu_ns"] == 55_000
     rows = list(csv.DictReader(io.StringIO(cli("trace", "t.json", "--format", "csv").out)))
@@ -65,7 +65,7 @@ def test_json_is_the_whole_and_csv_has_raw_values(cli, trace):
     ("by", "word"),
     [("op", "aten::mm"), ("kernel", "gemm"), ("step", "ProfilerStep#1"), ("stack", "(model) › a › aten::mm")],
 )
-def test_divisions(cli, trace, by, word):
+def test_groupings(cli, trace, by, word):
     assert word in cli("trace", "t.json", "--by", by).out
     assert cli("trace", "t.json", "--by", by, "--format", "json").code == 0
     assert cli("trace", "t.json", "--by", by, "--format", "csv", "--top", "1").out.count("\n") == 2
@@ -86,7 +86,7 @@ def test_sorting_and_top(cli, in_place):
     assert names[1].startswith("l0,")
 
 
-def test_several_files_and_one_that_is_bad(cli, in_place):
+def test_several_files_and_an_unreadable_one(cli, in_place):
     for rank, scale in enumerate((1, 1, 3)):
         (in_place / f"x_rank{rank}.json").write_text(json.dumps(events(scale)))
     result = cli("trace", ".")
@@ -96,7 +96,7 @@ def test_several_files_and_one_that_is_bad(cli, in_place):
     (in_place / "x_rank3.json").write_text("oh")
     result = cli("trace", ".", "--format", "json")
     assert result.code == 4
-    assert "partial" in result.err
+    assert "incomplete: " in result.err
     found = json.loads(result.out)
     assert list(found["failures"]) == ["x_rank3.json"]
     assert [row["rank"] for row in found["models"][0]["ranks"]] == [0, 1, 2]
@@ -129,27 +129,27 @@ def test_exports(cli, trace, in_place):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["gone.json"], 3, "no such file"),
         (["empty.json"], 3, "holds no trace events"),
-        ([], 2, "give trace files"),
-        (["t.json", "--diff", "t.json", "t.json"], 2, "give trace files"),
+        ([], 2, "give either trace files"),
+        (["t.json", "--diff", "t.json", "t.json"], 2, "give either trace files"),
         (["t.json", "t2.json", "--by", "stack"], 2, "one trace"),
         (["t.json", "--save", "x.assay.json"], 2, "--save"),
-        (["t.json", "--export", "no/f.json"], 2, "no directory"),
+        (["t.json", "--export", "no/f.json"], 2, "directory no does not exist"),
     ],
 )
-def test_what_goes_wrong_is_one_line(cli, trace, in_place, arguments, code, said):
+def test_wrong_usage_is_one_line(cli, trace, in_place, arguments, code, message):
     (in_place / "empty.json").write_text("")
     (in_place / "t2.json").write_text(trace.read_text())
     result = cli("trace", *arguments)
     assert (result.code, result.out) == (code, "")
-    assert said in result.err
+    assert message in result.err
     assert result.err.count("\n") == 1
 
 
-def test_a_cut_file_is_read_and_said(cli, trace):
+def test_a_truncated_file_is_read_and_reported(cli, trace):
     text = trace.read_text()
     trace.write_text(text[: len(text) // 2])
     result = cli("trace", "t.json")
@@ -158,7 +158,7 @@ def test_a_cut_file_is_read_and_said(cli, trace):
     assert "cut off at the end" in result.out
 
 
-def test_names_from_a_file_never_reach_the_terminal_raw(cli, in_place):
+def test_names_are_escaped(cli, in_place):
     (in_place / "t.json").write_text(json.dumps([event("assay:a%1B[31mred", 0, 5)]))
     out = cli("trace", "t.json").out
     assert "\x1b" not in out

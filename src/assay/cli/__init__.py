@@ -1,4 +1,4 @@
-"""The command line: one thin file a command, found by name in `main`.
+"""The `assay` command line: one thin file per command, registered by name in `main`.
 
-Belongs here: options, narration, exit codes. Does not: figures, file formats, anything that runs a model.
+Belongs here: options, messages on stderr, exit codes. Does not: computations, file formats, running models.
 """

@@ -1,4 +1,4 @@
-"""`assay analyze`: everything about a model in one command, as deep as asked."""
+"""`assay analyze`: a full report on a model; --inference and --profile also measure it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ import click
 from assay import atomic
 from assay.api.options import RunOptions
 from assay.cli.ceilings import achieved_here
-from assay.cli.narration import Narrator
-from assay.cli.options import model_argument, narration_options, run_options
+from assay.cli.messages import Messages
+from assay.cli.options import OptionGroups, model_argument, run_options, verbosity_options
 from assay.cli.output import show
-from assay.cli.profile import SENSED, TIMED, given, measured_options, measuring_options
+from assay.cli.profile import (
+    SENSOR_OPTIONS,
+    TIMING_OPTIONS,
+    measurement_options,
+    options_on_command_line,
+    profile_options,
+)
 from assay.cli.progress import ProgressLine
 from assay.cli.streams import prints_to_stderr
 from assay.errors import PartialError
@@ -26,18 +32,18 @@ DOCUMENT = "analysis.assay.json"
 TEXT = "comprehensive_model_analysis.txt"
 
 
-@click.command()
+@click.command(cls=OptionGroups)
 @model_argument
-@click.option("--inference", is_flag=True, help="Run it too: time and memory of every module and operation.")
-@click.option("--profile", is_flag=True, help="All of that, and energy and the machine while it runs.")
-@click.option("--weights", metavar="FILE", help="A checkpoint of the model, where it is built without its own.")
+@click.option("--inference", is_flag=True, help="Also measure time and memory per module and op.")
+@click.option("--profile", is_flag=True, help="As --inference, and also energy and machine load.")
+@click.option("--weights", metavar="FILE", help="Checkpoint with the weights, if the model is built without them.")
 @click.option("--dir", "folder", type=click.Path(path_type=Path), default=Path("assay_analysis"), show_default=True,
-              help="Where the files go; what this command wrote there before is replaced.")  # fmt: skip
-@measuring_options
+              help="Directory for the files; overwrites those of an earlier run.")  # fmt: skip
+@measurement_options
 @run_options
-@narration_options
+@verbosity_options
 def analyze(
-    narrator: Narrator,
+    messages: Messages,
     model: str,
     inputs: str | None,
     options: RunOptions,
@@ -48,79 +54,79 @@ def analyze(
     backward: bool,
     **measuring: Any,
 ) -> int:
-    """Everything about MODEL: architecture, parameters, computation, memory, findings; with --inference its time,
-    with --profile its energy.
+    """Report on MODEL: architecture, parameters, computation, memory and findings; with --inference also its time,
+    with --profile also its energy.
 
-    A report is printed; the document and the report of every parameter and operation are written into --dir.
+    Prints a report. Writes the document and a longer report, with every parameter and op, to --dir.
     """
     from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analysis_of
 
     depth = PROFILE if profile else INFERENCE if inference else STRUCTURE
     _refuse_unused(depth)
-    measured = measured_options(backward=backward, **measuring)
+    profile_settings = profile_options(backward=backward, **measuring)
     atomic.make_directory(folder)
-    with prints_to_stderr(), ProgressLine(not narrator.quiet) as progress:
-        found = analysis_of(
+    with prints_to_stderr(), ProgressLine(not messages.quiet) as progress:
+        analysis = analysis_of(
             model,
             inputs,
             depth,
             replace(options, backward=backward),
-            measured,
+            profile_settings,
             weights,
-            on_step=narrator.note,
+            on_step=messages.note,
             progress=progress,
         )
-    return _written(narrator, found, folder)
+    return _write(messages, analysis, folder)
 
 
 def _refuse_unused(depth: str) -> None:
-    """Options that the depth has no use for are refused, not ignored."""
+    """Fail if an option was given that has no effect at this depth."""
     from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE
 
-    unused = {STRUCTURE: (*TIMED, *SENSED), INFERENCE: SENSED, PROFILE: ()}[depth]
-    for parameter in given(unused):
-        wanted = "--profile" if parameter.name in SENSED else "--inference"
-        raise click.UsageError(f"{parameter.opts[0]} needs {wanted}: without it nothing of the kind is measured")
+    unused = {STRUCTURE: (*TIMING_OPTIONS, *SENSOR_OPTIONS), INFERENCE: SENSOR_OPTIONS, PROFILE: ()}[depth]
+    for parameter in options_on_command_line(unused):
+        required = "--profile" if parameter.name in SENSOR_OPTIONS else "--inference"
+        raise click.UsageError(f"{parameter.opts[0]} requires {required}")
 
 
-def _written(narrator: Narrator, found: Analysis, folder: Path) -> int:
-    """Print the report, write the files, and say where they are."""
+def _write(messages: Messages, analysis: Analysis, folder: Path) -> int:
+    """Print the report, write the files to `folder`, and return the exit code."""
     from assay.document import files
     from assay.views.text.analysis import analysis_report, common_sections
     from assay.views.text.full_analysis import full_report
 
-    document = found.document
-    _tell(narrator, found)
-    rows = achieved_here(narrator, document)
-    common = common_sections(found)
+    document = analysis.document
+    _print_notes(messages, analysis)
+    rows = achieved_here(messages, document)
+    common = common_sections(analysis)
     files.save(document, folder / DOCUMENT, overwrite=True)
-    atomic.write_bytes(folder / TEXT, full_report(found, common, rows).encode(), overwrite=True)
-    show(analysis_report(found, common, rows))
-    narrator.note(f"the document is {folder / DOCUMENT}, every parameter and operation in {folder / TEXT}")
-    narrator.note(f"look around in it with: assay explore {folder / DOCUMENT}")
-    return _exit_code(narrator, found)
+    atomic.write_bytes(folder / TEXT, full_report(analysis, common, rows).encode(), overwrite=True)
+    show(analysis_report(analysis, common, rows))
+    messages.note(f"wrote {folder / DOCUMENT} (open it with: assay explore {folder / DOCUMENT})")
+    messages.note(f"wrote {folder / TEXT} (every parameter and op)")
+    return _exit_code(messages, analysis)
 
 
-def _tell(narrator: Narrator, found: Analysis) -> None:
-    """What had to be inferred; with -v what was assumed, and which rules could say nothing."""
+def _print_notes(messages: Messages, analysis: Analysis) -> None:
+    """Print what was inferred; with -v also what was assumed and which rules were skipped."""
     from assay.cli.observed import report_run
 
-    report_run(narrator, found.document, fresh=True)
-    for skipped in found.checked.skipped:
-        narrator.detail(f"{skipped.code} could not be applied: {skipped.why}")
+    report_run(messages, analysis.document, fresh=True)
+    for skipped in analysis.checked.skipped:
+        messages.detail(f"{skipped.code} skipped: {skipped.why}")
 
 
-def _exit_code(narrator: Narrator, found: Analysis) -> int:
+def _exit_code(messages: Messages, analysis: Analysis) -> int:
     from assay.api.analyze.run import REAL_PASS, TIME
     from assay.cli.observed import exit_code, weights_exit_code
 
-    stopped = exit_code(narrator, found.document)
+    stopped = exit_code(messages, analysis.document)
     if stopped:
         return stopped
-    code = weights_exit_code(narrator, found.document)
-    # These were requested: without them the result is a partial one.
-    for what in (REAL_PASS, TIME):
-        if what in found.missing:
-            narrator.warn(f"partial: {what} is not known: {found.missing[what]}")
+    code = weights_exit_code(messages, analysis.document)
+    # Both were requested: without them the result is incomplete.
+    for name in (REAL_PASS, TIME):
+        if name in analysis.missing:
+            messages.warn(f"incomplete: {name} was not measured: {analysis.missing[name]}")
             code = PartialError.exit_code
     return code

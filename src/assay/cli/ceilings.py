@@ -1,18 +1,18 @@
-"""Holding a profile against the ceilings of this machine, which are measured once."""
+"""Comparing a profile with the limits of this machine."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assay.cli.narration import Narrator
+from assay.cli.messages import Messages
 
 if TYPE_CHECKING:
     from assay.analysis.achieved import Achieved
     from assay.document.document import Document
 
 
-def achieved_here(narrator: Narrator, document: Document) -> list[Achieved]:
-    """Every timed operation with what bounds it, where this machine has been measured."""
+def achieved_here(messages: Messages, document: Document) -> list[Achieved]:
+    """One row per timed op, with its bottleneck if the limits of this machine have been measured."""
     from assay.analysis.achieved import achieved
     from assay.analysis.ceilings import as_device, overhead_s
     from assay.machine.reports import of_this_machine
@@ -21,6 +21,6 @@ def achieved_here(narrator: Narrator, document: Document) -> list[Achieved]:
         return []
     report = of_this_machine(document.profile.device.partition(":")[0])
     if report is None:
-        narrator.note("what bounds an operation is unknown: `assay machine` measures this machine's ceilings once")
+        messages.note("bottlenecks unknown: run `assay machine` once to measure this machine's limits")
         return achieved(document)
     return achieved(document, as_device(report), overhead_s=overhead_s(report))

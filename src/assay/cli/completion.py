@@ -1,4 +1,4 @@
-"""`assay completion`: the script that makes a shell complete `assay`."""
+"""`assay completion`: the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from assay.cli.main import COMPLETION_VARIABLE, PROGRAM, assay
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the completion script for a shell, to be loaded by its start-up file.
+    """Print the completion script for SHELL: bash, zsh or fish.
 
-    For bash: eval "$(assay completion bash)"
+    \b
+    Add one of these lines to the shell's startup file:
+      bash  eval "$(assay completion bash)"
+      zsh   eval "$(assay completion zsh)"
+      fish  assay completion fish | source
     """
     from click.shell_completion import ShellComplete, get_completion_class
 
     kind = get_completion_class(shell)
     assert kind is not None
-    # The bash class would start a bash to look at its version, which may not exist where the script is made.
+    # BashComplete.source starts bash to check its version, and bash may not be installed here.
     click.echo(ShellComplete.source(kind(assay, {}, PROGRAM, COMPLETION_VARIABLE)))

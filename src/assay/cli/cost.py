@@ -1,4 +1,4 @@
-"""`assay cost`: what a model costs, and where it goes."""
+"""`assay cost`: parameters, FLOPs and bytes of a model, in total and per op or module."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import click
 
 from assay.api.options import RunOptions
 from assay.cli.cost_vary import cost_vary
-from assay.cli.narration import Narrator
-from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
+from assay.cli.messages import Messages
+from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
 from assay.cli.output import emit
 from assay.errors import FOUND, OK
 
@@ -22,32 +22,37 @@ if TYPE_CHECKING:
     from assay.views.text.cost import CostOptions
     from assay.views.text.report import Report
 
-DIVISIONS = ("category", "kind", "op", "module", "class", "call")
-RUNS_ON = ("cpu", "cuda", "mps", "xpu", "hpu", "npu", "mtia", "xla", "meta", "privateuseone")
-"""What torch calls the places a model can run on; any other `--device` names one of the device table."""
+GROUPINGS = ("category", "kind", "op", "module", "class", "call")
+TORCH_DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "npu", "mtia", "xla", "meta", "privateuseone")
+"""The device types of torch; any other `--device` is a name from the device table."""
 SORTS = ("flops", "macs", "bytes", "count", "intensity", "total")
 
 
-@click.command()
+@click.command(cls=OptionGroups)
 @model_argument
-@click.option("--by", type=click.Choice(DIVISIONS), help="One table of all the cost, divided by this.")
-@click.option("--sort", type=click.Choice(SORTS), help="Largest first by this; `total` is with what is inside.")
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N lines; the others in one.")
-@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Modules down to this depth.")
-@click.option("--exact", is_flag=True, help="Every digit instead of three.")
-@click.option("--backward", is_flag=True, help="Run and count a training step: training mode, backward too.")
+@click.option("--by", type=click.Choice(GROUPINGS), help="Print one table of the cost, grouped by this.")
+@click.option("--sort", type=click.Choice(SORTS), help="Sort by this, largest first; total includes submodules.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show N rows; sum the rest in one.")
+@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show modules down to depth N.")
+@click.option("--exact", is_flag=True, help="Print all digits instead of three.")
+@click.option("--backward", is_flag=True, help="Count a training step: training mode and backward pass.")
 @click.option(
-    "--vary", metavar="NAMES", help="Costs as exact laws in these sizes: batch,seq (or height,width,frames)."
+    "--vary",
+    metavar="NAMES",
+    help="Derive exact scaling formulas in these sizes: batch,seq (also height, width, frames).",
 )
 @click.option(
-    "--at", multiple=True, metavar="SIZES", help="With --vary: the figures at batch=8,seq=4096; may repeat."
+    "--at",
+    multiple=True,
+    metavar="SIZES",
+    help="With --vary: evaluate the formulas at batch=8,seq=4096; repeatable.",
 )
-@click.option("--strict", is_flag=True, help="Fail where an operation has no formula.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if an op has no cost formula.")
 @run_options
 @output_options
-@narration_options
+@verbosity_options
 def cost(
-    narrator: Narrator,
+    messages: Messages,
     model: str,
     inputs: str | None,
     options: RunOptions,
@@ -62,12 +67,14 @@ def cost(
     vary: str | None,
     at: tuple[str, ...],
 ) -> int:
-    """What MODEL costs: parameters, FLOPs, bytes, and where they go.
+    """Report the parameters, FLOPs and bytes of MODEL, in total and per op, module or class.
 
-    Without --by a report of totals, types of operation and the heaviest kinds. JSON is always the whole; CSV and JSON
-    lines have the lines of --by. With --device H100 (or another name of the device table, or `this` for this machine
-    as `assay machine` measured it) every operation is placed on that device's roofline: a lower bound of its time.
-    Other names of --device say where to run.
+    By default, prints the totals, the cost per category of op, and the most expensive kinds of op. JSON contains
+    everything; CSV and JSON lines contain the rows of --by.
+
+    --device with a torch device (cpu, cuda:1) is the device to run on. With the name of a GPU such as H100, or
+    `this` for this machine (measured by `assay machine`), the model runs as usual and the report shows the roofline
+    of that device: a lower bound on the time of every op.
     """
     from assay.analysis.cost.totals import add_up
     from assay.cli.observed import document_of, exit_code
@@ -77,75 +84,76 @@ def cost(
 
     options, roofline = _split_device(replace(options, backward=backward))
     if at and vary is None:
-        raise click.UsageError("--at says where the laws of --vary are evaluated: give --vary too")
+        raise click.UsageError("--at requires --vary")
     if vary is not None and (by or roofline or strict):
-        raise click.UsageError("--vary makes laws from several captures: --by, --device and --strict go with one")
+        raise click.UsageError("--vary cannot be combined with --by, --strict or the roofline of a --device")
     if vary is not None:
-        return cost_vary(narrator, model, inputs, options, output, vary=vary, at=at)
-    document = document_of(narrator, model, inputs, options, output)
-    found = document.cost if document.cost is not None else add_up(document)
-    _tell_backward(narrator, document, found, backward)
+        return cost_vary(messages, model, inputs, options, output, vary=vary, at=at)
+    document = document_of(messages, model, inputs, options, output)
+    totals = document.cost if document.cost is not None else add_up(document)
+    if backward:
+        _warn_without_backward(messages, document, totals)
     if roofline is not None:
-        _show_roofline(narrator, document, roofline, output, training=backward and document.training is not None)
-        return exit_code(narrator, document) or (_strict_exit_code(narrator, found) if strict else OK)
-    shown = CostOptions(exact=exact, top=top, sort=sort, depth=depth)
+        _show_roofline(messages, document, roofline, output, training=backward and document.training is not None)
+        return exit_code(messages, document) or (_strict_exit_code(messages, totals) if strict else OK)
+    view_options = CostOptions(exact=exact, top=top, sort=sort, depth=depth)
     emit(
         output,
-        lambda: _shown(document, found, by, shown),
-        {"json": lambda: encode(cost_file(document, found))},
+        lambda: _view(document, totals, by, view_options),
+        {"json": lambda: encode(cost_file(document, totals))},
     )
-    stopped = exit_code(narrator, document)
-    return stopped or (_strict_exit_code(narrator, found) if strict else stopped)
+    stopped = exit_code(messages, document)
+    return stopped or (_strict_exit_code(messages, totals) if strict else stopped)
 
 
 def _split_device(options: RunOptions) -> tuple[RunOptions, Device | None]:
-    """`--device H100` asks for that device's roofline; `--device cuda:1` is where to run."""
+    """Separate the device of a roofline (`--device H100`) from the device to run on (`--device cuda:1`)."""
     from assay.api.roofline import device_named
 
-    if options.device is None or options.device.partition(":")[0] in RUNS_ON:
+    if options.device is None or options.device.partition(":")[0] in TORCH_DEVICES:
         return options, None
     return replace(options, device=None), device_named(options.device)
 
 
-def _show_roofline(narrator: Narrator, document: Document, device: Device, output: Output, *, training: bool) -> None:
-    """Write what each kind of operation takes at least on the device."""
+def _show_roofline(messages: Messages, document: Document, device: Device, output: Output, *, training: bool) -> None:
+    """Write the roofline of the device: a lower bound on the time of each kind of op."""
     from assay.analysis.roofline import bound
     from assay.views.json.files import encode
     from assay.views.text.roofline import headline, report
 
-    found = bound(document, device, training=training)
-    emit(output, lambda: report(found), {"json": lambda: encode(found)})
+    roofline = bound(document, device, training=training)
+    emit(output, lambda: report(roofline), {"json": lambda: encode(roofline)})
     if output.format != "table":
-        narrator.note(headline(found))
+        messages.note(headline(roofline))
     if training:
-        narrator.note("the bound is that of a training step: forward with autograd on, then backward")
+        messages.note("the lower bound covers a training step: forward pass with autograd, then backward pass")
     if device.note:
-        narrator.note(f"{device.name}: {device.note}")
-    for assumption in found.how.assumptions:
-        narrator.detail(f"assumed: {assumption}")
+        messages.note(f"{device.name}: {device.note}")
+    for assumption in roofline.how.assumptions:
+        messages.detail(f"assumed: {assumption}")
 
 
-def _tell_backward(narrator: Narrator, document: Document, found: Cost, wanted: bool) -> None:
-    """Report where a backward pass was requested and there is none."""
-    if not wanted or found.backward is not None:
+def _warn_without_backward(messages: Messages, document: Document, totals: Cost) -> None:
+    """Warn if no backward pass was recorded, with the reason."""
+    if totals.backward is not None:
         return
-    failed = document.run.backward_failure
-    why = f": it stopped in '{failed.module}': {failed.error}" if failed is not None else ""
-    narrator.warn(f"there is no backward pass to count{why}")
+    failure = document.run.backward_failure
+    reason = f": it stopped in '{failure.module}': {failure.error}" if failure is not None else ""
+    messages.warn(f"no backward pass to count{reason}")
 
 
-def _shown(document: Document, found: Cost, by: str | None, shown: CostOptions) -> Table | Report:
+def _view(document: Document, totals: Cost, by: str | None, options: CostOptions) -> Table | Report:
     from assay.views.text.cost import cost_report, cost_table
 
-    return cost_report(document, found, shown) if by is None else cost_table(document, found, by, shown)
+    return cost_report(document, totals, options) if by is None else cost_table(document, totals, by, options)
 
 
-def _strict_exit_code(narrator: Narrator, found: Cost) -> int:
-    """Zero, or 1 with every operation that has no formula."""
+def _strict_exit_code(messages: Messages, totals: Cost) -> int:
+    """0, or 1 after a message that lists the ops without a formula."""
     from assay.views.text.totals import unknown_op
 
-    if not found.unknown:
+    if not totals.unknown:
         return OK
-    listed = ", ".join(map(unknown_op, found.unknown))
-    narrator.warn(f"strict: operations without a formula: {listed} (assay.register_cost adds one)")
+    names = ", ".join(map(unknown_op, totals.unknown))
+    messages.warn(f"strict: ops without a formula: {names} (add formulas with assay.register_cost)")
     return FOUND

@@ -1,4 +1,4 @@
-"""`assay env`: what a bug report needs to know, without names of people, hosts or places."""
+"""`assay env`: versions and hardware for a bug report, without user names, host names or paths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _version(package: str) -> str | None:
 
 
 def _facts() -> dict[str, Any]:
-    """Everything the block tells; None is what is not installed or not known."""
+    """Versions and hardware by name; None if not installed or unknown."""
     from assay.machine import hardware
 
     return {
@@ -40,7 +40,7 @@ def _facts() -> dict[str, Any]:
     }
 
 
-_SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
+_TITLES_AND_FORMATS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "cores": ("cores", units.exact),
     "memory_bytes": ("memory", units.size),
     "cuda_devices": ("cuda devices", lambda names: ", ".join(names) if names else units.UNKNOWN),
@@ -51,17 +51,19 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
 def _block(facts: dict[str, Any]) -> str:
     lines = []
     for key, value in facts.items():
-        title, show = _SHOWN.get(key, (key, lambda text: text or units.UNKNOWN))
-        lines.append(f"{title:<14}{show(value)}")
+        title, text_of = _TITLES_AND_FORMATS.get(key, (key, lambda text: text or units.UNKNOWN))
+        lines.append(f"{title:<14}{text_of(value)}")
     return "\n".join(lines)
 
 
 @click.command()
-@click.option("--format", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--format", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+)
 def env(format: str) -> None:
-    """Versions and hardware, as a block to paste into a bug report.
+    """Print versions and hardware, to paste into a bug report.
 
-    Nothing heavy is imported to find out; what cannot be known that way is a dash.
+    Imports none of the packages it lists; anything unknown is shown as a dash.
     """
     facts = _facts()
     text = json.dumps(facts, indent=2) if format == "json" else _block(facts)

@@ -1,4 +1,4 @@
-"""`assay extract`: the two files of uniques in a directory."""
+"""`assay extract`: write the unique modules and the unique ops of a model to two files."""
 
 from __future__ import annotations
 
@@ -7,52 +7,55 @@ from pathlib import Path
 
 import click
 
-from assay import units
 from assay.api.options import RunOptions
-from assay.cli.narration import Narrator
-from assay.cli.options import narration_options, optional_model_argument, run_options
+from assay.cli.messages import Messages
+from assay.cli.options import OptionGroups, optional_model_argument, run_options, verbosity_options
+from assay.messages import plural
 
 
-@click.command()
+@click.command(cls=OptionGroups)
 @optional_model_argument
-@click.option("--model-path", metavar="WHERE", help="The model, where it is not given as MODEL.")
+@click.option("--model-path", metavar="MODEL", help="The model, as an alternative to the argument MODEL.")
 @run_options
 @click.option(
     "--dir",
     "directory",
     type=click.Path(path_type=Path),
-    help="Where to write; ./<ModelClassName>/ where left out.",
+    help="Directory for the files.  [default: ./<ModelClassName>/]",
 )
-@narration_options
+@verbosity_options
 def extract(
-    narrator: Narrator,
+    messages: Messages,
     model: str | None,
     model_path: str | None,
     inputs: str | None,
     options: RunOptions,
     directory: Path | None,
 ) -> int:
-    """Write unique_modules.json and pytorch_ops.json of MODEL, both or neither, and print their paths."""
+    """Write unique_modules.json and pytorch_ops.json of MODEL and print their paths.
+
+    If one of the files cannot be written, neither is.
+    """
     from assay.cli.observed import document_of, exit_code
     from assay.views.json.files import modules_file, ops_file
     from assay.views.json.write import check_directory, default_directory, write_uniques
 
     if directory is not None:
         check_directory(directory)
-    document = document_of(narrator, _only(model, model_path), inputs, options)
+    document = document_of(messages, _single_model(model, model_path), inputs, options)
     modules, ops = modules_file(document), ops_file(document)
     for path in write_uniques(directory or default_directory(document), modules, ops):
         click.echo(os.fsencode(path))
-    narrator.note(
-        f"{units.exact(modules.metadata.total_modules)} modules, {units.exact(len(modules.modules))} unique; "
-        f"{units.exact(ops.metadata.total_ops)} ops, {units.exact(len(ops.ops))} unique"
+    messages.note(
+        f"{plural(modules.metadata.total_modules, 'module')}, {len(modules.modules):,} unique; "
+        f"{plural(ops.metadata.total_ops, 'op')}, {len(ops.ops):,} unique"
     )
-    return exit_code(narrator, document)
+    return exit_code(messages, document)
 
 
-def _only(model: str | None, model_path: str | None) -> str:
-    """The one of the two that was given."""
-    given = [each for each in (model, model_path) if each is not None]
-    if len(given) != 1:
-        raise click.UsageError("one model is wanted: give MODEL or --model-path", click.get_current_context())
-    return given[0]
+def _single_model(model: str | None, model_path: str | None) -> str:
+    """The model from the argument or from --model-path; fails unless exactly one of them is set."""
+    names = [each for each in (model, model_path) if each is not None]
+    if len(names) != 1:
+        raise click.UsageError("expected one model: give either MODEL or --model-path", click.get_current_context())
+    return names[0]

@@ -1,28 +1,30 @@
-"""`assay machine`: what this machine can do, measured once and kept."""
+"""`assay machine`: the limits of this machine, measured once and cached."""
 
 from __future__ import annotations
 
 import click
 
-from assay.cli.narration import Narrator
-from assay.cli.options import Output, narration_options, result_options
+from assay.cli.messages import Messages
+from assay.cli.options import OptionGroups, Output, result_options, verbosity_options
 from assay.cli.output import emit, refuse_overwrite, utf8
 
 DEVICES = ("cpu", "cuda")
 
 
-@click.command()
-@click.option("--fresh", is_flag=True, help="Measure again, whatever was measured before.")
-@click.option("--energy", is_flag=True, help="Calibrate the energy model too: about a minute, where a sensor allows.")
-@click.option("--device", type=click.Choice(DEVICES), help="What to measure; the board where there is one.")
+@click.command(cls=OptionGroups)
+@click.option("--fresh", is_flag=True, help="Measure again instead of using cached results.")
+@click.option(
+    "--energy", is_flag=True, help="Also calibrate the energy model; takes a minute and needs an energy sensor."
+)
+@click.option("--device", type=click.Choice(DEVICES), help="Device to measure.  [default: cuda if available]")
 @result_options
-@narration_options
-def machine(narrator: Narrator, fresh: bool, energy: bool, device: str | None, output: Output) -> None:
-    """What this machine can do: peak FLOPs a second by precision, memory bandwidth, the cost of an operation,
-    threads, and which sensors tell energy, power and temperature.
+@verbosity_options
+def machine(messages: Messages, fresh: bool, energy: bool, device: str | None, output: Output) -> None:
+    """Measure the limits of this machine: peak FLOP/s by precision, memory bandwidth, overhead per op and thread
+    scaling. Also lists the sensors for energy, power and temperature.
 
-    Measured in some seconds, then kept in the cache directory by hardware and version of torch. `assay cost --device
-    this` uses it.
+    Takes some seconds. Results are cached per hardware and torch version; `assay profile` and `assay cost --device
+    this` use them.
     """
     from assay.api.machine import measure_machine
     from assay.views.json.files import encode
@@ -30,9 +32,9 @@ def machine(narrator: Narrator, fresh: bool, energy: bool, device: str | None, o
 
     refuse_overwrite(output)
     report = measure_machine(
-        device, fresh=fresh, energy=energy, on_step=lambda line: narrator.note(f"measuring {line}")
+        device, fresh=fresh, energy=energy, on_step=lambda line: messages.note(f"measuring {line}")
     )
     emit(output, lambda: machine_report(report, utf8=utf8(output)), {"json": lambda: encode(report)})
     if output.format != "table":
         for note in report.notes:
-            narrator.note(note)
+            messages.note(note)

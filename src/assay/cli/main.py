@@ -1,6 +1,6 @@
-"""The `assay` command: a static registry of commands, each imported when it is called, and the exit codes.
+"""The `assay` command: a static table of commands, imported on demand, and the exit codes.
 
-`assay --help` reads this table alone, so a new command is one line here and one file beside it.
+`assay --help` needs only this table: a new command is one line here and one file in this package.
 """
 
 from __future__ import annotations
@@ -14,48 +14,56 @@ from typing import NoReturn
 
 import click
 
-from assay.cli.narration import Narrator
+from assay.cli.messages import Messages
 from assay.errors import INTERNAL, INTERRUPTED, OK, AssayError, UserCodeError, WriteError
 from assay.version import __version__
 
 COMMANDS = {
-    "analyze": ("assay.cli.analyze:analyze", "Everything about a model in one command, as deep as asked."),
-    "modules": (
-        "assay.cli.uniques:modules",
-        "Unique modules of a model: what it is built of, and how often.",
-    ),
-    "ops": ("assay.cli.uniques:ops", "Unique operations of a model, with their attributes and tensor types."),
-    "memory": ("assay.cli.memory:memory", "What a model needs in memory, when most, and where it fits."),
-    "cost": ("assay.cli.cost:cost", "What a model costs: parameters, FLOPs, bytes, and where they go."),
-    "explore": ("assay.cli.explore:explore", "A model, document or checkpoint in the terminal, by keys and mouse."),
-    "summary": ("assay.cli.summary:summary", "The module tree with shapes, parameters, FLOPs and memory."),
-    "profile": ("assay.cli.profile:profile", "How long a model takes, where, and what holds it back."),
-    "check": ("assay.cli.check:check", "What to know or do about a model or checkpoint, with the evidence."),
-    "trace": ("assay.cli.trace:trace", "What Chrome traces say about layers; passes, ranks and two sides compared."),
-    "params": ("assay.cli.params:params", "Exact statistics of every tensor in a checkpoint; none of its code runs."),
-    "extract": (
-        "assay.cli.extract:extract",
-        "Write unique_modules.json and pytorch_ops.json into a directory.",
-    ),
-    "run": ("assay.cli.run:run", "Run a program and write a trace of every pass of its decorated models."),
-    "machine": ("assay.cli.machine:machine", "What this machine can do: measured ceilings, memory, sensors."),
-    "env": ("assay.cli.env:env", "Versions and hardware, as a block to paste into a bug report."),
+    "analyze": ("assay.cli.analyze:analyze", "Full report on a model; --inference and --profile measure it."),
+    "summary": ("assay.cli.summary:summary", "Module tree with shapes, parameters, FLOPs and memory."),
+    "cost": ("assay.cli.cost:cost", "Parameters, FLOPs and bytes moved, by op, module or class."),
+    "memory": ("assay.cli.memory:memory", "Peak memory, when it occurs, and which devices it fits on."),
+    "profile": ("assay.cli.profile:profile", "Time and energy per module and op, with bottlenecks."),
+    "check": ("assay.cli.check:check", "Problems and suggestions for a model or checkpoint."),
+    "explore": ("assay.cli.explore:explore", "Browse a model, document or checkpoint in the terminal."),
+    "modules": ("assay.cli.uniques:modules", "Unique modules of a model and how often each occurs."),
+    "ops": ("assay.cli.uniques:ops", "Unique ops of a model with their attributes and tensor types."),
+    "extract": ("assay.cli.extract:extract", "Write unique_modules.json and pytorch_ops.json to a directory."),
+    "params": ("assay.cli.params:params", "Exact statistics of every tensor in a checkpoint; runs no code."),
+    "run": ("assay.cli.run:run", "Run a program and trace the forward passes of decorated models."),
+    "trace": ("assay.cli.trace:trace", "Time per layer in Chrome traces; compares passes and ranks."),
+    "machine": ("assay.cli.machine:machine", "Measured limits of this machine, and its sensors."),
+    "env": ("assay.cli.env:env", "Versions and hardware, to paste into a bug report."),
     "schema": ("assay.cli.schema:schema", "JSON Schemas of the files that Assay writes."),
     "completion": ("assay.cli.completion:completion", "Shell completion for bash, zsh or fish."),
 }
-"""Name, where the command is, and its line in the help."""
+"""For each command name: its import path and its line in `assay --help`."""
 
-MODEL = (
-    "MODEL is file.py::function, package.module:name, a folder with config.json, a checkpoint (file, folder or URL), "
-    "TorchScript or a pickled module (--trust runs their code), a .pt2 file or a saved document."
-)
-"""What every command takes; said once, below the options of each."""
+MODEL = """\b
+MODEL is one of:
+  file.py::function    a function or class that builds the model
+  package.module:name  the same, imported from a package
+  folder               with config.json, or a checkpoint
+  file or URL          checkpoint, .pt2 file, saved document; TorchScript and
+                       pickled modules need --trust to run
+"""
+"""Shown below the options of every command that takes MODEL."""
+EXIT_CODES = """\b
+Exit codes:
+  0    success
+  1    findings as severe as --fail-on, or an op without a formula (--strict)
+  2    wrong usage
+  3    a file could not be read or written
+  4    incomplete result
+  70   internal error
+  130  interrupted
+"""
 PROGRAM = "assay"
 COMPLETION_VARIABLE = "_ASSAY_COMPLETE"
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command when it is called, not when it is listed."""
+    """A group that imports a command only when it is called, not to list it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -78,15 +86,15 @@ class _LazyGroup(click.Group):
 @click.group(
     cls=_LazyGroup,
     invoke_without_command=True,
+    epilog=EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def assay(ctx: click.Context) -> None:
-    """What a PyTorch model is, what it costs, how it behaves and what to do about it.
+    """Analyse PyTorch models: structure, cost, memory, speed, weights, and how to improve them.
 
-    Data goes to stdout, narration to stderr. Exit codes: 0 ok, 1 found what was asked to fail on,
-    2 usage, 3 could not be read or written, 4 partial result written, 70 internal error, 130 interrupted.
+    Results go to stdout, messages to stderr. `assay COMMAND --help` describes a command.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -98,9 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(assay, {}, PROGRAM, COMPLETION_VARIABLE, os.environ[COMPLETION_VARIABLE]))
-    # Collections while torch is imported and the walk over everything at exit cost half a second for nothing.
+    # Garbage collection while torch is imported and at exit costs half a second and frees nothing.
     gc.set_threshold(100_000, 50, 1000)
-    if sys.stdout is None:  # closed by the caller, who wants no data; an open file must not get its number
+    if sys.stdout is None:  # closed by the caller: occupy its file descriptor, so that no file opened later gets it
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     code = run(sys.argv[1:] if arguments is None else arguments)
     gc.freeze()
@@ -108,40 +116,41 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit code of `assay` with `arguments`; every failure is told in one line."""
-    narrator = Narrator()
+    """Run `assay` with `arguments` and return its exit code; every failure is reported in one line."""
+    messages = Messages()
     try:
-        return _invoke(arguments, narrator)
+        return _invoke(arguments, messages)
     except (KeyboardInterrupt, click.Abort):
-        narrator.warn("interrupted")
+        messages.warn("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         return OK
     except click.ClickException as error:
-        narrator.fail(_usage(error), error)
+        messages.fail(_usage_message(error), error)
         return error.exit_code
     except AssayError as error:
-        narrator.fail(str(error), error, error.frames if isinstance(error, UserCodeError) else "")
+        messages.fail(str(error), error, error.frames if isinstance(error, UserCodeError) else "")
         return error.exit_code
     except OSError as error:
-        narrator.fail(f"{error.filename or 'output'}: {error.strerror or error}", error)
+        messages.fail(f"{error.filename or 'output'}: {error.strerror or error}", error)
         return WriteError.exit_code
-    except Exception as error:  # noqa: BLE001  a defect of ours is one line too, and says how to report it
-        narrator.fail_internally(error)
+    except Exception as error:  # noqa: BLE001  a bug in Assay is reported in one line too
+        messages.fail_internally(error)
         return INTERNAL
 
 
-def _invoke(arguments: Sequence[str], narrator: Narrator) -> int:
+def _invoke(arguments: Sequence[str], messages: Messages) -> int:
     try:
-        with assay.make_context(PROGRAM, list(arguments), obj=narrator) as context:
+        with assay.make_context(PROGRAM, list(arguments), obj=messages) as context:
             code = assay.invoke(context)
     except click.exceptions.Exit as done:
         code = done.exit_code
     return code if isinstance(code, int) else OK
 
 
-def _usage(error: click.ClickException) -> str:
-    """The error with the place to look it up."""
+def _usage_message(error: click.ClickException) -> str:
+    """Click's message in our style (lower case, no full stop), with the help page to read."""
     context = getattr(error, "ctx", None)
     message = error.format_message().rstrip(".")
+    message = message[:1].lower() + message[1:]
     return f"{message} (see {context.command_path} --help)" if context else message

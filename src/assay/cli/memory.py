@@ -1,4 +1,4 @@
-"""`assay memory`: what a model needs in memory, when most, and where it fits."""
+"""`assay memory`: peak memory of a model, when it occurs, and which devices it fits on."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.api.options import RunOptions
-from assay.cli.narration import Narrator
-from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
+from assay.cli.messages import Messages
+from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
 from assay.cli.output import emit, refuse_overwrite, utf8
 from assay.cli.streams import prints_to_stderr
 from assay.errors import InputsError, UsageError
@@ -25,32 +25,34 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Trainer:
-    """The optimizer that is reckoned with."""
+class _OptimizerSettings:
+    """The optimizer whose state counts towards the memory of a training step."""
 
     optimizer: str
     master_weights: bool
 
     def memory(self, document: Document) -> Memory:
-        """What the document's model needs."""
+        """The memory that the model of `document` needs."""
         from assay.analysis.memory import memory_of
 
         return memory_of(document, optimizer=self.optimizer, master_weights=self.master_weights)
 
 
-@click.command()
+@click.command(cls=OptionGroups)
 @model_argument
 @run_options
-@click.option("--backward", is_flag=True, help="Watch a training step as well: gradients, what is saved for them.")
-@click.option("--optimizer", default="adamw", show_default=True, metavar="NAME", help="Optimizer to reckon with.")
-@click.option("--master-weights", is_flag=True, help="Keep float32 copies of narrower parameters.")
-@click.option("--fit", metavar="LIST", help="Devices it should fit on: H100,RTX4090,24GiB, or all.")
-@click.option("--batch-search", is_flag=True, help="Find the largest batch for each --fit device, without data.")
-@click.option("--kv", metavar="WHERE", help="Reckon with a cache of batch=8,length=32768.")
+@click.option("--backward", is_flag=True, help="Also run a training step: gradients and saved activations.")
+@click.option(
+    "--optimizer", default="adamw", show_default=True, metavar="NAME", help="Optimizer of the training step."
+)
+@click.option("--master-weights", is_flag=True, help="Include float32 copies of lower-precision parameters.")
+@click.option("--fit", metavar="LIST", help="Check whether the model fits on these: H100,RTX4090,24GiB,this or all.")
+@click.option("--batch-search", is_flag=True, help="Find the largest batch that fits on each --fit device.")
+@click.option("--kv", metavar="SIZES", help="Include a KV cache of batch=8,length=32768.")
 @output_options
-@narration_options
+@verbosity_options
 def memory(
-    narrator: Narrator,
+    messages: Messages,
     model: str,
     inputs: str | None,
     options: RunOptions,
@@ -62,10 +64,10 @@ def memory(
     kv: str | None,
     output: Output,
 ) -> int:
-    """What MODEL needs in memory: weights, activations over time, the peak and what is alive there.
+    """Report the memory of MODEL: weights, activations over time, the peak and the tensors that are live there.
 
-    Counted from the storages of one pass; what allocators and libraries add is not. With --backward a training step
-    too, with gradients and the optimizer's state.
+    Counts the storages of one pass, without the overhead of allocators and libraries. --backward adds a training
+    step, with gradients and optimizer state.
     """
     from assay.analysis.devices import listed
     from assay.analysis.memory import fits
@@ -79,98 +81,105 @@ def memory(
 
     optimizer_named(optimizer)
     devices = listed(fit, this_machine) if fit is not None else []
-    asked = _parsed(kv) if kv is not None else None
+    cache_size = _parse_cache_size(kv) if kv is not None else None
     if batch_search and not devices:
-        raise click.UsageError("--batch-search wants --fit: the devices to search for", click.get_current_context())
+        raise click.UsageError("--batch-search requires --fit: name the devices", click.get_current_context())
     options = replace(options, backward=backward)
-    trainer = _Trainer(optimizer, master_weights)
+    optimizer_settings = _OptimizerSettings(optimizer, master_weights)
     refuse_overwrite(output, model, inputs)
     with prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
-    document = document_of(narrator, opened, inputs, options, output)
-    found = trainer.memory(document)
-    cached = _cache_at(found, asked)
-    needed = _needed(found, cached)
-    fitting = fits(needed, devices) if needed is not None else []
-    batches = _search(narrator, opened, inputs, options, trainer, devices) if batch_search else {}
-    file = memory_file(document, found, cache=cached, fits=fitting, batches=batches)
+    document = document_of(messages, opened, inputs, options, output)
+    estimate = optimizer_settings.memory(document)
+    cache = _cache_at(estimate, cache_size)
+    peak_bytes = _peak_bytes(estimate, cache)
+    fitting = fits(peak_bytes, devices) if peak_bytes is not None else []
+    batches = _search(messages, opened, inputs, options, optimizer_settings, devices) if batch_search else {}
+    file = memory_file(document, estimate, cache=cache, fits=fitting, batches=batches)
     emit(
         output,
-        lambda: report(found, fits=fitting, batches=batches, cache=cached, utf8=utf8(output)),
+        lambda: report(estimate, fits=fitting, batches=batches, cache=cache, utf8=utf8(output)),
         {"json": lambda: encode(file)},
     )
-    return exit_code(narrator, document)
+    return exit_code(messages, document)
 
 
-def _parsed(text: str) -> tuple[int, int]:
+def _parse_cache_size(text: str) -> tuple[int, int]:
     """Batch and length from `batch=8,length=32768`."""
     values = dict(part.strip().partition("=")[::2] for part in text.split(","))
     if set(values) != {"batch", "length"} or not all(value.isdecimal() and int(value) for value in values.values()):
-        raise click.BadParameter(f"{text!r} was given, batch=8,length=32768 is wanted", param_hint="--kv")
+        raise click.BadParameter(f"expected sizes such as batch=8,length=32768, got {text!r}", param_hint="'--kv'")
     return int(values["batch"]), int(values["length"])
 
 
-def _cache_at(found: Memory, asked: tuple[int, int] | None) -> tuple[str, Figure] | None:
-
-    if asked is None:
+def _cache_at(estimate: Memory, cache_size: tuple[int, int] | None) -> tuple[str, Figure] | None:
+    """A label and the bytes of a KV cache of `cache_size` (batch, length); None without a size."""
+    if cache_size is None:
         return None
-    if found.cache is None:
-        raise UsageError("--kv was given, but the forward pass left no key and value cache behind")
-    batch, length = asked
-    return f"batch {batch}, length {length:,}", found.cache.at(batch, length)
+    if estimate.cache is None:
+        raise UsageError("--kv cannot be used: the forward pass of this model returned no KV cache")
+    batch, length = cache_size
+    return f"batch {batch}, length {length:,}", estimate.cache.at(batch, length)
 
 
-def _needed(found: Memory, cached: tuple[str, Figure] | None) -> int | None:
-    """Bytes at the peak of what was watched, with the cache that was asked for in place of the captured one."""
-    occupancy = found.training or found.inference
+def _peak_bytes(estimate: Memory, cache: tuple[str, Figure] | None) -> int | None:
+    """Peak bytes of the recorded pass, with `cache` instead of the recorded KV cache if it is larger."""
+    occupancy = estimate.training or estimate.inference
     if occupancy is None:
         return None
-    grown = 0 if cached is None or found.cache is None else int(cached[1].value or 0) - found.cache.captured.bytes
-    return int(occupancy.total.value or 0) + max(grown, 0)
+    peak = int(occupancy.total.value or 0)
+    if cache is None or estimate.cache is None:
+        return peak
+    return peak + max(int(cache[1].value or 0) - estimate.cache.captured.bytes, 0)
 
 
 def _search(
-    narrator: Narrator,
+    messages: Messages,
     opened: Opened,
     inputs: str | None,
     options: RunOptions,
-    trainer: _Trainer,
+    optimizer_settings: _OptimizerSettings,
     devices: Sequence[Device],
 ) -> dict[str, LargestBatch]:
+    """The largest batch that fits on each device, by device name."""
     from assay.analysis.memory import largest_batch
     from assay.analysis.memory.fitting import budget
 
     with prints_to_stderr():
-        peak_at = _peaks(narrator, opened, inputs, options, trainer)
+        peak_at = _peak_by_batch(messages, opened, inputs, options, optimizer_settings)
         return {device.name: largest_batch(peak_at, budget(device)) for device in devices}
 
 
-def _peaks(
-    narrator: Narrator, opened: Opened, inputs: str | None, options: RunOptions, trainer: _Trainer
+def _peak_by_batch(
+    messages: Messages,
+    opened: Opened,
+    inputs: str | None,
+    options: RunOptions,
+    optimizer_settings: _OptimizerSettings,
 ) -> Callable[[int], int]:
-    """What the model needs at a batch, from a pass on shapes alone; each batch is recorded once."""
+    """A function that returns the peak bytes at a batch size, from a pass on shapes only; results are cached."""
     from assay.api.observe import observed
     from assay.sources.inputs import find_inputs
     from assay.sources.resizing import resized
 
     if opened.document is not None:
         raise UsageError(
-            f"{opened.origin.location} cannot be run again at other batches: give the model itself for --batch-search"
+            f"--batch-search cannot run {opened.origin.location} at other batch sizes: give the model itself instead"
         )
-    found = find_inputs(inputs, opened, device="meta", dtype=options.dtype)
-    on_shapes = replace(options, mode="meta", device=None)
+    first_inputs = find_inputs(inputs, opened, device="meta", dtype=options.dtype)
+    meta_options = replace(options, mode="meta", device=None)
 
     @cache
     def peak_at(batch: int) -> int:
-        narrator.detail(f"recording batch {batch}")
-        document = observed(opened, resized(found, batch=batch), on_shapes)
+        messages.detail(f"recording batch {batch}")
+        document = observed(opened, resized(first_inputs, batch=batch), meta_options)
         if document.run.failure is not None:
             raise InputsError(f"the model does not run at batch {batch}: {document.run.failure.error}")
         if document.run.mode not in ("meta", "fake"):
-            raise UsageError("--batch-search runs on shapes alone, and this model needs data: it cannot be searched")
-        needed = _needed(trainer.memory(document), None)
-        if needed is None:
-            raise UsageError("the model ran no operation: no batch is too large for it")
-        return needed
+            raise UsageError("--batch-search cannot be used: it runs on shapes only, and this model needs real data")
+        peak_bytes = _peak_bytes(optimizer_settings.memory(document), None)
+        if peak_bytes is None:
+            raise UsageError("--batch-search cannot be used: the model ran no ops, so every batch fits")
+        return peak_bytes
 
     return peak_at

@@ -1,18 +1,18 @@
-"""The options that several commands share, each group gathered into one value."""
+"""Options shared by several commands; each group reaches the command as one value."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce, wraps
+from functools import partial, reduce, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.api.options import RunOptions
-from assay.cli.narration import Narrator
+from assay.cli.messages import Messages
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -24,14 +24,44 @@ FORMATS = ("table", "json", "jsonl", "csv", "md")
 
 @dataclass(frozen=True)
 class Output:
-    """Where the data goes and in which form."""
+    """Where the data is written and in which format."""
 
     format: str
     output: Path | None
     force: bool
     color: str
     save: Path | None = None
-    """Where the document goes, in commands that have one."""
+    """The path to save the document to, for commands that produce one."""
+
+
+class OptionGroups(click.Command):
+    """A command whose `--help` lists options under the heading of their class, `Options` by default."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                sections.setdefault(getattr(parameter, "heading", "Options"), []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+class MeasurementOption(click.Option):
+    heading = "Measurement options"
+
+
+class _ModelOption(click.Option):
+    heading = "Model options"
+
+
+class _OutputOption(click.Option):
+    heading = "Output options"
+
+
+_model_option = partial(click.option, cls=_ModelOption)
+_output_option = partial(click.option, cls=_OutputOption)
 
 
 def _complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -46,14 +76,14 @@ def _json_object(ctx: click.Context, param: click.Parameter, value: str | None) 
     try:
         parsed = json.loads(value)
     except ValueError as error:
-        raise click.BadParameter(f"this is no JSON: {error}") from error
+        raise click.BadParameter(f"not valid JSON: {error}") from error
     if not isinstance(parsed, dict):
-        raise click.BadParameter('a JSON object is wanted, as in {"layers": 2}')
+        raise click.BadParameter(f'expected a JSON object such as {{"layers": 2}}, got {value}')
     return parsed
 
 
-def _set_narrator(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    setattr(ctx.ensure_object(Narrator), str(param.name), value)
+def _set_verbosity(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    setattr(ctx.ensure_object(Messages), str(param.name), value)
 
 
 def _gathered(kind: type[Any], name: str, options: Sequence[Callable[[Any], Any]], names: Sequence[str]) -> Decorator:
@@ -77,72 +107,80 @@ run_options = _gathered(
     RunOptions,
     "options",
     [
-        click.option(
+        _model_option(
             "--inputs",
             "--inputs-path",
             "inputs",
-            metavar="WHERE",
+            metavar="INPUTS",
             shell_complete=_complete_path,
-            help="file.py::function that returns the inputs, or a literal; inferred where left out.",
+            help="Inputs: a literal such as 1x3x224x224:float32, or file.py::function that returns them. "
+            "Inferred by default.",
         ),
-        click.option(
+        _model_option(
             "--model-args",
             metavar="JSON",
             callback=_json_object,
-            help="Keyword arguments for the model's function.",
+            help="Keyword arguments for the function or class that builds the model: '{\"layers\": 2}'.",
         ),
-        click.option("--device", metavar="NAME", help="Device to run on."),
-        click.option("--dtype", metavar="NAME", help="Floating point type to run in."),
-        click.option("--real", "mode", default="auto", flag_value="real", help="Run with real weights."),
-        click.option(
-            "--meta", "mode", flag_value="meta", help="Run on shapes alone, without memory for the weights."
+        _model_option("--device", metavar="NAME", help="Device to run on: cpu, cuda, cuda:1, mps, …"),
+        _model_option("--dtype", metavar="NAME", help="Floating-point type to run in: float32, bfloat16, …"),
+        _model_option("--real", "mode", default="auto", flag_value="real", help="Run with real weights and data."),
+        _model_option(
+            "--meta", "mode", flag_value="meta", help="Run on meta tensors: shapes only, no memory for weights."
         ),
-        click.option("--fake", "mode", flag_value="fake", help="Run on fake tensors that keep their device."),
-        click.option("--train", is_flag=True, help="Run in training mode."),
-        click.option("--trust", is_flag=True, help="Allow code from the file to run."),
+        _model_option(
+            "--fake", "mode", flag_value="fake", help="Run on fake tensors: shapes only, devices are kept."
+        ),
+        _model_option("--train", is_flag=True, help="Run in training mode."),
+        _model_option("--trust", is_flag=True, help="Allow code stored in the file to run."),
     ],
     ("model_args", "device", "dtype", "mode", "train", "trust"),
 )
-"""How a model is opened and run: a command gets `inputs`, and the rest as `options`."""
+"""Options for opening and running a model: `inputs` is passed separately, the rest as one `options` value."""
 
-_TARGET = [
-    click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."),
-    click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file instead of stdout."),
+_FORMAT_OPTIONS = [
+    _output_option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."),
+    _output_option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file instead of stdout."),
 ]
-_SAVE = click.option("--save", type=click.Path(path_type=Path), help="Save the document too, as *.assay.json or .gz.")
-_MANNER = [
-    click.option("--force", is_flag=True, help="Overwrite files that exist."),
-    click.option(
+_SAVE_OPTION = _output_option(
+    "--save",
+    type=click.Path(path_type=Path),
+    help="Also save the document, as *.assay.json or *.assay.json.gz.",
+)
+_WRITE_OPTIONS = [
+    _output_option("--force", is_flag=True, help="Overwrite existing files."),
+    _output_option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
-        help="When to color; auto heeds NO_COLOR.",
+        show_default=True,
+        help="Use colour; auto means in a terminal unless NO_COLOR is set.",
     ),
 ]
 _OUTPUT = ("format", "output", "force", "color")
-result_options = _gathered(Output, "output", [*_TARGET, *_MANNER], _OUTPUT)
-"""For commands without a document to save."""
-output_options = _gathered(Output, "output", [*_TARGET, _SAVE, *_MANNER], (*_OUTPUT, "save"))
+result_options = _gathered(Output, "output", [*_FORMAT_OPTIONS, *_WRITE_OPTIONS], _OUTPUT)
+"""Output options for commands without a document to save."""
+output_options = _gathered(Output, "output", [*_FORMAT_OPTIONS, _SAVE_OPTION, *_WRITE_OPTIONS], (*_OUTPUT, "save"))
 
 
-def narration_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say how much is told, and the narrator as the first argument."""
+def verbosity_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `-q` and `-v` to a command, and pass its `Messages` as the first argument."""
     quiet = click.option(
         "-q",
         "--quiet",
         is_flag=True,
-        callback=_set_narrator,
+        callback=_set_verbosity,
         expose_value=False,
         is_eager=True,
-        help="Tell errors only.",
+        help="Print errors only.",
     )
     verbose = click.option(
         "-v",
         "--verbose",
         count=True,
-        callback=_set_narrator,
+        callback=_set_verbosity,
         expose_value=False,
         is_eager=True,
-        help="Tell more; -vv shows tracebacks.",
+        help="Verbose output; -vv also prints tracebacks.",
     )
     return quiet(verbose(click.pass_obj(function)))

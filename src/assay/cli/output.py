@@ -1,4 +1,4 @@
-"""Getting a result out: rendered in the chosen form, to stdout or into a file."""
+"""Writing a result in the chosen format, to stdout or to a file."""
 
 from __future__ import annotations
 
@@ -20,73 +20,75 @@ from assay.views.text.report import Report
 
 
 def refuse_overwrite(output: Output, *sources: str | os.PathLike[str] | None) -> None:
-    """Refuse, before any long work, files that exist and may not be replaced; what is read never may."""
-    read = [Path(str(source).partition("::")[0]) for source in sources if source]
+    """Fail, before any long work, if an output file exists (without --force), is a source, or cannot be written."""
+    source_paths = [Path(str(source).partition("::")[0]) for source in sources if source]
     for path in (output.output, output.save):
-        if path is not None and any(_same(path, source) for source in read):
-            raise UsageError(f"{path} is what is read: choose another name")
+        if path is not None and any(_is_same_file(path, source) for source in source_paths):
+            raise UsageError(f"cannot write {path}: it is the file being read; choose another name")
         if path is not None and path.exists() and not output.force:
-            raise UsageError(f"{path} exists: choose another name or pass --force")
+            raise UsageError(f"{path} already exists: choose another name or pass --force")
         if path is not None and path.is_dir():
             raise UsageError(f"cannot write {path}: it is a directory")
         if path is not None and not path.parent.is_dir():
-            raise UsageError(f"cannot write {path}: there is no directory {path.parent}")
+            raise UsageError(f"cannot write {path}: directory {path.parent} does not exist")
     if output.output is not None and output.output == output.save:
-        raise UsageError(f"-o and --save both name {output.save}: give them different names")
+        raise UsageError(f"-o and --save both name {output.save}: choose two different files")
 
 
-def _same(path: Path, source: Path) -> bool:
+def _is_same_file(path: Path, source: Path) -> bool:
     try:
         return path.samefile(source)
     except (OSError, ValueError):
         return False
 
 
-def emit(output: Output, shown: Callable[[], Table | Report], encoded: Mapping[str, Callable[[], bytes]]) -> None:
-    """Write a result out; `encoded` makes JSON forms, `shown` is the source of all others.
+def emit(output: Output, view: Callable[[], Table | Report], encoders: Mapping[str, Callable[[], bytes]]) -> None:
+    """Write a result to stdout or to the output file.
 
-    A command without a JSON form of its own has that of its rows.
+    `encoders` maps formats (`json`, `jsonl`) to functions that encode the result; every other format is rendered
+    from `view`. Without an encoder of its own, a command's JSON is the rows of `view`.
     """
-    if output.format in encoded:
-        data = encoded[output.format]()
+    if output.format in encoders:
+        data = encoders[output.format]()
     else:
-        data = _FORMS[output.format](report.whole(shown()), output).encode()
+        data = _RENDERERS[output.format](report.whole(view()), output).encode()
     if output.output is None:
         click.echo(data, nl=False)
     else:
         atomic.write_bytes(output.output, data, overwrite=output.force)
 
 
-def show(shown: Report) -> None:
-    """Print a report on stdout, fitted to the terminal and colored where it is one."""
-    click.echo(_text(shown, "auto", sys.stdout.isatty()).encode(), nl=False)
+def show(view: Report) -> None:
+    """Print a report on stdout; in a terminal, fit it to the width and use colour."""
+    click.echo(_text(view, "auto", sys.stdout.isatty()).encode(), nl=False)
 
 
-def _text(shown: Report, color: str, terminal: bool) -> str:
-    return report.as_text(shown, width=terminal_width() if terminal else None, color=_colored(color, terminal))
+def _text(view: Report, color: str, is_terminal: bool) -> str:
+    width = terminal_width() if is_terminal else None
+    return report.as_text(view, width=width, color=_use_color(color, is_terminal))
 
 
 def terminal_width() -> int | None:
-    """How many columns stdout has; None where it is no terminal, and lines may be as long as they are."""
+    """The number of columns of stdout; None if it is not a terminal, so that lines have no limit."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def _colored(choice: str, terminal: bool) -> bool:
+def _use_color(choice: str, is_terminal: bool) -> bool:
     if choice == "auto":
-        return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return choice == "always"
 
 
-_FORMS: Mapping[str, Callable[[Report, Output], str]] = {
-    "table": lambda shown, output: _text(shown, output.color, output.output is None and sys.stdout.isatty()),
-    "csv": lambda shown, output: tables.as_csv(shown.data),
-    "json": lambda shown, output: tables.as_json(shown.data),
-    "jsonl": lambda shown, output: tables.as_json_lines(shown.data),
-    "md": lambda shown, output: report.as_markdown(shown),
+_RENDERERS: Mapping[str, Callable[[Report, Output], str]] = {
+    "table": lambda view, output: _text(view, output.color, output.output is None and sys.stdout.isatty()),
+    "csv": lambda view, output: tables.as_csv(view.data),
+    "json": lambda view, output: tables.as_json(view.data),
+    "jsonl": lambda view, output: tables.as_json_lines(view.data),
+    "md": lambda view, output: report.as_markdown(view),
 }
 
 
 def utf8(output: Output) -> bool:
-    """Whether block characters can be written where the text goes."""
+    """Whether the destination of the text is encoded as UTF-8, so that block characters can be drawn."""
     encoding = "utf-8" if output.output is not None else sys.stdout.encoding or ""
     return encoding.lower().replace("-", "") == "utf8"

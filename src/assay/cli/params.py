@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.narration import Narrator
-from assay.cli.options import Output, narration_options, output_options
+from assay.cli.messages import Messages
+from assay.cli.options import OptionGroups, Output, output_options, verbosity_options
 from assay.cli.output import emit, refuse_overwrite, utf8
 from assay.cli.progress import ProgressLine
 from assay.errors import OK, PartialError
@@ -27,39 +27,55 @@ SORTS = (
     "name", "dtype", "count", "bytes", "min", "max", "mean", "std", "kurtosis", "l2", "zeros", "nan", "entropy",
     "int8", "int4", "bits", "norm", "bound", "rank", "effective",
 )  # fmt: skip
-PLAIN = ("csv", "jsonl")
-"""Forms for programs, which fold nothing."""
+ROW_FORMATS = ("csv", "jsonl")
+"""Formats for programs: one row per tensor, nothing folded."""
 ENGINES = ("threads", "ray")
-BESIDE = "beside the output"
-_NAMED = 5
+NEXT_TO_OUTPUT = "next to the output"
+"""The value of --resume without a file name."""
+_MOST_NAMES = 5
+"""Tensors named in a message before "and N more"."""
 
 
-@click.command()
+@click.command(cls=OptionGroups)
 @click.argument("source", metavar="FILE|DIR|URL|MODEL", type=click.Path(readable=False))
-@click.option("--full", is_flag=True, help="Every tensor on a line of its own; repeated blocks are folded otherwise.")
-@click.option("--sort", type=click.Choice(SORTS), metavar="COLUMN", help=f"Largest first: {', '.join(SORTS)}.")
-@click.option("--filter", "pattern", metavar="REGEX", help="Only tensors with a name that holds this pattern.")
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N lines; the others in one.")
-@click.option("--stats/--list", "stats", default=True, help="All statistics, or what headers tell alone, at once.")
-@click.option("--histogram", is_flag=True, help="Draw the distribution of every line.")
-@click.option("--spectral", is_flag=True, help="Spectral norm with its bound, and ranks; reads matrices often.")
-@click.option("--sqnr", type=click.FloatRange(0, 200), metavar="DB", help="Ratio that `bits` must keep (30).")
-@click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="Who works.")
-@click.option("--address", metavar="WHERE", help="Ray cluster to use; one is started here otherwise.")
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Threads, or processors for a local Ray.")
+@click.option("--full", is_flag=True, help="Show every tensor; by default, repeated blocks share a row.")
+@click.option(
+    "--sort", type=click.Choice(SORTS), metavar="COLUMN", help=f"Sort by this, largest first: {', '.join(SORTS)}."
+)
+@click.option("--filter", "pattern", metavar="REGEX", help="Only tensors whose name matches this regular expression.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show N rows; sum the rest in one.")
+@click.option("--stats/--list", "stats", default=True, help="Compute statistics (default), or only list headers.")
+@click.option("--histogram", is_flag=True, help="Draw a histogram for every row.")
+@click.option(
+    "--spectral", is_flag=True, help="Also compute spectral norms and ranks; reads each matrix several times."
+)
+@click.option(
+    "--sqnr",
+    type=click.FloatRange(0, 200),
+    metavar="DB",
+    help="SQNR in dB that the column `bits` must keep (default 30).",
+)
+@click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="Execution engine.")
+@click.option("--address", metavar="ADDRESS", help="Ray cluster to use; by default, one is started here.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of threads, or of CPUs for a local Ray cluster.",
+)
 @click.option(
     "--resume",
     is_flag=False,
-    flag_value=BESIDE,
+    flag_value=NEXT_TO_OUTPUT,
     metavar="[FILE]",
-    help="Go on where an interrupted pass stopped; its journal is beside the output unless FILE names it.",
+    help="Resume an interrupted run from its journal, FILE or the one next to the output.",
 )
-@click.option("--lenient", is_flag=True, help="Read files with bytes that no tensor claims.")
-@click.option("--trust", is_flag=True, help="Load a pickled module for real, in a process of its own: its code runs.")
+@click.option("--lenient", is_flag=True, help="Accept files with bytes that belong to no tensor.")
+@click.option("--trust", is_flag=True, help="Unpickle modules in a separate process, which runs their code.")
 @output_options
-@narration_options
+@verbosity_options
 def params(
-    narrator: Narrator,
+    messages: Messages,
     source: str,
     full: bool,
     sort: str | None,
@@ -77,11 +93,12 @@ def params(
     trust: bool,
     output: Output,
 ) -> int:
-    """Exact statistics of every tensor in FILE, DIR or URL: safetensors, torch.save, TorchScript, .pt2, GGUF, shards
-    with or without an index, distributed checkpoints, or a document that --save wrote.
+    """Compute exact statistics of every tensor in FILE, DIR or URL: safetensors, torch.save, TorchScript, .pt2, GGUF,
+    shards with or without an index, distributed checkpoints, or a document written with --save.
 
-    The format is told from the bytes. No code from the file runs. CSV and JSON lines have one row a tensor with
-    every figure; JSON is the whole. Exit code 4 where a shard or tensor could not be analysed; the others are kept.
+    The format is detected from the content. Without --trust, no code from the file runs. CSV and JSON lines have one
+    row per tensor with every value; JSON contains everything. If a shard or tensor cannot be analysed, the rest is
+    reported and the exit code is 4.
     """
     from assay.api.weights import weigh
     from assay.checkpoint.statistics.settings import StatisticsSettings
@@ -92,7 +109,7 @@ def params(
     settings = StatisticsSettings(engine, workers, address, spectral, sqnr)
     journal = _journal(source, resume, output)
     try:
-        with ProgressLine(not narrator.quiet) as progress:
+        with ProgressLine(not messages.quiet) as progress:
             document = weigh(
                 source,
                 settings=settings,
@@ -105,35 +122,36 @@ def params(
             )
     except KeyboardInterrupt:
         if journal.path.exists():
-            narrator.warn(f"finished tensors are in {journal.path}: the same command with --resume goes on")
+            messages.warn(f"finished tensors are in {journal.path}: add --resume to the same command to continue")
         raise
     if output.save is not None:
         files.save(document, output.save, overwrite=output.force)
-    shown = ParamsOptions(full=full, sort=sort, top=top, histogram=histogram, utf8=utf8(output))
-    emit(output, lambda: _shown(document, shown, output.format), {"json": lambda: _encoded(document)})
-    if stats and _is_spent(journal, resume, pattern):
+    view_options = ParamsOptions(full=full, sort=sort, top=top, histogram=histogram, utf8=utf8(output))
+    emit(output, lambda: _view(document, view_options, output.format), {"json": lambda: _encoded(document)})
+    if stats and _is_journal_done(journal, resume, pattern):
         journal.remove()
-    return _exit_code(narrator, _weights(document), stats)
+    return _exit_code(messages, _weights(document), stats)
 
 
 def _journal(source: str, resume: str | None, output: Output) -> Journal:
-    """Where finished tensors are noted: as they finish where there is an output or --resume, else on Ctrl-C."""
+    """The journal of finished tensors: written during the run with an output file or --resume, else on Ctrl-C."""
     from assay.checkpoint.statistics.journal import SUFFIX, Journal
 
-    beside = output.output or output.save
+    target = output.output or output.save
     name = os.path.basename(source.rstrip("/\\")) or "weights"
-    default = beside.with_name(beside.name + SUFFIX) if beside is not None else Path(name + SUFFIX)
-    path = default if resume in (None, BESIDE) else Path(str(resume))
-    return Journal(path, read=resume is not None, at_once=resume is not None or beside is not None)
+    default = target.with_name(target.name + SUFFIX) if target is not None else Path(name + SUFFIX)
+    path = default if resume in (None, NEXT_TO_OUTPUT) else Path(str(resume))
+    return Journal(path, read=resume is not None, at_once=resume is not None or target is not None)
 
 
-def _shown(document: Document, shown: ParamsOptions, form: str) -> Report | Table:
-    """The report for people, or for programs every figure of every tensor."""
+def _view(document: Document, options: ParamsOptions, form: str) -> Report | Table:
+    """A report for people, or for row formats a table with every value of every tensor."""
     from assay.views.text.params import params_report
     from assay.views.text.params_data import params_table
 
-    # One row a tensor, so that --top counts tensors there.
-    return params_table(document, replace(shown, full=True)) if form in PLAIN else params_report(document, shown)
+    if form in ROW_FORMATS:
+        return params_table(document, replace(options, full=True))  # unfolded, so that --top counts tensors
+    return params_report(document, options)
 
 
 def _encoded(document: Document) -> bytes:
@@ -143,9 +161,9 @@ def _encoded(document: Document) -> bytes:
     return encode(params_file(document))
 
 
-def _is_spent(journal: Journal, resume: str | None, pattern: str | None) -> bool:
-    """Whether the pass that has just ended was all its journal was for; one that was named is the user's."""
-    return journal.at_once and (resume is None or (resume == BESIDE and pattern is None))
+def _is_journal_done(journal: Journal, resume: str | None, pattern: str | None) -> bool:
+    """Whether the journal has served its purpose after a complete run; one named with --resume is kept."""
+    return journal.at_once and (resume is None or (resume == NEXT_TO_OUTPUT and pattern is None))
 
 
 def _weights(document: Document) -> WeightsReport:
@@ -153,18 +171,17 @@ def _weights(document: Document) -> WeightsReport:
     return document.weights
 
 
-def _exit_code(narrator: Narrator, weights: WeightsReport, stats: bool) -> int:
-    """Zero, or 4 with one line that names what could not be analysed."""
-
+def _exit_code(messages: Messages, weights: WeightsReport, stats: bool) -> int:
+    """0, or 4 after messages that name the files and tensors that could not be analysed."""
     if weights.kernel == "numpy":
-        narrator.note("the native kernel was not built here: numpy computed this, with the same figures and slower")
-    lost = [tensor for tensor in weights.tensors if tensor.problem] if stats else []
+        messages.note("native kernel not built: computed with numpy (same results, slower)")
+    failed = [tensor for tensor in weights.tensors if tensor.problem] if stats else []
     for failure in weights.files_lost:
-        narrator.warn(f"partial: {failure}")
-    if lost:
-        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
-        names = ", ".join(tensor.names[0] for tensor in lost[:_NAMED])
-        reasons = {tensor.problem for tensor in lost}
-        why = f": {reasons.pop()}" if len(reasons) == 1 else ""
-        narrator.warn(f"partial: not analysed: {names}{more}{why}")
-    return PartialError.exit_code if lost or weights.failures else OK
+        messages.warn(f"incomplete: {failure}")
+    if failed:
+        more = f" and {len(failed) - _MOST_NAMES} more" if len(failed) > _MOST_NAMES else ""
+        names = ", ".join(tensor.names[0] for tensor in failed[:_MOST_NAMES])
+        reasons = {tensor.problem for tensor in failed}
+        reason = f": {reasons.pop()}" if len(reasons) == 1 else ""
+        messages.warn(f"incomplete: not analysed: {names}{more}{reason}")
+    return PartialError.exit_code if failed or weights.failures else OK

@@ -1,9 +1,10 @@
-"""`assay profile`: how long a model takes, where, and what holds it back."""
+"""`assay profile`: time and energy of a model per module and op, with bottlenecks."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +13,16 @@ from click.core import ParameterSource
 from assay import host
 from assay.api.options import RunOptions
 from assay.cli.ceilings import achieved_here
-from assay.cli.narration import Narrator
-from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
+from assay.cli.messages import Messages
+from assay.cli.options import (
+    MeasurementOption,
+    OptionGroups,
+    Output,
+    model_argument,
+    output_options,
+    run_options,
+    verbosity_options,
+)
 from assay.cli.output import emit, refuse_overwrite
 from assay.cli.streams import prints_to_stderr
 from assay.errors import PartialError
@@ -27,52 +36,53 @@ if TYPE_CHECKING:
     from assay.views.tables import Table
     from assay.views.text.report import Report
 
-DIVISIONS = ("module", "op")
+GROUPINGS = ("module", "op")
 
-TIMED = (
+TIMING_OPTIONS = (
     "warmup", "passes", "seconds", "backward", "optimizer", "threads", "threads_sweep", "sweeps",
 )  # fmt: skip
-"""The options below that say how a pass is timed."""
-SENSED = ("system", "energy", "energy_ops", "grid", "pue", "price")
-"""Those that say what sensors are asked."""
+"""Options that control how a pass is timed."""
+SENSOR_OPTIONS = ("system", "energy", "energy_ops", "grid", "pue", "price")
+"""Options that control measurements with sensors."""
 
 
 def _finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """The value; what is no number compares with nothing, and passes every range."""
+    """The value if it is finite; NaN would pass the range check of click."""
     if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is no finite number")
+        raise click.BadParameter(f"expected a finite number, got {value}")
     return value
 
 
-def measuring_options(function: Any) -> Any:
-    """The options that say what is measured and for how long, as keywords of `assay.profile`."""
+def measurement_options(function: Any) -> Any:
+    """Add the options that control what is measured and for how long."""
+    option = partial(click.option, cls=MeasurementOption)
     options = (
-        click.option("--warmup", default=2, show_default=True, type=click.IntRange(min=0), help="Passes not timed."),
-        click.option("--passes", type=click.IntRange(min=1), metavar="N", help="Exactly so many timed passes."),
-        click.option("--seconds", default=2.0, show_default=True, metavar="S", type=click.FloatRange(min=0),
-                     callback=_finite, help="Time for each measurement, where --passes says nothing."),
-        click.option("--backward", is_flag=True, help="Time a training step too, and backward by module."),
-        click.option("--optimizer", default="adamw", show_default=True, metavar="NAME", help="With --backward."),
-        click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads torch works with."),
-        click.option("--threads-sweep", is_flag=True, help="The pass with 1, 2, 4, … threads."),
-        click.option("--sweep", "sweeps", multiple=True, metavar="AXIS=SIZES",
-                     help="The pass at batch=1,2,4 (or seq, height, width, frames); may repeat."),
-        click.option("--memory-limit", metavar="SIZE", help="Run nothing predicted to need more: 8GiB."),
-        click.option("--system/--no-system", default=True, help="Watch the machine while it runs (about a second)."),
-        click.option("--energy/--no-energy", default=True, help="Energy of a pass: measured where a sensor is."),
-        click.option("--energy-ops", is_flag=True, help="Replay operations for their energy too; some minutes."),
-        click.option("--grid", metavar="WHERE", help="Carbon dioxide on this grid: FR, US-CA, 400g."),
-        click.option("--pue", default=1.0, show_default=True, type=click.FloatRange(min=1), metavar="X",
-                     callback=_finite, help="Energy of the building over that of its machines, for --grid, --price."),
-        click.option("--price", type=click.FloatRange(min=0), metavar="X", callback=_finite,
-                     help="A kilowatt-hour: what a million passes cost."),
+        option("--warmup", default=2, show_default=True, type=click.IntRange(min=0), metavar="N",
+               help="Untimed passes before the first timed one."),
+        option("--passes", type=click.IntRange(min=1), metavar="N", help="Time exactly N passes."),
+        option("--seconds", default=2.0, show_default=True, metavar="S", type=click.FloatRange(min=0),
+               callback=_finite, help="Duration of each measurement, unless --passes is given."),
+        option("--backward", is_flag=True, help="Also time a training step, and the backward pass per module."),
+        option("--optimizer", default="adamw", show_default=True, metavar="NAME",
+               help="Optimizer of the training step (--backward)."),
+        option("--threads", type=click.IntRange(min=1), metavar="N", help="Number of torch threads."),
+        option("--threads-sweep", is_flag=True, help="Also time the pass with 1, 2, 4, … threads."),
+        option("--sweep", "sweeps", multiple=True, metavar="AXIS=SIZES",
+               help="Also time the pass at batch=1,2,4 (or seq, height, width, frames); repeatable."),
+        option("--memory-limit", metavar="SIZE", help="Do not run anything predicted to need more memory: 8GiB."),
+        option("--system/--no-system", default=True, help="Monitor the machine during the run (about a second)."),
+        option("--energy/--no-energy", default=True, help="Energy per pass: measured if possible, else modelled."),
+        option("--energy-ops", is_flag=True, help="Also measure the energy of each kind of op (takes minutes)."),
+        option("--grid", metavar="GRID", help="Add CO2 emissions: FR, US-CA, or 400g (grams per kWh)."),
+        option("--pue", default=1.0, show_default=True, type=click.FloatRange(min=1), metavar="X",
+               callback=_finite, help="Power usage effectiveness of the data centre, for --grid and --price."),
+        option("--price", type=click.FloatRange(min=0), metavar="X", callback=_finite,
+               help="Price per kWh: adds the cost of a million passes."),
     )  # fmt: skip
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return reduce(lambda decorated, add: add(decorated), reversed(options), function)
 
 
-def measured_options(
+def profile_options(
     *,
     warmup: int,
     passes: int | None,
@@ -90,14 +100,14 @@ def measured_options(
     pue: float,
     price: float | None,
 ) -> ProfileOptions:
-    """The values of those options in one."""
+    """The values of `measurement_options` as one `ProfileOptions`."""
     from assay.api.profile.options import EnergyOptions, ProfileOptions
     from assay.api.profile.sweep import parse
 
-    if given(("optimizer",)) and not backward:
-        raise click.UsageError("--optimizer belongs to a training step: it needs --backward")
-    if not energy and (unused := given(("energy_ops", "grid", "pue", "price"))):
-        raise click.UsageError(f"{unused[0].opts[0]} is about energy: it does not go with --no-energy")
+    if options_on_command_line(("optimizer",)) and not backward:
+        raise click.UsageError("--optimizer requires --backward")
+    if not energy and (unused := options_on_command_line(("energy_ops", "grid", "pue", "price"))):
+        raise click.UsageError(f"{unused[0].opts[0]} cannot be combined with --no-energy")
     return ProfileOptions(
         warmup=warmup,
         passes=passes,
@@ -112,8 +122,8 @@ def measured_options(
     )
 
 
-def given(names: Sequence[str]) -> list[click.Parameter]:
-    """Those of the running command's options with these names that were put on the command line."""
+def options_on_command_line(names: Sequence[str]) -> list[click.Parameter]:
+    """The options of the running command among `names` that were given on the command line."""
     context = click.get_current_context()
     return [
         parameter
@@ -122,16 +132,16 @@ def given(names: Sequence[str]) -> list[click.Parameter]:
     ]
 
 
-@click.command()
+@click.command(cls=OptionGroups)
 @model_argument
-@click.option("--by", type=click.Choice(DIVISIONS), help="One table of this instead of the report.")
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N lines of each table.")
-@measuring_options
+@click.option("--by", type=click.Choice(GROUPINGS), help="Print one table, grouped by this, instead of the report.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N rows of each table.")
+@measurement_options
 @run_options
 @output_options
-@narration_options
+@verbosity_options
 def profile(
-    narrator: Narrator,
+    messages: Messages,
     model: str,
     inputs: str | None,
     options: RunOptions,
@@ -141,10 +151,10 @@ def profile(
     backward: bool,
     **measuring: Any,
 ) -> int:
-    """How long MODEL takes: the pass, every module and operation, with the spread over repetitions.
+    """Measure the time of MODEL: the whole pass, every module and every op, with the spread over repetitions.
 
-    Times come from passes in which nothing is recorded; what each measuring pass adds to a bare one is measured and
-    shown. With the ceilings that `assay machine` measured, every operation says what bounds it.
+    The time of a pass is measured without instrumentation; the overhead of timing modules and ops is measured and
+    reported. Run `assay machine` once to also see the bottleneck of every op.
     """
     from assay.api.profile.profiled import prepared
     from assay.api.profile.run import measure
@@ -155,30 +165,31 @@ def profile(
     from assay.views.json.profile import profile_file
 
     refuse_overwrite(output, model, inputs)
-    _refuse_dataless(options)
-    measured = measured_options(backward=backward, **measuring)
-    measured.check()
+    _refuse_shapes_only(options)
+    profile_settings = profile_options(backward=backward, **measuring)
+    profile_settings.check()
     with prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
         profiled = prepared(opened, inputs, replace(options, backward=backward))
-        document = measure(profiled, measured, narrator.detail)
-    report_inputs(narrator, document.run.inputs_from, document.run.inputs_kind)
+        document = measure(profiled, profile_settings, messages.detail)
+    report_inputs(messages, document.run.inputs_from, document.run.inputs_kind)
     if output.save is not None:
         files.save(document, output.save, overwrite=output.force)
-    rows = achieved_here(narrator, document)
-    emit(output, lambda: _shown(document, rows, by, top), {"json": lambda: encode(profile_file(document, rows))})
-    return _exit_code(narrator, document)
+    rows = achieved_here(messages, document)
+    emit(output, lambda: _view(document, rows, by, top), {"json": lambda: encode(profile_file(document, rows))})
+    return _exit_code(messages, document)
 
 
-def _refuse_dataless(options: RunOptions) -> None:
+def _refuse_shapes_only(options: RunOptions) -> None:
     if options.without_data:
-        raise click.UsageError(f"--{options.mode} runs on shapes alone: there is no time to measure")
+        raise click.UsageError(f"--{options.mode} cannot be profiled: it runs on shapes only")
 
 
 def _thread_counts() -> list[int]:
-    most = host.processors()
-    counts = [1 << power for power in range(most.bit_length()) if 1 << power < most]
-    return [*counts, most]
+    """1, 2, 4, … up to the number of processors."""
+    processors = host.processors()
+    counts = [1 << power for power in range(processors.bit_length()) if 1 << power < processors]
+    return [*counts, processors]
 
 
 def _bytes(text: str | None) -> int | None:
@@ -186,13 +197,13 @@ def _bytes(text: str | None) -> int | None:
 
     if text is None:
         return None
-    found = sized(text)
-    if found is None:
-        raise click.BadParameter(f"{text!r} was given, a size such as 8GiB is wanted", param_hint="--memory-limit")
-    return found.memory_bytes
+    device = sized(text)
+    if device is None:
+        raise click.BadParameter(f"expected a size such as 8GiB, got {text!r}", param_hint="'--memory-limit'")
+    return device.memory_bytes
 
 
-def _shown(document: Document, rows: Sequence[Achieved], by: str | None, top: int | None) -> Table | Report:
+def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int | None) -> Table | Report:
     from assay.views.text import profile as views
 
     if by is None:
@@ -201,12 +212,12 @@ def _shown(document: Document, rows: Sequence[Achieved], by: str | None, top: in
     return table.first(top)
 
 
-def _exit_code(narrator: Narrator, document: Document) -> int:
+def _exit_code(messages: Messages, document: Document) -> int:
     from assay.cli.observed import exit_code
 
-    stopped = exit_code(narrator, document)
-    if stopped or document.timing is not None:
-        return stopped
+    code = exit_code(messages, document)
+    if code or document.timing is not None:
+        return code
     notes = document.profile.notes if document.profile is not None else []
-    narrator.warn(f"partial: {'; '.join(notes) or 'nothing was timed'}")
+    messages.warn(f"incomplete: {'; '.join(notes) or 'nothing was timed'}")
     return PartialError.exit_code

@@ -1,4 +1,4 @@
-"""A line on stderr that says how far a long read is: bytes, speed and the time that is left."""
+"""A progress line on stderr for long reads: bytes, speed and time left."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _CLEAR = "\r\x1b[K"
 
 
 class ProgressLine:
-    """Drawn over itself while bytes come in, gone afterwards; nothing where stderr is no terminal."""
+    """Redraws itself as bytes are read and clears itself at the end; prints nothing unless stderr is a terminal."""
 
-    def __init__(self, wanted: bool = True) -> None:
-        self._shown = wanted and sys.stderr.isatty()
+    def __init__(self, enabled: bool = True) -> None:
+        self._shown = enabled and sys.stderr.isatty()
         self._start = time.monotonic()
         self._next = self._start + _EVERY_S
 
@@ -37,14 +37,14 @@ class ProgressLine:
 
 
 def line(done: int, total: int, elapsed_s: float) -> str:
-    """`[######      ] 25.0 %  1 GiB of 4 GiB  2.15 GB/s  1.5 s left`."""
+    """A progress bar as text: `[######      ] 25.0 %  1 GiB of 4 GiB  2.15 GB/s  1.5 s left`."""
     bar = "#" * (_WIDTH * done // total if total else _WIDTH)
     speed = done / elapsed_s if elapsed_s > 0 else 0.0
-    left = (total - done) / speed if speed else None
+    left_s = (total - done) / speed if speed else None
     parts = (
         f"[{bar:<{_WIDTH}}] {units.share(done, total)}",
         f"{units.size(done)} of {units.size(total)}",
         f"{speed / 1e9:.2f} GB/s",
-        f"{units.seconds(left)} left",
+        f"{units.seconds(left_s)} left",
     )
     return "  ".join(parts)

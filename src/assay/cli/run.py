@@ -1,4 +1,4 @@
-"""`assay run`: a program with the captures of its decorated models switched on."""
+"""`assay run`: run a program and trace the forward passes of its decorated models."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.narration import Narrator
-from assay.cli.options import narration_options
+from assay.cli.messages import Messages
+from assay.cli.options import verbosity_options
+from assay.messages import plural
 
 if TYPE_CHECKING:
     from assay.api.capture.directory import TraceDirectory
@@ -24,64 +25,65 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     default="traces",
     show_default=True,
-    help="Where the traces go; those of the last run there make way.",
+    help="Directory for the traces; traces from the previous run are deleted.",
 )
-@click.option("--every", type=click.IntRange(min=1), metavar="N", help="Capture every Nth pass of each model.")
-@click.option("--warmup", type=click.IntRange(min=0), metavar="N", help="Leave out the first N passes of each model.")
+@click.option("--every", type=click.IntRange(min=1), metavar="N", help="Trace every Nth pass of each model.")
+@click.option("--warmup", type=click.IntRange(min=0), metavar="N", help="Skip the first N passes of each model.")
 @click.option(
-    "--max", "most", type=click.IntRange(min=1), metavar="N", help="Capture N passes of each model at most."
+    "--max", "max_passes", type=click.IntRange(min=1), metavar="N", help="Trace at most N passes of each model."
 )
-@click.option("--gzip", is_flag=True, help="Compress the traces: .json.gz.")
-@click.option("--keep", is_flag=True, help="Keep the traces of the last run; new ones get names of their own.")
-@click.argument("words", metavar="COMMAND [ARGUMENTS]...", nargs=-1, type=click.UNPROCESSED)
-@narration_options
+@click.option("--gzip", is_flag=True, help="Compress the traces (.json.gz).")
+@click.option("--keep", is_flag=True, help="Keep the traces of the previous run; new traces get new names.")
+@click.argument("command_words", metavar="COMMAND [ARGUMENTS]...", nargs=-1, type=click.UNPROCESSED)
+@verbosity_options
 def run(
-    narrator: Narrator,
+    messages: Messages,
     directory: Path,
     every: int | None,
     warmup: int | None,
-    most: int | None,
+    max_passes: int | None,
     gzip: bool,
     keep: bool,
-    words: tuple[str, ...],
+    command_words: tuple[str, ...],
 ) -> int:
-    """Run a program and write a trace of every forward pass of its models.
+    """Run a program and write a trace of every forward pass of its models decorated with assay.capture_model.
 
-    Which models: those decorated with assay.capture_model. COMMAND is `python my_script.py`, `my_script.py`,
-    `-m package.module` or anything else that runs Python. The exit code is the program's own. ASSAY_DEBUG=1
-    explains on stderr what is captured and what is not; -q leaves out the tables of layers.
+    COMMAND is `python my_script.py`, `my_script.py`, `-m package.module` or any other command that runs Python. The
+    exit code is that of the program. With ASSAY_DEBUG=1, messages on stderr explain which passes are traced and
+    why. -q omits the tables of layers.
     """
     from assay.api.capture import child, environment
     from assay.api.capture.directory import TraceDirectory
 
-    command = child.command_of(words)
+    command = child.command_of(command_words)
     with TraceDirectory(directory.absolute()).opened(keep=keep) as traces:
         if traces.removed:
-            narrator.detail(f"{traces.removed} traces of the last run in {directory} made way")
+            messages.detail(f"deleted {plural(traces.removed, 'trace')} of the previous run in {directory}")
         settings = {
             environment.CAPTURE: "1",
             environment.DIRECTORY: str(traces.path),
             environment.MANIFEST: str(traces.manifest),
             environment.EVERY: str(every or 1),
             environment.WARMUP: str(warmup or 0),
-            environment.MOST: str(most or ""),
+            environment.MOST: str(max_passes or ""),
             environment.GZIP: str(int(gzip)),
-            environment.TABLE: str(int(not narrator.quiet)),
+            environment.TABLE: str(int(not messages.quiet)),
         }
         code = child.run(command, settings)
-        _tell(narrator, traces, directory)
+        _print_result(messages, traces, directory)
     return code
 
 
-def _tell(narrator: Narrator, traces: TraceDirectory, directory: Path) -> None:
-    """Say where the traces are, or what to look at where there are none."""
+def _print_result(messages: Messages, traces: TraceDirectory, directory: Path) -> None:
+    """Print where the traces are, or a hint if there are none."""
     written = traces.written()
     if not written:
-        narrator.warn(
-            "no traces were written: is a model decorated with @capture_model, and was it called? "
-            "ASSAY_DEBUG=1 explains every decision"
+        messages.warn(
+            "no traces were written: decorate a model with @assay.capture_model and call it "
+            "(set ASSAY_DEBUG=1 to see which passes are traced and why)"
         )
     elif len(written) == 1:
-        narrator.note(f"1 trace: {directory / written[0].name} (assay trace reads it)")
+        path = directory / written[0].name
+        messages.note(f"wrote 1 trace (read it with: assay trace {path})")
     else:
-        narrator.note(f"{len(written)} traces in {directory} (assay trace {directory} reads them)")
+        messages.note(f"wrote {plural(len(written), 'trace')} (read them with: assay trace {directory})")

@@ -1,4 +1,4 @@
-"""`assay schema`: the JSON Schemas of what Assay writes."""
+"""`assay schema`: the JSON Schemas of the files that Assay writes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ NAMES = (
 
 
 @click.command()
-@click.argument("name", type=click.Choice(NAMES), required=False)
+@click.argument("name", metavar="[NAME]", type=click.Choice(NAMES), required=False)
 def schema(name: str | None) -> None:
-    """JSON Schema of the list of unique modules, of unique operations, of a saved document, or of what
-    `assay cost` (also with --vary: laws, and --device: roofline), `memory`, `summary`, `params`,
-    `check` (findings), `machine`, `trace` (of several: traces) and `profile` write as JSON.
+    """Print the JSON Schema called NAME, or list the names.
 
-    Without a name, the names are listed.
+    \b
+    modules, ops       unique modules or ops (assay modules, ops, extract)
+    document           a saved document (--save)
+    cost               assay cost
+    laws               assay cost --vary
+    roofline           assay cost --device H100
+    findings           assay check
+    trace, traces      assay trace, for one file or for several
+    memory, summary, params, machine, profile
+                       the command of the same name
     """
     from assay.views.json import schema as schemas
 

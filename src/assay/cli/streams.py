@@ -1,4 +1,4 @@
-"""stdout is data: whatever a model prints while it is watched, also from C, goes to stderr."""
+"""Keeping stdout for data: anything that a model prints while it runs goes to stderr, including output from C."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STDOUT, _STDERR = 1, 2
 
 @contextlib.contextmanager
 def prints_to_stderr() -> Iterator[None]:
-    """Prints inside go to stderr, those of Python and those of the libraries below it."""
+    """Redirect stdout to stderr, for Python code and for native libraries."""
     if sys.stdout is not None:
         sys.stdout.flush()
     with contextlib.ExitStack() as stack:

@@ -1,25 +1,25 @@
-"""`assay summary`: the module tree of a model at a glance."""
+"""`assay summary`: the module tree of a model."""
 
 from __future__ import annotations
 
 import click
 
 from assay.api.options import RunOptions
-from assay.cli.narration import Narrator
-from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
+from assay.cli.messages import Messages
+from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
 from assay.cli.output import emit
 
 
-@click.command()
+@click.command(cls=OptionGroups)
 @model_argument
-@click.option("--full", is_flag=True, help="Every module on a line of its own; runs of equal ones are one otherwise.")
-@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Modules down to this depth.")
-@click.option("--exact", is_flag=True, help="Every digit instead of three.")
+@click.option("--full", is_flag=True, help="Show every module; by default, consecutive equal modules share a row.")
+@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show modules down to depth N.")
+@click.option("--exact", is_flag=True, help="Print all digits instead of three.")
 @run_options
 @output_options
-@narration_options
+@verbosity_options
 def summary(
-    narrator: Narrator,
+    messages: Messages,
     model: str,
     inputs: str | None,
     options: RunOptions,
@@ -28,16 +28,16 @@ def summary(
     depth: int | None,
     exact: bool,
 ) -> int:
-    """The module tree of MODEL with output shapes, parameters, FLOPs and activation memory.
+    """Print the module tree of MODEL with output shapes, parameters, FLOPs and activation memory.
 
-    Figures of a line cover everything below it and, where it stands for a run of equal siblings, all of them.
+    The values of a row include its submodules. A row for several equal modules (×N) shows their sum.
     """
     from assay.cli.observed import document_of, exit_code
     from assay.views.json.files import encode
     from assay.views.json.summary import summary_file
     from assay.views.text.summary import Summary
 
-    document = document_of(narrator, model, inputs, options, output)
-    made = Summary(document, full=full, depth=depth, exact=exact)
-    emit(output, made.report, {"json": lambda: encode(summary_file(document, made.cost, made.rows))})
-    return exit_code(narrator, document)
+    document = document_of(messages, model, inputs, options, output)
+    tree = Summary(document, full=full, depth=depth, exact=exact)
+    emit(output, tree.report, {"json": lambda: encode(summary_file(document, tree.cost, tree.rows))})
+    return exit_code(messages, document)

@@ -1,4 +1,4 @@
-"""`assay trace`: what a Chrome trace says about layers."""
+"""`assay trace`: time, kernels and memory per layer, read from Chrome traces."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from assay import atomic
-from assay.cli.narration import Narrator
-from assay.cli.options import Output, narration_options, result_options
+from assay.cli.messages import Messages
+from assay.cli.options import OptionGroups, Output, result_options, verbosity_options
 from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
 from assay.errors import OK, PartialError, UsageError
+from assay.messages import plural
 
 if TYPE_CHECKING:
     from assay.document.trace import Trace
@@ -21,21 +22,23 @@ if TYPE_CHECKING:
     from assay.trace.read.parallel import UnreadableTrace
     from assay.views.text.traces_tables import TraceOptions
 
-DIVISIONS = ("layer", "op", "kernel", "step", "stack")
+GROUPINGS = ("layer", "op", "kernel", "step", "stack")
 SORTS = ("self", "total", "gpu", "backward", "memory", "calls", "median", "max", "latency", "name")
-FOLDED = (".folded", ".txt", ".collapsed")
+FOLDED_SUFFIXES = (".folded", ".txt", ".collapsed")
 ENGINES = ("processes", "ray")
-_SHORT = 25
-"""Lines of a table for people, unless --top or --full says otherwise."""
-_FOR_PEOPLE = ("table", "md")
+_DEFAULT_ROWS = 25
+"""Rows of a table for people, without --top or --full."""
+_FORMATS_FOR_PEOPLE = ("table", "md")
 
 
-@click.command()
+@click.command(cls=OptionGroups)
 @click.argument("paths", metavar="FILE...|DIR", nargs=-1, type=click.Path(readable=False))
-@click.option("--by", type=click.Choice(DIVISIONS), default="layer", show_default=True, help="What lines are.")
-@click.option("--sort", type=click.Choice(SORTS), metavar="FIGURE", help=f"Largest first: {', '.join(SORTS)}.")
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N lines; the others in one.")
-@click.option("--full", is_flag=True, help=f"Every line; tables for people have {_SHORT} otherwise.")
+@click.option("--by", type=click.Choice(GROUPINGS), default="layer", show_default=True, help="Group rows by this.")
+@click.option(
+    "--sort", type=click.Choice(SORTS), metavar="COLUMN", help=f"Sort by this, largest first: {', '.join(SORTS)}."
+)
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show N rows; sum the rest in one.")
+@click.option("--full", is_flag=True, help=f"Show all rows; by default, tables have at most {_DEFAULT_ROWS}.")
 @click.option(
     "--diff",
     nargs=2,
@@ -47,21 +50,26 @@ _FOR_PEOPLE = ("table", "md")
     "--export",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Stacks for a flame graph: folded for .folded or .txt, else a tree in JSON.",
+    help="Write stacks for a flame graph: folded if FILE ends in .folded, .collapsed or .txt, otherwise a JSON tree.",
 )
 @click.option(
     "--export-perfetto",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The trace as valid JSON for Perfetto, mended and with module paths; .gz compresses.",
+    help="Write a repaired trace with module paths, for Perfetto; compressed if FILE ends in .gz.",
 )
-@click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="Who reads.")
-@click.option("--address", metavar="WHERE", help="Ray cluster to use; one is started here otherwise.")
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes, or processors for a local Ray.")
+@click.option("--engine", type=click.Choice(ENGINES), default=ENGINES[0], show_default=True, help="Execution engine.")
+@click.option("--address", metavar="ADDRESS", help="Ray cluster to use; by default, one is started here.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of processes, or of CPUs for a local Ray cluster.",
+)
 @result_options
-@narration_options
+@verbosity_options
 def trace(
-    narrator: Narrator,
+    messages: Messages,
     paths: tuple[str, ...],
     by: str,
     sort: str | None,
@@ -75,82 +83,85 @@ def trace(
     workers: int | None,
     output: Output,
 ) -> int:
-    """What traces say about layers: time, kernels, memory, shapes and operations of each.
+    """Report time, kernels, memory, shapes and ops per layer from profiler traces.
 
-    FILE is a Chrome or Kineto trace, plain or gzip, whole or cut off; what could not be read is counted. Several
-    files or a directory are taken as passes or ranks of a model and shown together: how much layers vary, which
-    rank holds the others up. Exit code 4 where one of them could not be read; the others are shown.
+    FILE is a Chrome or Kineto trace, plain or gzipped. Truncated files are read as far as possible; unreadable events
+    are counted. Several files or a directory are treated as passes or ranks of one model and reported together, with
+    the variation per layer and the slowest rank. If one of them cannot be read, the rest is reported and the exit
+    code is 4.
     """
     from assay.trace.read.parallel import read_with, trace_files
 
     if bool(paths) == bool(diff):
-        raise click.UsageError("give trace files or a directory, or --diff with two of them")
+        raise click.UsageError("give either trace files or a directory, or --diff with two of them")
     refuse_overwrite(output, *paths, *(diff or ()))
     for target in (export, export_perfetto):
         _refuse_target(target, output)
-    short = _SHORT if output.format in _FOR_PEOPLE and not full else None
-    shown = _shown(by, sort, top or short)
-    with ProgressLine(not narrator.quiet) as progress:
+    default_top = _DEFAULT_ROWS if output.format in _FORMATS_FOR_PEOPLE and not full else None
+    view_options = _view_options(by, sort, top or default_top)
+    with ProgressLine(not messages.quiet) as progress:
         if diff:
             sides = [trace_files([side]) for side in diff]
-            found = read_with(engine, [*sides[0], *sides[1]], workers=workers, address=address, progress=progress)
-            return _show_diff(narrator, found[: len(sides[0])], found[len(sides[0]) :], shown, output)
+            traces = read_with(engine, [*sides[0], *sides[1]], workers=workers, address=address, progress=progress)
+            return _show_diff(messages, traces[: len(sides[0])], traces[len(sides[0]) :], view_options, output)
         files = trace_files(paths)
         if (by == "stack" or export or export_perfetto) and len(files) > 1:
-            raise click.UsageError("stacks and exports are of one trace: give one file")
+            raise click.UsageError("--by stack and exports work on one trace: give one file")
         if any(
             target is not None and target.exists() and target.samefile(files[0])
             for target in (export, export_perfetto)
         ):
-            raise click.UsageError("an export may not replace the trace it is made from: choose another name")
+            raise click.UsageError("an export cannot overwrite the trace it is made from: choose another name")
         if export_perfetto is not None:
-            _write_perfetto(narrator, files[0], export_perfetto, output, progress)
+            _write_perfetto(messages, files[0], export_perfetto, output, progress)
         if by == "stack" or export is not None:
-            return _show_opened(narrator, files[0], export, shown, output, progress)
-        found = read_with(engine, files, workers=workers, address=address, progress=progress)
-        return _show(narrator, found, shown, output)
+            return _show_stacks(messages, files[0], export, view_options, output, progress)
+        traces = read_with(engine, files, workers=workers, address=address, progress=progress)
+        return _show(messages, traces, view_options, output)
 
 
-def _shown(by: str, sort: str | None, top: int | None) -> TraceOptions:
+def _view_options(by: str, sort: str | None, top: int | None) -> TraceOptions:
     from assay.views.text.traces_tables import TraceOptions
 
     return TraceOptions(by, sort, top)
 
 
 def _refuse_target(target: Path | None, output: Output) -> None:
-
+    """Fail, before any long work, if an export exists (without --force) or its directory does not."""
     if target is None:
         return
     if target.exists() and not output.force:
-        raise UsageError(f"{target} exists: choose another name or pass --force")
+        raise UsageError(f"{target} already exists: choose another name or pass --force")
     if not target.parent.is_dir():
-        raise UsageError(f"cannot write {target}: there is no directory {target.parent}")
+        raise UsageError(f"cannot write {target}: directory {target.parent} does not exist")
 
 
-def _show(narrator: Narrator, found: Sequence[Trace | UnreadableTrace], shown: TraceOptions, output: Output) -> int:
-    """One trace in full, several together."""
+def _show(
+    messages: Messages, results: Sequence[Trace | UnreadableTrace], options: TraceOptions, output: Output
+) -> int:
+    """Write the report of one trace, or the combined report of several, and return the exit code."""
     from assay.api.trace import sorted_out
     from assay.document.trace import Traces
     from assay.trace.read.across import trace_sets
     from assay.views.json.files import encode
     from assay.views.text.traces import sets_report, trace_report
 
-    traces, failures = sorted_out(found)
-    _say_native(narrator)
-    if len(found) == 1:
+    traces, failures = sorted_out(results)
+    _note_if_not_native(messages)
+    if len(results) == 1:
         single = traces[0]
-        emit(output, lambda: trace_report(single, shown), {"json": lambda: encode(single)})
+        emit(output, lambda: trace_report(single, options), {"json": lambda: encode(single)})
         return 0
     sets = trace_sets(traces)
-    emit(output, lambda: sets_report(sets, shown), {"json": lambda: encode(Traces(sets, failures))})
-    return _exit_code(narrator, failures.values())
+    emit(output, lambda: sets_report(sets, options), {"json": lambda: encode(Traces(sets, failures))})
+    return _exit_code(messages, failures.values())
 
 
 def _show_diff(
-    narrator: Narrator,
+    messages: Messages,
     before: Sequence[Trace | UnreadableTrace],
     after: Sequence[Trace | UnreadableTrace],
-    shown: TraceOptions,
+    options: TraceOptions,
     output: Output,
 ) -> int:
     from assay.api.trace import sorted_out
@@ -160,15 +171,15 @@ def _show_diff(
 
     old, old_failures = sorted_out(before)
     new, new_failures = sorted_out(after)
-    found = compared(old, new)
-    emit(output, lambda: diff_report(found, shown), {"json": lambda: encode(found)})
-    return _exit_code(narrator, [*old_failures.values(), *new_failures.values()])
+    comparison = compared(old, new)
+    emit(output, lambda: diff_report(comparison, options), {"json": lambda: encode(comparison)})
+    return _exit_code(messages, [*old_failures.values(), *new_failures.values()])
 
 
-def _show_opened(
-    narrator: Narrator, file: Path, export: Path | None, shown: TraceOptions, output: Output, progress: Progress
+def _show_stacks(
+    messages: Messages, file: Path, export: Path | None, options: TraceOptions, output: Output, progress: Progress
 ) -> int:
-    """Stacks as lines or as an export, and the trace itself where stacks were not asked for."""
+    """Export the stacks if requested; then write them as rows, or the report of the trace unless --by is stack."""
     from assay.trace.read.flames import folded, icicle
     from assay.trace.read.reading import opened, summarized
     from assay.trace.read.stacks import stacks_of
@@ -179,35 +190,34 @@ def _show_opened(
     parts = opened(file, progress=progress)
     stacks = stacks_of(parts)
     if export is not None:
-        data = folded(stacks) if export.suffix in FOLDED else icicle(stacks, file.name)
+        data = folded(stacks) if export.suffix in FOLDED_SUFFIXES else icicle(stacks, file.name)
         atomic.write_bytes(export, data, overwrite=output.force)
-        narrator.note(f"wrote {export}")
-    if shown.by != "stack":
-        return _show(narrator, [summarized(parts)], shown, output)
-    report = stacks_report(stacks, str(file), shown)
-    emit(output, lambda: report, {"json": lambda: encode(stacks_file(stacks, str(file), shown.sort, shown.top))})
+        messages.note(f"wrote {export}")
+    if options.by != "stack":
+        return _show(messages, [summarized(parts)], options, output)
+    report = stacks_report(stacks, str(file), options)
+    emit(output, lambda: report, {"json": lambda: encode(stacks_file(stacks, str(file), options.sort, options.top))})
     return 0
 
 
-def _write_perfetto(narrator: Narrator, file: Path, target: Path, output: Output, progress: Progress) -> None:
+def _write_perfetto(messages: Messages, file: Path, target: Path, output: Output, progress: Progress) -> None:
     from assay.trace.read.perfetto import write_repaired
 
-    told = write_repaired(file, target, overwrite=output.force, progress=progress)
-    narrator.note(f"wrote {target}: {told.kept:,} events, {told.repaired:,} mended, {told.skipped:,} left out")
+    counts = write_repaired(file, target, overwrite=output.force, progress=progress)
+    events = plural(counts.kept, "event")
+    messages.note(f"wrote {target}: {events} ({counts.repaired:,} repaired), {counts.skipped:,} skipped")
 
 
-def _exit_code(narrator: Narrator, failures: Iterable[str]) -> int:
-
+def _exit_code(messages: Messages, failures: Iterable[str]) -> int:
+    """0, or 4 after one message per trace that could not be read."""
     reasons = list(failures)
     for reason in reasons:
-        narrator.warn(f"partial: {reason}")
+        messages.warn(f"incomplete: {reason}")
     return PartialError.exit_code if reasons else OK
 
 
-def _say_native(narrator: Narrator) -> None:
+def _note_if_not_native(messages: Messages) -> None:
     from assay.trace.read.scanner import is_native
 
     if not is_native():
-        narrator.note(
-            "the native scanner was not built here: plain Python read this, with the same figures and slower"
-        )
+        messages.note("native scanner not built: read with plain Python (same results, slower)")

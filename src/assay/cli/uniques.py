@@ -1,4 +1,4 @@
-"""`assay modules` and `assay ops`: the unique modules and operations of a model."""
+"""`assay modules` and `assay ops`: the unique modules and the unique ops of a model."""
 
 from __future__ import annotations
 
@@ -7,59 +7,61 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay import units
 from assay.api.options import RunOptions
-from assay.cli.narration import Narrator
-from assay.cli.options import Output, model_argument, narration_options, output_options, run_options
+from assay.cli.messages import Messages
+from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
 from assay.cli.output import emit
+from assay.messages import plural
 
 if TYPE_CHECKING:
     from assay.views.json.files import ModulesFile, OpsFile
     from assay.views.tables import Table
 
 
-@click.command()
+@click.command(cls=OptionGroups)
 @model_argument
 @run_options
 @output_options
-@narration_options
-def modules(narrator: Narrator, model: str, inputs: str | None, options: RunOptions, output: Output) -> int:
-    """Unique modules of MODEL: equal in class, call signatures, configuration, own tensors and submodules.
+@verbosity_options
+def modules(messages: Messages, model: str, inputs: str | None, options: RunOptions, output: Output) -> int:
+    """List the unique modules of MODEL and how often each occurs.
 
-    JSON is the form of unique_modules.json.
+    Modules are equal if their class, configuration, call signatures, own tensors and submodules are equal. The JSON
+    output has the format of unique_modules.json.
     """
     from assay.cli.observed import document_of, exit_code
     from assay.views.json.files import modules_file
     from assay.views.text.uniques import module_table
 
-    document = document_of(narrator, model, inputs, options, output)
+    document = document_of(messages, model, inputs, options, output)
     file = modules_file(document)
     _show(output, file, file.modules, module_table)
     counts = file.metadata
-    narrator.note(f"{units.exact(counts.total_modules)} modules, {units.exact(counts.unique_modules)} unique")
-    return exit_code(narrator, document)
+    messages.note(f"{plural(counts.total_modules, 'module')}, {counts.unique_modules:,} unique")
+    return exit_code(messages, document)
 
 
-@click.command()
+@click.command(cls=OptionGroups)
 @model_argument
 @run_options
 @output_options
-@narration_options
-def ops(narrator: Narrator, model: str, inputs: str | None, options: RunOptions, output: Output) -> int:
-    """Unique operations of MODEL: equal in operation, attributes and tensor types.
+@verbosity_options
+def ops(messages: Messages, model: str, inputs: str | None, options: RunOptions, output: Output) -> int:
+    """List the unique ops of MODEL and how often each occurs.
 
-    JSON is the form of pytorch_ops.json.
+    Ops are equal if their name, attributes and tensor types are equal. The JSON output has the format of
+    pytorch_ops.json.
     """
     from assay.cli.observed import document_of, exit_code
     from assay.views.json.files import ops_file
     from assay.views.text.uniques import op_table
 
-    document = document_of(narrator, model, inputs, options, output)
+    document = document_of(messages, model, inputs, options, output)
     file = ops_file(document)
     _show(output, file, file.ops, op_table)
     counts = file.metadata
-    narrator.note(f"{units.exact(counts.total_ops)} ops, {units.exact(counts.unique_ops)} unique")
-    return exit_code(narrator, document)
+    messages.note(f"{plural(counts.total_ops, 'op')}, {counts.unique_ops:,} unique")
+    return exit_code(messages, document)
 
 
 def _show(output: Output, file: ModulesFile | OpsFile, rows: list[Any], table: Callable[[list[Any]], Table]) -> None:

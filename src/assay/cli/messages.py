@@ -1,4 +1,4 @@
-"""What a command tells people while its data goes to stdout: everything here goes to stderr."""
+"""Messages on stderr: notes, warnings and errors, while the data goes to stdout."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from dataclasses import dataclass
 import click
 
 _LONGEST_LINE = 2000
-"""An error that quotes what it was given must not flood a terminal."""
+"""Longer messages are shortened: an error that quotes its argument must not flood the terminal."""
 
 
 @dataclass
-class Narrator:
-    """How much is told; the options of a command set it."""
+class Messages:
+    """Prints the messages of a command, as many as its `-q` and `-v` options allow."""
 
     quiet: bool = False
     verbose: int = 0
 
     def note(self, line: str) -> None:
-        """Tell something useful, unless asked to be quiet."""
+        """Print a message unless `-q` is set."""
         if not self.quiet:
             _to_stderr(f"assay: {_one_line(line)}")
 
     def detail(self, line: str) -> None:
-        """Tell something only those who said `-v` want."""
+        """Print a message only with `-v`."""
         if self.verbose:
             self.note(line)
 
     def warn(self, line: str) -> None:
-        """Tell something that explains the exit code: quiet does not silence it."""
+        """Print a message that explains the exit code; `-q` does not suppress it."""
         _to_stderr(f"assay: {_one_line(line)}")
 
     def fail(self, message: str, error: BaseException, frames: str = "") -> None:
-        """Tell in one line why there is no result; then the user's own frames, with `-vv` the traceback."""
+        """Print an error as one line, followed by the user's own `frames`, or with `-vv` by the full traceback."""
         _to_stderr(f"assay: error: {_one_line(message)}")
         if self.verbose > 1:
-            _traceback(error)
+            _print_traceback(error)
         elif frames:
             _to_stderr(frames.rstrip())
 
     def fail_internally(self, error: BaseException) -> None:
-        """Print one line about a defect of Assay itself, and with `-vv` the traceback."""
+        """Print one line about a bug in Assay itself, with `-vv` followed by the traceback."""
         from assay.messages import error_line
 
         advice = "please report it" if self.verbose > 1 else "rerun with -vv and report it"
         _to_stderr(f"assay: internal error: {_one_line(error_line(error))} ({advice})")
         if self.verbose > 1:
-            _traceback(error)
+            _print_traceback(error)
 
 
 def _one_line(text: str) -> str:
-    """`text` on one line of bearable length, with nothing in it that a terminal obeys."""
+    """`text` on one line of limited length, with control characters escaped."""
     from assay.views.tables import printable
 
     line = printable(" ".join(text.split()))
@@ -61,7 +61,7 @@ def _one_line(text: str) -> str:
     return f"{line[:half]} … {line[-half:]}"
 
 
-def _traceback(error: BaseException) -> None:
+def _print_traceback(error: BaseException) -> None:
     _to_stderr("".join(traceback.format_exception(error)).rstrip())
 
 
