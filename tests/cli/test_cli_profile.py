@@ -152,7 +152,7 @@ def test_sweeps_have_one_row_per_size(profiled):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--meta"], "--meta cannot be profiled"),
+        (["--meta"], "cannot profile with --meta"),
         (["--sweep", "batch=0"], "a sweep is written"),
         (["--sweep", "depth=2"], "cannot vary 'depth'"),
         (["--grid", "XX"], "no grid is called"),

@@ -10,7 +10,7 @@ import click
 
 from assay import atomic
 from assay.api.options import RunOptions
-from assay.cli.ceilings import achieved_here
+from assay.cli.ceilings import achieved_rows
 from assay.cli.messages import Messages
 from assay.cli.options import OptionGroups, model_argument, run_options, verbosity_options
 from assay.cli.output import show
@@ -97,7 +97,7 @@ def _write(messages: Messages, analysis: Analysis, folder: Path) -> int:
 
     document = analysis.document
     _print_notes(messages, analysis)
-    rows = achieved_here(messages, document)
+    rows = achieved_rows(messages, document)
     common = common_sections(analysis)
     files.save(document, folder / DOCUMENT, overwrite=True)
     atomic.write_bytes(folder / TEXT, full_report(analysis, common, rows).encode(), overwrite=True)

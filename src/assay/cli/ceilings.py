@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from assay.document.document import Document
 
 
-def achieved_here(messages: Messages, document: Document) -> list[Achieved]:
+def achieved_rows(messages: Messages, document: Document) -> list[Achieved]:
     """One row per timed op, with its bottleneck if the limits of this machine have been measured."""
     from assay.analysis.achieved import achieved
     from assay.analysis.ceilings import as_device, overhead_s

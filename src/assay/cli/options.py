@@ -49,6 +49,8 @@ class OptionGroups(click.Command):
 
 
 class MeasurementOption(click.Option):
+    """An option that controls what `profile` and `analyze` measure."""
+
     heading = "Measurement options"
 
 

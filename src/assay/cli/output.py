@@ -25,10 +25,10 @@ def refuse_overwrite(output: Output, *sources: str | os.PathLike[str] | None) ->
     for path in (output.output, output.save):
         if path is not None and any(_is_same_file(path, source) for source in source_paths):
             raise UsageError(f"cannot write {path}: it is the file being read; choose another name")
-        if path is not None and path.exists() and not output.force:
-            raise UsageError(f"{path} already exists: choose another name or pass --force")
         if path is not None and path.is_dir():
             raise UsageError(f"cannot write {path}: it is a directory")
+        if path is not None and path.exists() and not output.force:
+            raise UsageError(f"{path} already exists: choose another name or pass --force")
         if path is not None and not path.parent.is_dir():
             raise UsageError(f"cannot write {path}: directory {path.parent} does not exist")
     if output.output is not None and output.output == output.save:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from assay import host
 from assay.api.options import RunOptions
-from assay.cli.ceilings import achieved_here
+from assay.cli.ceilings import achieved_rows
 from assay.cli.messages import Messages
 from assay.cli.options import (
     MeasurementOption,
@@ -175,14 +175,14 @@ def profile(
     report_inputs(messages, document.run.inputs_from, document.run.inputs_kind)
     if output.save is not None:
         files.save(document, output.save, overwrite=output.force)
-    rows = achieved_here(messages, document)
+    rows = achieved_rows(messages, document)
     emit(output, lambda: _view(document, rows, by, top), {"json": lambda: encode(profile_file(document, rows))})
     return _exit_code(messages, document)
 
 
 def _refuse_shapes_only(options: RunOptions) -> None:
     if options.without_data:
-        raise click.UsageError(f"--{options.mode} cannot be profiled: it runs on shapes only")
+        raise click.UsageError(f"cannot profile with --{options.mode}: it runs on shapes only")
 
 
 def _thread_counts() -> list[int]:

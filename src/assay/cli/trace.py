@@ -93,7 +93,7 @@ def trace(
     from assay.trace.read.parallel import read_with, trace_files
 
     if bool(paths) == bool(diff):
-        raise click.UsageError("give either trace files or a directory, or --diff with two of them")
+        raise click.UsageError("give either trace files (or a directory) or --diff A B")
     refuse_overwrite(output, *paths, *(diff or ()))
     for target in (export, export_perfetto):
         _refuse_target(target, output)
