@@ -74,10 +74,10 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
             return document
 
         if document is not None:
-            for where in ("assay.sources.open", "assay.cli.observed"):
-                monkeypatch.setattr(f"{where}.open_source", opened)
-            for where in ("assay.cli.observed", "assay.api.check"):
-                monkeypatch.setattr(f"{where}.observed", observed)
+            for module in ("assay.sources.open", "assay.cli.observed"):
+                monkeypatch.setattr(f"{module}.open_source", opened)
+            for module in ("assay.cli.observed", "assay.api.check"):
+                monkeypatch.setattr(f"{module}.observed", observed)
         code = run(arguments)
         captured = capsys.readouterr()
         return SimpleNamespace(code=code, out=captured.out, err=captured.err, received=received)

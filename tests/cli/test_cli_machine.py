@@ -93,10 +93,10 @@ def test_it_is_measured_once_unless_fresh(cli, machine, cache):
 
 
 def test_json_is_the_report(cli, machine):
-    found = json.loads(cli("machine", "--device", "cpu", "--format", "json").out)
-    assert found["arithmetic"][0]["best"] == {"value": 1e11, "how": {"type": "measured", "by": "clock", "repeats": 5}}
-    assert found["arithmetic"][2]["best"]["value"] is None
-    assert found["sensors"][0]["why"] == "not here"
+    data = json.loads(cli("machine", "--device", "cpu", "--format", "json").out)
+    assert data["arithmetic"][0]["best"] == {"value": 1e11, "how": {"type": "measured", "by": "clock", "repeats": 5}}
+    assert data["arithmetic"][2]["best"]["value"] is None
+    assert data["sensors"][0]["why"] == "not here"
 
 
 def test_csv_has_one_row_per_limit_and_no_zero_for_unknown(cli, machine):
@@ -164,10 +164,10 @@ def saved():
 
 def test_this_machine_has_a_roofline(cli, cache, saved):
     kept_report()
-    found = json.loads(cli("cost", "m", "--device", "this", "--format", "json", document=saved).out)
-    assert found["device"] == "this machine (a processor)"
-    assert found["bound_s"] == pytest.approx(2e9 / 1e12)
-    assert "assay machine" in found["how"]["by"]
+    data = json.loads(cli("cost", "m", "--device", "this", "--format", "json", document=saved).out)
+    assert data["device"] == "this machine (a processor)"
+    assert data["bound_s"] == pytest.approx(2e9 / 1e12)
+    assert "assay machine" in data["how"]["by"]
 
 
 def test_a_model_may_fit_this_machine(cli, cache, saved):

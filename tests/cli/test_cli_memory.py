@@ -36,15 +36,15 @@ def document():
 
 def test_json_has_values_with_their_provenance(cli):
     result = cli("memory", "m", "--format", "json", document=document())
-    found = json.loads(result.out)
-    assert (result.code, found["model_class"]) == (0, "Sequential")
-    peak = found["memory"]["inference"]
+    data = json.loads(result.out)
+    assert (result.code, data["model_class"]) == (0, "Sequential")
+    peak = data["memory"]["inference"]
     assert peak["moving"] == {"value": 3 << 19, "how": peak["moving"]["how"]}
     assert peak["moving"]["how"]["type"] == "counted"
     assert peak["alive"] == [1 << 20, 1 << 20, 3 << 19, 1 << 19, 1 << 19, 1 << 19]
     assert peak["peak"]["module"] == "2"
-    assert found["memory"]["training"] is None
-    assert found["memory"]["training_peak"]["how"]["type"] == "unknown"
+    assert data["memory"]["training"] is None
+    assert data["memory"]["training_peak"]["how"]["type"] == "unknown"
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -119,8 +119,8 @@ def test_the_largest_batch_is_found(process, in_place):
     arguments = ["--inputs", "m.py::get_inputs", "--fit", "2GiB", "--batch-search", "--format", "json"]
     result = process("memory", "m.py::load_model", *arguments)
     assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout)
-    search = found["largest_batch"]["2GiB"]
+    data = json.loads(result.stdout)
+    search = data["largest_batch"]["2GiB"]
     # Weights and biases are constant; each sample adds its input and, at the peak, the input and output of the ReLU.
     weights, row = 4 * (2 * 1024 * 4096 + 4096 + 1024), 4 * (1024 + 4096 + 4096)
     assert search["batch"] == (search["budget"] - weights) // row

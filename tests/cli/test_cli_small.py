@@ -32,6 +32,13 @@ def test_every_registered_command_can_be_imported(cli, name):
     assert result.out.startswith(f"Usage: assay {name}")
 
 
+def test_help_groups_the_options(cli):
+    headings = ["Options:", "Measurement options:", "Model options:", "Output options:"]
+    lines = cli("profile", "--help").out.splitlines()
+    assert [line for line in lines if line in headings] == headings
+    assert "Model options:" not in cli("machine", "--help").out
+
+
 def test_version(cli):
     assert cli("--version").out == f"assay {__version__}\n"
 

@@ -97,9 +97,9 @@ def test_several_files_and_an_unreadable_one(cli, in_place):
     result = cli("trace", ".", "--format", "json")
     assert result.code == 4
     assert "incomplete: " in result.err
-    found = json.loads(result.out)
-    assert list(found["failures"]) == ["x_rank3.json"]
-    assert [row["rank"] for row in found["models"][0]["ranks"]] == [0, 1, 2]
+    data = json.loads(result.out)
+    assert list(data["failures"]) == ["x_rank3.json"]
+    assert [row["rank"] for row in data["models"][0]["ranks"]] == [0, 1, 2]
 
 
 def test_diff(cli, in_place):
