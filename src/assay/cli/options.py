@@ -88,13 +88,15 @@ def _set_verbosity(ctx: click.Context, param: click.Parameter, value: Any) -> No
     setattr(ctx.ensure_object(Messages), str(param.name), value)
 
 
-def _gathered(kind: type[Any], name: str, options: Sequence[Callable[[Any], Any]], names: Sequence[str]) -> Decorator:
+def _options_as_value(
+    kind: type[Any], name: str, options: Sequence[Callable[[Any], Any]], names: Sequence[str]
+) -> Decorator:
     """A decorator that adds `options` to a command and passes the values of `names` as one `kind` called `name`."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def call(*args: Any, **values: Any) -> Any:
-            values[name] = kind(**{each: values.pop(each) for each in names})
+            values[name] = kind(**{key: values.pop(key) for key in names})
             return function(*args, **values)
 
         return reduce(lambda decorated, option: option(decorated), reversed(options), call)
@@ -105,7 +107,7 @@ def _gathered(kind: type[Any], name: str, options: Sequence[Callable[[Any], Any]
 model_argument = click.argument("model", metavar="MODEL", shell_complete=_complete_path)
 optional_model_argument = click.argument("model", metavar="[MODEL]", required=False, shell_complete=_complete_path)
 
-run_options = _gathered(
+run_options = _options_as_value(
     RunOptions,
     "options",
     [
@@ -159,10 +161,12 @@ _WRITE_OPTIONS = [
         help="Use colour; auto means in a terminal unless NO_COLOR is set.",
     ),
 ]
-_OUTPUT = ("format", "output", "force", "color")
-result_options = _gathered(Output, "output", [*_FORMAT_OPTIONS, *_WRITE_OPTIONS], _OUTPUT)
+_OUTPUT_NAMES = ("format", "output", "force", "color")
+result_options = _options_as_value(Output, "output", [*_FORMAT_OPTIONS, *_WRITE_OPTIONS], _OUTPUT_NAMES)
 """Output options for commands without a document to save."""
-output_options = _gathered(Output, "output", [*_FORMAT_OPTIONS, _SAVE_OPTION, *_WRITE_OPTIONS], (*_OUTPUT, "save"))
+output_options = _options_as_value(
+    Output, "output", [*_FORMAT_OPTIONS, _SAVE_OPTION, *_WRITE_OPTIONS], (*_OUTPUT_NAMES, "save")
+)
 
 
 def verbosity_options(function: Callable[..., Any]) -> Callable[..., Any]:
