@@ -13,8 +13,8 @@ from assay.analysis.memory import memory_of
 from assay.api.options import RunOptions
 from assay.api.vary import vary
 from assay.cli.cost_vary import cost_vary
-from assay.cli.messages import Messages
 from assay.cli.options import Output
+from assay.cli.stderr import Messages
 from assay.errors import UsageError
 from assay.sources.inputs import find_inputs
 from assay.sources.resizing import axes, resized

@@ -11,7 +11,6 @@ import click
 from assay import atomic
 from assay.api.options import RunOptions
 from assay.cli.ceilings import achieved_rows
-from assay.cli.messages import Messages
 from assay.cli.options import OptionGroups, model_argument, run_options, verbosity_options
 from assay.cli.output import show
 from assay.cli.profile import (
@@ -22,6 +21,7 @@ from assay.cli.profile import (
     profile_options,
 )
 from assay.cli.progress import ProgressLine
+from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.errors import PartialError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assay.cli.messages import Messages
+from assay.cli.stderr import Messages
 
 if TYPE_CHECKING:
     from assay.analysis.achieved import Achieved

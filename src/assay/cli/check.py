@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.api.options import RunOptions
-from assay.cli.messages import Messages
 from assay.cli.options import (
     OptionGroups,
     Output,
@@ -19,6 +18,7 @@ from assay.cli.options import (
 )
 from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
+from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.errors import FOUND, OK
 

@@ -9,9 +9,9 @@ import click
 
 from assay.api.options import RunOptions
 from assay.cli.cost_vary import cost_vary
-from assay.cli.messages import Messages
 from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
 from assay.cli.output import emit
+from assay.cli.stderr import Messages
 from assay.errors import FOUND, OK
 
 if TYPE_CHECKING:

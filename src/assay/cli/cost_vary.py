@@ -8,9 +8,9 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from assay.api.options import RunOptions
-from assay.cli.messages import Messages
 from assay.cli.options import Output
 from assay.cli.output import emit, refuse_overwrite
+from assay.cli.stderr import Messages
 from assay.errors import OK, UsageError
 from assay.messages import plural
 

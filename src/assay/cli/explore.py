@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from assay.api.options import RunOptions
-from assay.cli.messages import Messages
 from assay.cli.options import OptionGroups, model_argument, run_options, verbosity_options
+from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.errors import OK
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from assay.api.options import RunOptions
-from assay.cli.messages import Messages
 from assay.cli.options import OptionGroups, optional_model_argument, run_options, verbosity_options
+from assay.cli.stderr import Messages
 from assay.messages import plural
 
 

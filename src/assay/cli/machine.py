@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from assay.cli.messages import Messages
 from assay.cli.options import OptionGroups, Output, result_options, verbosity_options
 from assay.cli.output import emit, refuse_overwrite, utf8
+from assay.cli.stderr import Messages
 
 DEVICES = ("cpu", "cuda")
 

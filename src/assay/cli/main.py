@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import click
 
-from assay.cli.messages import Messages
+from assay.cli.stderr import Messages
 from assay.errors import INTERNAL, INTERRUPTED, OK, AssayError, UserCodeError, WriteError
 from assay.version import __version__
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.api.options import RunOptions
-from assay.cli.messages import Messages
 from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
 from assay.cli.output import emit, refuse_overwrite, utf8
+from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.errors import InputsError, UsageError
 

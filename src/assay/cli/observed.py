@@ -6,9 +6,9 @@ from typing import Any
 
 from assay.api.observe import observed
 from assay.api.options import RunOptions
-from assay.cli.messages import Messages
 from assay.cli.options import Output
 from assay.cli.output import refuse_overwrite
+from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.document import files
 from assay.document.document import INFERRED, Document

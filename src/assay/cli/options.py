@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.api.options import RunOptions
-from assay.cli.messages import Messages
+from assay.cli.stderr import Messages
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

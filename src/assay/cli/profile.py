@@ -13,7 +13,6 @@ from click.core import ParameterSource
 from assay import host
 from assay.api.options import RunOptions
 from assay.cli.ceilings import achieved_rows
-from assay.cli.messages import Messages
 from assay.cli.options import (
     MeasurementOption,
     OptionGroups,
@@ -24,6 +23,7 @@ from assay.cli.options import (
     verbosity_options,
 )
 from assay.cli.output import emit, refuse_overwrite
+from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.errors import PartialError
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.messages import Messages
 from assay.cli.options import verbosity_options
+from assay.cli.stderr import Messages
 from assay.messages import plural
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from assay.api.options import RunOptions
-from assay.cli.messages import Messages
 from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
 from assay.cli.output import emit
+from assay.cli.stderr import Messages
 
 
 @click.command(cls=OptionGroups)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from assay import atomic
-from assay.cli.messages import Messages
 from assay.cli.options import OptionGroups, Output, result_options, verbosity_options
 from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
+from assay.cli.stderr import Messages
 from assay.errors import OK, PartialError, UsageError
 from assay.messages import plural
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.api.options import RunOptions
-from assay.cli.messages import Messages
 from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
 from assay.cli.output import emit
+from assay.cli.stderr import Messages
 from assay.messages import plural
 
 if TYPE_CHECKING:
