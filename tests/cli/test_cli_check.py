@@ -33,7 +33,7 @@ def test_one_block_per_finding_and_a_summary_line(cli):
     result = cli("check", "m", document=bad_weights())
     assert result.code == 0
     lines = result.out.splitlines()
-    assert lines[0] == "W101 error: 3 weights in 1 tensor are NaN: a.weight"
+    assert lines[0] == "W101 error: 3 NaN values in 1 tensor: a.weight"
     assert any(line.strip().startswith("advice") for line in lines)
     assert lines[-1].startswith("1 error by ")
     assert f"{len(rules())}" not in lines[-1]
@@ -107,7 +107,7 @@ def test_a_checkpoint_is_read_without_torch(process, in_place):
     (in_place / "torch.py").write_text("raise ImportError('torch was imported')")
     result = process("check", "m.safetensors", "--fail-on", "error", PYTHONSAFEPATH="")
     assert result.returncode == 1, result.stderr
-    assert "2 weights in 2 tensors are NaN: layers.0–1.weight" in result.stdout
+    assert "2 NaN values in 2 tensors: layers.0–1.weight" in result.stdout
 
 
 def test_run_options_are_refused_if_nothing_runs(process, in_place):
@@ -130,7 +130,7 @@ def test_weights_from_a_separate_file(cli, in_place):
     bad = np.full((8, 8), np.nan, np.float32)
     write_safetensors(in_place / "w.safetensors", weight=bad)
     result = cli("check", "m", "--weights", "w.safetensors", "--select", "W101", document=with_cost(conv_stack()))
-    assert "64 weights" in result.out
+    assert "64 NaN values" in result.out
 
 
 def test_unreadable_files_are_one_line(process, in_place):

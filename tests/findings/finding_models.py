@@ -1,4 +1,4 @@
-"""What tests of rules share: the findings of one rule for a model that was watched, or for weights that were read."""
+"""Helpers for tests of rules: the finding of one rule for a recorded model, a document or a set of tensors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from assay.document.provenance import Unknown
 from assay.findings.engine import check
 
 
-def found(code: str, model: Any, inputs: Any, **options: Any) -> Finding | None:
-    """The finding of one rule on a pass of `model`; None where it has none."""
+def finding_of(code: str, model: Any, inputs: Any, **options: Any) -> Finding | None:
+    """The finding of one rule after a pass of `model`; None if the rule does not fire."""
     return in_document(code, assay.observe(model, inputs, **options))
 
 
 def in_document(code: str, document: Document) -> Finding | None:
-    """The finding of one rule in a document."""
+    """The finding of one rule in `document`; None if the rule does not fire."""
     findings = check(document, select=[code])
     assert len(findings) <= 1
     for finding in findings:
@@ -34,7 +34,7 @@ def in_document(code: str, document: Document) -> Finding | None:
 
 
 def in_weights(code: str, **tensors: torch.Tensor) -> Finding | None:
-    """The finding of one rule on these tensors; `__` in a name stands for a dot."""
+    """The finding of one rule on these tensors; None if the rule does not fire. `__` in a name becomes a dot."""
     module = torch.nn.Module()
     for name, tensor in tensors.items():
         *path, last = name.split("__")
@@ -48,12 +48,12 @@ def in_weights(code: str, **tensors: torch.Tensor) -> Finding | None:
 
 
 def values(finding: Finding | None) -> dict[str, Any]:
-    """Its figures by name."""
+    """The evidence values by name."""
     assert finding is not None
     return {name: figure.value for name, figure in finding.evidence.items()}
 
 
 def paths(document: Document, finding: Finding | None) -> list[str]:
-    """Where it is."""
+    """The paths of the modules that the finding names."""
     assert finding is not None
     return [document.modules[index].path for index in finding.modules]

@@ -1,10 +1,10 @@
-"""Rules about what a model computes: each fires where it must and is silent at a near miss."""
+"""Rules about what a model computes: each fires on a model with the problem and not on a near miss."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from finding_models import found, in_document, paths, values
+from finding_models import finding_of, in_document, paths, values
 from torch import nn
 from torch.nn import functional as F
 
@@ -13,8 +13,8 @@ import assay
 X = torch.ones(2, 8)
 
 
-class Does(nn.Module):
-    """A function as a module, with layers to use."""
+class Calls(nn.Module):
+    """A module whose forward calls a function, with layers that the function can use."""
 
     def __init__(self, function, **layers):
         super().__init__()
@@ -36,8 +36,8 @@ class Does(nn.Module):
         (lambda m, x: (F.softmax(x, -1) + 1e-6).log(), False),
     ],
 )
-def test_the_logarithm_of_probabilities(function, fires):
-    finding = found("C101", Does(function), X)
+def test_log_of_probabilities(function, fires):
+    finding = finding_of("C101", Calls(function), X)
     assert (finding is not None) == fires
     if fires:
         assert values(finding) == {"executions": 1}
@@ -54,17 +54,17 @@ def test_the_logarithm_of_probabilities(function, fires):
         (lambda m, x: F.relu(x) + F.relu(x), False),
     ],
 )
-def test_an_activation_on_its_own_result(function, fires):
-    assert (found("C102", Does(function), X) is not None) == fires
+def test_the_same_activation_twice(function, fires):
+    assert (finding_of("C102", Calls(function), X) is not None) == fires
 
 
-def test_two_linear_layers_that_could_be_one():
+def test_linear_layers_that_can_be_merged():
     document = assay.observe(nn.Sequential(nn.Linear(8, 32), nn.Linear(32, 4)), X)
     finding = in_document("C103", document)
     assert paths(document, finding) == ["0", "1"]
     assert values(finding)["matrix_flops_saved"] == 2 * 2 * (8 * 32 + 32 * 4 - 8 * 4)
-    seen = Does(lambda m, x: m.b(m.a(x).view(2, 32)), a=nn.Linear(8, 32), b=nn.Linear(32, 4))
-    assert values(found("C103", seen, X))["pairs"] == 1
+    viewed = Calls(lambda m, x: m.b(m.a(x).view(2, 32)), a=nn.Linear(8, 32), b=nn.Linear(32, 4))
+    assert values(finding_of("C103", viewed, X))["pairs"] == 1
 
 
 @pytest.mark.parametrize(
@@ -72,25 +72,25 @@ def test_two_linear_layers_that_could_be_one():
     [
         nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4)),
         nn.Sequential(nn.Linear(8, 2, bias=False), nn.Linear(2, 8)),
-        Does(lambda m, x: m.b(y := m.a(x)) + y.sum(), a=nn.Linear(8, 32), b=nn.Linear(32, 4)),
+        Calls(lambda m, x: m.b(y := m.a(x)) + y.sum(), a=nn.Linear(8, 32), b=nn.Linear(32, 4)),
     ],
     ids=["activation between", "low rank", "read elsewhere"],
 )
-def test_linear_layers_that_could_not(model):
-    assert found("C103", model, X) is None
+def test_linear_layers_that_cannot_be_merged(model):
+    assert finding_of("C103", model, X) is None
 
 
-def test_projections_of_one_input():
+def test_projections_of_the_same_input():
     layers = {name: nn.Linear(8, 8) for name in "qkv"}
-    model = nn.Sequential(*(Does(lambda m, x: m.q(x) + m.k(x) * m.v(x), **layers) for _ in range(3)))
+    model = nn.Sequential(*(Calls(lambda m, x: m.q(x) + m.k(x) * m.v(x), **layers) for _ in range(3)))
     document = assay.observe(model, X)
     finding = in_document("C104", document)
     assert paths(document, finding) == ["0", "1", "2"]
     assert values(finding) == {"groups": 3, "products_saved": 6, "bytes_read_again": 6 * X.numel() * 4}
-    chain = Does(lambda m, x: m.v(m.k(m.q(x))), **{name: nn.Linear(8, 8) for name in "qkv"})
-    assert found("C104", chain, X) is None
-    mixed = Does(lambda m, x: m.q(x) + m.k(x), q=nn.Linear(8, 8), k=nn.Linear(8, 8, bias=False))
-    assert found("C104", mixed, X) is None
+    chain = Calls(lambda m, x: m.v(m.k(m.q(x))), **{name: nn.Linear(8, 8) for name in "qkv"})
+    assert finding_of("C104", chain, X) is None
+    mixed = Calls(lambda m, x: m.q(x) + m.k(x), q=nn.Linear(8, 8), k=nn.Linear(8, 8, bias=False))
+    assert finding_of("C104", mixed, X) is None
 
 
 @pytest.mark.parametrize(
@@ -103,85 +103,85 @@ def test_projections_of_one_input():
     ],
 )
 def test_casts_there_and_back(function, fires):
-    finding = found("C105", Does(function), X)
+    finding = finding_of("C105", Calls(function), X)
     assert (finding is not None) == fires
     if fires:
         assert values(finding) == {"round_trips": 1, "bytes": 2 * X.numel() * (4 + 2)}
 
 
-def test_few_modules_do_most():
+def test_a_few_modules_do_most_of_the_flops():
     model = nn.Sequential(*(nn.Linear(8, 8, bias=False) for _ in range(11)), nn.Linear(8, 512, bias=False))
     document = assay.observe(model, X)
     finding = in_document("C201", document)
     assert paths(document, finding) == ["11"]
     assert values(finding)["share_of_flops"] == pytest.approx(8 * 512 / (8 * 512 + 11 * 64))
-    assert found("C201", nn.Sequential(*(nn.Linear(8, 8) for _ in range(20))), X) is None
+    assert finding_of("C201", nn.Sequential(*(nn.Linear(8, 8) for _ in range(20))), X) is None
 
 
-def test_equal_layers_are_heavy_together_or_not_at_all():
+def test_equal_layers_are_reported_together_or_not_at_all():
     small = [nn.Linear(8, 8, bias=False) for _ in range(20)]
     large = [nn.Linear(64, 64, bias=False) for _ in range(4)]
     model = nn.Sequential(*small, nn.Linear(8, 64, bias=False), *large)
-    assert found("C201", model, X) is None
+    assert finding_of("C201", model, X) is None
 
 
-def test_weights_among_the_bytes():
+def test_share_of_weights_in_the_bytes():
     model = nn.Linear(1024, 1024, bias=False)
-    finding = found("C202", model, torch.ones(1, 1024))
+    finding = finding_of("C202", model, torch.ones(1, 1024))
     assert values(finding)["bytes_of_weights"] == 4 << 20
     assert values(finding)["share_of_bytes"] == pytest.approx(1024 / 1026)
-    assert found("C202", model, torch.ones(4096, 1024), mode="meta") is None
-    assert found("C202", nn.Linear(64, 64), torch.ones(1, 64)) is None
+    assert finding_of("C202", model, torch.ones(4096, 1024), mode="meta") is None
+    assert finding_of("C202", nn.Linear(64, 64), torch.ones(1, 64)) is None
 
 
-def test_pointwise_work_among_the_bytes():
+def test_share_of_pointwise_ops_in_the_bytes():
     x = torch.ones(256, 1024)
     model = nn.Sequential(nn.Linear(1024, 1024, bias=False), nn.GELU(), nn.Sigmoid())
     moved, weight = 4 * x.numel() * 4, 4 << 20
     product = 2 * x.numel() * 4 + weight
-    finding = found("C203", model, x)
+    finding = finding_of("C203", model, x)
     assert values(finding)["operations"] == 2
     assert values(finding)["share_of_bytes"] == pytest.approx(moved / (moved + product))
-    assert found("C203", nn.Linear(1024, 1024), x) is None
-    assert found("C203", nn.GELU(), X) is None
+    assert finding_of("C203", nn.Linear(1024, 1024), x) is None
+    assert finding_of("C203", nn.GELU(), X) is None
 
 
-def test_copies_among_the_bytes():
+def test_share_of_copies_in_the_bytes():
     x = torch.ones(512, 512)
-    document = assay.observe(Does(lambda m, x: x.t().contiguous() + 1), x)
+    document = assay.observe(Calls(lambda m, x: x.t().contiguous() + 1), x)
     finding = in_document("C204", document)
     assert values(finding)["bytes"] == 2 * x.numel() * 4
     assert values(finding)["share_of_bytes"] == pytest.approx(0.5)
     assert "contiguous" in finding.title
-    assert found("C204", Does(lambda m, x: x.t() + 1), x) is None
+    assert finding_of("C204", Calls(lambda m, x: x.t() + 1), x) is None
 
 
-def test_many_small_operations():
+def test_many_small_ops():
     def many(times):
-        return Does(lambda m, x: sum(x + step for step in range(times)))
+        return Calls(lambda m, x: sum(x + step for step in range(times)))
 
-    finding = found("C205", many(400), X)
+    finding = finding_of("C205", many(400), X)
     assert values(finding)["small_operations"] == 800
     assert finding.evidence["start_time_s"].how.__class__.__name__ == "Modelled"
-    assert found("C205", many(100), X) is None
-    assert found("C205", many(400), torch.ones(200, 200), mode="meta") is None
+    assert finding_of("C205", many(100), X) is None
+    assert finding_of("C205", many(400), torch.ones(200, 200), mode="meta") is None
 
 
-def test_double_precision():
+def test_float64():
     layers = nn.Linear(8, 8)
-    finding = found("C206", Does(lambda m, x: m.l(x) + (x.double() * 2).sum(), l=layers), X)
+    finding = finding_of("C206", Calls(lambda m, x: m.l(x) + (x.double() * 2).sum(), l=layers), X)
     assert values(finding)["operations"] == 1
     assert values(finding)["flops"] == X.numel()
-    assert found("C206", Does(lambda m, x: m.l(x) * 2.0, l=layers), X) is None
-    assert found("C206", nn.Linear(8, 8).double(), X.double()) is None
+    assert finding_of("C206", Calls(lambda m, x: m.l(x) * 2.0, l=layers), X) is None
+    assert finding_of("C206", nn.Linear(8, 8).double(), X.double()) is None
 
 
 @pytest.mark.parametrize(
     ("features", "dtype", "fires"), [(70, "bfloat16", True), (72, "bfloat16", False), (70, "", False)]
 )
-def test_sizes_that_tensor_cores_pad(features, dtype, fires):
+def test_sizes_that_are_not_aligned_for_tensor_cores(features, dtype, fires):
     x = torch.ones(4, 64)
-    finding = found("C301", nn.Linear(64, features), x, dtype=dtype or None)
+    finding = finding_of("C301", nn.Linear(64, features), x, dtype=dtype or None)
     assert (finding is not None) == fires
     if fires:
         assert values(finding)["share_of_flops"] == 1
@@ -189,8 +189,8 @@ def test_sizes_that_tensor_cores_pad(features, dtype, fires):
 
 
 @pytest.mark.parametrize(("rows", "fires"), [(8_200, True), (8_192, False), (1_001, False)])
-def test_a_vocabulary_that_tiles_do_not_divide(rows, fires):
-    finding = found("C302", nn.Linear(16, rows, bias=False), torch.ones(1, 16))
+def test_a_vocabulary_that_is_not_a_multiple_of_64(rows, fires):
+    finding = finding_of("C302", nn.Linear(16, rows, bias=False), torch.ones(1, 16))
     assert (finding is not None) == fires
     if fires:
         padded = next(size for size in range(rows, rows + 64) if size % 64 == 0)
@@ -202,30 +202,30 @@ def test_grouped_convolutions():
     image = torch.ones(1, 64, 16, 16)
     deep = nn.Conv2d(64, 64, 3, padding=1, groups=64, bias=False)
     points = [nn.Conv2d(64, 64, 1, bias=False) for _ in range(2)]
-    finding = found("C303", nn.Sequential(deep, *points), image)
+    finding = finding_of("C303", nn.Sequential(deep, *points), image)
     work, point = 9 * 64 * 256, 2 * 64 * 64 * 256
     assert values(finding)["share_of_flops"] == pytest.approx(work / (work + point))
-    assert found("C303", nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.Conv2d(64, 64, 1)), image) is None
+    assert finding_of("C303", nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.Conv2d(64, 64, 1)), image) is None
 
 
 def test_large_kernels():
     image = torch.ones(1, 8, 16, 16)
-    finding = found("C304", nn.Conv2d(8, 8, 9, padding=4, bias=False), image)
+    finding = finding_of("C304", nn.Conv2d(8, 8, 9, padding=4, bias=False), image)
     assert values(finding) == {"kernel_elements": 81, "flops": 2 * 81 * 8 * 8 * 256, "share_of_flops": 1}
     for kept in (
         nn.Conv2d(8, 8, 3, padding=1),
         nn.Conv2d(8, 8, 9, padding=4, groups=8),
         nn.Conv2d(8, 8, 8, stride=8),
     ):
-        assert found("C304", kept, image) is None
-    assert found("C304", nn.Conv2d(3, 8, 7, stride=2), torch.ones(1, 3, 16, 16)) is None
+        assert finding_of("C304", kept, image) is None
+    assert finding_of("C304", nn.Conv2d(3, 8, 7, stride=2), torch.ones(1, 3, 16, 16)) is None
 
 
 def attention(scores=lambda s: s, weights=lambda w: w):
     def run(model, q, k, v):
         return weights(F.softmax(scores(q @ k.transpose(-2, -1) / 4), -1)) @ v
 
-    return Does(run)
+    return Calls(run)
 
 
 QKV = (torch.ones(2, 3, 5, 16), torch.ones(2, 3, 5, 16), torch.ones(2, 3, 5, 16))
@@ -238,14 +238,14 @@ MASK = torch.zeros(5, 5)
         attention(),
         attention(lambda s: s + MASK, lambda w: F.dropout(w, 0.1, training=False)),
         attention(lambda s: s.masked_fill(MASK.bool(), -1e9), lambda w: w.to(torch.float32)),
-        Does(
+        Calls(
             lambda m, q, k, v: torch.einsum("bhij,bhjd->bhid", torch.einsum("bhid,bhjd->bhij", q, k).softmax(-1), v)
         ),
     ],
     ids=["plain", "masked", "filled", "einsum"],
 )
-def test_attention_by_hand(model):
-    finding = found("C401", model, QKV)
+def test_attention_without_sdpa(model):
+    finding = finding_of("C401", model, QKV)
     assert values(finding)["attentions"] == 1
     assert values(finding)["score_bytes"] == 2 * 3 * 5 * 5 * 4
 
@@ -253,28 +253,28 @@ def test_attention_by_hand(model):
 @pytest.mark.parametrize(
     "model",
     [
-        Does(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v)),
+        Calls(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v)),
         attention(lambda s: s.tanh() * 30),
-        Does(lambda m, q, k, v: F.softmax(q, -1) @ v.transpose(-2, -1)),
-        Does(lambda m, q, k, v: F.softmax(q @ k.transpose(-2, -1), -1)),
+        Calls(lambda m, q, k, v: F.softmax(q, -1) @ v.transpose(-2, -1)),
+        Calls(lambda m, q, k, v: F.softmax(q @ k.transpose(-2, -1), -1)),
     ],
     ids=["fused", "soft cap", "no scores", "no values"],
 )
-def test_what_is_no_plain_attention_by_hand(model):
-    assert found("C401", model, QKV) is None
+def test_near_misses_of_attention_without_sdpa(model):
+    assert finding_of("C401", model, QKV) is None
 
 
 @pytest.mark.parametrize(("size", "fires"), [(12, True), (264, True), (16, False), (256, False)])
 def test_head_sizes(size, fires):
     inputs = tuple(torch.ones(1, 2, 4, size) for _ in range(3))
-    finding = found("C402", Does(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v)), inputs)
+    finding = finding_of("C402", Calls(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v)), inputs)
     assert (finding is not None) == fires
     if fires:
         assert values(finding) == {"head_size": size, "attentions": 1}
 
 
-def test_a_mask_given_as_a_tensor():
-    masked = Does(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=MASK))
-    assert values(found("C403", masked, QKV)) == {"attentions": 1}
-    causal = Does(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))
-    assert found("C403", causal, QKV) is None
+def test_a_dense_attention_mask():
+    masked = Calls(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=MASK))
+    assert values(finding_of("C403", masked, QKV)) == {"attentions": 1}
+    causal = Calls(lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    assert finding_of("C403", causal, QKV) is None

@@ -1,4 +1,4 @@
-"""The engine, the catalogue and how places are named."""
+"""The engine, the registry of rules, and folded names."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def rule(code="Z001", severity="warning", search=lambda facts: [RuleMatch("a", {
 
 
 def breaks(facts):
-    yield RuleMatch("seen before", {})
+    yield RuleMatch("before the error", {})
     raise KeyError("gone")
 
 
-def test_a_rule_that_fails_is_a_note_and_stops_no_other():
+def test_a_rule_that_fails_becomes_a_note_and_the_rest_still_run():
     checked = apply([rule("Z001", search=breaks), rule("Z002")], conv_stack())
     assert [finding.code for finding in checked.findings] == ["Z002", DEFECT]
     defect = checked.findings[1]
@@ -39,7 +39,7 @@ def test_a_rule_that_fails_is_a_note_and_stops_no_other():
     assert "KeyError" in defect.title
 
 
-def test_a_need_that_fails_is_a_note_too():
+def test_a_need_that_fails_becomes_a_note_too():
     from assay.findings.rule import Need
 
     def missing(facts):
@@ -48,7 +48,7 @@ def test_a_need_that_fails_is_a_note_too():
     assert apply([rule(needs=(Need("x", missing),))], conv_stack()).findings[0].code == DEFECT
 
 
-def test_what_could_not_be_applied_is_listed_with_the_reason():
+def test_a_skipped_rule_is_listed_with_the_reason():
     checked = apply([rule(needs=(WHOLE_PASS,))], stopped())
     assert checked.findings == []
     assert [(skipped.code, skipped.why) for skipped in checked.skipped] == [
@@ -57,14 +57,14 @@ def test_what_could_not_be_applied_is_listed_with_the_reason():
     assert checked.rules == 1
 
 
-def test_the_worst_come_first():
-    made = [rule(f"Z00{place}", severity) for place, severity in enumerate(("note", "error", "advice", "warning"))]
+def test_the_most_severe_findings_come_first():
+    made = [rule(f"Z00{rank}", severity) for rank, severity in enumerate(("note", "error", "advice", "warning"))]
     findings = apply(made, conv_stack()).findings
     assert [finding.severity for finding in findings] == list(SEVERITIES)
     assert [finding.severity for finding in at_least(findings, "warning")] == ["error", "warning"]
 
 
-def test_every_rule_takes_every_document():
+def test_every_rule_accepts_every_document():
     for document in (Document(), conv_stack(), stopped()):
         checked = check_all(document)
         assert DEFECT not in {finding.code for finding in checked.findings}
@@ -73,14 +73,14 @@ def test_every_rule_takes_every_document():
     assert len(check_all(Document()).skipped) == len(rules())
 
 
-def test_checking_changes_nothing():
+def test_checking_does_not_change_the_document():
     document = conv_stack()
     before = msgspec.json.encode(document)
     check(document)
     assert msgspec.json.encode(document) == before
 
 
-def test_codes_choose_rules():
+def test_codes_select_rules():
     everything = {each.code for each in rules()}
     assert {each.code for each in chosen(["W1"])} == {code for code in everything if code.startswith("W1")}
     assert {each.code for each in chosen(None, ["w"])} == {code for code in everything if code[0] != "W"}
@@ -88,18 +88,18 @@ def test_codes_choose_rules():
 
 
 @pytest.mark.parametrize("code", ["Q1", "", "S1011"])
-def test_an_unknown_code_is_refused(code):
-    with pytest.raises(UsageError, match="no rule has a code"):
+def test_an_unknown_code_is_an_error(code):
+    with pytest.raises(UsageError, match="unknown rule code"):
         chosen([code])
-    with pytest.raises(UsageError, match="no rule has a code"):
+    with pytest.raises(UsageError, match="unknown rule code"):
         chosen(None, [code])
 
 
-def test_a_code_is_taken_once(monkeypatch):
+def test_a_code_can_be_registered_once(monkeypatch):
     monkeypatch.setattr(catalogue, "_RULES", dict(catalogue._RULES))
     rules()
     register(rule("Z001"))
-    with pytest.raises(ValueError, match="Z001 is taken"):
+    with pytest.raises(ValueError, match="Z001 is already used"):
         register(rule("Z001"))
 
 
@@ -109,7 +109,7 @@ def test_codes_and_severities_are_checked(code, severity):
         rule(code, severity)
 
 
-def test_every_rule_is_written_out():
+def test_every_rule_has_all_its_texts():
     assert len(rules()) >= 30
     for each in rules():
         assert each.advice.endswith(".")
@@ -118,7 +118,7 @@ def test_every_rule_is_written_out():
         assert each.needs
 
 
-def test_a_finding_carries_its_rule():
+def test_a_finding_has_the_code_severity_and_advice_of_its_rule():
     evidence = {"bytes": Figure(3, Counted("x"))}
     made = rule(search=lambda facts: [RuleMatch("t", evidence, modules=[1], tensors=["a"])])
     assert list(made.find(conv_stack())) == [Finding("Z001", "warning", "t", "Do it.", (1,), ("a",), evidence)]
@@ -135,7 +135,7 @@ def test_names_are_folded():
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "0", "1", "17", "007", "b3"]), min_size=1, max_size=4), max_size=12))
-def test_folding_loses_no_name(parts):
+def test_folding_keeps_every_name(parts):
     names = {".".join(each) for each in parts}
     shown = folded(names)
     assert len(shown) <= len(names)

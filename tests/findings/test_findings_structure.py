@@ -1,10 +1,10 @@
-"""Rules about how a model is built: each fires where it must and is silent at a near miss."""
+"""Rules about how a model is built: each fires on a model with the problem and not on a near miss."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from finding_models import found, in_document, paths, values
+from finding_models import finding_of, in_document, paths, values
 from torch import nn
 from torch.nn import functional as F
 
@@ -15,7 +15,7 @@ IMAGE = torch.ones(2, 3, 8, 8)
 
 
 class Spare(nn.Module):
-    """Two branches of which one is never called."""
+    """Two branches, one of which is never called."""
 
     def __init__(self):
         super().__init__()
@@ -43,7 +43,7 @@ def test_unused_parameters_are_named_and_counted():
     assert "spare" in finding.title
 
 
-def test_parameters_used_without_a_call_of_their_module_are_used():
+def test_parameters_read_without_a_call_of_their_module_are_used():
     class Borrowed(nn.Module):
         def __init__(self):
             super().__init__()
@@ -52,11 +52,11 @@ def test_parameters_used_without_a_call_of_their_module_are_used():
         def forward(self, x):
             return F.linear(x, self.inner.weight.t(), self.inner.bias)
 
-    assert found("S101", Borrowed(), X) is None
-    assert found("S101", nn.MultiheadAttention(8, 2), (X[None], X[None], X[None])) is None
+    assert finding_of("S101", Borrowed(), X) is None
+    assert finding_of("S101", nn.MultiheadAttention(8, 2), (X[None], X[None], X[None])) is None
 
 
-def test_an_expert_that_got_no_row_is_not_unused():
+def test_an_expert_that_received_no_rows_is_not_unused():
     class Routed(nn.Module):
         def __init__(self):
             super().__init__()
@@ -65,10 +65,10 @@ def test_an_expert_that_got_no_row_is_not_unused():
         def forward(self, x):
             return self.experts[1](x)
 
-    assert found("S101", Routed(), X) is None
+    assert finding_of("S101", Routed(), X) is None
 
 
-def test_what_runs_in_torchscript_may_be_used():
+def test_parameters_of_torchscript_modules_are_not_reported():
     class Holds(nn.Module):
         def __init__(self):
             super().__init__()
@@ -77,10 +77,10 @@ def test_what_runs_in_torchscript_may_be_used():
         def forward(self, x):
             return self.inner(x)
 
-    assert found("S101", Holds(), X) is None
+    assert finding_of("S101", Holds(), X) is None
 
 
-def test_a_pass_that_stopped_says_nothing_about_what_is_unused():
+def test_an_incomplete_pass_reports_no_unused_parameters():
     class Breaks(Spare):
         def forward(self, x):
             self.used[0](x)
@@ -93,26 +93,26 @@ def test_a_pass_that_stopped_says_nothing_about_what_is_unused():
 
 def test_tied_parameters():
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
-    assert found("S102", model, X) is None
+    assert finding_of("S102", model, X) is None
     model[1].weight = model[0].weight
-    finding = found("S102", model, X)
+    finding = finding_of("S102", model, X)
     assert values(finding) == {"tied_tensors": 1, "bytes_saved": 8 * 8 * 4}
     assert set(finding.tensors) == {"0.weight", "1.weight"}
 
 
 @pytest.mark.parametrize(("rows", "fires"), [(20_000, True), (2_000, False)])
-def test_an_embedding_that_holds_most_parameters(rows, fires):
+def test_an_embedding_with_most_of_the_parameters(rows, fires):
     model = nn.Sequential(nn.Embedding(rows, 64), nn.Linear(64, 64))
-    finding = found("S103", model, torch.ones(1, 4, dtype=torch.long))
+    finding = finding_of("S103", model, torch.ones(1, 4, dtype=torch.long))
     assert (finding is not None) == fires
     if fires:
         assert values(finding)["embedding_parameters"] == rows * 64
         assert values(finding)["share_of_parameters"] == pytest.approx(rows * 64 / (rows * 64 + 64 * 65))
 
 
-def test_a_large_embedding_in_a_larger_model_is_in_proportion():
+def test_a_large_embedding_in_a_larger_model_is_not_reported():
     model = nn.Sequential(nn.Embedding(20_000, 64), nn.Linear(64, 30_000))
-    assert found("S103", model, torch.ones(1, 4, dtype=torch.long)) is None
+    assert finding_of("S103", model, torch.ones(1, 4, dtype=torch.long)) is None
 
 
 class Often(nn.Module):
@@ -126,13 +126,13 @@ class Often(nn.Module):
         return x
 
 
-def test_a_module_called_often():
+def test_a_module_called_many_times():
     document = assay.observe(Often(40, nn.Sequential(nn.Linear(8, 8))), X)
     finding = in_document("S104", document)
     assert values(finding) == {"calls": 40}
     assert paths(document, finding) == ["layer"]
-    assert found("S104", Often(12, nn.Linear(8, 8)), X) is None
-    assert found("S104", Often(40, nn.ReLU()), X) is None
+    assert finding_of("S104", Often(12, nn.Linear(8, 8)), X) is None
+    assert finding_of("S104", Often(40, nn.ReLU()), X) is None
 
 
 class Stepped(nn.Module):
@@ -147,11 +147,11 @@ class Stepped(nn.Module):
         return state
 
 
-def test_a_cell_stepped_from_python():
-    assert values(found("S105", Stepped(), torch.ones(12, 2, 8))) == {"steps": 12, "cells": 1}
-    assert found("S104", Stepped(), torch.ones(40, 2, 8)) is None
-    assert found("S105", Stepped(), torch.ones(3, 2, 8)) is None
-    assert found("S105", nn.GRU(8, 8), torch.ones(12, 2, 8)) is None
+def test_a_cell_called_step_by_step():
+    assert values(finding_of("S105", Stepped(), torch.ones(12, 2, 8))) == {"steps": 12, "cells": 1}
+    assert finding_of("S104", Stepped(), torch.ones(40, 2, 8)) is None
+    assert finding_of("S105", Stepped(), torch.ones(3, 2, 8)) is None
+    assert finding_of("S105", nn.GRU(8, 8), torch.ones(12, 2, 8)) is None
 
 
 class Mixture(nn.Module):
@@ -166,36 +166,36 @@ class Mixture(nn.Module):
         return sum(chosen[:, :1] * expert(x) for expert in self.experts)
 
 
-def test_experts_and_what_a_token_uses():
-    finding = found("S106", Mixture(4), X)
+def test_experts_and_the_active_parameters_per_token():
+    finding = finding_of("S106", Mixture(4), X)
     each, router = 8 * 8 + 8, 8 * 4 + 4
     assert values(finding)["expert_parameters"] == 4 * each
     assert values(finding)["active_parameters"] == router + 2 * each
     assert values(finding)["experts_a_layer"] == 4
-    assert found("S106", Mixture(1), X) is None
-    assert found("S106", nn.Linear(8, 8), X) is None
+    assert finding_of("S106", Mixture(1), X) is None
+    assert finding_of("S106", nn.Linear(8, 8), X) is None
 
 
 class Dropping(nn.Module):
-    def __init__(self, heeds):
+    def __init__(self, uses_mode):
         super().__init__()
-        self.heeds = heeds
+        self.uses_mode = uses_mode
 
     def forward(self, x):
-        return F.dropout(x, 0.5, training=self.training if self.heeds else True)
+        return F.dropout(x, 0.5, training=self.training if self.uses_mode else True)
 
 
-def test_dropout_that_does_not_heed_evaluation():
-    assert values(found("S201", Dropping(heeds=False), X)) == {"active_dropouts": 1}
-    assert found("S201", Dropping(heeds=True), X) is None
-    assert found("S201", nn.Dropout(0.5), X) is None
-    assert found("S201", Dropping(heeds=False), X, train=True) is None
+def test_dropout_that_is_active_in_evaluation_mode():
+    assert values(finding_of("S201", Dropping(uses_mode=False), X)) == {"active_dropouts": 1}
+    assert finding_of("S201", Dropping(uses_mode=True), X) is None
+    assert finding_of("S201", nn.Dropout(0.5), X) is None
+    assert finding_of("S201", Dropping(uses_mode=False), X, train=True) is None
 
 
-def test_batch_statistics_in_evaluation():
-    assert values(found("S202", nn.BatchNorm2d(3, track_running_stats=False), IMAGE)) == {"batch_norms": 1}
-    assert found("S202", nn.BatchNorm2d(3), IMAGE) is None
-    assert found("S202", nn.BatchNorm2d(3), IMAGE, train=True) is None
+def test_batch_statistics_in_evaluation_mode():
+    assert values(finding_of("S202", nn.BatchNorm2d(3, track_running_stats=False), IMAGE)) == {"batch_norms": 1}
+    assert finding_of("S202", nn.BatchNorm2d(3), IMAGE) is None
+    assert finding_of("S202", nn.BatchNorm2d(3), IMAGE, train=True) is None
 
 
 def blocks(bias=False, between=None):
@@ -203,19 +203,19 @@ def blocks(bias=False, between=None):
     return nn.Sequential(*layers[:1], *([between] if between else []), *layers[1:])
 
 
-def test_batch_norm_to_be_folded():
+def test_batch_norm_that_can_be_folded():
     model = nn.Sequential(blocks(), nn.Conv2d(4, 3, 1), blocks())
     document = assay.observe(model, IMAGE)
     finding = in_document("S203", document)
     assert paths(document, finding) == ["0.1", "2.1"]
     sizes = [2 * 4 * 6 * 6, 2 * 4 * 4 * 4]
-    # Read and written once, with the four vectors of the normalisation.
+    # The activations are read and written once; the BatchNorm reads four vectors.
     assert values(finding)["bytes_saved"] == sum(4 * (2 * size + 4 * 4) for size in sizes)
 
 
 def test_batch_norm_that_cannot_be_folded():
-    assert found("S203", blocks(between=nn.ReLU()), IMAGE) is None
-    assert found("S203", blocks(), IMAGE, train=True) is None
+    assert finding_of("S203", blocks(between=nn.ReLU()), IMAGE) is None
+    assert finding_of("S203", blocks(), IMAGE, train=True) is None
 
     class Both(nn.Module):
         def __init__(self):
@@ -226,18 +226,18 @@ def test_batch_norm_that_cannot_be_folded():
             y = self.conv(x)
             return self.norm(y) + y
 
-    assert found("S203", Both(), IMAGE) is None
+    assert finding_of("S203", Both(), IMAGE) is None
 
     shared = nn.Conv2d(3, 3, 1, bias=False)
     twice = nn.Sequential(shared, nn.BatchNorm2d(3), nn.ReLU(), shared, nn.BatchNorm2d(3))
-    assert found("S203", twice, IMAGE) is None
+    assert finding_of("S203", twice, IMAGE) is None
 
 
 def test_bias_before_batch_norm():
-    assert values(found("S204", blocks(bias=True), IMAGE)) == {"biases": 1, "parameters": 4}
-    assert values(found("S204", blocks(bias=True), IMAGE, train=True)) == {"biases": 1, "parameters": 4}
-    assert found("S204", blocks(bias=False), IMAGE) is None
-    assert found("S204", blocks(bias=True, between=nn.ReLU()), IMAGE) is None
+    assert values(finding_of("S204", blocks(bias=True), IMAGE)) == {"biases": 1, "parameters": 4}
+    assert values(finding_of("S204", blocks(bias=True), IMAGE, train=True)) == {"biases": 1, "parameters": 4}
+    assert finding_of("S204", blocks(bias=False), IMAGE) is None
+    assert finding_of("S204", blocks(bias=True, between=nn.ReLU()), IMAGE) is None
 
 
 def test_the_bias_really_has_no_effect():

@@ -1,4 +1,4 @@
-"""Rules about the weights: each fires on tensors that are so, by what numpy and torch say, and not at a near miss."""
+"""Rules about the weights: each fires on tensors that have the problem by torch's own count, not on a near miss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_nan():
     assert in_weights("W101", a=noise(4, 4)) is None
 
 
-def test_infinities_but_not_masks():
+def test_infinities_except_in_masks():
     bad = noise(4, 4)
     bad[0, 0] = -math.inf
     assert values(in_weights("W102", weight=bad)) == {"infinite": 1, "tensors": 1}
@@ -41,7 +41,7 @@ def test_infinities_but_not_masks():
         (-1e6, torch.bfloat16, True),
     ],
 )
-def test_what_float16_cannot_hold(value, dtype, fires):
+def test_values_outside_the_range_of_float16(value, dtype, fires):
     tensor = noise(8, 8).to(dtype)
     tensor[2, 2] = value
     finding = in_weights("W103", weight=tensor)
@@ -50,12 +50,12 @@ def test_what_float16_cannot_hold(value, dtype, fires):
         assert values(finding)["largest_magnitude"] == float(tensor.abs().max())
 
 
-def test_a_mask_of_the_least_number_is_meant_so():
+def test_a_mask_of_the_lowest_float_is_not_reported():
     mask = torch.zeros(8, 8).masked_fill(torch.ones(8, 8).triu(1).bool(), torch.finfo(torch.float32).min)
     assert in_weights("W103", mask=mask) is None
 
 
-def test_a_matrix_of_one_value():
+def test_a_constant_matrix():
     finding = in_weights(
         "W104", a__weight=torch.zeros(8, 8), b__weight=torch.full((8, 8), 0.5), c__weight=noise(8, 8)
     )
@@ -66,7 +66,7 @@ def test_a_matrix_of_one_value():
     )
 
 
-def test_dead_rows_and_columns():
+def test_all_zero_rows_and_columns():
     dead = noise(16, 16)
     dead[3] = dead[7] = 0
     dead[:, 5] = 0
@@ -91,7 +91,7 @@ def test_denormals():
     assert in_weights("W106", weight=noise(32, 32).to(torch.float16).clamp(min=0.1)) is None
 
 
-def test_batch_norm_without_batches():
+def test_batch_norm_that_was_never_updated():
     fresh = torch.nn.BatchNorm1d(4)
     named = {f"norm__{name}": tensor for name, tensor in fresh.state_dict().items()}
     assert values(in_weights("W107", **named)) == {"batch_norms": 1}
@@ -100,13 +100,13 @@ def test_batch_norm_without_batches():
     assert in_weights("W107", **named) is None
 
 
-def test_statistics_without_a_counter_may_still_be_loaded_ones():
+def test_loaded_statistics_with_a_zero_counter_are_not_reported():
     loaded = {"norm__running_mean": noise(4), "norm__running_var": noise(4).abs() + 1}
     assert in_weights("W107", **loaded, norm__num_batches_tracked=torch.tensor(0)) is None
 
 
 @pytest.mark.parametrize(("least", "fires"), [(1e-14, True), (-0.5, True), (1e-4, False)])
-def test_variances_of_nothing(least, fires):
+def test_variances_near_or_below_zero(least, fires):
     variance = torch.tensor([1.0, least, 2.0, 3.0])
     finding = in_weights("W108", norm__running_var=variance)
     assert (finding is not None) == fires
@@ -133,14 +133,14 @@ def test_float32_that_was_bfloat16():
 
 
 def int8_db(tensor, rows):
-    """The signal to noise of symmetric int8 with a scale a row, or one for all."""
+    """The signal-to-noise ratio of symmetric int8 with one scale per row, or one for the tensor."""
     tensor = tensor.double()
     scale = (tensor.abs().amax(1, keepdim=True) if rows else tensor.abs().max()) / 127
     error = tensor - (tensor / scale).round().clamp(-127, 127) * scale
     return float(10 * torch.log10((tensor**2).sum() / (error**2).sum()))
 
 
-def test_rows_that_spoil_the_scale_of_the_others():
+def test_rows_that_need_their_own_scale():
     uneven = noise(64, 128)
     uneven[0, 0] = 300.0
     one, each = int8_db(uneven, rows=False), int8_db(uneven, rows=True)
@@ -150,7 +150,7 @@ def test_rows_that_spoil_the_scale_of_the_others():
     assert values(finding)["largest_gain_db"] == pytest.approx(each - one, abs=0.1)
 
 
-def test_where_a_scale_a_row_does_not_help():
+def test_matrices_that_per_row_scales_do_not_help():
     assert in_weights("W203", layer__weight=noise(64, 128)) is None
     in_every_row = noise(64, 512)
     in_every_row[:, 0] = 100.0
@@ -158,7 +158,7 @@ def test_where_a_scale_a_row_does_not_help():
     assert in_weights("W203", layer__weight=in_every_row) is None
 
 
-def test_what_int8_would_save():
+def test_savings_of_int8():
     large = noise(2048, 3000)
     finding = in_weights("W204", layer__weight=large)
     assert values(finding)["worst_sqnr_db"] == pytest.approx(int8_db(large, rows=True), abs=0.2)
@@ -170,7 +170,7 @@ def test_what_int8_would_save():
     assert in_weights("W204", layer__weight=large) is None
 
 
-def test_two_of_four():
+def test_2_of_4_sparsity():
     kept = noise(64, 64).view(64, 16, 4)
     kept.scatter_(2, kept.abs().argsort(2)[:, :, :2], 0.0)
     finding = in_weights("W205", layer__weight=kept.reshape(64, 64))
@@ -187,7 +187,7 @@ def test_scattered_zeros():
     assert in_weights("W206", layer__weight=noise(64, 64)) is None
 
 
-def test_lossless_coding():
+def test_lossless_compression():
     weights = noise(1024, 1100).to(torch.bfloat16)
     finding = in_weights("W207", layer__weight=weights)
     _, counts = weights.view(torch.int16).unique(return_counts=True)
@@ -199,7 +199,7 @@ def test_lossless_coding():
     assert in_weights("W207", layer__weight=dense.to(torch.int16).view(torch.float16).nan_to_num()) is None
 
 
-def test_an_odd_sibling():
+def test_an_outlier_among_layers():
     layers = {f"layers__{index}__weight": noise(16, 16, seed=index) for index in range(8)}
     assert in_weights("W208", **layers) is None
     layers["layers__3__weight"] = layers["layers__3__weight"] * 20
@@ -208,7 +208,7 @@ def test_an_odd_sibling():
     assert values(finding)["tensors"] == 1
 
 
-def test_siblings_of_other_shapes_differ_by_nature():
+def test_tensors_of_another_shape_are_no_outliers():
     layers = {f"layers__{index}__weight": noise(16, 16, seed=index) for index in range(8)}
     layers["layers__3__weight"] = noise(64, 4) * 20
     assert in_weights("W208", **layers) is None

@@ -1,4 +1,4 @@
-"""Every rule there is. One entry a code; a duplicate is refused."""
+"""The registry of all rules, one per code."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ _RULES: dict[str, Rule] = {}
 
 
 def register(rule: Rule) -> Rule:
-    """Enter a rule."""
+    """Add a rule to the registry; a ValueError if its code is already in use."""
     if rule.code in _RULES:
-        raise ValueError(f"{rule.code} is taken by {_RULES[rule.code].summary!r}: a code means one thing")
+        raise ValueError(
+            f"rule code {rule.code} is already used by {_RULES[rule.code].summary!r}: choose another code"
+        )
     _RULES[rule.code] = rule
     return rule
 
@@ -27,45 +29,49 @@ def register(rule: Rule) -> Rule:
 def rule(
     code: str, severity: str, summary: str, *, advice: str, needs: tuple[Need, ...]
 ) -> Callable[[Search], Search]:
-    """A decorator that makes a search a rule and enters it."""
+    """A decorator that registers a search function as a rule."""
 
-    def enter(search: Search) -> Search:
+    def decorate(search: Search) -> Search:
         register(Rule(code, severity, summary, advice, search, needs))
         return search
 
-    return enter
+    return decorate
 
 
 def rules() -> tuple[Rule, ...]:
-    """All rules in the order of their codes."""
+    """All rules, sorted by code."""
     _load()
     return tuple(_RULES[code] for code in sorted(_RULES))
 
 
 def chosen(select: Iterable[str] | None = None, ignore: Iterable[str] | None = None) -> tuple[Rule, ...]:
-    """The rules whose codes begin with one of `select` (all, where it is None) and with none of `ignore`."""
+    """The rules whose code starts with a prefix in `select` (any code if None) and with no prefix in `ignore`."""
     for codes in (select, ignore):
         if codes is not None and not isinstance(codes, Iterable):
-            raise UsageError(f"codes of rules must be a list of texts, got {codes!r}")
-    wanted = None if select is None else tuple(_prefixes(select))
-    unwanted = tuple(_prefixes(ignore or ()))
+            raise UsageError(f"rule codes must be a list of strings, got {codes!r}")
+    selected = None if select is None else tuple(_prefixes(select))
+    ignored = tuple(_prefixes(ignore or ()))
     return tuple(
         each
         for each in rules()
-        if (wanted is None or each.code.startswith(wanted)) and not each.code.startswith(unwanted)
+        if (selected is None or each.code.startswith(selected)) and not each.code.startswith(ignored)
     )
 
 
 def _prefixes(codes: Iterable[str]) -> Iterable[str]:
-    for given in [codes] if isinstance(codes, str) else codes:
-        prefix = str(given).strip().upper()
+    """The codes in upper case; a UsageError for one that no rule code starts with."""
+    for code in [codes] if isinstance(codes, str) else codes:
+        prefix = str(code).strip().upper()
         if not prefix or not any(each.code.startswith(prefix) for each in rules()):
-            raise UsageError(f"no rule has a code that begins with {given!r}: expected W101, W1 or W, for example")
+            raise UsageError(
+                f"unknown rule code {code!r}: expected a code or the start of one, for example W101, W1 or W"
+            )
         yield prefix
 
 
 @cache
 def _load() -> None:
+    """Import every module of rules, which registers its rules."""
     package = import_module("assay.findings.rules")
     for module in pkgutil.iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")

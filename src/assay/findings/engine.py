@@ -1,4 +1,4 @@
-"""Running rules over a document. A rule that fails is a finding of its own and stops no other."""
+"""Applying rules to a document. A rule that raises becomes a finding itself; the remaining rules still run."""
 
 from __future__ import annotations
 
@@ -14,68 +14,71 @@ from assay.findings.rule import Rule
 from assay.messages import error_line
 
 DEFECT = "X001"
-"""The code of a rule that failed; no rule has it."""
+"""The code of the finding that reports a failed rule; no rule has this code."""
 
-_ORDER = {severity: place for place, severity in enumerate(SEVERITIES)}
+_ORDER = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
 
 class Skipped(Struct, frozen=True):
-    """A rule that could not be applied."""
+    """A rule that was not applied because the document lacks the data it needs."""
 
     code: str
+    """The rule's code: `W101`."""
     summary: str
+    """What the rule looks for."""
     why: str
+    """Which data is missing."""
 
 
 class CheckResult(Struct, frozen=True):
-    """What the rules said."""
+    """The findings of a set of rules, and the rules that were skipped."""
 
     findings: list[Finding]
-    """Worst first, then by code."""
+    """Most severe first, then by code."""
     skipped: list[Skipped]
-    """Rules the document does not hold the evidence for."""
+    """Rules that need data the document does not have."""
     rules: int
-    """How many were asked, those that were skipped included."""
+    """The number of rules selected, including skipped ones."""
 
 
 def check(
     document: Document, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
 ) -> list[Finding]:
-    """What a person should know or do about `document`, worst first; codes or their beginnings choose rules."""
+    """The findings about `document`, most severe first; `select` and `ignore` take rule codes or their prefixes."""
     return check_all(document, select=select, ignore=ignore).findings
 
 
 def check_all(
     document: Document, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
 ) -> CheckResult:
-    """The findings, and the rules that could not be applied."""
+    """The findings about `document`, and the rules that were skipped."""
     return apply(chosen(select, ignore), document)
 
 
 def apply(rules: Iterable[Rule], document: Document) -> CheckResult:
-    """What these rules say."""
+    """Apply `rules` to `document`."""
     facts = ModelFacts(document)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
-    asked = list(rules)
-    for rule in asked:
+    selected = list(rules)
+    for rule in selected:
         try:
             why = rule.missing(facts)
             findings += [] if why else list(rule.find(facts))
-        except Exception as error:  # noqa: BLE001  whatever one rule does, the others are to be heard
+        except Exception as error:  # noqa: BLE001  one broken rule must not stop the rest
             findings.append(_defect(rule, error))
             continue
         if why:
             skipped.append(Skipped(rule.code, rule.summary, why))
-    return CheckResult(sorted(findings, key=_place), skipped, len(asked))
+    return CheckResult(sorted(findings, key=_rank), skipped, len(selected))
 
 
 def at_least(findings: Iterable[Finding], severity: str) -> list[Finding]:
-    """Those as bad as `severity` or worse."""
+    """The findings that are at least as severe as `severity`."""
     return [finding for finding in findings if _ORDER[finding.severity] <= _ORDER[severity]]
 
 
-def _place(finding: Finding) -> tuple[int, str]:
+def _rank(finding: Finding) -> tuple[int, str]:
     return _ORDER[finding.severity], finding.code
 
 
@@ -83,6 +86,6 @@ def _defect(rule: Rule, error: Exception) -> Finding:
     return Finding(
         code=DEFECT,
         severity="note",
-        title=f"rule {rule.code} could not be applied: {error_line(error)}",
-        advice="This is a defect of the rule, not of the model: the other findings stand; please report it.",
+        title=f"rule {rule.code} failed: {error_line(error)}",
+        advice="Report this bug: the rule is broken, not the model. All other findings are valid.",
     )

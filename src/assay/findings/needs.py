@@ -1,4 +1,4 @@
-"""What rules need of a document, each with the words for a document that does not have it."""
+"""The data that rules need from a document, each with the message for a document that lacks it."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from assay.findings.rule import Need
 def _whole_pass(facts: ModelFacts) -> str:
     document = facts.document
     if not document.ops:
-        return "no operation was watched"
+        return "no forward pass was recorded"
     return "" if document.complete else "the forward pass stopped before its end"
 
 
 def _flow(facts: ModelFacts) -> str:
-    known = any(op.reads for op in facts.document.ops)
-    return "" if known else "the document does not say which operation reads what another made"
+    has_reads = any(op.reads for op in facts.document.ops)
+    return "" if has_reads else "the document does not record which tensors each op reads"
 
 
 def _statistics(facts: ModelFacts) -> str:
     weights = facts.document.weights
     if weights is None:
-        return "the bytes of the weights have not been read"
-    return "" if any(row.zeros is not None for row in weights.tensors) else "there are no statistics of the weights"
+        return "the weights were not read"
+    return "" if any(row.zeros is not None for row in weights.tensors) else "the document has no weight statistics"
 
 
 MODULES = Need("modules", lambda facts: "" if facts.document.modules else "the document has no modules")
-WHOLE_PASS = Need("a whole pass", _whole_pass)
+WHOLE_PASS = Need("a complete forward pass", _whole_pass)
 EVALUATION = Need(
-    "a pass in evaluation mode",
-    lambda facts: "the pass was made in training mode" if facts.document.run.training else "",
+    "evaluation mode",
+    lambda facts: "the pass ran in training mode" if facts.document.run.training else "",
 )
-FLOW = Need("what each operation reads", _flow)
+FLOW = Need("data flow between ops", _flow)
 TRAINING_STEP = Need(
-    "a training step", lambda facts: "no training step was watched" if facts.document.training is None else ""
+    "a training step", lambda facts: "no training step was recorded" if facts.document.training is None else ""
 )
 CACHE = Need(
-    "a key and value cache",
-    lambda facts: "the pass left no key and value cache" if facts.document.run.cache is None else "",
+    "a KV cache",
+    lambda facts: "the pass produced no KV cache" if facts.document.run.cache is None else "",
 )
-STATISTICS = Need("statistics of the weights", _statistics)
+STATISTICS = Need("weight statistics", _statistics)

@@ -1,4 +1,4 @@
-"""A rule: a stable code, what it needs to know, and the search for its findings."""
+"""A rule: a stable code, the data it needs, and the search function that yields its findings."""
 
 from __future__ import annotations
 
@@ -17,67 +17,77 @@ CODE = re.compile(r"[A-Z][0-9]{3}")
 
 
 class RuleMatch(Struct, frozen=True):
-    """A finding without what all findings of its rule share."""
+    """The part of a finding that is specific to one case; the rule adds code, severity and advice."""
 
     title: str
+    """One line that states the fact."""
     evidence: Mapping[str, Figure]
+    """The values behind the title, by name."""
     modules: Sequence[int] = ()
+    """Indices of the affected modules."""
     tensors: Sequence[str] = ()
+    """Names of the affected tensors."""
     advice: str = ""
-    """Where this case asks for another than the rule's."""
+    """Advice for this case; empty for the rule's own advice."""
 
 
 def in_modules(facts: ModelFacts, modules: Sequence[int], title: str, evidence: Mapping[str, Figure]) -> RuleMatch:
-    """A match about modules, whose paths end its title."""
+    """A match for `modules`; their paths are appended to the title."""
     return RuleMatch(f"{title}: {places(facts.document, modules)}", evidence, modules)
 
 
 def in_ops(facts: ModelFacts, ops: Iterable[int], title: str, evidence: Mapping[str, Figure]) -> RuleMatch:
-    """A match about operations, at the modules they ran in."""
+    """A match for the modules in which `ops` ran; their paths are appended to the title."""
     return in_modules(facts, facts.modules(ops), title, evidence)
 
 
 class Need(Struct, frozen=True):
-    """Something a document must hold for a rule to say anything."""
+    """Data that a document must have for a rule to apply."""
 
     name: str
+    """The data, as a noun phrase."""
     missing: Callable[[ModelFacts], str]
-    """Why it is not there; empty where it is."""
+    """Returns why the data is missing, or an empty string if it is there."""
 
 
 class Rule(Struct, frozen=True):
-    """One thing to look for."""
+    """A check for one kind of problem."""
 
     code: str
+    """A letter for the topic and three digits: `W101`."""
     severity: str
+    """One of `SEVERITIES`."""
     summary: str
-    """What it looks for, as one line of a list."""
+    """What the rule looks for, on one line."""
     advice: str
+    """What to do about a finding, starting with a verb."""
     search: Callable[[ModelFacts], Iterable[RuleMatch]]
+    """Yields one match per finding."""
     needs: tuple[Need, ...] = ()
+    """Data the document must have; the rule is skipped without it."""
 
     def __post_init__(self) -> None:
         if CODE.fullmatch(self.code) is None:
-            raise ValueError(f"a code is a letter and three digits, got {self.code!r}")
+            raise ValueError(f"invalid rule code {self.code!r}: expected a letter and three digits")
         if self.severity not in SEVERITIES:
-            raise ValueError(f"{self.code}: a severity is one of {', '.join(SEVERITIES)}, got {self.severity!r}")
+            raise ValueError(f"{self.code}: unknown severity {self.severity!r}: expected {', '.join(SEVERITIES)}")
 
     def find(self, document: Document | ModelFacts) -> Iterable[Finding]:
-        """Its findings in a document; none where the document does not hold what it needs."""
+        """The rule's findings about a document; empty if the document lacks data that the rule needs."""
         facts = document if isinstance(document, ModelFacts) else ModelFacts(document)
         if self.missing(facts):
             return
-        for found in self.search(facts):
+        for match in self.search(facts):
             yield Finding(
                 code=self.code,
                 severity=self.severity,
-                title=found.title,
-                advice=found.advice or self.advice,
-                modules=tuple(found.modules),
-                tensors=tuple(found.tensors),
-                evidence=dict(found.evidence),
+                title=match.title,
+                advice=match.advice or self.advice,
+                modules=tuple(match.modules),
+                tensors=tuple(match.tensors),
+                evidence=dict(match.evidence),
             )
 
     def missing(self, facts: ModelFacts) -> str:
-        """The first thing it needs that the document does not hold, in words; empty where nothing is missing."""
+        """Why the first missing piece of needed data is missing; empty if nothing is missing."""
         return next((why for need in self.needs if (why := need.missing(facts))), "")

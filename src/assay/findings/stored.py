@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint as rules read them: which there are, and how they are named and added up."""
+"""Helpers for rules about stored weights: selecting tensors with statistics, naming them and summing their values."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from assay.findings.naming import folded, listed
 from assay.findings.needs import STATISTICS
 from assay.findings.rule import RuleMatch
 
-BY_BYTES = Counted("every number of the stored tensors")
+BY_BYTES = Counted("all values of the stored tensors")
 MATRIX_LEAST = 64
-"""Tensors with fewer numbers are settings more than weights."""
+"""Elements; smaller tensors are more like settings than weights."""
 _WEIGHTS = ("weight", "proj", "kernel")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 weights_rule = partial(rule, needs=(STATISTICS,))
-"""The decorator of a rule that reads the statistics of stored tensors."""
+"""The decorator for a rule that needs weight statistics."""
 
 
 def rows(facts: ModelFacts) -> list[TensorStatistics]:
-    """The tensors with statistics."""
+    """The tensors that have statistics."""
     weights = facts.document.weights
     return [row for row in weights.tensors if row.zeros is not None] if weights is not None else []
 
 
 def matrices(facts: ModelFacts) -> list[TensorStatistics]:
-    """Floating tensors of two dimensions or more that products are made with, by their names."""
+    """Floating-point tensors with at least two dimensions whose name is that of a layer's weight."""
     return [
         row
         for row in rows(facts)
@@ -39,27 +39,27 @@ def matrices(facts: ModelFacts) -> list[TensorStatistics]:
 
 
 def _is_weight(name: str) -> bool:
-    """Whether a tensor is named as a layer's matrix is: `q_proj.weight`, `weight_ih_l0`, `experts.down_proj`."""
+    """Whether the name is that of a layer's weight: `q_proj.weight`, `weight_ih_l0`, `experts.down_proj`."""
     last = name.rpartition(".")[2].lower()
     return any(part in last for part in _WEIGHTS) and "bias" not in last
 
 
 def is_floating(row: TensorStatistics) -> bool:
-    """Whether it is of a floating type with wide enough a range to store numbers as they are."""
+    """Whether the dtype is a floating-point type of at least 16 bits, which needs no scale."""
     return row.dtype in _FLOATS
 
 
-def names(found: Sequence[TensorStatistics]) -> list[str]:
-    """The first name of each."""
-    return [row.names[0] for row in found]
+def names(tensors: Sequence[TensorStatistics]) -> list[str]:
+    """The first name of each tensor."""
+    return [row.names[0] for row in tensors]
 
 
-def total(found: Sequence[TensorStatistics], value: Callable[[TensorStatistics], int | None]) -> int:
-    """The sum of a figure over tensors."""
-    return sum(value(row) or 0 for row in found)
+def total(tensors: Sequence[TensorStatistics], value: Callable[[TensorStatistics], int | None]) -> int:
+    """The sum of `value` over the tensors; None counts as zero."""
+    return sum(value(row) or 0 for row in tensors)
 
 
-def in_tensors(found: Sequence[TensorStatistics], title: str, **figures: float) -> RuleMatch:
-    """A match about tensors, whose names end its title; its figures were counted from their bytes."""
-    evidence = {name: Figure(value, BY_BYTES) for name, value in figures.items()}
-    return RuleMatch(f"{title}: {listed(folded(names(found)))}", evidence, tensors=names(found))
+def in_tensors(affected: Sequence[TensorStatistics], title: str, **values: float) -> RuleMatch:
+    """A match for `affected`, whose names are appended to the title; `values` is the evidence, counted from them."""
+    evidence = {name: Figure(value, BY_BYTES) for name, value in values.items()}
+    return RuleMatch(f"{title}: {listed(folded(names(affected)))}", evidence, tensors=names(affected))

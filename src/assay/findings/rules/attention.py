@@ -1,4 +1,4 @@
-"""How attention is written, and whether a fused kernel can run it."""
+"""Rules about attention: whether it uses SDPA, and whether a fused kernel can run it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from assay.analysis.attention import attention_by_hand
 from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, part
+from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, share_of
 from assay.findings.needs import FLOW, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
 from assay.messages import plural
@@ -22,27 +22,25 @@ _FUSED = "aten.scaled_dot_product_attention"
 @rule(
     "C401",
     "advice",
-    "attention written as two products around a softmax",
-    advice="torch.nn.functional.scaled_dot_product_attention (in transformers attn_implementation='sdpa') computes "
-    "the same in one kernel that never writes the scores to memory; biases and masks go in as attn_mask. "
-    "nn.MultiheadAttention does so with need_weights=False.",
+    "attention computed as two matmuls around a softmax instead of SDPA",
+    advice="Call torch.nn.functional.scaled_dot_product_attention (in transformers: attn_implementation='sdpa'), "
+    "which computes the same in one kernel and never writes the attention scores to memory. Pass masks and biases as "
+    "attn_mask. With nn.MultiheadAttention, pass need_weights=False.",
     needs=(WHOLE_PASS, FLOW),
 )
 def by_hand(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Softmaxes between two products, and what their scores take."""
+    """Attention built from two matmuls around a softmax, with the size of its score matrices."""
     found = [each for each in attention_by_hand(facts.document) if each.plain]
     if not found:
         return
     largest = max(each.score_bytes for each in found)
     moved = facts.bytes_of({op for each in found for op in each.between})
-    title = (
-        f"attention is written by hand ({plural(len(found), 'time')} a pass), with scores of {units.size(largest)}"
-    )
+    title = f"{plural(len(found), 'attention call')} without SDPA, with score matrices of up to {units.size(largest)}"
     evidence = {
         "attentions": Figure(len(found), BY_PASS),
         "score_bytes": Figure(largest, BY_TENSORS),
         "bytes_between_products": Figure(moved, BY_FORMULA),
-        "share_of_bytes": part(moved, facts.bytes, BY_FORMULA),
+        "share_of_bytes": share_of(moved, facts.bytes, BY_FORMULA),
     }
     yield in_ops(facts, (each.softmax for each in found), title, evidence)
 
@@ -50,13 +48,13 @@ def by_hand(facts: ModelFacts) -> Iterator[RuleMatch]:
 @rule(
     "C402",
     "advice",
-    "attention heads of a size that fused kernels do not take",
-    advice="Fused attention wants heads of a multiple of 8 and at most 256: others are padded, or run on kernels "
-    "that write the scores to memory. 64 and 128 are fastest.",
+    "attention head sizes that fused kernels do not support",
+    advice="Use a head size that is a multiple of 8 and at most 256: other sizes are padded or fall back to kernels "
+    "that write the attention scores to memory. 64 and 128 are fastest.",
     needs=(WHOLE_PASS,),
 )
 def head_size(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Fused attention with heads that are no multiple of 8, or very large."""
+    """SDPA calls whose head size is not a multiple of 8 or is above 256; one match per head size."""
     by_size: dict[int, list[int]] = {}
     for op in facts.ops_of(_FUSED):
         query = operand_type(facts.kind(op), "query")
@@ -64,10 +62,8 @@ def head_size(facts: ModelFacts) -> Iterator[RuleMatch]:
         if size % HEAD_MULTIPLE or size > LARGEST_HEAD:
             by_size.setdefault(size, []).append(op)
     for size, ops in by_size.items():
-        title = (
-            f"attention heads have {size} features, which is "
-            f"{'no multiple of 8' if size % HEAD_MULTIPLE else f'more than {LARGEST_HEAD}'}"
-        )
+        problem = f"not a multiple of {HEAD_MULTIPLE}" if size % HEAD_MULTIPLE else f"above {LARGEST_HEAD}"
+        title = f"attention head size {size} is {problem}"
         evidence = {"head_size": Figure(size, BY_TENSORS), "attentions": Figure(len(ops), BY_PASS)}
         yield in_ops(facts, ops, title, evidence)
 
@@ -75,17 +71,17 @@ def head_size(facts: ModelFacts) -> Iterator[RuleMatch]:
 @rule(
     "C403",
     "note",
-    "fused attention that is given a mask as a tensor",
-    advice="The flash kernel takes no mask tensor, so another one runs. Pass is_causal=True where the mask is only "
-    "causal, none where nothing is masked, or flex_attention for other patterns; a bias "
-    "that is learned has to be a tensor.",
+    "SDPA calls with a dense mask tensor",
+    advice="Pass is_causal=True if the mask is only causal and no mask if nothing is masked, or use flex_attention "
+    "for other patterns: the FlashAttention kernel does not accept a mask tensor, so another kernel runs. A learned "
+    "bias has to stay a tensor.",
     needs=(WHOLE_PASS,),
 )
 def masked(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Fused attention with a dense mask."""
+    """SDPA calls that get a dense mask."""
     masks = {op: mask for op in facts.ops_of(_FUSED) if (mask := operand_type(facts.kind(op), "attn_mask"))}
     if not masks:
         return
     shape = next(iter(masks.values())).shape
-    title = f"{plural(len(masks), 'attention')} with a mask of {units.shape(shape)} given as a tensor"
+    title = f"{plural(len(masks), 'SDPA call')} with a dense {units.shape(shape)} mask"
     yield in_ops(facts, masks, title, {"attentions": Figure(len(masks), BY_PASS)})

@@ -1,4 +1,4 @@
-"""Where the work of a pass goes: few layers, weights, small or pointwise operations, copies."""
+"""Rules about what a pass spends its work on: a few layers, reading weights, pointwise or small ops, copies."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from assay.analysis.flow import is_view
 from assay.document.cost import CostTotals
 from assay.document.provenance import Figure, Modelled
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, part
+from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, share_of
 from assay.findings.naming import folded, listed, places
 from assay.findings.needs import MODULES, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_modules, in_ops
 from assay.messages import plural
 
 LEAST_BYTES = 1 << 20
-"""A pass that moves less is a toy, of which shares say nothing."""
+"""If a pass moves fewer bytes, shares of them are not meaningful."""
 HEAVY_SHARE = 0.5
 HEAVY_OF = 0.1
-"""Of the modules that calculate, at most so many are called few."""
+"""The largest share of the compute modules that still counts as a few."""
 FEWEST = 10
 WEIGHTS_SHARE = 0.6
 POINTWISE_SHARE = 0.4
 COPIES_SHARE = 0.25
 SMALL_BYTES = 1 << 16
-"""About what one kernel moves in the time it takes to start the next."""
+"""Roughly the bytes a kernel moves in the time it takes to launch the next one."""
 SMALL_OPS = 500
 SMALL_SHARE = 0.8
 LAUNCH_S = 5e-6
@@ -36,28 +36,28 @@ _POINTWISE = (categories.ELEMENT_WISE, categories.ACTIVATION, categories.NORMALI
 @rule(
     "C201",
     "note",
-    "few modules that do most of the arithmetic",
-    advice="Start here: pruning, a narrower dtype or a better kernel pays off in these modules and hardly elsewhere.",
+    "a few modules that do most of the arithmetic",
+    advice="Optimise these modules first: pruning, a narrower dtype or a better kernel hardly pays off elsewhere.",
     needs=(MODULES, WHOLE_PASS),
 )
 def heavy_modules(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """The fewest modules that together do half of the FLOPs, where they are a tenth of those that calculate."""
-    own = {i: figures.own.flops or 0 for i, figures in enumerate(facts.cost.modules) if figures.own.macs}
+    """The fewest modules that together do half of the FLOPs, if they are at most a tenth of all compute modules."""
+    own = {i: cost.own.flops or 0 for i, cost in enumerate(facts.cost.modules) if cost.own.macs}
     whole = facts.cost.forward.flops
     if not whole or len(own) < FEWEST:
         return
     heavy: list[int] = []
     done = least = 0
     for index in sorted(own, key=lambda index: -own[index]):
-        # Equals of the last one belong to it: a part of equal layers would be an arbitrary one.
+        # Modules that tie with the last one are included: a subset of equal layers would be arbitrary.
         if done >= HEAVY_SHARE * whole and own[index] < least:
             break
         heavy.append(index)
         done, least = done + own[index], own[index]
     if done < HEAVY_SHARE * whole or len(heavy) > HEAVY_OF * len(own):
         return
-    title = f"{len(heavy)} of {len(own)} modules that calculate do {units.share(done, whole)} of the FLOPs"
-    evidence = {"flops": Figure(done, BY_FORMULA), "share_of_flops": part(done, whole, BY_FORMULA)}
+    title = f"{units.share(done, whole)} of the FLOPs are in {len(heavy)} of {len(own)} compute modules"
+    evidence = {"flops": Figure(done, BY_FORMULA), "share_of_flops": share_of(done, whole, BY_FORMULA)}
     yield in_modules(facts, sorted(heavy), title, evidence)
 
 
@@ -65,47 +65,48 @@ def heavy_modules(facts: ModelFacts) -> Iterator[RuleMatch]:
     "C202",
     "note",
     "a pass that mostly reads weights",
-    advice="At this input size the weights are read for little work: more rows a pass (a larger batch) are nearly "
-    "free, and weights in a narrower dtype (weight-only quantization) save almost their share of the time.",
+    advice="Use a larger batch, which is nearly free because reading the weights dominates at this input size, or "
+    "store the weights in a narrower dtype (weight-only quantization), which saves almost their share of the time.",
     needs=(WHOLE_PASS,),
 )
 def weight_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Parameters and buffers among the bytes that are moved."""
+    """The share of parameters and buffers in the bytes that the pass moves."""
     read, moved = facts.cost.forward.read_parameters, facts.bytes
     if moved < LEAST_BYTES or read < WEIGHTS_SHARE * moved:
         return
-    figures = {"bytes_of_weights": Figure(read, BY_FORMULA), "share_of_bytes": part(read, moved, BY_FORMULA)}
+    evidence = {"bytes_of_weights": Figure(read, BY_FORMULA), "share_of_bytes": share_of(read, moved, BY_FORMULA)}
     intensity = facts.cost.forward.intensity
     if intensity is not None:
-        figures["flops_per_byte"] = Figure(intensity, BY_FORMULA)
-    yield RuleMatch(f"{units.share(read, moved)} of the bytes moved are weights, {units.size(read)} a pass", figures)
+        evidence["flops_per_byte"] = Figure(intensity, BY_FORMULA)
+    yield RuleMatch(
+        f"{units.share(read, moved)} of the bytes moved per pass are weights ({units.size(read)})", evidence
+    )
 
 
 @rule(
     "C203",
     "advice",
-    "pointwise work that moves a large part of the bytes",
-    advice="torch.compile joins chains of element-wise operations, activations and normalisations into single "
-    "kernels, so that what lies between is never written to memory.",
+    "pointwise ops that move a large share of the bytes",
+    advice="Use torch.compile: it fuses chains of element-wise ops, activations and normalisation layers into single "
+    "kernels, so that intermediate results are never written to memory.",
     needs=(WHOLE_PASS,),
 )
 def pointwise_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Element-wise operations, activations and normalisations among the bytes that are moved."""
-    found = [facts.cost.categories.get(name, CostTotals()) for name in _POINTWISE]
-    moved, ops = sum(each.bytes for each in found), sum(each.ops for each in found)
+    """The share of element-wise ops, activations and normalisation layers in the bytes that the pass moves."""
+    totals = [facts.cost.categories.get(name, CostTotals()) for name in _POINTWISE]
+    moved, ops = sum(each.bytes for each in totals), sum(each.ops for each in totals)
     if facts.bytes < LEAST_BYTES or moved < POINTWISE_SHARE * facts.bytes:
         return
-    flops = sum(each.flops or 0 for each in found)
+    flops = sum(each.flops or 0 for each in totals)
     whole = facts.cost.forward.flops or 0
     yield RuleMatch(
-        f"element-wise work, activations and normalisations ({plural(ops, 'operation')}) move "
-        f"{units.share(moved, facts.bytes)} of the "
-        f"bytes for {units.share(flops, whole)} of the FLOPs",
+        f"{units.share(moved, facts.bytes)} of the bytes but {units.share(flops, whole)} of the FLOPs are in "
+        f"{plural(ops, 'pointwise op')} (element-wise, activation, normalisation)",
         {
             "operations": Figure(ops, BY_PASS),
             "bytes": Figure(moved, BY_FORMULA),
-            "share_of_bytes": part(moved, facts.bytes, BY_FORMULA),
-            "share_of_flops": part(flops, whole, BY_FORMULA),
+            "share_of_bytes": share_of(moved, facts.bytes, BY_FORMULA),
+            "share_of_flops": share_of(flops, whole, BY_FORMULA),
         },
     )
 
@@ -113,13 +114,13 @@ def pointwise_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
 @rule(
     "C204",
     "advice",
-    "copies, concatenations and casts that move a large part of the bytes",
-    advice="Look for .contiguous(), reshape of a transposed tensor, cat and repeat in the modules named; an "
-    "operation that takes strides, writing into a slice, or expand instead of repeat avoids the copy.",
+    "copies, concatenations and casts that move a large share of the bytes",
+    advice="Look for .contiguous(), reshape of a transposed tensor, cat and repeat in these modules. To avoid the "
+    "copy, use an op that accepts strides, write into a slice, or replace repeat with expand.",
     needs=(WHOLE_PASS,),
 )
 def copies(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Data movement among the bytes that are moved."""
+    """The share of copies in the bytes that the pass moves, with the ops and modules that copy most."""
     totals = facts.cost.categories.get(categories.DATA_MOVEMENT, CostTotals())
     if facts.bytes < LEAST_BYTES or totals.bytes < COPIES_SHARE * facts.bytes:
         return
@@ -133,35 +134,38 @@ def copies(facts: ModelFacts) -> Iterator[RuleMatch]:
             module = facts.module(index)
             by_module[module] = by_module.get(module, 0) + cost.bytes
     names = sorted(by_name, key=lambda name: -by_name[name])
-    where = sorted(by_module, key=lambda index: -by_module[index])
+    modules = sorted(by_module, key=lambda index: -by_module[index])
     yield RuleMatch(
-        f"copies move {units.share(totals.bytes, facts.bytes)} of the bytes, mostly {listed(names, 2)} in "
-        f"{places(facts.document, where)}",
-        {"bytes": Figure(totals.bytes, BY_FORMULA), "share_of_bytes": part(totals.bytes, facts.bytes, BY_FORMULA)},
-        modules=sorted(where),
+        f"copies move {units.share(totals.bytes, facts.bytes)} of the bytes ({listed(names, 2)}): "
+        f"{places(facts.document, modules)}",
+        {
+            "bytes": Figure(totals.bytes, BY_FORMULA),
+            "share_of_bytes": share_of(totals.bytes, facts.bytes, BY_FORMULA),
+        },
+        modules=sorted(modules),
     )
 
 
 @rule(
     "C205",
     "advice",
-    "hundreds of small operations, which an accelerator spends starting rather than computing",
-    advice="torch.compile(mode='reduce-overhead') or CUDA graphs start them together; a larger input, or stacking "
-    "what is done one by one, makes them fewer and larger.",
+    "hundreds of small ops, which are overhead-bound on an accelerator",
+    advice="Launch them together with torch.compile(mode='reduce-overhead') or CUDA graphs, or make them fewer and "
+    "larger: use a larger input, or batch work that runs one item at a time.",
     needs=(WHOLE_PASS,),
 )
 def many_small(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Executions that move little, among all that do anything."""
+    """Ops that move few bytes, if they are most of the ops that are not views."""
     views = [is_view(kind) for kind in facts.document.kinds]
     working = {kind: times for kind, times in facts.executions.items() if not views[kind]}
     small = sum(times for kind, times in working.items() if facts.cost.kinds[kind].bytes < SMALL_BYTES)
     total = sum(working.values())
     if small < SMALL_OPS or small < SMALL_SHARE * total:
         return
-    how = Modelled("one kernel an operation", (f"{units.seconds(LAUNCH_S)} to start one, as is usual on a GPU",))
+    how = Modelled("one kernel per op", (f"{units.seconds(LAUNCH_S)} per kernel launch, typical of a GPU",))
     yield RuleMatch(
-        f"{units.exact(small)} of {units.exact(total)} operations move less than {units.size(SMALL_BYTES)} each at "
-        "this input size",
+        f"{units.exact(small)} of {units.exact(total)} ops move less than {units.size(SMALL_BYTES)} each at this "
+        "input size",
         {
             "small_operations": Figure(small, BY_PASS),
             "operations": Figure(total, BY_PASS),
@@ -174,12 +178,12 @@ def many_small(facts: ModelFacts) -> Iterator[RuleMatch]:
     "C206",
     "warning",
     "arithmetic in float64",
-    advice="Look for tensors made from numpy or with dtype=torch.float64 and cast them to the model's dtype: double "
-    "precision has twice the bytes, and on most accelerators a small fraction of the speed.",
+    advice="Look for tensors created from NumPy arrays or with dtype=torch.float64 and cast them to the model's "
+    "dtype: float64 takes twice the bytes of float32 and runs at a small fraction of its speed on most accelerators.",
     needs=(WHOLE_PASS,),
 )
 def double_precision(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Operations that calculate tensors of float64 in a model whose parameters are of another dtype."""
+    """Ops that compute float64 tensors in a model whose parameters have another dtype."""
     dtypes = facts.parameters.by_dtype
     if facts.document.run.dtype == "float64" or next(iter(dtypes), "") == "float64":
         return
@@ -193,7 +197,7 @@ def double_precision(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not ops:
         return
     names = folded(facts.document.kinds[kind].name for kind in wide)
-    title = f"{plural(len(ops), 'operation')} in float64 ({listed(names, 2)})"
+    title = f"{plural(len(ops), 'op')} in float64 ({listed(names, 2)})"
     evidence = {
         "operations": Figure(len(ops), BY_PASS),
         "bytes": Figure(facts.bytes_of(ops), BY_FORMULA),

@@ -1,4 +1,4 @@
-"""What the weights could be stored in: fewer bits, fewer numbers, fewer copies."""
+"""Rules about storing the weights in less space: fewer bits, sparsity, no duplicates."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from assay.findings.facts import ModelFacts
 from assay.findings.naming import folded, listed
 from assay.findings.rule import RuleMatch
 from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, names, rows, total, weights_rule
+from assay.messages import plural
 
 LEAST_BYTES = 1 << 16
-"""Savings below this are not worth a line."""
+"""Savings below this many bytes are not reported."""
 SAME_SIZE = 1024
-"""Smaller tensors are often equal by chance: all ones, all zeros."""
+"""Bytes; smaller tensors are often equal by coincidence: all ones, all zeros."""
 CHANNEL_GAIN_DB = 10.0
 ENOUGH_DB = 30.0
 SAFE_DB = 35.0
 QUANTIZED_LEAST = 4096
 QUANTIZED_WORTH = 16 << 20
-"""Saved bytes below this do not pay for a further dependency."""
+"""Savings below this many bytes do not justify another dependency."""
 CODED_LEAST = 1 << 20
-"""Numbers that a tensor needs for its patterns to be many more than a coder's table has."""
+"""Elements; in smaller tensors the table of an entropy coder is not negligible."""
 SPARSE_SHARE = 0.7
 PATTERN_KEPT = 0.999999
 COMPRESSIBLE = 0.75
@@ -38,21 +39,21 @@ _SCALE_BYTES = 2
 @weights_rule(
     "W201",
     "advice",
-    "tensors with equal content that are not tied",
-    advice="Tie them (assign one parameter to both places) where they are meant to stay equal, or save one of them "
-    "alone; equal by accident may mean that a layer was loaded twice.",
+    "tensors with identical content that are not tied",
+    advice="Tie them (assign one parameter to both attributes) if they are meant to stay equal, or save only one of "
+    "them. If they should differ, check whether a layer was loaded twice.",
 )
 def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Groups of tensors with the same bytes, those of a single value left out."""
+    """Groups of tensors with identical bytes, except tensors that hold a single value."""
     weights = facts.document.weights
     assert weights is not None
-    groups = [[weights.tensors[place] for place in group] for group in weights.duplicates]
+    groups = [[weights.tensors[index] for index in group] for group in weights.duplicates]
     groups = [group for group in groups if group[0].bytes >= SAME_SIZE and group[0].min != group[0].max]
     saved = sum(row.bytes for group in groups for row in group[1:])
     if saved >= LEAST_BYTES:
         shown = [" = ".join(names(group)[:2]) for group in groups]
         yield RuleMatch(
-            f"{units.size(saved)} are copies of other tensors: {listed(folded(shown))}",
+            f"{units.size(saved)} of weights are duplicates of other tensors: {listed(folded(shown))}",
             {"bytes_saved": Figure(saved, BY_BYTES), "groups": Figure(len(groups), BY_BYTES)},
             tensors=[row.names[0] for group in groups for row in group],
         )
@@ -61,17 +62,17 @@ def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
 @weights_rule(
     "W202",
     "advice",
-    "float32 weights that bfloat16 holds exactly",
-    advice="Save them as bfloat16: not one bit of the numbers is lost, for they were bfloat16 before, and the file "
-    "and its loading time are halved.",
+    "float32 weights that bfloat16 represents exactly",
+    advice="Save them as bfloat16: file size and loading time are halved, and nothing is lost because every value is "
+    "a bfloat16 number already.",
 )
 def widened(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Tensors of float32 that rounding to bfloat16 leaves as they are; those of few values say nothing."""
+    """float32 tensors that are exact in bfloat16; tensors with few distinct values are ignored."""
     wide = [row for row in rows(facts) if row.dtype == "float32" and not _has_few_values(row)]
-    exact = [row for row in wide if (found := _rounding(row, "bfloat16", "none")) is not None and found.exact]
+    exact = [row for row in wide if (rounding := _rounding(row, "bfloat16", "none")) is not None and rounding.exact]
     size, whole = total(exact, lambda row: row.bytes), total(wide, lambda row: row.bytes)
     if size >= LEAST_BYTES and size >= HALVED_SHARE * whole:
-        title = f"{units.size(size)} of float32 are exactly bfloat16 numbers ({len(exact)} of {len(wide)} tensors)"
+        title = f"{units.size(size)} of float32 weights are exact in bfloat16 ({len(exact)} of {len(wide)} tensors)"
         yield in_tensors(exact, title, bytes=size, bytes_saved=size // 2)
 
 
@@ -86,12 +87,12 @@ def _rounding(row: TensorStatistics, format: str, scope: str) -> Rounding | None
 @weights_rule(
     "W203",
     "advice",
-    "matrices that int8 holds well with a scale for each row and badly with one for all",
-    advice="Quantize these with a scale for each output channel (or group): a few rows with large weights set the "
-    "scale of the whole tensor otherwise, and the rest is rounded away.",
+    "matrices that per-row int8 represents well and per-tensor int8 does not",
+    advice="Quantize these matrices with one scale per output channel (or group): with a single scale, a few rows "
+    "with large weights set it for the whole tensor and the rest is rounded away.",
 )
 def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Matrices whose ratio of signal to noise gains much from a scale a row."""
+    """Matrices whose signal-to-noise ratio in int8 rises strongly with one scale per row."""
     found: list[TensorStatistics] = []
     worst = gain = 0.0
     for row in matrices(facts):
@@ -104,8 +105,8 @@ def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
             found.append(row)
     if found:
         title = (
-            f"{len(found)} matrices keep as little as {worst:.1f} dB in int8 with one scale, up to {gain:.1f} dB "
-            f"more with a scale a row"
+            f"per-tensor int8 keeps as little as {worst:.1f} dB in {plural(len(found), 'matrix', 'matrices')}, "
+            f"per-row int8 up to {gain:.1f} dB more"
         )
         yield in_tensors(found, title, worst_sqnr_db=worst, largest_gain_db=gain)
 
@@ -113,28 +114,28 @@ def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
 @weights_rule(
     "W204",
     "advice",
-    "matrices that int8 with a scale for each row holds with little noise",
-    advice="Weight-only int8 quantization (torchao int8_weight_only, or a GGUF Q8_0) takes about this much; noise of "
-    "weights is not accuracy, so compare the quantized model's outputs on your data.",
+    "matrices that per-row int8 represents with little noise",
+    advice="Use weight-only int8 quantization (torchao int8_weight_only, or GGUF Q8_0) to get about this size. Low "
+    "weight noise does not guarantee accuracy: compare the quantized model's outputs on your data.",
 )
 def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """All large matrices together, where each keeps a high ratio of signal to noise."""
+    """All large matrices, if per-row int8 keeps a high signal-to-noise ratio in every one of them."""
     large = [row for row in matrices(facts) if row.count >= QUANTIZED_LEAST]
-    noise = [_rounding(row, "int8", "channel") for row in large]
-    if not large or any(each is None or (not each.exact and (each.sqnr_db or 0) < SAFE_DB) for each in noise):
+    roundings = [_rounding(row, "int8", "channel") for row in large]
+    if not large or any(each is None or (not each.exact and (each.sqnr_db or 0) < SAFE_DB) for each in roundings):
         return
     now = total(large, lambda row: row.bytes)
     then = sum(row.count + _SCALE_BYTES * (row.rows.count if row.rows is not None else row.shape[0]) for row in large)
-    known = [each.sqnr_db for each in noise if each is not None and each.sqnr_db is not None]
-    if now - then < QUANTIZED_WORTH or not known:
+    sqnrs = [each.sqnr_db for each in roundings if each is not None and each.sqnr_db is not None]
+    if now - then < QUANTIZED_WORTH or not sqnrs:
         return
     yield RuleMatch(
-        f"int8 with a scale a row keeps at least {min(known):.1f} dB in all {len(large)} large matrices: "
-        f"{units.size(now)} become {units.size(then)}",
+        f"per-row int8 keeps at least {min(sqnrs):.1f} dB and shrinks "
+        f"{plural(len(large), 'large matrix', 'large matrices')} from {units.size(now)} to {units.size(then)}",
         {
-            "worst_sqnr_db": Figure(min(known), BY_BYTES),
+            "worst_sqnr_db": Figure(min(sqnrs), BY_BYTES),
             "bytes": Figure(now, BY_BYTES),
-            "int8_bytes": Figure(then, Counted("a byte a weight and a 16-bit scale a row")),
+            "int8_bytes": Figure(then, Counted("one byte per weight and one 16-bit scale per row")),
         },
         tensors=names(large),
     )
@@ -143,16 +144,16 @@ def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
 @weights_rule(
     "W205",
     "advice",
-    "matrices that are 2:4 sparse already",
-    advice="torch.sparse.to_sparse_semi_structured stores them in about half the bytes and uses the sparse matrix "
-    "units of recent GPUs, with the same result.",
+    "matrices that are already 2:4 sparse",
+    advice="Convert them with torch.sparse.to_sparse_semi_structured: they take about half the bytes and use the "
+    "sparse tensor cores of recent GPUs, with the same result.",
 )
 def semi_structured(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Matrices where keeping the two largest of any four along a row loses nothing."""
+    """Matrices that lose nothing if only the two largest of every four weights along a row are kept."""
     found = [row for row in matrices(facts) if _zero_share(row) >= 0.5 and row.n_of_m.get("2:4", 0.0) >= PATTERN_KEPT]
     if found:
         size = total(found, lambda row: row.bytes)
-        title = f"{len(found)} matrices ({units.size(size)}) have at most two of any four weights"
+        title = f"{units.size(size)} of weights are 2:4 sparse, in {plural(len(found), 'matrix', 'matrices')}"
         yield in_tensors(
             found,
             title,
@@ -169,12 +170,12 @@ def _zero_share(row: TensorStatistics) -> float:
 @weights_rule(
     "W206",
     "note",
-    "matrices that are mostly zeros without a pattern",
-    advice="Stored sparse (CSR, or a zero mask and the rest) they take a fraction; dense kernels gain nothing from "
-    "scattered zeros, so for speed prune to 2:4 or to whole rows.",
+    "matrices that are mostly zeros, but not 2:4 sparse",
+    advice="Store them in a sparse format (CSR, or a bitmask and the non-zero values) to save space. Dense kernels "
+    "do not run faster on scattered zeros: for speed, prune to 2:4 or prune whole rows.",
 )
 def scattered_zeros(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Matrices with many zeros that are not in a 2:4 pattern."""
+    """Matrices with many zeros that do not follow a 2:4 pattern."""
     found = [
         row
         for row in matrices(facts)
@@ -183,30 +184,30 @@ def scattered_zeros(facts: ModelFacts) -> Iterator[RuleMatch]:
     ]
     if found:
         zeros, count = total(found, lambda row: row.zeros), total(found, lambda row: row.count)
-        title = f"{units.share(zeros, count)} of the weights in {len(found)} matrices are zero"
+        title = f"{units.share(zeros, count)} of the weights in {plural(len(found), 'matrix', 'matrices')} are zero"
         yield in_tensors(found, title, zeros=zeros, weights=count)
 
 
 @weights_rule(
     "W207",
     "note",
-    "weights that a lossless coder would shrink",
-    advice="An entropy coder (as DFloat11 or ZipNN use) stores them in about this much without changing a number: "
-    "worth it for storage and transfer.",
+    "weights that lossless compression would shrink",
+    advice="Compress them with an entropy coder (as DFloat11 and ZipNN do) for storage and transfer: it reaches "
+    "about this size without changing any value.",
 )
 def compressible(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Floating tensors whose patterns carry fewer bits than they take."""
-    known = [
+    """Large floating-point tensors whose bit patterns have much less entropy than the bits they occupy."""
+    large = [
         row for row in rows(facts) if is_floating(row) and row.entropy_bytes is not None and row.count >= CODED_LEAST
     ]
-    size, coded = total(known, lambda row: row.bytes), total(known, lambda row: row.entropy_bytes)
+    size, coded = total(large, lambda row: row.bytes), total(large, lambda row: row.entropy_bytes)
     if size - coded < LEAST_BYTES or coded > COMPRESSIBLE * size:
         return
-    bits = 8 * size / max(total(known, lambda row: row.count), 1)
-    how = Modelled("order-0 entropy of the bit patterns", ("a coder that reaches it, without its tables",))
+    bits = 8 * size / max(total(large, lambda row: row.count), 1)
+    how = Modelled("order-0 entropy of the bit patterns", ("an ideal coder, without its tables",))
     yield RuleMatch(
-        f"{units.size(size)} of weights carry {units.size(coded)} of information, "
-        f"{units.ratio(bits * coded / size)} of {units.ratio(bits)} bits a weight",
+        f"{units.size(size)} of weights carry {units.size(coded)} of information "
+        f"({units.ratio(bits * coded / size)} of {units.ratio(bits)} bits per weight)",
         {"bytes": Figure(size, BY_BYTES), "entropy_bytes": Figure(coded, how)},
     )
 
@@ -214,12 +215,12 @@ def compressible(facts: ModelFacts) -> Iterator[RuleMatch]:
 @weights_rule(
     "W208",
     "note",
-    "a tensor that is unlike its siblings in other layers",
-    advice="Look at these layers before quantizing or pruning all of them alike; an odd one out may also be a layer "
-    "that was not trained, or loaded wrongly.",
+    "tensors that differ strongly from the same tensor in other layers",
+    advice="Inspect these layers before you quantize or prune all layers alike. An outlier may also be a layer that "
+    "was not trained or was loaded incorrectly.",
 )
 def odd_siblings(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Tensors far from the median of their family in spread, extremes or tails."""
+    """Tensors whose std, min or max is far from the median of their family."""
     weights = facts.document.weights
     assert weights is not None
     far = [each for each in weights.outliers if each.figure in _WORTH and each.deviations >= FAR]
@@ -227,10 +228,10 @@ def odd_siblings(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not far:
         return
     first = far[0]
-    found: Sequence[TensorStatistics] = [weights.tensors[place] for place in dict.fromkeys(e.tensor for e in far)]
+    found: Sequence[TensorStatistics] = [weights.tensors[index] for index in dict.fromkeys(e.tensor for e in far)]
     yield RuleMatch(
-        f"{len(found)} tensors are far from their siblings, {found[0].names[0]} most: {first.figure} "
-        f"{first.value:.4g} where {first.typical:.4g} is typical",
+        f"{plural(len(found), 'outlier')} among the same tensors of other layers; the furthest is "
+        f"{found[0].names[0]}: {first.figure} {first.value:.4g}, median {first.typical:.4g}",
         {
             "tensors": Figure(len(found), BY_BYTES),
             "largest_deviation": Figure(first.deviations, BY_BYTES),
@@ -242,9 +243,9 @@ def odd_siblings(facts: ModelFacts) -> Iterator[RuleMatch]:
 
 
 def _is_odd(weights: WeightsReport, outlier: Outlier) -> bool:
-    """Whether it differs by a factor, among siblings of which most have its shape: sizes set the spread too."""
+    """Whether it differs by a large factor from a family of mostly the same shape; shape affects the spread too."""
     family = next(each for each in weights.families if each.name == outlier.family)
     shape = weights.tensors[outlier.tensor].shape
-    alike = sum(weights.tensors[place].shape == shape for place in family.tensors)
+    alike = sum(weights.tensors[index].shape == shape for index in family.tensors)
     large, small = max(abs(outlier.value), abs(outlier.typical)), min(abs(outlier.value), abs(outlier.typical))
     return 2 * alike > len(family.tensors) and large >= ODD_FACTOR * small

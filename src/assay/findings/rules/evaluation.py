@@ -1,4 +1,4 @@
-"""What evaluation mode should have switched off, and what it allows."""
+"""Rules about evaluation mode: what should be inactive in it, and what can be folded or dropped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from assay import units
 from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, part
+from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, share_of
 from assay.findings.needs import EVALUATION, FLOW, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
 from assay.messages import plural
@@ -27,13 +27,13 @@ _BATCH_NORM = "aten.batch_norm"
 @rule(
     "S201",
     "warning",
-    "dropout that is active in evaluation mode",
-    advice="Pass training=self.training to functional dropout, or use nn.Dropout: outputs are random as it is. Where "
-    "that is wanted (sampling many outputs), ignore this code.",
+    "Dropout that is active in evaluation mode",
+    advice="Pass training=self.training to functional dropout, or use nn.Dropout: otherwise outputs are random. If "
+    "that is intended (Monte Carlo dropout), ignore this rule.",
     needs=(WHOLE_PASS, EVALUATION),
 )
 def active_dropout(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Dropout with a probability that drops in a pass made in evaluation mode."""
+    """Dropout and SDPA calls that drop values in a pass in evaluation mode."""
     dropping = [
         op
         for op in facts.ops_of(*_DROPOUTS)
@@ -46,37 +46,37 @@ def active_dropout(facts: ModelFacts) -> Iterator[RuleMatch]:
     ]
     if not dropping:
         return
-    title = f"dropout drops values in evaluation mode, {len(dropping)} times a pass"
+    title = f"{plural(len(dropping), 'Dropout call')} active in evaluation mode"
     yield in_ops(facts, dropping, title, {"active_dropouts": Figure(len(dropping), BY_PASS)})
 
 
 @rule(
     "S202",
     "warning",
-    "batch normalisation that uses the batch's own statistics in evaluation mode",
-    advice="Each output depends on what else is in the batch. Track running statistics (track_running_stats=True, "
-    "training=self.training), or use a normalisation that does not look across the batch.",
+    "BatchNorm that uses batch statistics in evaluation mode",
+    advice="Track running statistics (track_running_stats=True, training=self.training), or use a layer that does "
+    "not normalise over the batch (LayerNorm, GroupNorm): otherwise each output depends on the other samples.",
     needs=(WHOLE_PASS, EVALUATION),
 )
 def batch_statistics(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Batch normalisation that calculates statistics in a pass made in evaluation mode."""
+    """BatchNorm ops that compute batch statistics in a pass in evaluation mode."""
     ops = [op for op in facts.ops_of(_BATCH_NORM) if facts.kind(op).attributes.get("training") is True]
     if not ops:
         return
-    title = f"{plural(len(ops), 'batch normalisation')} with the statistics of the batch itself"
+    title = f"{plural(len(ops), 'BatchNorm layer')} with batch statistics in evaluation mode"
     yield in_ops(facts, ops, title, {"batch_norms": Figure(len(ops), BY_PASS)})
 
 
 @rule(
     "S203",
     "advice",
-    "batch normalisation right after a convolution or linear layer, to be folded into it for inference",
-    advice="torch.nn.utils.fusion.fuse_conv_bn_eval (or fuse_linear_bn_eval), or torch.compile with freezing, makes "
-    "one layer of the two; the result is the same up to rounding. For inference only.",
+    "BatchNorm that can be folded into the preceding convolution or Linear layer for inference",
+    advice="Fold each pair with torch.nn.utils.fusion.fuse_conv_bn_eval (or fuse_linear_bn_eval), or use "
+    "torch.compile with freezing. Outputs are the same up to rounding. For inference only.",
     needs=(WHOLE_PASS, EVALUATION, FLOW),
 )
 def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Normalisations with fixed statistics that alone read what a convolution makes."""
+    """BatchNorm ops with running statistics that are the only reader of a convolution's or Linear layer's output."""
     makers = facts.ops_of(*_CONVOLUTIONS, "aten.linear")
     pairs = [
         (first, norm)
@@ -90,13 +90,13 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
     norms = [norm for _, norm in pairs]
     moved = facts.bytes_of(norms)
     title = (
-        f"{plural(len(norms), 'batch normalisation')} can be folded into the layer before, which saves "
+        f"{plural(len(norms), 'BatchNorm layer')} can be folded into the preceding layer, saving "
         f"{units.share(moved, facts.bytes)} of the bytes moved"
     )
     evidence = {
         "foldable": Figure(len(norms), BY_PASS),
         "bytes_saved": Figure(moved, BY_FORMULA),
-        "share_of_bytes": part(moved, facts.bytes, BY_FORMULA),
+        "share_of_bytes": share_of(moved, facts.bytes, BY_FORMULA),
     }
     yield in_ops(facts, norms, title, evidence)
 
@@ -104,25 +104,25 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
 @rule(
     "S204",
     "advice",
-    "a bias right before batch normalisation, which makes it redundant",
-    advice="Build these layers with bias=False: training subtracts the mean, the bias with it, and the normalisation "
-    "has a bias of its own. In a trained model subtract the bias from running_mean when removing it.",
+    "biases that the following BatchNorm makes redundant",
+    advice="Build these layers with bias=False: BatchNorm subtracts the mean and thus the bias, and adds a bias of "
+    "its own. When you remove the bias from a trained model, subtract it from running_mean.",
     needs=(WHOLE_PASS, FLOW),
 )
 def useless_bias(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Biased layers whose result only a batch normalisation reads."""
+    """Convolutions and Linear layers with a bias whose output is read only by BatchNorm."""
     makers = [
         op for op in facts.ops_of(*_CONVOLUTIONS, "aten.linear") if operand_type(facts.kind(op), "bias") is not None
     ]
-    found = {
+    biased = {
         facts.flow.operand(first, "bias"): first
         for first, norm in facts.flow.pairs(makers, facts.ops_of(_BATCH_NORM))
         if facts.kind(norm).inputs[0].type.shape == facts.kind(first).outputs[0].type.shape
     }
-    if not found:
+    if not biased:
         return
-    biases = [operand_type(facts.kind(op), "bias") for op in found.values()]
+    biases = [operand_type(facts.kind(op), "bias") for op in biased.values()]
     count = sum(bias.shape[0] for bias in biases if bias is not None)
-    title = f"{plural(len(found), 'bias')} ({units.exact(count)} parameters) redundant before batch normalisation"
-    evidence = {"biases": Figure(len(found), BY_PASS), "parameters": Figure(count, BY_TENSORS)}
-    yield in_ops(facts, found.values(), title, evidence)
+    title = f"{plural(len(biased), 'redundant bias')} ({plural(count, 'parameter')}) before BatchNorm"
+    evidence = {"biases": Figure(len(biased), BY_PASS), "parameters": Figure(count, BY_TENSORS)}
+    yield in_ops(facts, biased.values(), title, evidence)

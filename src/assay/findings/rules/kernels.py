@@ -1,4 +1,4 @@
-"""Sizes and forms that fast kernels do not like: alignment, grouped and large convolutions."""
+"""Rules about shapes that fast kernels handle badly: misaligned sizes, grouped convolutions, large kernels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from assay.document.dtypes import BITS, nbytes
 from assay.document.provenance import Figure
 from assay.document.rows import OpKind
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, part
+from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, share_of
 from assay.findings.needs import WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
+from assay.messages import plural
 
 ALIGNED_BYTES = 16
-"""What tensor cores load at once along a row."""
+"""Bytes that tensor cores load at a time along a row."""
 NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8")
-"""Types whose products tensor cores do; float32 goes there only when asked."""
+"""Dtypes whose matmuls run on tensor cores by default; float32 does so only if TF32 is enabled."""
 SMALL = 16
 """Sizes below this are not worth aligning."""
 MATTERS = 0.01
@@ -29,42 +30,42 @@ GROUPED_RATIO = 4
 LARGE = 7
 LARGE_SHARE = 0.2
 IMAGE_CHANNELS = 4
-"""A stem over so few channels costs less in one step than in several."""
+"""With at most this many input channels (image stems), one large kernel is cheaper than several small ones."""
 _CONVOLUTIONS = ("aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution")
 
 
 @rule(
     "C301",
     "advice",
-    "matrix sizes that tensor cores have to pad",
-    advice="Make features and channels multiples of 16 bytes (8 for 16-bit types, 16 for 8-bit ones): other sizes "
-    "fall back to slower kernels or are padded on every call.",
+    "layer sizes that are not aligned for tensor cores",
+    advice="Make feature and channel counts multiples of 16 bytes (8 elements for 16-bit dtypes, 16 for 8-bit "
+    "dtypes): other sizes fall back to slower kernels or are padded on every call.",
     needs=(WHOLE_PASS,),
 )
 def unaligned(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Layers in a narrow dtype with sizes that are no multiple of 16 bytes, where they do a part of the work."""
+    """Layers in a 16-bit or 8-bit dtype with misaligned sizes that do at least 1 % of the FLOPs."""
     flops = facts.cost.forward.flops or 0
-    odd = {
+    misaligned = {
         index: sizes
         for index, kind in enumerate(facts.document.kinds)
-        if (sizes := _odd_sizes(kind))
+        if (sizes := _misaligned_sizes(kind))
         and (facts.cost.kinds[index].flops or 0) * facts.executions[index] >= MATTERS * flops
     }
-    ops = [index for index, op in enumerate(facts.document.ops) if op.kind in odd]
+    ops = [index for index, op in enumerate(facts.document.ops) if op.kind in misaligned]
     if not ops:
         return
     work = facts.flops_of(ops)
-    sizes = sorted({size for found in odd.values() for size in found})
+    sizes = sorted({size for each in misaligned.values() for size in each})
     title = (
-        f"sizes {', '.join(map(str, sizes[:4]))} are no multiples of {ALIGNED_BYTES} bytes, in layers with "
-        f"{units.share(work, flops)} of the FLOPs"
+        f"layers with {units.share(work, flops)} of the FLOPs have sizes that are not multiples of {ALIGNED_BYTES} "
+        f"bytes ({', '.join(map(str, sizes[:4]))})"
     )
-    evidence = {"flops": Figure(work, BY_FORMULA), "share_of_flops": part(work, flops, BY_FORMULA)}
+    evidence = {"flops": Figure(work, BY_FORMULA), "share_of_flops": share_of(work, flops, BY_FORMULA)}
     yield in_ops(facts, ops, title, evidence)
 
 
-def _odd_sizes(kind: OpKind) -> list[int]:
-    """The sizes of a layer's matrix that are not aligned; those of a vocabulary have a rule of their own."""
+def _misaligned_sizes(kind: OpKind) -> list[int]:
+    """The misaligned feature or channel counts of a layer's weight; vocabulary sizes have their own rule."""
     weight = operand_type(kind, "weight")
     if weight is None or weight.dtype not in NARROW or kind.attributes.get("groups", 1) != 1:
         return []
@@ -77,14 +78,14 @@ def _odd_sizes(kind: OpKind) -> list[int]:
 @rule(
     "C302",
     "advice",
-    "a vocabulary that is no multiple of 64",
-    advice="Pad the table and the output projection to a multiple of 64 (in transformers: "
-    "resize_token_embeddings with pad_to_multiple_of=64) and ignore the added logits: the product then fits the "
-    "tiles of matrix units.",
+    "a vocabulary size that is not a multiple of 64",
+    advice="Pad the embedding table and the output projection to a multiple of 64 (in transformers: "
+    "resize_token_embeddings with pad_to_multiple_of=64) and ignore the added logits: the matmul then fits the tiles "
+    "of tensor cores.",
     needs=(WHOLE_PASS,),
 )
 def vocabulary(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Output projections onto a large number of classes that tiles do not divide."""
+    """Output projections onto a large vocabulary whose size is not a multiple of 64."""
     by_size: dict[tuple[int, int], list[int]] = {}
     dtypes: dict[tuple[int, int], str] = {}
     for op in facts.ops_of("aten.linear"):
@@ -102,7 +103,7 @@ def vocabulary(facts: ModelFacts) -> Iterator[RuleMatch]:
             "rows": Figure(rows, BY_TENSORS),
             "padded_rows": Figure(padded, BY_TENSORS),
             "bytes_added": Figure(nbytes((padded - rows) * width, dtypes[rows, width]), BY_TENSORS),
-            "share_of_flops": part(work, facts.cost.forward.flops or 0, BY_FORMULA),
+            "share_of_flops": share_of(work, facts.cost.forward.flops or 0, BY_FORMULA),
         }
         yield in_ops(facts, ops, title, evidence)
 
@@ -110,13 +111,13 @@ def vocabulary(facts: ModelFacts) -> Iterator[RuleMatch]:
 @rule(
     "C303",
     "note",
-    "grouped convolutions that move far more than they calculate",
-    advice="Depthwise and grouped convolutions are bound by memory: channels_last, a fused block (torch.compile), or "
-    "fewer and wider groups help; fewer FLOPs do not.",
+    "grouped convolutions with a large share of the bytes but few FLOPs",
+    advice="Try channels_last, a fused block (torch.compile) or fewer and wider groups: depthwise and grouped "
+    "convolutions are memory-bound, so reducing their FLOPs does not help.",
     needs=(WHOLE_PASS,),
 )
 def grouped(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Convolutions in groups, their share of bytes against their share of FLOPs."""
+    """Grouped convolutions whose share of the bytes is at least four times their share of the FLOPs."""
     ops = [op for op in facts.ops_of(*_CONVOLUTIONS) if facts.kind(op).attributes.get("groups", 1) > 1]
     moved, work, flops = facts.bytes_of(ops), facts.flops_of(ops), facts.cost.forward.flops or 0
     if not facts.bytes or not flops or moved < GROUPED_SHARE * facts.bytes:
@@ -124,13 +125,13 @@ def grouped(facts: ModelFacts) -> Iterator[RuleMatch]:
     if moved / facts.bytes < GROUPED_RATIO * work / flops:
         return
     title = (
-        f"{len(ops)} grouped convolutions do {units.share(work, flops)} of the FLOPs and move "
-        f"{units.share(moved, facts.bytes)} of the bytes"
+        f"{units.share(moved, facts.bytes)} of the bytes but {units.share(work, flops)} of the FLOPs are in "
+        f"{plural(len(ops), 'grouped convolution')}"
     )
     evidence = {
         "convolutions": Figure(len(ops), BY_PASS),
-        "share_of_flops": part(work, flops, BY_FORMULA),
-        "share_of_bytes": part(moved, facts.bytes, BY_FORMULA),
+        "share_of_flops": share_of(work, flops, BY_FORMULA),
+        "share_of_bytes": share_of(moved, facts.bytes, BY_FORMULA),
     }
     yield in_ops(facts, ops, title, evidence)
 
@@ -139,12 +140,12 @@ def grouped(facts: ModelFacts) -> Iterator[RuleMatch]:
     "C304",
     "advice",
     "dense convolutions with large kernels",
-    advice="Two or three stacked 3×3 convolutions see as far for fewer FLOPs; a depthwise large kernel followed by a "
-    "1×1 convolution costs a fraction. A stride or a smaller input before it helps as well.",
+    advice="Stack two or three 3×3 convolutions instead, which cover a similar receptive field with fewer FLOPs, or "
+    "use a large depthwise kernel followed by a 1×1 convolution. A stride or a smaller input also helps.",
     needs=(WHOLE_PASS,),
 )
 def large_kernels(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Kernels of at least 7×7 over all channels that do a large part of the FLOPs."""
+    """Dense convolutions with kernels of at least 7×7 that do a large share of the FLOPs."""
     flops = facts.cost.forward.flops or 0
     ops = [op for op in facts.ops_of(*_CONVOLUTIONS) if _is_large(facts.kind(op))]
     work = facts.flops_of(ops)
@@ -156,17 +157,17 @@ def large_kernels(facts: ModelFacts) -> Iterator[RuleMatch]:
     evidence = {
         "kernel_elements": Figure(prod(largest), BY_TENSORS),
         "flops": Figure(work, BY_FORMULA),
-        "share_of_flops": part(work, flops, BY_FORMULA),
+        "share_of_flops": share_of(work, flops, BY_FORMULA),
     }
     yield in_ops(facts, ops, title, evidence)
 
 
 def _is_large(kind: OpKind) -> bool:
-    """A kernel of two or three dimensions, all of them large, without gaps, over all channels and no patches."""
+    """Whether it is a dense 2-D or 3-D convolution that is large in every dimension and does not cut patches."""
     weight = operand_type(kind, "weight")
     if weight is None or len(weight.shape) < 4 or kind.attributes.get("groups", 1) != 1:
         return False
     channels, *kernel = weight.shape[1:]
     stride = kind.attributes.get("stride") or [1]
-    # A stride as large as the kernel cuts patches: each input is used once, so there is nothing to save.
+    # A stride as large as the kernel cuts patches: every input is used once, so nothing can be saved.
     return channels > IMAGE_CHANNELS and min(kernel) >= LARGE and max(stride) < min(kernel)

@@ -1,4 +1,4 @@
-"""What takes memory, and what would take less."""
+"""Rules about memory: what takes most of it, and how to need less."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.document.document import Document
 from assay.document.provenance import Figure
 from assay.document.rows import Storage
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, part
+from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, share_of
 from assay.findings.naming import folded, listed
 from assay.findings.needs import CACHE, FLOW, MODULES, TRAINING_STEP, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
@@ -40,35 +40,35 @@ _IN_PLACE = (
 @rule(
     "M101",
     "advice",
-    "activations kept for the backward pass that outweigh the parameters",
-    advice="torch.utils.checkpoint around the repeated blocks keeps their inputs alone and computes the rest again, "
-    "for about a third more time; a smaller batch with gradient accumulation, or bfloat16, halves what is kept.",
+    "activations saved for the backward pass that far exceed the parameters",
+    advice="Wrap the repeated blocks in torch.utils.checkpoint, which saves only their inputs and recomputes the "
+    "rest for about a third more time. A smaller batch with gradient accumulation, or bfloat16, also helps.",
     needs=(WHOLE_PASS, TRAINING_STEP),
 )
 def kept_activations(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """What the forward pass makes and the backward pass reads, against the parameters."""
+    """Activations saved for the backward pass that take at least twice the bytes of the parameters."""
     step = training_step(facts.document)
     saved = saved_for_backward(step) if step is not None else 0
-    held = facts.parameters.bytes
-    if saved < LOGITS_LEAST or saved < SAVED_RATIO * held:
+    size = facts.parameters.bytes
+    if saved < LOGITS_LEAST or saved < SAVED_RATIO * size:
         return
     yield RuleMatch(
-        f"the forward pass keeps {units.size(saved)} for backward, {units.ratio(saved / held) if held else 'all'} "
-        "times the parameters",
-        {"saved_bytes": Figure(saved, BY_STORAGES), "parameter_bytes": Figure(held, BY_TENSORS)},
+        f"the forward pass saves {units.size(saved)} of activations for the backward pass"
+        + (f", {units.ratio(saved / size)} times the parameters" if size else ""),
+        {"saved_bytes": Figure(saved, BY_STORAGES), "parameter_bytes": Figure(size, BY_TENSORS)},
     )
 
 
 @rule(
     "M102",
     "note",
-    "logits of a large vocabulary for every position",
-    advice="To generate, only the last position's logits are needed (logits_to_keep=1 in transformers); to train, a "
-    "loss that works on slices of the vocabulary or sequence never holds them all.",
+    "logits over a large vocabulary for every position",
+    advice="Compute only the last position's logits when generating (in transformers: logits_to_keep=1). For "
+    "training, use a loss that processes the vocabulary or the sequence in chunks.",
     needs=(WHOLE_PASS, FLOW),
 )
 def logits(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Results with as many features as a vocabulary has, against what is alive at the peak."""
+    """Linear outputs as wide as a vocabulary that take a large share of the peak activation memory."""
     ops = [op for op in facts.ops_of("aten.linear") if _is_logits(facts.kind(op).outputs[0].type.shape)]
     if not ops:
         return
@@ -81,13 +81,13 @@ def logits(facts: ModelFacts) -> Iterator[RuleMatch]:
     large = [op for op, each in sizes.items() if each == size]
     shape = facts.kind(large[0]).outputs[0].type.shape
     title = (
-        f"logits of {units.shape(shape)} take {units.size(size)}, {units.share(size, peak)} of all activations at "
-        "the peak"
+        f"logits of shape {units.shape(shape)} take {units.size(size)}, {units.share(size, peak)} of the peak "
+        "activation memory"
     )
     evidence = {
         "logit_bytes": Figure(size, BY_STORAGES),
         "peak_bytes": Figure(peak, BY_STORAGES),
-        "share_of_peak": part(size, peak, BY_STORAGES),
+        "share_of_peak": share_of(size, peak, BY_STORAGES),
     }
     yield in_ops(facts, large, title, evidence)
 
@@ -99,29 +99,29 @@ def _is_logits(shape: tuple[int, ...]) -> bool:
 @rule(
     "M103",
     "note",
-    "a key and value cache that soon outgrows the parameters",
-    advice="Fewer key and value heads (grouped-query attention), a cache in a narrower dtype, a sliding window, or "
-    "paging bounds it; plan the batch by it.",
+    "a KV cache that soon outgrows the parameters",
+    advice="Limit the KV cache with fewer key/value heads (grouped-query attention), a narrower dtype, a sliding "
+    "window or paging, and choose the batch size with the cache in mind.",
     needs=(CACHE,),
 )
 def cache(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """The number of cached tokens that take as much as the parameters, where every attention keeps its own."""
-    found = key_value(facts.document)
-    held = facts.parameters.bytes
+    """The cached tokens that take as much memory as the parameters, if every attention has its own cache."""
+    cached = key_value(facts.document)
+    size = facts.parameters.bytes
     attentions = len(fused_attention(facts.document)) + len(attention_by_hand(facts.document))
-    # Otherwise a part of it belongs to an encoder or a state, which does not grow with the tokens.
-    if found is not None and found.captured.tensors != 2 * attentions:
+    # Otherwise part of the cache belongs to an encoder or a state, which does not grow with the tokens.
+    if cached is not None and cached.captured.tensors != 2 * attentions:
         return
-    if found is None or not found.per_token or held / found.per_token > CACHE_TOKENS:
+    if cached is None or not cached.per_token or size / cached.per_token > CACHE_TOKENS:
         return
-    tokens = round(held / found.per_token)
+    tokens = round(size / cached.per_token)
     yield RuleMatch(
-        f"a cached token takes {units.size(found.per_token)}: {units.exact(tokens)} tokens in all sequences "
-        "together take as much as the parameters",
+        f"the KV cache takes {units.size(cached.per_token)} per token and is as large as the parameters at "
+        f"{plural(tokens, 'token')} (all sequences together)",
         {
-            "bytes_per_token": Figure(found.per_token, found.how),
-            "tokens_as_large_as_parameters": Figure(tokens, found.how),
-            "parameter_bytes": Figure(held, BY_TENSORS),
+            "bytes_per_token": Figure(cached.per_token, cached.how),
+            "tokens_as_large_as_parameters": Figure(tokens, cached.how),
+            "parameter_bytes": Figure(size, BY_TENSORS),
         },
     )
 
@@ -129,13 +129,13 @@ def cache(facts: ModelFacts) -> Iterator[RuleMatch]:
 @rule(
     "M104",
     "advice",
-    "activation functions that could overwrite their input where memory is tightest",
-    advice="Pass inplace=True to these activations where their input is not needed again; for training check that "
-    "the layer before does not keep its output.",
+    "activation functions that could run in place to lower the peak memory",
+    advice="Pass inplace=True to these activation functions if their input is not needed again. For training, check "
+    "that the preceding layer does not save its output for the backward pass.",
     needs=(WHOLE_PASS, FLOW),
 )
 def in_place(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """How much lower the peak is when activations overwrite an input that nobody reads afterwards."""
+    """How much the peak memory drops if activation functions overwrite inputs that no later op reads."""
     document = facts.document
     ops = [op for op in facts.ops_of(*_IN_PLACE) if _is_last_use(facts, op)]
     if not ops:
@@ -145,7 +145,7 @@ def in_place(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not now or now - then < IN_PLACE_GAIN * now:
         return
     title = (
-        f"{plural(len(ops), 'activation function')} in place would lower the peak of activations from "
+        f"running {plural(len(ops), 'activation function')} in place would lower the peak activation memory from "
         f"{units.size(now)} to {units.size(then)}"
     )
     evidence = {"peak_bytes": Figure(now, BY_STORAGES), "peak_in_place_bytes": Figure(then, BY_STORAGES)}
@@ -153,7 +153,7 @@ def in_place(facts: ModelFacts) -> Iterator[RuleMatch]:
 
 
 def _is_last_use(facts: ModelFacts, op: int) -> bool:
-    """Whether it makes something of its input's size and dtype, and nothing reads that input afterwards."""
+    """Whether the op's result has the type and size of its input, and no later op reads that input."""
     row, kind = facts.document.ops[op], facts.kind(op)
     made = facts.flow.made(op)
     if made is None or not row.reads:
@@ -161,35 +161,35 @@ def _is_last_use(facts: ModelFacts, op: int) -> bool:
     source, result = facts.document.storages[row.reads[0]], facts.document.storages[made]
     same = kind.inputs[0].type == kind.outputs[0].type and source.bytes == result.bytes
     last = facts.flow.readers.get(row.reads[0], [])[-1:] == [op]
-    # Freed right after, give or take one: a name in forward may hold on to it until the next line has run.
+    # Freed right after, give or take one op: a variable in forward may keep it alive until the next line has run.
     freed = source.died is not None and source.died <= op + 2
     return same and last and freed and source.role == "activation"
 
 
 def _overwriting(facts: ModelFacts, ops: list[int]) -> Document:
-    """The document as if each operation wrote into its input: the result lives on in the input's storage."""
+    """A copy of the document in which each op writes into its input, which then lives as long as the result."""
     storages: list[Storage] = list(facts.document.storages)
-    stands_for: dict[int, int] = {}
+    replaced_by: dict[int, int] = {}
     for op in ops:
         row = facts.document.ops[op]
-        source = stands_for.get(row.reads[0], row.reads[0])
+        source = replaced_by.get(row.reads[0], row.reads[0])
         made = row.writes[0]
         storages[source] = replace(storages[source], died=storages[made].died)
         storages[made] = replace(storages[made], bytes=0)
-        stands_for[made] = source
+        replaced_by[made] = source
     return replace(facts.document, storages=storages)
 
 
 @rule(
     "M105",
     "note",
-    "optimizer state of a large model",
-    advice="An 8-bit optimizer, Adafactor, or sharding the state over devices (FSDP, ZeRO) takes most of it away; "
-    "training few parameters (LoRA) takes gradients away as well. assay memory --optimizer compares them.",
+    "large optimizer state",
+    advice="Use an 8-bit optimizer or Adafactor, or shard the state over devices (FSDP, ZeRO); training only a few "
+    "parameters (LoRA) also removes most gradients. Compare optimizers with `assay memory`.",
     needs=(MODULES,),
 )
 def optimizer_state(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """What AdamW keeps beside the parameters."""
+    """The state and gradients that AdamW needs for a model with at least 1 GiB of parameters."""
     if facts.parameters.bytes < OPTIMIZER_LEAST or not facts.parameters.trainable:
         return
     memory = memory_of(facts.document)
@@ -197,8 +197,8 @@ def optimizer_state(facts: ModelFacts) -> Iterator[RuleMatch]:
     if state.value is None:
         return
     yield RuleMatch(
-        f"training with AdamW keeps {units.size(state.value)} of state and {units.size(gradients.value)} of "
-        f"gradients beside {units.size(facts.parameters.bytes)} of parameters",
+        f"training with AdamW needs {units.size(state.value)} of optimizer state and {units.size(gradients.value)} "
+        f"of gradients for {units.size(facts.parameters.bytes)} of parameters",
         {"state_bytes": state, "gradient_bytes": gradients, "parameter_bytes": memory.parameters},
     )
 
@@ -206,25 +206,25 @@ def optimizer_state(facts: ModelFacts) -> Iterator[RuleMatch]:
 @rule(
     "M106",
     "advice",
-    "large buffers",
-    advice="Masks, positions and tables that can be computed need not be kept: make them in forward from the sizes "
-    "at hand, share one between layers, or register them with persistent=False so that checkpoints leave them out.",
+    "buffers that are large compared with the parameters",
+    advice="Compute masks, positions and tables in forward from the input sizes, share one copy between layers, or "
+    "register them with persistent=False to keep them out of checkpoints.",
     needs=(MODULES,),
 )
 def buffers(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Buffers against parameters."""
-    held = [tensor for tensor in facts.document.tensors if tensor.role == BUFFER]
-    size = sum(tensor.bytes for tensor in held)
+    """Buffers that take at least a tenth of the bytes of the parameters."""
+    rows = [tensor for tensor in facts.document.tensors if tensor.role == BUFFER]
+    size = sum(tensor.bytes for tensor in rows)
     if size < BUFFER_LEAST or size < BUFFER_SHARE * facts.parameters.bytes or not facts.parameters.bytes:
         return
-    largest = [tensor.names[0] for tensor in held if tensor.bytes >= size / (10 * len(held))]
+    largest = [tensor.names[0] for tensor in rows if tensor.bytes >= size / (10 * len(rows))]
     yield RuleMatch(
-        f"buffers take {units.size(size)} beside {units.size(facts.parameters.bytes)} of parameters: "
+        f"buffers take {units.size(size)}, compared with {units.size(facts.parameters.bytes)} of parameters: "
         f"{listed(folded(largest))}",
         {
             "buffer_bytes": Figure(size, BY_TENSORS),
             "parameter_bytes": Figure(facts.parameters.bytes, BY_TENSORS),
-            "buffers": Figure(len(held), BY_PASS),
+            "buffers": Figure(len(rows), BY_PASS),
         },
         tensors=largest,
     )

@@ -1,4 +1,4 @@
-"""Numbers in the weights that are wrong, or soon will be."""
+"""Rules about weights with invalid or risky values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, r
 from assay.messages import plural
 
 HALF_LIMIT = 65504.0
-"""The largest number of float16."""
+"""The largest finite float16 value."""
 HALF_NEAR = 0.5
 DENORMAL_SHARE = 0.01
 TINY_VARIANCE = 1e-10
@@ -24,48 +24,46 @@ TINY_VARIANCE = 1e-10
     "W101",
     "error",
     "NaN in the weights",
-    advice="Every output that depends on them is NaN. Go back to a checkpoint from before; then look for a learning "
-    "rate too high, a division by zero or float16 without loss scaling.",
+    advice="Go back to an earlier checkpoint: every output that depends on these weights is NaN. Then look for a "
+    "learning rate that is too high, a division by zero, or float16 without loss scaling.",
 )
 def not_numbers(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Tensors with NaN."""
+    """Tensors that contain NaN."""
     found = [row for row in rows(facts) if row.nan]
     if found:
         count = total(found, lambda row: row.nan)
-        title = f"{units.exact(count)} weights in {plural(len(found), 'tensor')} are NaN"
+        title = f"{plural(count, 'NaN value')} in {plural(len(found), 'tensor')}"
         yield in_tensors(found, title, nan=count, tensors=len(found))
 
 
 @weights_rule(
     "W102",
     "error",
-    "infinities in the weights",
-    advice="They spread as NaN as soon as they are subtracted or multiplied by zero. Go back to a checkpoint from "
-    "before, and keep values in range where weights are converted to float16.",
+    "infinite values in the weights",
+    advice="Go back to an earlier checkpoint: infinities become NaN when they are subtracted or multiplied by zero. "
+    "If the weights were converted to float16, keep their values in its range.",
 )
 def infinities(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Tensors with infinities among other numbers; a mask of zeros and infinities is meant so."""
+    """Tensors with infinite and other values; a mask of only zeros and infinities is intended."""
     found = [row for row in rows(facts) if row.inf and (row.zeros or 0) + row.inf < row.count]
     if found:
         count = total(found, lambda row: row.inf)
-        title = f"{units.exact(count)} weights in {plural(len(found), 'tensor')} are infinite"
+        title = f"{plural(count, 'infinite value')} in {plural(len(found), 'tensor')}"
         yield in_tensors(found, title, infinite=count, tensors=len(found))
 
 
 @weights_rule(
     "W103",
     "warning",
-    "weights that float16 cannot hold, or hardly",
-    advice="Keep these tensors in bfloat16 or float32: in float16 they are or become infinite.",
+    "weights that exceed the range of float16 or come close",
+    advice="Keep these tensors in bfloat16 or float32: in float16 their values overflow or are close to overflowing.",
 )
 def half_overflow(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Wider tensors beyond the range of float16, and those of float16 near its end; masks of two values are none."""
+    """Tensors outside the float16 range, and float16 tensors above half of it; two-valued masks are ignored."""
     found = [row for row in rows(facts) if is_floating(row) and _largest(row) >= _limit(row) and not _is_mask(row)]
     if found:
         largest = max(map(_largest, found))
-        title = (
-            f"magnitudes up to {largest:.4g} in {plural(len(found), 'tensor')}, where float16 ends at {HALF_LIMIT:g}"
-        )
+        title = f"magnitudes up to {largest:.4g} in {plural(len(found), 'tensor')} (float16 maximum: {HALF_LIMIT:g})"
         yield in_tensors(found, title, largest_magnitude=largest, tensors=len(found))
 
 
@@ -84,37 +82,41 @@ def _is_mask(row: TensorStatistics) -> bool:
 @weights_rule(
     "W104",
     "warning",
-    "matrices that are all one value",
-    advice="A matrix of zeros passes nothing on, one of any other single value treats all inputs alike: check that "
-    "it was loaded and trained. Layers that begin at zero (LoRA's second matrix) do before training.",
+    "matrices whose values are all equal",
+    advice="Check that these matrices were loaded and trained: a matrix of zeros passes nothing on, and any other "
+    "constant treats all inputs alike. Before training, zero-initialised layers (LoRA's second matrix) are fine.",
 )
 def constant(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Matrices with equal least and largest numbers."""
+    """Matrices whose minimum equals their maximum."""
     found = [row for row in matrices(facts) if row.min is not None and row.min == row.max and not row.nan]
     if found:
         size = total(found, lambda row: row.bytes)
         values = sorted({row.min for row in found if row.min is not None})
-        title = f"{len(found)} matrices ({units.size(size)}) hold {', '.join(f'{v:g}' for v in values[:3])} alone"
+        title = (
+            f"{plural(len(found), 'constant matrix', 'constant matrices')} ({units.size(size)}), filled with "
+            f"{', '.join(f'{v:g}' for v in values[:3])}"
+        )
         yield in_tensors(found, title, tensors=len(found), bytes=size)
 
 
 @weights_rule(
     "W105",
     "warning",
-    "rows or columns of matrices that are all zero",
-    advice="Units that always give or take zero can be cut out for good (structured pruning), which changes nothing "
-    "but the size; if nobody pruned them, they died in training.",
+    "matrix rows or columns that are all zero",
+    advice="Remove these units (structured pruning): their weights are all zero, so only the size changes. If they "
+    "were not pruned on purpose, they died during training.",
 )
 def dead_units(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Matrices with some dead rows or columns; a single dead row of a tall one is a table's padding."""
+    """Matrices with all-zero rows or columns; a single zero row in a tall matrix is an embedding's padding row."""
     found = [row for row in matrices(facts) if sum(_dead(row)) and row.min != row.max]
     if found:
         dead_rows, dead_columns = (sum(each) for each in zip(*map(_dead, found), strict=True))
-        title = f"{plural(dead_rows, 'row')} and {plural(dead_columns, 'column')} all zero"
+        title = f"{plural(dead_rows, 'all-zero row')} and {plural(dead_columns, 'all-zero column')}"
         yield in_tensors(found, title, dead_rows=dead_rows, dead_columns=dead_columns)
 
 
 def _dead(row: TensorStatistics) -> tuple[int, int]:
+    """The number of all-zero rows and columns, without an embedding's padding row."""
     dead_rows = row.rows.dead if row.rows is not None else 0
     is_table = len(row.shape) == 2 and row.shape[0] > row.shape[1]
     return 0 if is_table and dead_rows == 1 else dead_rows, row.columns.dead if row.columns is not None else 0
@@ -123,28 +125,28 @@ def _dead(row: TensorStatistics) -> tuple[int, int]:
 @weights_rule(
     "W106",
     "advice",
-    "many denormal numbers",
-    advice="They have lost most of their digits and are slow on many processors: set them to zero, or store the "
-    "tensor scaled up or in a dtype with a wider range.",
+    "many denormal values",
+    advice="Set them to zero, or store the tensor scaled up or in a dtype with a wider range: denormals have lost "
+    "most of their precision and are slow on many processors.",
 )
 def denormals(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Tensors where one number in a hundred is denormal."""
+    """Tensors in which at least 1 % of the values are denormal."""
     found = [r for r in rows(facts) if is_floating(r) and r.count and (r.denormals or 0) >= DENORMAL_SHARE * r.count]
     if found:
         count, whole = total(found, lambda row: row.denormals), total(found, lambda row: row.count)
-        title = f"{units.share(count, whole)} of the numbers in {plural(len(found), 'tensor')} are denormal"
+        title = f"{units.share(count, whole)} of the values in {plural(len(found), 'tensor')} are denormal"
         yield in_tensors(found, title, denormals=count, share=count / whole)
 
 
 @weights_rule(
     "W107",
     "warning",
-    "batch normalisation whose statistics were never updated",
-    advice="In evaluation mode it normalises with mean 0 and variance 1, whatever comes in: load trained statistics, "
-    "or let some batches through in training mode. A model that was just made is like this.",
+    "BatchNorm layers whose running statistics were never updated",
+    advice="Load trained statistics, or run some batches in training mode: in evaluation mode these layers normalise "
+    "with mean 0 and variance 1, whatever the input. This is normal for a model that was just built.",
 )
 def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Counters of batches that are zero beside means of zero and variances of one."""
+    """BatchNorm layers with num_batches_tracked and running_mean at 0 and running_var at 1."""
     by_name = {name: row for row in rows(facts) for name in row.names}
     found = []
     for name, row in by_name.items():
@@ -156,8 +158,10 @@ def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         if untouched and variance is not None and variance.min == variance.max == 1:
             found.append(name)
     if found:
+        verb = "was" if len(found) == 1 else "were"
         yield RuleMatch(
-            f"{plural(len(found), 'batch normalisation')} without a batch seen: {listed(folded(found))}",
+            f"{plural(len(found), 'BatchNorm layer')} {verb} never updated (num_batches_tracked = 0): "
+            f"{listed(folded(found))}",
             {"batch_norms": Figure(len(found), BY_BYTES)},
             tensors=found,
         )
@@ -166,12 +170,12 @@ def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
 @weights_rule(
     "W108",
     "warning",
-    "batch normalisation with a variance of nearly zero or below",
-    advice="Those channels were constant in training; the slightest change is blown up by one over the root of eps. "
-    "Cut the channels out, or raise eps. A negative variance is a damaged checkpoint.",
+    "BatchNorm layers with a running variance near or below zero",
+    advice="Remove these channels or raise eps: they were constant during training, and BatchNorm amplifies the "
+    "slightest change by 1/sqrt(eps). A negative variance means that the checkpoint is damaged.",
 )
 def vanished_variance(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Running variances whose least value is next to nothing."""
+    """Running variances with a value near or below zero."""
     found = [
         row
         for row in rows(facts)
@@ -181,5 +185,5 @@ def vanished_variance(facts: ModelFacts) -> Iterator[RuleMatch]:
     ]
     if found:
         least = min(row.min for row in found if row.min is not None)
-        title = f"running variances as small as {least:.3g} in {plural(len(found), 'batch normalisation')}"
+        title = f"running variance as low as {least:.3g} in {plural(len(found), 'BatchNorm layer')}"
         yield in_tensors(found, title, least_variance=least, batch_norms=len(found))
