@@ -1,4 +1,4 @@
-"""The shipped operation names against the installed torch; run as a script it writes the data file anew."""
+"""The shipped op names against the installed torch; run this file as a script to regenerate the data file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from assay.document import op_names
 
 DATA = Path(op_names.__file__).with_name("op_names.json")
 GENERATED_WITH = "2.13"
-"""The torch the data file was written for; another one has other operations."""
+"""The torch version the data file was generated with; other versions have other ops."""
 
 
 def generated() -> dict[str, str]:
-    """Every aten operation that has a public function, by base name, as the installed torch has it."""
+    """The public name of every ATen op that has one in the installed torch, by base name."""
     import torch
 
     names = (name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names())
@@ -28,22 +28,22 @@ def generated() -> dict[str, str]:
 
 
 NAMESAKES = {"unfold"}
-"""Public functions that share an operation's name and do something else (`aten.unfold` is `Tensor.unfold`)."""
+"""Public functions that share an op's name but do something else (`aten.unfold` is `Tensor.unfold`)."""
 
 
-def _public(base: str, places: tuple[ModuleType, ...]) -> str | None:
+def _public(base: str, modules: tuple[ModuleType, ...]) -> str | None:
     if base.startswith("_") or base in NAMESAKES:
         return None
-    for place in places:
-        if inspect.isroutine(getattr(place, base, None)):
-            return f"{place.__name__}.{base}"
+    for module in modules:
+        if inspect.isroutine(getattr(module, base, None)):
+            return f"{module.__name__}.{base}"
     return None
 
 
-def test_data_file_is_what_the_installed_torch_says():
+def test_the_data_file_matches_the_installed_torch():
     torch = pytest.importorskip("torch")
     if not torch.__version__.startswith(f"{GENERATED_WITH}."):
-        pytest.skip(f"written for torch {GENERATED_WITH}, found {torch.__version__}")
+        pytest.skip(f"generated with torch {GENERATED_WITH}, installed is {torch.__version__}")
     assert json.loads(DATA.read_text()) == generated()
 
 
@@ -70,7 +70,7 @@ def test_public_name(namespace: str, base: str, expected: str):
     assert op_names.public_name(namespace, base) == expected
 
 
-def test_names_need_no_torch():
+def test_public_names_do_not_need_torch():
     code = (
         "import sys; from assay.document.op_names import public_name; "
         "assert public_name('aten', 'add') == 'torch.add'; assert 'torch' not in sys.modules"

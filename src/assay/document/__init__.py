@@ -1,5 +1,5 @@
 """WHAT A MODEL IS: plain data with provenance, saved and loaded without torch.
 
-Belongs here: the structs, their schema, reading and writing them. Does not: anything that runs a
+Belongs here: the structs, their schema, and reading and writing them. Does not belong here: anything that runs a
 model, computes a cost or formats a number.
 """

@@ -1,6 +1,6 @@
-"""What a model costs, as rows: one for each kind of operation, one for each module, and the totals.
+"""The cost of a model as rows: one per kind of op, one per module, and totals.
 
-A sum covers what is known; `unknown_ops` beside it says how many executions it does not cover.
+A sum covers only ops with known FLOPs; `unknown_ops` next to it counts the executions it does not cover.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from msgspec import Struct, field
 
 
 class KindCost(Struct, frozen=True, omit_defaults=True):
-    """The cost of one execution of an `OpKind`; None is a figure nobody knows, never zero."""
+    """The cost of one execution of an `OpKind`; an unknown value is null, never zero."""
 
     macs: int | None
-    """Multiply-accumulates of contractions; 0 where there are known to be none."""
+    """Multiply-accumulates of contractions; 0 if the op has none, null if unknown."""
     matrix_flops: int | None
-    """FLOPs of matrix work: twice the MACs, or a transform's own figure."""
+    """FLOPs of matrix work: twice the MACs, or the op count of a transform such as FFT; null if unknown."""
     pointwise_flops: int | None
-    """Element-wise, reduction and normalisation work, bias adds included."""
+    """FLOPs of element-wise, reduction and normalisation work, including bias additions; null if unknown."""
     needed_flops: int | None
-    """The matrix FLOPs that the result depends on: causal attention needs only its triangle."""
+    """Matrix FLOPs that the result depends on (causal attention needs only the triangle); null if unknown."""
     read_parameters: int
     """Bytes of parameters and buffers read."""
     read_activations: int
@@ -26,104 +26,118 @@ class KindCost(Struct, frozen=True, omit_defaults=True):
     written: int
     """Bytes written."""
     category: str
-    """Its type of operation: `Convolution`, `Linear`, `Attention`, …"""
+    """The category of the op: `Convolution`, `Linear`, `Attention`, …"""
     unknown: str = ""
-    """Why there is no figure, where `macs` is None."""
+    """Why the FLOPs are unknown; empty if they are known."""
 
     @property
     def flops(self) -> int | None:
-        """Matrix and pointwise FLOPs together; None where either is unknown."""
+        """Matrix plus pointwise FLOPs; None if either is unknown."""
         if self.matrix_flops is None or self.pointwise_flops is None:
             return None
         return self.matrix_flops + self.pointwise_flops
 
     @property
     def bytes(self) -> int:
-        """All bytes read and written."""
+        """Bytes read plus bytes written."""
         return self.read_parameters + self.read_activations + self.written
 
     @property
     def intensity(self) -> float | None:
-        """FLOPs per byte; None where the FLOPs are unknown or nothing is moved."""
+        """FLOPs per byte; None if the FLOPs are unknown or no bytes are moved."""
         flops = self.flops
         return flops / self.bytes if flops is not None and self.bytes else None
 
 
 class CostTotals(Struct, frozen=True, omit_defaults=True):
-    """A sum over executions of operations."""
+    """Costs summed over executions of ops."""
 
     ops: int = 0
-    """How many executions it covers."""
+    """Number of executions."""
     unknown_ops: int = 0
-    """How many have no FLOP figure; the sums below leave them out. One where a pass stopped before anything ran."""
+    """Executions with unknown FLOPs, which the sums do not include; 1 if a pass stopped before any op ran."""
     macs: int = 0
+    """Multiply-accumulates."""
     matrix_flops: int = 0
+    """FLOPs of matrix work."""
     pointwise_flops: int = 0
+    """FLOPs of element-wise, reduction and normalisation work."""
     needed_flops: int = 0
+    """Matrix FLOPs that the results depend on."""
     read_parameters: int = 0
+    """Bytes of parameters and buffers read."""
     read_activations: int = 0
+    """Bytes of all other inputs read."""
     written: int = 0
+    """Bytes written."""
 
     @property
     def known(self) -> bool:
-        """Whether any FLOP figure stands behind the sums; a sum of unknowns is unknown."""
+        """Whether the FLOPs of at least one execution are known, or there were no executions."""
         return self.unknown_ops == 0 or self.unknown_ops < self.ops
 
     @property
     def flops(self) -> int | None:
-        """Matrix and pointwise FLOPs of what is known; None where nothing is."""
+        """Matrix plus pointwise FLOPs of the known executions; None if none is known."""
         return self.matrix_flops + self.pointwise_flops if self.known else None
 
     @property
     def bytes(self) -> int:
-        """All bytes read and written."""
+        """Bytes read plus bytes written."""
         return self.read_parameters + self.read_activations + self.written
 
     @property
     def intensity(self) -> float | None:
-        """FLOPs per byte, where both are known."""
+        """FLOPs per byte; None if the FLOPs are unknown or no bytes are moved."""
         flops = self.flops
         return flops / self.bytes if flops is not None and self.bytes else None
 
 
 class ModuleCost(Struct, frozen=True, omit_defaults=True):
-    """What one module costs over all its calls."""
+    """The cost of one module over all its calls."""
 
     own: CostTotals = field(name="self", default=CostTotals())
-    """Its own operations, without those of its submodules."""
+    """The module's own ops, without those of its submodules."""
     total: CostTotals = CostTotals()
-    """Everything that happens inside its calls."""
+    """All ops inside its calls, including those of its submodules."""
     backward: CostTotals | None = None
-    """Its own operations' share of the backward pass, where that was watched."""
+    """The backward ops of its own forward ops; null if no backward pass was recorded."""
 
 
 class UnknownOp(Struct, frozen=True, omit_defaults=True):
-    """An operation without a formula."""
+    """An op without a cost formula."""
 
     target: str
+    """The dispatcher's name: `mylib.op.default`."""
     why: str
+    """Why the cost is unknown."""
     count: int
+    """Number of executions."""
 
 
 class Cost(Struct, frozen=True, omit_defaults=True):
-    """The cost of a document's forward pass, and of its backward pass where that was watched."""
+    """The cost of a document's forward pass, and of its backward pass if that was recorded."""
 
     kinds: list[KindCost] = field(default_factory=list)
-    """In the order of `Document.kinds`."""
+    """The cost of one execution of each kind, in the order of `Document.kinds`."""
     modules: list[ModuleCost] = field(default_factory=list)
-    """In the order of `Document.modules`; the forward pass."""
+    """The cost of each module in the forward pass, in the order of `Document.modules`."""
     outside: CostTotals = CostTotals()
-    """Operations of the forward pass outside any module."""
+    """Ops of the forward pass outside any module."""
     forward: CostTotals = CostTotals()
+    """All ops of the forward pass."""
     backward: CostTotals | None = None
+    """All ops of the backward pass; null if it was not recorded."""
     categories: dict[str, CostTotals] = field(default_factory=dict)
-    """By type of operation, the forward pass, largest first."""
+    """Totals of the forward pass by category of op, largest first."""
     unknown: list[UnknownOp] = field(default_factory=list)
-    convention: str = "1 MAC = 2 FLOPs; matrix work and pointwise work apart; causal attention dense"
+    """Ops whose cost is unknown."""
+    convention: str = "1 MAC = 2 FLOPs; matrix and pointwise work counted separately; causal attention dense"
+    """How the numbers are counted."""
 
     @property
     def coverage(self) -> float | None:
-        """The share of executed operations that have a formula; None where nothing ran."""
+        """The share of executed ops with known cost, from 0 to 1; None if nothing ran."""
         ops = self.forward.ops + (self.backward.ops if self.backward else 0)
         unknown = self.forward.unknown_ops + (self.backward.unknown_ops if self.backward else 0)
         return 1 - unknown / ops if ops else None

@@ -1,4 +1,4 @@
-"""The document: everything known about one model, as one plain value."""
+"""The document: everything known about one model, as plain data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.document.timing import Timing
 from assay.document.weights import WeightsReport
 
 SCHEMA_VERSION = 1
-"""Raised when an older reader would misunderstand a newer file; new optional keys do not raise it."""
+"""Increased if older readers would misinterpret a new file; new optional keys do not change it."""
 
 
 class Origin(Struct, frozen=True, omit_defaults=True):
@@ -21,128 +21,160 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     kind: str
     """`live`, `file`, `package`, `config`, `document`, `exported`, `scripted` or `pickled`."""
     location: str
-    """What the user pointed at: `my_model.py:load_model`."""
+    """The path or name the user gave: `my_model.py:load_model`."""
     name: str
-    """The function, class or file name alone."""
+    """Only the name of the function, class or file."""
 
 
 class Machine(Struct, frozen=True, omit_defaults=True):
-    """What the figures were obtained on."""
+    """The host on which the document was made; a field is empty if it does not apply."""
 
     python: str = ""
+    """The Python version."""
     torch: str = ""
+    """The torch version."""
     system: str = ""
+    """The operating system."""
     device: str = ""
+    """The device on which the model ran: `cpu`, `cuda`; `none` if it ran without data."""
 
 
 class InputTensor(Struct, frozen=True, omit_defaults=True):
-    """One tensor the model was called with."""
+    """One tensor that was passed to the model."""
 
     name: str
+    """The argument's name."""
     type: TensorType
+    """Its shape and dtype."""
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
     """Where and why a pass stopped."""
 
     error: str
+    """The error message."""
     module: str
-    """The path of the innermost module that was running; `(root)` for the root."""
+    """The path of the innermost running module; `(root)` for the root."""
     module_class: str
+    """The class name of that module."""
     op: str | None = None
-    """The operation that raised, where one did."""
+    """The op that raised the error; null if it was not raised by an op."""
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):
-    """A pass that was tried before the one recorded, and where it stopped."""
+    """A failed pass in another mode, before the recorded one."""
 
     mode: str
+    """The mode of the pass, as in `Run.mode`."""
     failure: Failure
+    """Where and why it stopped."""
 
 
 class KeyValueCache(Struct, frozen=True, omit_defaults=True):
-    """The key and value cache that a decoder's forward pass left behind."""
+    """The KV cache that a decoder's forward pass returned."""
 
     bytes: int
+    """Bytes of all its tensors."""
     batch: int
+    """Number of sequences."""
     length: int
-    """Positions it was filled with."""
+    """Cached positions per sequence."""
     tensors: int
+    """Number of key and value tensors."""
 
 
 class Training(Struct, frozen=True, omit_defaults=True):
-    """One training step as torch runs it: forward with autograd on, then backward; operations decomposed."""
+    """One training step: the forward pass with autograd, then the backward pass, in ATen ops after decomposition."""
 
     kinds: list[OpKind]
+    """The kinds of op in the step; `Op.kind` is an index into this list."""
     ops: list[Op]
-    """Both phases; calls are those of the document."""
+    """All ops of both phases in execution order; `Op.call` is an index into `Document.calls`."""
     storages: list[Storage]
+    """The memory that the step used; `Op.reads` and `Op.writes` are indices into this list."""
 
 
 GIVEN, FUNCTION, LITERAL, INFERRED, EXAMPLE = "given", "function", "literal", "inferred", "example"
-"""How the inputs of a pass were found; an example is what a program was exported with."""
+"""Where the inputs of a pass came from; `example` means the inputs a program was exported with."""
 
 
 class Run(Struct, frozen=True, omit_defaults=True):
-    """How the model was watched: with what inputs, in which way, and what had to be assumed."""
+    """How the model was run: its inputs, the mode and the assumptions made."""
 
     mode: str
-    """`real`, `meta`, `fake` or `made-up` (real arithmetic on made-up weights); `none` where nothing ran."""
+    """`real`, `meta`, `fake` or `made-up` (real arithmetic on random weights); `none` if nothing ran."""
     inputs: tuple[InputTensor, ...] = ()
+    """The tensors passed to the model."""
     inputs_from: str = ""
-    """`given`, a file and function, a literal, or how they were inferred."""
+    """The source of the inputs: `given`, a file and function, a literal, or how they were inferred."""
     inputs_kind: str = ""
-    """`given`, `function`, `literal`, `inferred` or `example`; empty where nothing ran or it is not known."""
+    """`given`, `function`, `literal`, `inferred` or `example`; empty if nothing ran or it is unknown."""
     training: bool = False
+    """Whether the model was in training mode."""
     dtype: str = ""
+    """The dtype the model was converted to; empty if it kept its own."""
     backward: bool = False
+    """Whether a backward pass was recorded completely."""
     assumptions: tuple[str, ...] = ()
+    """Assumptions that were needed to run the model, one sentence each."""
     failure: Failure | None = None
+    """Where and why the forward pass stopped; null if it completed."""
     attempts: tuple[Attempt, ...] = ()
-    """The passes in other modes that stopped before this one was made, in their order."""
+    """Failed passes in other modes before this one, in order."""
     backward_failure: Failure | None = None
-    """Where and why the backward pass stopped, where one was asked for and did."""
+    """Where and why the backward pass stopped; null if it completed or was not requested."""
     cache: KeyValueCache | None = None
+    """The KV cache that the pass returned; null if it returned none."""
     timestamp: str = ""
+    """The local time of the run in ISO 8601; empty if unknown."""
 
 
 class Document(Struct, frozen=True, omit_defaults=True):
     """Everything known about one model."""
 
     assay: int = field(name="assay_schema", default=SCHEMA_VERSION)
-    """The schema version; always written."""
+    """The schema version; always present."""
     origin: Origin = Origin("live", "", "")
+    """Where the model came from."""
     machine: Machine = Machine()
+    """The host on which the document was made."""
     run: Run = Run("none")
+    """How the model was run."""
     modules: list[Module] = field(default_factory=list)
+    """All modules, the root first, parents before their children."""
     tensors: list[Tensor] = field(default_factory=list)
+    """All parameters and buffers."""
     calls: list[Call] = field(default_factory=list)
+    """Module calls of the forward pass, in order."""
     kinds: list[OpKind] = field(default_factory=list)
+    """The distinct kinds of op."""
     ops: list[Op] = field(default_factory=list)
+    """Ops of the forward pass, in execution order."""
     storages: list[Storage] = field(default_factory=list)
+    """The memory that the forward pass used."""
     training: Training | None = None
-    """The backward pass and what the forward pass kept for it, where that was watched."""
+    """A training step; null if none was recorded."""
     cost: Cost | None = None
-    """What the passes cost, where it has been added up."""
+    """The cost of the passes; null if it was not computed."""
     weights: WeightsReport | None = None
-    """The statistics of its tensors, where their bytes have been read."""
+    """Statistics of the tensors' values; null if the weights were not read."""
     timing: Timing | None = None
-    """How long its modules took, where a clock was read."""
+    """The time each module took; null if nothing was timed."""
     profile: Profile | None = None
-    """What clocks and sensors said while it ran, where it was profiled."""
+    """Measurements from a profiling run; null if the model was not profiled."""
     findings: list[Finding] = field(default_factory=list)
-    """What a person should know or do about it."""
+    """The findings about the model, most severe first."""
 
     @property
     def model_class(self) -> str:
-        """The root module's class name."""
+        """The root module's class name; empty if there are no modules."""
         return self.modules[0].class_name if self.modules else ""
 
     def module_of(self, op: Op) -> int:
-        """The module an operation belongs to; the root's where it happened outside any call."""
+        """The index of the module in which the op ran; 0 (the root) if it ran outside any call."""
         return self.calls[op.call].module if op.call >= 0 else 0
 
     @property
     def complete(self) -> bool:
-        """Whether the forward pass reached its end."""
+        """Whether the forward pass completed."""
         return self.run.failure is None

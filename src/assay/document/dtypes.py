@@ -1,4 +1,4 @@
-"""How many bits an element of each dtype takes, by the dtype's name."""
+"""Bits per element of each dtype, by the dtype's name."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ BITS = {
     "bits8": 8, "bits16": 16, "bits1x8": 8, "bits2x4": 8, "bits4x2": 8,
     **{f"{sign}int{bits}": bits for sign in ("", "u") for bits in range(1, 8)},
 }  # fmt: skip
-"""An element of `float4_e2m1fn_x2` is a pair, so it takes a byte."""
+"""Bits per element; an element of `float4_e2m1fn_x2` is a pair of values and takes a byte."""
 
 VALUES_PER_ELEMENT = {"float4_e2m1fn_x2": 2}
-"""Numbers that one element of a packed dtype holds, where more than one."""
+"""Values per element of packed dtypes that hold more than one."""
 
 
 def nbytes(elements: int, dtype: str) -> int:
-    """Bytes of so many elements, rounded up: `nbytes(3, "int4") == 2`; an unknown dtype takes four each."""
+    """Bytes of `elements` elements, rounded up: `nbytes(3, "int4") == 2`; an unknown dtype counts as 4 bytes each."""
     return (elements * BITS.get(dtype, 32) + 7) // 8
 
 
 def packing(dtype: str) -> int:
-    """Numbers an element holds: `packing("float4_e2m1fn_x2") == 2`."""
+    """Values per element: `packing("float4_e2m1fn_x2") == 2`."""
     return VALUES_PER_ELEMENT.get(dtype, 1)

@@ -1,4 +1,4 @@
-"""Saving and loading documents: atomic, gzip by name, a newer schema refused in one line."""
+"""Saving and loading documents: writes are atomic, `.gz` files are compressed, newer schemas are rejected."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 from assay import atomic
 from assay.document.document import SCHEMA_VERSION, Document
 from assay.errors import ReadError, VersionError
+from assay.messages import plural
 
 SUFFIXES = (".assay.json", ".assay.json.gz")
 
@@ -20,16 +21,20 @@ class _Version(msgspec.Struct):
 
 
 def save(document: Document, path: str | Path, *, overwrite: bool = True) -> None:
-    """Write a document to a file, atomically.
+    """Write a document to a file, completely or not at all.
 
     Args:
-        document: What to write.
-        path: Where; compressed if the name ends in `.gz`.
-        overwrite: Replace a file that exists; otherwise that is an error.
+        document: The document to write.
+        path: The file to write; it is compressed if its name ends in `.gz`.
+        overwrite: Replace an existing file; if False, an existing file is an error.
+
+    Raises:
+        UsageError: The file exists and `overwrite` is False.
+        WriteError: The file cannot be written.
     """
     target = Path(path)
     data = msgspec.json.encode(document)
-    # omit_defaults drops the version as well, and a file must always say what it is.
+    # omit_defaults drops the version too, but a file must always contain it.
     data = b'{"assay_schema":%d%s' % (SCHEMA_VERSION, b"," + data[1:] if data != b"{}" else b"}")
     if target.suffix == ".gz":
         data = gzip.compress(data, compresslevel=6, mtime=0)
@@ -37,10 +42,17 @@ def save(document: Document, path: str | Path, *, overwrite: bool = True) -> Non
 
 
 def load(path: str | Path) -> Document:
-    """Read a document that `assay.save` wrote, here or on another machine, without torch.
+    """Read a document that `assay.save` wrote on this or another machine; torch is not needed.
 
     Args:
-        path: The file, compressed or not.
+        path: The file to read, compressed or not.
+
+    Returns:
+        The document.
+
+    Raises:
+        ReadError: The file cannot be read, is damaged or is not an Assay document.
+        VersionError: The file was written by a newer version of Assay.
     """
     source = Path(path)
     try:
@@ -70,28 +82,28 @@ def decode(data: bytes, name: str) -> Document:
         document = msgspec.json.decode(data, type=Document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ReadError(f"{name} is damaged: {error}") from error
-    lost = _lost_index(document)
-    if lost:
-        raise ReadError(f"{name} is damaged: {lost}")
+    problem = _index_problem(document)
+    if problem:
+        raise ReadError(f"{name} is damaged: {problem}")
     return document
 
 
-def _lost_index(document: Document) -> str:
-    """What points beyond the rows it points into; empty where everything is there."""
+def _index_problem(document: Document) -> str:
+    """The first index that is out of range, in words; empty if all are in range."""
     modules, calls, tensors = len(document.modules), len(document.calls), len(document.tensors)
     step = document.training
     checks = (
         ("a module's parent", (row.parent for row in document.modules), modules),
-        ("a module's tensor", (at for row in document.modules for at in row.tensors.values()), tensors),
+        ("a module's tensor", (index for row in document.modules for index in row.tensors.values()), tensors),
         ("a call's module", (row.module for row in document.calls), modules),
         ("a call's parent", (row.parent for row in document.calls), calls),
-        ("an operation's kind", (op.kind for op in document.ops), len(document.kinds)),
-        ("an operation's call", (max(op.call, 0) for op in document.ops), max(calls, 1)),
-        ("a training operation's kind", (op.kind for op in step.ops) if step else (), len(step.kinds) if step else 0),
-        ("a storage", (at for op in document.ops for at in (*op.reads, *op.writes)), len(document.storages)),
+        ("an op's kind", (op.kind for op in document.ops), len(document.kinds)),
+        ("an op's call", (max(op.call, 0) for op in document.ops), max(calls, 1)),
+        ("a training op's kind", (op.kind for op in step.ops) if step else (), len(step.kinds) if step else 0),
+        ("a storage", (index for op in document.ops for index in (*op.reads, *op.writes)), len(document.storages)),
     )
-    for what, found, size in checks:
-        bad = next((at for at in found if at is not None and not 0 <= at < size), None)
+    for owner, indices, size in checks:
+        bad = next((index for index in indices if index is not None and not 0 <= index < size), None)
         if bad is not None:
-            return f"{what} points at row {bad} of {size}"
+            return f"{owner} has index {bad}, which is out of range ({plural(size, 'row')})"
     return ""

@@ -1,4 +1,4 @@
-"""Findings as rows: something a person should know or do, with its evidence."""
+"""Findings as rows: a fact worth knowing or acting on, with its evidence."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from msgspec import Struct, field
 from assay.document.provenance import Figure
 
 SEVERITIES = ("error", "warning", "advice", "note")
-"""From worst to mildest: wrong results, likely trouble, something to gain, good to know."""
+"""Most severe first: wrong results, likely problems, possible gains, facts worth knowing."""
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """One finding of one rule."""
+    """One finding of one rule about a model."""
 
     code: str
-    """Stable: `W101`."""
+    """The rule's code, which never changes its meaning: `W101`."""
     severity: str
-    """One of `SEVERITIES`."""
+    """`error`, `warning`, `advice` or `note`."""
     title: str
-    """One line, with the names and figures of this case."""
+    """The fact in one line, with its names and numbers."""
     advice: str
-    """What to do about it."""
+    """What to do about it, starting with a verb."""
     modules: tuple[int, ...] = ()
-    """Where, as indices into `Document.modules`."""
+    """The affected modules, as indices into `Document.modules`."""
     tensors: tuple[str, ...] = ()
-    """Names of the tensors it is about."""
+    """Names of the affected tensors."""
     evidence: dict[str, Figure] = field(default_factory=dict)
-    """The figures it rests on, by name with the unit in it."""
+    """The values behind the finding; the unit is part of the name: `saved_bytes`."""
     verified: str = ""
-    """How it was tried and what came out; empty where it was not."""
+    """How the advice was tested and with what result; empty if it was not tested."""

@@ -1,7 +1,7 @@
-"""What one machine can do and what its sensors tell, as rows: ceilings, sensors, series taken while something ran.
+"""One machine's measured limits and sensors, and time series recorded while something ran, as rows.
 
-Rates are per second, powers watts, energies joules, times seconds. What could not be had is an unknown figure that
-says why.
+Rates are per second, power is in watts, energy in joules, time in seconds. A value that could not be measured is
+unknown and states why.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from assay.document.provenance import Figure, Measured, Unknown
 
 VERSION = 1
-"""Of the report's layout; a cached report of another version is measured again."""
+"""Version of the report's layout; a cached report of another version is discarded and measured again."""
 
 NOT_MEASURED = Figure(None, Unknown("not measured"))
 
@@ -20,216 +20,242 @@ class Cache(Struct, frozen=True, omit_defaults=True):
     """One level of the processor's cache."""
 
     level: int
+    """1, 2 or 3."""
     size: int
-    """Bytes of one of them."""
+    """Bytes of one cache of this level."""
 
 
 class Hardware(Struct, frozen=True, omit_defaults=True):
-    """What was measured, without names of people, hosts or places."""
+    """The hardware and software that was measured, without names of users or hosts."""
 
     device: str
     """`cpu` or `cuda`."""
     name: str
+    """The model name of the processor or accelerator."""
     cores: int | None = None
-    """Processor cores this process may use."""
+    """CPU cores this process may use; null if unknown."""
     memory_bytes: int | None = None
-    """Of the device that was measured."""
+    """Memory of the measured device in bytes; null if unknown."""
     caches: tuple[Cache, ...] = ()
+    """The levels of the processor's cache, if known."""
     system: str = ""
+    """The operating system."""
     torch: str | None = None
-    """Its version."""
+    """The torch version; null if torch was not used."""
     driver: str | None = None
+    """The accelerator's driver version; null on a CPU."""
     threads: int | None = None
-    """Threads torch used inside an operation."""
+    """Threads torch used within an op; null if unknown."""
     key: str = ""
-    """Stands for the hardware and the version of torch; equal keys share a report."""
+    """Identifies the hardware and the torch version; reports with equal keys are interchangeable."""
 
 
 class Ceiling(Struct, frozen=True, omit_defaults=True):
-    """One limit that was reached: the best burst, and the middle of all."""
+    """One measured limit: the best burst and the median of all bursts."""
 
     name: str
     """`bf16`, `copy`, …"""
     best: Figure
+    """The best burst, in the unit of the list it is in."""
     median: Figure = NOT_MEASURED
+    """The median of all bursts, in the same unit."""
     at: str = ""
-    """What reached it: `matmul 4096`."""
+    """The workload that reached it: `matmul 4096`."""
 
     @property
     def value(self) -> float | None:
-        """The best burst, where there was one."""
+        """The best burst; None if it was not measured."""
         return self.best.value
 
 
 class CacheLevel(Struct, frozen=True, omit_defaults=True):
-    """What the sweep over working sets saw inside one level of the memory."""
+    """The bandwidth of one level of the memory hierarchy, from the sweep over working sets."""
 
     name: str
     """`L1`, `L2`, `L3` or `memory`."""
     bandwidth: Figure
-    """Bytes read and written a second."""
+    """Bytes read and written per second."""
     size: int | None = None
+    """Size of the level in bytes; null for main memory."""
 
 
 class WorkingSet(Struct, frozen=True):
-    """A copy inside a working set of this many bytes."""
+    """The bandwidth of a copy within a working set."""
 
     bytes: int
+    """Size of the working set in bytes."""
     bandwidth: float
-    """Bytes read and written a second, the best burst."""
+    """Bytes read and written per second, best burst."""
 
 
 class Scaling(Struct, frozen=True, omit_defaults=True):
-    """What several threads reached together."""
+    """The throughput of several threads together."""
 
     threads: int
+    """Number of threads."""
     flops: Figure
+    """FLOPs per second of all threads together."""
     efficiency: float | None = None
-    """Of what one thread does alone, times their number; one is perfect."""
+    """Throughput divided by that of one thread times `threads`; 1 is perfect, null if unknown."""
 
 
 class Sensor(Struct, frozen=True, omit_defaults=True):
-    """One thing that can be read, or why it cannot."""
+    """One sensor, or the reason why it cannot be used."""
 
     name: str
     """`nvml:0:energy`, `rapl:package-0`, `hwmon:k10temp:Tctl`"""
     measures: str
     """`energy`, `power` or `temperature`."""
     unit: str
+    """The unit of its values."""
     scope: str
     """What it covers: board, package, dram, …"""
     value: float | None = None
-    """When it was last read; an energy counter has no meaning but its differences, so it has none."""
+    """The last reading; null for an energy counter, of which only differences are meaningful."""
     period: Figure = NOT_MEASURED
-    """Seconds between two values, found by watching it."""
+    """Observed seconds between two updates."""
     read_s: float | None = None
-    """What a read costs."""
+    """Seconds that one reading takes; null if not measured."""
     idle_w: Figure = NOT_MEASURED
-    """Power while nothing was asked of the machine; where it measures energy or power."""
+    """Idle power in watts, for sensors of energy or power."""
     why: str = ""
-    """Why it is of no use, where it is."""
+    """Why it cannot be used; empty if it can."""
 
     @property
     def usable(self) -> bool:
-        """Whether it gave values."""
+        """Whether it can be used."""
         return not self.why
 
 
 class EnergyModel(Struct, frozen=True, omit_defaults=True):
-    """What work takes in energy: so much a FLOP, so much a byte, so much a second."""
+    """A model of energy use: joules per FLOP, per byte and per second."""
 
     device: str
+    """The device it describes."""
     j_per_flop: dict[str, float] = {}
-    """By precision, for matrix work."""
+    """Joules per FLOP of matrix work, by precision."""
     j_per_byte: float = 0.0
+    """Joules per byte read or written."""
     static_w: float = 0.0
-    """Drawn all the time it works; more than when idle."""
+    """Watts drawn whenever the device works, independent of the work; above the idle power."""
     idle_w: float | None = None
-    """Drawn while it waits for work; as much as `static_w` where it is unknown."""
+    """Watts drawn while waiting for work; `static_w` is used if it is null."""
     error: float | None = None
-    """Relative; the median where it was validated."""
+    """Median relative error in validation; null if it was not validated."""
     source: str = ""
-    """What it was calibrated on, or the titles of the texts it follows."""
+    """What it was calibrated on, or the titles of the publications it follows."""
     assumptions: tuple[str, ...] = ()
+    """What the model assumes."""
 
 
 class MachineReport(Struct, frozen=True, omit_defaults=True):
-    """Everything measured of one device."""
+    """The measured limits and sensors of one device."""
 
     hardware: Hardware
+    """The hardware and software that was measured."""
     date: str = ""
-    """The day, as 2026-11-15."""
+    """The day of the measurement, such as 2026-11-15."""
     arithmetic: tuple[Ceiling, ...] = ()
-    """FLOPs a second by precision, with as many threads as torch uses."""
+    """FLOPs per second by precision, with as many threads as torch uses."""
     bandwidth: tuple[Ceiling, ...] = ()
-    """Bytes a second: `read`, `copy`, `triad`, far outside any cache."""
+    """Bytes per second from main memory: `read`, `copy`, `triad`."""
     levels: tuple[CacheLevel, ...] = ()
+    """The bandwidth of each cache level and of main memory."""
     sweep: tuple[WorkingSet, ...] = ()
+    """The bandwidth at each size of the working set."""
     overhead: tuple[Ceiling, ...] = ()
-    """Seconds an operation takes that has nothing to do; the least is best."""
+    """Seconds per op without any work to do; lower is better."""
     scaling: tuple[Scaling, ...] = ()
+    """Throughput by number of threads."""
     sensors: tuple[Sensor, ...] = ()
+    """The sensors found, usable or not."""
     idle_w: Figure = NOT_MEASURED
-    """Of all that is measured and does not overlap."""
+    """Idle power in watts, summed over sensors that do not overlap."""
     energy: EnergyModel | None = None
-    """Calibrated here, where a sensor allowed it and it was asked for."""
+    """The energy model calibrated on this machine; null if it was not requested or no sensor allowed it."""
     others: float | None = None
-    """The share of the processor that other work took meanwhile."""
+    """The share of the processor that other processes used during the measurement, from 0 to 1; null if unknown."""
     took_s: float | None = None
+    """Seconds the measurement took; null if unknown."""
     notes: tuple[str, ...] = ()
+    """Remarks about the measurement, one sentence each."""
     version: int = VERSION
+    """The version of this layout."""
 
 
 class Series(Struct, frozen=True, omit_defaults=True):
-    """One quantity over time; None where it could not be had."""
+    """One quantity over time."""
 
     name: str
     """`cpu.utilisation`, `gpu.0.power`"""
     unit: str
+    """The unit of its values."""
     scope: str
-    """Whose it is: machine, process or board."""
+    """What it covers: machine, process or board."""
     values: list[float | None] = field(default_factory=list)
+    """One value per sample; null if it could not be read."""
 
     @property
     def known(self) -> list[float]:
-        """The values there are."""
+        """The values that could be read."""
         return [value for value in self.values if value is not None]
 
     @property
     def peak(self) -> float | None:
-        """The largest value."""
+        """The largest value; None if there is none."""
         return max(self.known, default=None)
 
     @property
     def mean(self) -> float | None:
-        """The middle by weight."""
+        """The mean of the known values; None if there is none."""
         return sum(self.known) / len(self.known) if self.known else None
 
 
 class MonitorRecording(Struct, frozen=True, omit_defaults=True):
-    """What a monitor saw while something ran."""
+    """The samples that a monitor took while something ran."""
 
     times_s: list[float] = field(default_factory=list)
-    """Since it began, one for each sample."""
+    """The time of each sample, in seconds since the start."""
     series: list[Series] = field(default_factory=list)
+    """The recorded quantities."""
     period_s: float | None = None
-    """The time between samples that was asked for."""
+    """The requested seconds between samples; null if unknown."""
     overhead: Figure = NOT_MEASURED
-    """Processor time of the sampling, as a share of the time that passed."""
+    """CPU time of the sampling, as a share of the elapsed time."""
     rss_peak: Figure = NOT_MEASURED
-    """The most memory this process ever held, in bytes."""
+    """The peak resident set size of this process, in bytes."""
     problems: tuple[str, ...] = ()
-    """What could not be read, one line each."""
+    """What could not be read, one line per problem."""
 
     def named(self, name: str) -> Series | None:
-        """The series called `name`."""
+        """The series with this name; None if there is none."""
         return next((one for one in self.series if one.name == name), None)
 
 
 class Replay(Struct, frozen=True, omit_defaults=True):
-    """The energy of something that was run over and over between ticks of a counter."""
+    """The energy of a workload that was repeated between updates of an energy counter."""
 
     energy_j: Figure
-    """Of one run, everything the sensor covers."""
+    """Joules per run, of everything the sensor covers."""
     above_idle_j: Figure = NOT_MEASURED
-    """Of one run, without what the device takes when idle."""
+    """Joules per run above the idle power."""
     time_s: Figure = NOT_MEASURED
-    """Of one run."""
+    """Seconds per run."""
     power_w: Figure = NOT_MEASURED
-    """The average while it ran."""
+    """Average power in watts while it ran."""
     calls: int = 0
-    """Runs in all windows."""
+    """Number of runs in all windows."""
     window_s: float | None = None
-    """The shortest window."""
+    """Seconds of the shortest window; null if nothing was measured."""
     period_s: float | None = None
-    """Between ticks of the counter."""
+    """Seconds between updates of the counter; null if unknown."""
 
 
 def unknown(why: str) -> Figure:
-    """A figure nobody has, and why."""
+    """An unknown value with the reason."""
     return Figure(None, Unknown(why))
 
 
 def measured(value: float, by: str, *, repeats: int = 1, spread: float | None = None) -> Figure:
-    """A figure that a clock or sensor gave."""
+    """A value measured with the clock or sensor `by`."""
     return Figure(value, Measured(by, repeats, spread))

@@ -1,4 +1,4 @@
-"""What clocks and sensors said while a model ran, as rows. Times are seconds, sizes bytes."""
+"""Measurements of a profiled model, as rows. Times are in seconds, sizes in bytes."""
 
 from __future__ import annotations
 
@@ -9,145 +9,167 @@ from assay.document.provenance import Figure
 
 
 class KindTime(Struct, frozen=True, omit_defaults=True):
-    """The time of one kind of operation."""
+    """The time of one kind of op."""
 
     count: int
-    """Executions in one pass."""
+    """Executions per pass."""
     time_s: float
-    """One execution: the median over executions and passes."""
+    """Seconds per execution: the median over executions and passes."""
     total_s: float
-    """All executions of one pass: the sum of each one's median over passes."""
+    """Seconds of all executions in one pass: the sum of each execution's median over passes."""
     spread_s: float
-    """Half the interquartile range of `time_s`."""
+    """Half the interquartile range of `time_s`, in seconds."""
 
 
 class MemoryMeasured(Struct, frozen=True, omit_defaults=True):
-    """What a pass needed, as the system and the allocator saw it, beside what was predicted."""
+    """The memory of a pass, as measured by the system and the allocator and as predicted, in bytes."""
 
     process_growth: Figure = NOT_MEASURED
-    """The highest resident set during a pass over the one before it."""
+    """Growth of the peak resident set size during a pass."""
     process_peak: Figure = NOT_MEASURED
-    """The highest resident set of the whole process."""
+    """Peak resident set size of the whole process."""
     allocator_peak: Figure = NOT_MEASURED
-    """The accelerator's allocator at its highest, weights included."""
+    """Peak of the accelerator's allocator, including weights."""
     predicted_activations: Figure = NOT_MEASURED
-    """The peak of what operations allocate, from the lifetimes of a recorded pass."""
+    """Predicted peak of activations, from the lifetimes in a recorded pass."""
 
 
 class StepTime(Struct, frozen=True, omit_defaults=True):
-    """A training step: forward, backward and the optimizer."""
+    """The time of a training step, in seconds: forward pass, backward pass and optimizer step."""
 
     whole: Figure = NOT_MEASURED
-    """Forward and backward."""
+    """Forward and backward pass together."""
     backward: Figure = NOT_MEASURED
-    """The backward pass: the step without the forward pass of the same step."""
+    """The backward pass: the step minus its own forward pass."""
     optimizer: Figure = NOT_MEASURED
+    """The optimizer step."""
     optimizer_name: str = ""
+    """The optimizer's name; empty if none was timed."""
     modules: list[float | None] = field(default_factory=list)
-    """Backward time of each module's own operations, in the order of `Document.modules`."""
+    """Backward time of each module's own ops, in the order of `Document.modules`; null if unknown."""
     outside_s: float | None = None
-    """Backward operations that serve no module."""
+    """Time of backward ops that belong to no module; null if unknown."""
 
 
 class ThreadPoint(Struct, frozen=True, omit_defaults=True):
-    """A pass with a number of threads."""
+    """The time of a pass with a given number of threads."""
 
     threads: int
+    """Number of threads."""
     time: Figure
+    """Seconds per pass."""
     efficiency: float | None = None
-    """One thread's time over this one's, divided by the threads."""
+    """Speedup over one thread, divided by `threads`; 1 is perfect, null if unknown."""
 
 
 class SweepPoint(Struct, frozen=True, omit_defaults=True):
-    """A pass at one size."""
+    """The time and memory of a pass at one input size."""
 
     sizes: dict[str, int]
-    """`{"batch": 4}`."""
+    """The swept sizes: `{"batch": 4}`."""
     time: Figure = NOT_MEASURED
+    """Seconds per pass."""
     throughput: float | None = None
-    """Items of the swept batch (or tokens of the swept length) a second."""
+    """Items of the swept batch (or tokens of the swept length) per second; null if the time is unknown."""
     memory: Figure = NOT_MEASURED
-    """Weights and activations at their peak, predicted from the shapes."""
+    """Predicted peak of weights and activations, in bytes."""
     measured_memory: Figure = NOT_MEASURED
+    """Measured peak memory, in bytes."""
     problem: str = ""
-    """Why there is no time: out of memory, or inputs the model does not take."""
+    """Why there is no time: out of memory, or inputs that the model rejects; empty if there is one."""
 
 
 class Sweep(Struct, frozen=True, omit_defaults=True):
-    """Passes over several sizes."""
+    """Passes at several input sizes."""
 
     axis: str
+    """The swept dimension: `batch`, `seq`."""
     points: list[SweepPoint] = field(default_factory=list)
+    """One entry per size."""
     knee: int | None = None
-    """The smallest size that reaches 90 % of the best throughput; None where fewer than two points are known."""
+    """The smallest size with at least 90 % of the best throughput; null with fewer than two known points."""
     largest: int | None = None
-    """The largest size that fits by prediction; None where it was not searched."""
+    """The largest size that is predicted to fit into `limit`; null if it was not searched for."""
     limit: Figure = NOT_MEASURED
-    """The bytes it had to fit into."""
+    """The memory limit in bytes."""
 
 
 class KindEnergy(Struct, frozen=True, omit_defaults=True):
-    """The energy of one kind of operation."""
+    """The energy of one kind of op."""
 
     each: Figure
-    """One execution, all that the sensor covers, idle power included."""
+    """Joules per execution of everything the sensor covers, including idle power."""
     above_idle: Figure = NOT_MEASURED
+    """Joules per execution above the idle power."""
     count: int = 0
-    """Executions in one pass."""
+    """Executions per pass."""
 
 
 class EnergyProfile(Struct, frozen=True, omit_defaults=True):
-    """The energy of a pass: measured where a sensor covers the device, modelled with its error where none does."""
+    """The energy of a pass: measured if a sensor covers the device, otherwise modelled."""
 
     sensor: str = ""
-    """What was read; empty where nothing could be."""
+    """The sensor that was read; empty if there was none."""
     why: str = ""
-    """Why no sensor was read."""
+    """Why no sensor was read; empty if one was."""
     whole: Figure = NOT_MEASURED
-    """Joules of one pass."""
+    """Joules per pass."""
     above_idle: Figure = NOT_MEASURED
+    """Joules per pass above the idle power."""
     modelled: Figure = NOT_MEASURED
-    """The model's joules of one pass, beside the measured ones."""
+    """Joules per pass according to the energy model, for comparison with `whole`."""
     idle_w: Figure = NOT_MEASURED
+    """Idle power in watts."""
     average_w: Figure = NOT_MEASURED
+    """Average power in watts during the passes."""
     peak_w: Figure = NOT_MEASURED
+    """Peak power in watts during the passes."""
     flops_per_joule: Figure = NOT_MEASURED
+    """FLOPs of a pass per joule."""
     kinds: list[KindEnergy | None] = field(default_factory=list)
-    """In the order of `Document.kinds`; None for one that was not looked at."""
+    """Energy per kind, in the order of `Document.kinds`; null for a kind that was not measured."""
     closure: Figure = NOT_MEASURED
-    """The kinds' energies together over that of the pass."""
+    """The sum of the energies of the kinds divided by the energy of the pass."""
     covered: float | None = None
-    """The share of operation time whose energy is in that sum."""
+    """The share of op time that the kinds in that sum account for; null if unknown."""
     carbon_g: Figure = NOT_MEASURED
-    """Grams of carbon dioxide of one pass, on the grid that was named."""
+    """Grams of CO2 per pass on the given power grid."""
     price: Figure = NOT_MEASURED
-    """A million passes, in the currency of the price that was given."""
+    """The price of a million passes, in the currency of the given electricity price."""
 
 
 class Profile(Struct, frozen=True, omit_defaults=True):
-    """Everything measured of one model on one device."""
+    """All measurements of one model on one device."""
 
     device: str = "cpu"
+    """The device on which it ran."""
     threads: int | None = None
+    """Threads torch used within an op; null on an accelerator."""
     passes: int = 0
-    """Bare passes that were timed, warm-up left out."""
+    """Number of timed passes without instrumentation, not counting warm-up."""
     warmup: int = 0
+    """Number of warm-up passes."""
     whole: Figure = NOT_MEASURED
-    """One bare forward pass."""
+    """Seconds of one forward pass without instrumentation."""
     processor: Figure = NOT_MEASURED
-    """Processor time of one bare pass, all threads."""
+    """CPU seconds of one pass without instrumentation, over all threads."""
     kinds: list[KindTime | None] = field(default_factory=list)
-    """In the order of `Document.kinds`."""
+    """Time per kind of op, in the order of `Document.kinds`; null if it was not measured."""
     closure: Figure = NOT_MEASURED
-    """Operation times of a pass over the bare pass: below one, the rest is Python between operations."""
+    """The sum of op times divided by the pass time; below 1, the rest is Python time between ops."""
     overheads: dict[str, Figure] = field(default_factory=dict)
-    """Each measuring pass over the bare one, as a ratio."""
+    """The time of each kind of instrumented pass divided by that of a pass without instrumentation."""
     memory: MemoryMeasured | None = None
+    """Measured and predicted memory; null if it was not measured."""
     step: StepTime | None = None
+    """The time of a training step; null if it was not measured."""
     thread_points: list[ThreadPoint] = field(default_factory=list)
+    """Time by number of threads; empty if it was not measured."""
     sweeps: list[Sweep] = field(default_factory=list)
+    """Time and memory over input sizes; empty if they were not measured."""
     energy: EnergyProfile | None = None
+    """The energy of a pass; null if it was not requested."""
     system: MonitorRecording | None = None
-    """The machine while passes ran, apart from those that were timed."""
+    """The machine's utilisation during separate, untimed passes; null if it was not requested."""
     notes: list[str] = field(default_factory=list)
-    """What could not be measured and why, a line each."""
+    """What could not be measured and why, one line each."""

@@ -1,4 +1,4 @@
-"""How a figure was obtained. Provenance is a type: a figure cannot exist without it."""
+"""Values with their provenance: every value states whether it was measured, counted, modelled or is unknown."""
 
 from __future__ import annotations
 
@@ -6,59 +6,68 @@ from msgspec import Struct
 
 
 class Measured(Struct, frozen=True, tag="measured", omit_defaults=True):
-    """Read from a clock or sensor."""
+    """Measured with a clock or sensor."""
 
     by: str
-    """Which sensor or clock."""
+    """The clock or sensor."""
     repeats: int = 1
+    """Number of measurements."""
     spread: float | None = None
-    """Half the interquartile range, in the figure's own unit."""
+    """Half the interquartile range, in the unit of the value; null after a single measurement."""
 
 
 class Counted(Struct, frozen=True, tag="counted", omit_defaults=True):
-    """An exact count or formula."""
+    """Counted exactly, or computed with an exact formula."""
 
     by: str
+    """What was counted, or the formula."""
 
 
 class Modelled(Struct, frozen=True, tag="modelled", omit_defaults=True):
-    """Computed from a model of the world that may be off."""
+    """Estimated with a model, which may be inaccurate."""
 
     by: str
+    """The model."""
     assumptions: tuple[str, ...] = ()
+    """What the model assumes."""
     error: float | None = None
-    """Relative error that validation showed, where it is known."""
+    """The relative error found in validation; null if it was not validated."""
 
 
 class Unknown(Struct, frozen=True, tag="unknown", omit_defaults=True):
-    """Nobody knows; shown as a dash, never as zero."""
+    """Unknown; shown as a dash, never as zero."""
 
     why: str
+    """Why the value is unknown."""
 
 
 Provenance = Measured | Counted | Modelled | Unknown
 
 
 class Figure(Struct, frozen=True, omit_defaults=True):
-    """A number and how it was obtained: `Figure(12, Counted("formula"))`."""
+    """A value with its provenance: `Figure(12, Counted("formula"))`."""
 
     value: float | int | None
+    """The number; null if it is unknown."""
     how: Provenance
+    """How the value was obtained, or why it is unknown."""
 
     def __post_init__(self) -> None:
         if (self.value is None) != isinstance(self.how, Unknown):
-            raise ValueError(f"a figure is unknown exactly when it has no value, got {self.value!r} {self.how!r}")
+            raise ValueError(f"None requires Unknown and any other value forbids it, got {self.value!r} {self.how!r}")
 
 
 class Coverage(Struct, frozen=True, omit_defaults=True):
-    """How much of what was asked for a total really holds."""
+    """How many of the items of a total are known."""
 
     known: int
+    """Number of known items."""
     total: int
+    """Number of all items."""
     unknown: tuple[str, ...] = ()
-    """What is missing, by name."""
+    """Names of the unknown items."""
 
     @property
     def share(self) -> float | None:
-        """The known part, or None where there was nothing to know."""
+        """The share of known items, from 0 to 1; None if there are no items."""
         return self.known / self.total if self.total else None

@@ -1,4 +1,4 @@
-"""The row of a document that describes this host."""
+"""The description of this host in a document."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from assay.document.document import Machine
 
 
 def this_machine(*, torch: str = "", device: str = "") -> Machine:
-    """This host; `torch` is the version used and `device` what the model ran on, where one ran."""
+    """A description of this host; `torch` is its version and `device` is where the model ran, if it ran."""
     return Machine(python=host.python_version(), torch=torch, system=host.system(), device=device)

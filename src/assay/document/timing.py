@@ -1,4 +1,4 @@
-"""How long a document's modules took, as rows. Times are seconds."""
+"""The time of each module of a document, as rows. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from assay.document.provenance import Figure, Unknown
 
 
 class ModuleTime(Struct, frozen=True, omit_defaults=True):
-    """One module's time in one pass; the median over passes."""
+    """The time of one module in one pass: the pass with the median duration."""
 
     calls: int
-    """Calls in one pass."""
+    """Number of calls in the pass."""
     total_s: float
-    """Everything inside its calls; a call inside a call of the same module counts once."""
+    """Seconds in all its calls, including submodules; a call inside another call of the same module counts once."""
     self_s: float
-    """Without what its submodules took."""
+    """Seconds without the time of its submodules."""
     spread_s: float | None = None
-    """Half the interquartile range of `total_s` over passes."""
+    """Half the interquartile range of `total_s` over passes, in seconds; null after a single pass."""
     device_total_s: float | None = None
-    """The accelerator's time, where there is one."""
+    """Seconds on the accelerator, including submodules; null without an accelerator."""
     device_self_s: float | None = None
+    """Seconds on the accelerator without submodules; null without an accelerator."""
 
 
 class Timing(Struct, frozen=True, omit_defaults=True):
-    """A pass as a clock saw it. Self times and `outside` add up to `whole`."""
+    """The measured times of one pass; the self times plus `outside` add up to `whole`."""
 
     modules: list[ModuleTime | None] = field(default_factory=list)
-    """In the order of `Document.modules`; None for one that was not called or not seen."""
+    """Times in the order of `Document.modules`; null for a module that was not called or not recorded."""
     whole: Figure = Figure(None, Unknown("not measured"))
-    """One pass, in seconds."""
+    """Seconds of one pass."""
     outside: Figure = Figure(None, Unknown("not measured"))
-    """The part of it outside any module."""
+    """Seconds of the pass outside any module."""
     overhead: Figure = Figure(None, Unknown("not measured"))
-    """The measuring pass over the bare one, as a ratio."""
+    """The time of a recorded pass divided by that of a pass without recording."""

@@ -1,8 +1,8 @@
-"""What one trace tells, as rows. Times are whole nanoseconds; None is a figure nobody knows.
+"""The contents of one trace, as rows. Times are in whole nanoseconds; unknown values are None.
 
-`cpu_total_ns` of a layer holds everything inside its calls, a call inside a call of the same layer once;
-`cpu_self_ns` leaves out what its submodules took. Self times of all layers and the rows of `outside` add up to
-`Trace.cpu_ns`, and the same holds for accelerator time with the rows of `unattributed` added.
+`cpu_total_ns` of a layer includes everything inside its calls and counts a call inside another call of the same layer
+once; `cpu_self_ns` excludes submodules. The self times of all layers plus the rows of `outside` add up to
+`Trace.cpu_ns`. For accelerator time, the rows of `unattributed` come on top.
 """
 
 from __future__ import annotations
@@ -11,253 +11,345 @@ from msgspec import Struct, field
 
 
 class Spread(Struct, frozen=True):
-    """How a time varies over calls."""
+    """The distribution of a time over calls, in nanoseconds."""
 
     min_ns: int
+    """The shortest time."""
     median_ns: int
+    """The median."""
     p95_ns: int
-    """The smallest that 95 % of the calls do not exceed."""
+    """The 95th percentile: the smallest time that 95 % of the calls do not exceed."""
     max_ns: int
+    """The longest time."""
 
 
 class LayerTimes(Struct, frozen=True, omit_defaults=True):
-    """One module of the traced model."""
+    """The times of one module of the traced model; accelerator values are null if the trace has no accelerator."""
 
     name: str
-    """Its path; `nn.Module: Linear_0` or an annotation where the trace has no paths."""
+    """Its path; `nn.Module: Linear_0` or an annotation if the trace has no paths."""
     calls: int
+    """Number of calls."""
     cpu_total_ns: int
+    """CPU time including submodules."""
     cpu_self_ns: int
+    """CPU time without submodules."""
     per_call: Spread
-    """Of the CPU time of one call, submodules included."""
+    """CPU time per call, including submodules."""
     gpu_total_ns: int | None = None
+    """Accelerator time including submodules."""
     gpu_self_ns: int | None = None
+    """Accelerator time without submodules."""
     communication_ns: int | None = None
-    """The part of `gpu_self_ns` that is communication, where ranks wait for each other."""
+    """The part of `gpu_self_ns` spent in communication, in which ranks wait for each other."""
     kernels: int | None = None
-    """Launched by the layer itself, not by its submodules."""
+    """Kernels launched by the layer itself, not by its submodules."""
     backward_cpu_ns: int | None = None
+    """CPU time of its backward ops; null if the trace has no backward pass."""
     backward_gpu_ns: int | None = None
+    """Accelerator time of its backward ops; null if the trace has no backward pass."""
     allocated_bytes: int | None = None
+    """Bytes allocated in its calls; null if the trace has no memory events."""
     freed_bytes: int | None = None
+    """Bytes freed in its calls; null if the trace has no memory events."""
     shapes: tuple[str, ...] = ()
-    """Of its inputs, each distinct one once."""
+    """The distinct shapes of its inputs."""
     ops: dict[str, int] = field(default_factory=dict)
-    """Operations it ran itself, and how often."""
+    """Number of executions of each op it ran itself."""
     class_name: str = ""
+    """The name of its class; empty if unknown."""
 
 
 class OutsideTimes(Struct, frozen=True, omit_defaults=True):
-    """Time on threads or accelerators that belongs to no layer's forward."""
+    """Time on threads or accelerators that belongs to no layer's forward pass."""
 
     what: str
+    """What the time was spent on."""
     cpu_ns: int
+    """CPU time."""
     gpu_ns: int | None = None
+    """Accelerator time; null if the trace has no accelerator."""
     kernels: int | None = None
+    """Number of kernels; null if the trace has no accelerator."""
 
 
 class Unattributed(Struct, frozen=True):
-    """Accelerator time that cannot be given to any layer."""
+    """Accelerator time that cannot be attributed to any layer."""
 
     why: str
+    """Why it cannot be attributed."""
     kernels: int
+    """Number of kernels."""
     gpu_ns: int
+    """Accelerator time."""
 
 
 class OpTimes(Struct, frozen=True, omit_defaults=True):
-    """One operation by name."""
+    """The times of all executions of one op."""
 
     name: str
+    """The op's name: `aten::linear`."""
     calls: int
+    """Number of executions."""
     cpu_total_ns: int
+    """CPU time including ops inside it."""
     cpu_self_ns: int
+    """CPU time without ops inside it."""
     per_call: Spread
+    """CPU time per execution, including ops inside it."""
     gpu_ns: int | None = None
-    """Of the kernels it launched itself, not through another operation."""
+    """Accelerator time of the kernels that it launched itself; null if the trace has no accelerator."""
     kernels: int | None = None
+    """Number of those kernels; null if the trace has no accelerator."""
 
 
 class KernelTimes(Struct, frozen=True, omit_defaults=True):
-    """One kernel, copy or fill by name."""
+    """The times of all executions of one kernel, copy or fill."""
 
     name: str
+    """The kernel's name."""
     kind: str
     """`compute`, `communication`, `copy` or `fill`."""
     calls: int
+    """Number of executions."""
     gpu_ns: int
+    """Accelerator time."""
     per_call: Spread
+    """Accelerator time per execution."""
     latency: Spread | None = None
-    """From the beginning of the launch call to the beginning of the kernel; None without launch records."""
+    """Time from the start of the launch call to the start of the kernel; null without launch records."""
     bytes: int | None = None
-    """What copies moved."""
+    """Bytes that copies moved; null for other kinds."""
 
 
 class StepTimes(Struct, frozen=True, omit_defaults=True):
-    """One step as the profiler marked it."""
+    """One step marked by the profiler."""
 
     name: str
+    """The step's name: `ProfilerStep#3`."""
     start_ns: int
+    """Start of the step after the start of the trace."""
     cpu_ns: int
+    """Duration on the CPU."""
     gpu_ns: int | None = None
-    """Of what was launched in it."""
+    """Accelerator time of the kernels launched in it; null if the trace has no accelerator."""
     kernels: int | None = None
+    """Number of those kernels; null if the trace has no accelerator."""
 
 
 class ThreadTimes(Struct, frozen=True, omit_defaults=True):
-    """One thread that recorded spans."""
+    """One thread with recorded spans."""
 
     name: str
+    """The thread's name or id."""
     start_ns: int
+    """Start of its first span after the start of the trace."""
     cpu_ns: int
-    """From its first span to its last."""
+    """Time from the start of its first span to the end of its last."""
     recorded_ns: int
-    """The part covered by spans."""
+    """The part of that time that spans cover."""
     spans: int
+    """Number of spans."""
 
 
 class DeviceTimes(Struct, frozen=True, omit_defaults=True):
-    """How one accelerator was used between its first and last kernel."""
+    """The use of one accelerator between its first and last kernel."""
 
     name: str
+    """The accelerator's name."""
     span_ns: int
+    """Time from the start of its first kernel to the end of its last."""
     busy_ns: int
-    """At least one kernel, copy or fill under way."""
+    """Time during which at least one kernel, copy or fill ran."""
     idle_ns: int
+    """Time during which nothing ran."""
     idle_causes: dict[str, int] = field(default_factory=dict)
-    """Idle time by what the next kernel waited for; they add up to `idle_ns`."""
+    """Idle time by what the next kernel waited for; the values add up to `idle_ns`."""
     compute_ns: int = 0
+    """Time during which a compute kernel ran."""
     communication_ns: int = 0
+    """Time during which a communication kernel ran."""
     copy_ns: int = 0
+    """Time during which a copy ran."""
     communication_hidden_ns: int = 0
-    """Communication while something computes."""
+    """The part of `communication_ns` that overlapped with compute."""
     copy_hidden_ns: int = 0
+    """The part of `copy_ns` that overlapped with compute."""
     streams: int = 0
+    """Number of streams."""
     queue_max: int | None = None
-    """The most kernels that were launched and had not begun."""
+    """The largest number of kernels that were launched but not yet started; null without launch records."""
     queue_mean: float | None = None
-    """The same over time."""
+    """The mean of that number over time; null without launch records."""
 
 
 class MemoryTimeline(Struct, frozen=True, omit_defaults=True):
-    """What one device's allocator held."""
+    """The memory of one device's allocator over time."""
 
     device: str
+    """The device's name."""
     peak_bytes: int
+    """Peak of the allocated bytes."""
     peak_at_ns: int
-    """After the trace's beginning."""
+    """Time of the peak after the start of the trace."""
     peak_layer: str | None
-    """The layer that was running then."""
+    """The layer that ran at the peak; null if none did."""
     allocated_bytes: int
+    """Sum of all allocations."""
     freed_bytes: int
+    """Sum of all frees."""
     events: int
+    """Number of memory events."""
     timeline: tuple[tuple[int, int], ...] = ()
-    """Times after the trace's beginning and the most held until the next of them."""
+    """Pairs of a time after the start of the trace and the peak bytes until the next pair."""
 
 
 class Trace(Struct, frozen=True, omit_defaults=True):
-    """Everything read from one trace file."""
+    """The contents of one trace file, with times in nanoseconds."""
 
     path: str
+    """The file that was read."""
     wall_ns: int
-    """From the first span to the last, on any thread or accelerator."""
+    """Time from the first to the last span on any thread or accelerator."""
     cpu_ns: int
-    """Threads added up, each from its first span to its last: the pass's time where there is one thread."""
+    """Sum over threads of the time from first to last span; the time of the pass if there is one thread."""
     gpu_ns: int | None
-    """Kernels, copies and fills added up; None where there is no accelerator in the trace."""
+    """Sum of all kernels, copies and fills; null if the trace has no accelerator."""
     layers_from: str
-    """What layers were told by: `labels`, `nn.Module`, `annotations` or nothing."""
+    """How layers were identified: `labels`, `nn.Module`, `annotations`, or empty if they were not."""
     layers: list[LayerTimes] = field(default_factory=list)
+    """Times per layer."""
     outside: list[OutsideTimes] = field(default_factory=list)
+    """Time outside any layer's forward pass."""
     unattributed: list[Unattributed] = field(default_factory=list)
+    """Accelerator time that cannot be attributed to a layer."""
     ops: list[OpTimes] = field(default_factory=list)
+    """Times per op name."""
     kernels: list[KernelTimes] = field(default_factory=list)
+    """Times per kernel name."""
     steps: list[StepTimes] = field(default_factory=list)
+    """Steps marked by the profiler."""
     threads: list[ThreadTimes] = field(default_factory=list)
+    """Threads with recorded spans."""
     devices: list[DeviceTimes] = field(default_factory=list)
+    """Use of each accelerator."""
     memory: list[MemoryTimeline] = field(default_factory=list)
+    """Memory over time per device; empty if the trace has no memory events."""
     model_name: str = ""
+    """The model's name; empty if the trace does not contain it."""
     rank: int | None = None
+    """The rank of the process; null if the trace does not contain it."""
     world_size: int | None = None
+    """The number of ranks; null if the trace does not contain it."""
     events: int = 0
+    """Number of events in the file."""
     skipped: dict[str, int] = field(default_factory=dict)
-    """Events that could not be taken as they stand, by reason."""
+    """Number of events that were not used, by reason."""
     complete: bool = True
-    """Whether the file's end was the end of its JSON."""
+    """Whether the file is complete JSON; False if it ends early."""
     notes: tuple[str, ...] = ()
+    """Remarks about the trace, one sentence each."""
 
 
 class LayerAcross(Struct, frozen=True, omit_defaults=True):
-    """One layer over several passes or ranks: its own time in each, as `TraceSet.time` says, less communication."""
+    """The self time (`TraceSet.time`) of one layer over several passes or ranks, without communication."""
 
     name: str
+    """The layer's path."""
     median_ns: int
+    """The median."""
     min_ns: int
+    """The shortest time."""
     max_ns: int
+    """The longest time."""
     spread_ns: int | None
-    """Half the interquartile range over passes; None where there is one."""
+    """Half the interquartile range over passes; null with a single pass."""
     seen_in: int
+    """Number of traces that contain the layer."""
     slowest: int | None = None
-    """The rank that took longest, where there are several."""
+    """The rank with the longest time; null with a single rank."""
     imbalance: float | None = None
-    """How much longer that rank took than the mean of ranks: 0.1 is a tenth."""
+    """How much longer that rank took than the mean over ranks: 0.1 is 10 % longer; null with a single rank."""
 
 
 class RankTimes(Struct, frozen=True, omit_defaults=True):
-    """One rank among several; medians where it has several passes."""
+    """The times of one rank; medians if it has several passes."""
 
     rank: int
+    """The rank."""
     passes: int
+    """Number of passes."""
     wall_ns: int
+    """Time from the first to the last span."""
     cpu_ns: int
+    """CPU time over all threads."""
     gpu_ns: int | None = None
+    """Accelerator time; null if the traces have no accelerator."""
     communication_ns: int | None = None
+    """Accelerator time in communication; null if the traces have no accelerator."""
     working_ns: int | None = None
-    """Accelerator time that is no communication: ranks that wait for others wait in communication."""
+    """Accelerator time without communication, in which ranks wait for each other; null if unknown."""
     behind: float | None = None
-    """How much longer it worked than the median rank."""
+    """How much longer it worked than the median rank: 0.1 is 10 % longer; null if unknown."""
     straggler: bool = False
+    """Whether it worked at least 5 % longer than the median rank."""
 
 
 class TraceSet(Struct, frozen=True, omit_defaults=True):
     """Several traces of one model."""
 
     model_name: str
+    """The model's name."""
     time: str
-    """What is compared: `gpu` where all have it, else `cpu`."""
+    """The time that is compared: `gpu` if all traces have it, else `cpu`."""
     paths: tuple[str, ...]
+    """The files that were read."""
     layers: list[LayerAcross] = field(default_factory=list)
+    """Times per layer over all traces."""
     ranks: list[RankTimes] = field(default_factory=list)
+    """Times per rank; empty with a single rank."""
     notes: tuple[str, ...] = ()
+    """Remarks about the traces, one sentence each."""
 
 
 class LayerChange(Struct, frozen=True, omit_defaults=True):
-    """One layer before and after; the median of its own time in a pass."""
+    """The median self time per pass of one layer before and after."""
 
     name: str
+    """The layer's path."""
     before_ns: int | None
-    """None where it was not there."""
+    """The time before; null if the layer did not exist."""
     after_ns: int | None
+    """The time after; null if the layer no longer exists."""
     change_ns: int
+    """`after_ns` minus `before_ns`; a missing layer counts as 0."""
     noise_ns: int | None
-    """A difference of medians up to this is no difference; None where one pass tells nothing about noise."""
+    """Differences up to this value are not significant; null if there are too few passes to tell."""
     verdict: str
     """`slower`, `faster`, `same`, `new`, `gone` or `unknown`."""
 
 
 class TraceDiff(Struct, frozen=True, omit_defaults=True):
-    """Two sides compared layer by layer."""
+    """Two sets of traces compared layer by layer."""
 
     before: tuple[str, ...]
+    """The files of the first set."""
     after: tuple[str, ...]
+    """The files of the second set."""
     time: str
+    """The time that is compared: `gpu` if all traces have it, else `cpu`."""
     total: LayerChange
+    """The change of the whole pass."""
     layers: list[LayerChange] = field(default_factory=list)
+    """The change per layer."""
     notes: tuple[str, ...] = ()
+    """Remarks about the comparison, one sentence each."""
 
 
 class Traces(Struct, frozen=True):
-    """Several traces, taken together by model."""
+    """Several traces, grouped by model."""
 
     models: list[TraceSet]
+    """One entry per model."""
     failures: dict[str, str]
-    """Files that could not be read, and why."""
+    """Files that could not be read, each with the reason."""

@@ -1,9 +1,9 @@
 """The contract between writing and reading a trace: labels of module calls, and facts about the capture.
 
-A label is the name of one complete event (`ph` X, whatever its `cat`) that spans one call of one module:
-`assay:layer1.0.conv1`, `assay:.` for the model itself. Paths are percent-encoded because Kineto writes quotes
-unescaped, replaces names that are not ASCII by "unknown" and drops newlines. What labels cannot carry is one
-base64 text of JSON under the root key `assay`, since Kineto also breaks escapes inside metadata.
+A label is the name of one complete event (`ph` X, any `cat`) that spans one call of one module:
+`assay:layer1.0.conv1`, or `assay:.` for the model itself. Paths are percent-encoded because Kineto writes quotes
+unescaped, replaces non-ASCII names with "unknown" and drops newlines. Everything else is stored as base64-encoded
+JSON under the root key `assay`, because Kineto also breaks escapes inside metadata.
 """
 
 from __future__ import annotations
@@ -27,38 +27,46 @@ class TracedModule(msgspec.Struct, frozen=True, omit_defaults=True):
     """A module that was called while the trace was written."""
 
     path: str
-    """As `named_modules` says; empty for the model itself, `parent.(Class)` for one created in forward."""
+    """Its path in `named_modules`; empty for the model itself, `parent.(Class)` if it was created in forward."""
     class_name: str
+    """The name of its class."""
     aliases: tuple[str, ...] = ()
-    """Its other paths, where one module has several names."""
+    """Other paths of the same module."""
     shapes: tuple[int, ...] = ()
-    """For each call in the order of their beginning, an index into `TraceFacts.shapes`; -1 is not known."""
+    """An index into `TraceFacts.shapes` per call, in order of call start; -1 if unknown."""
 
 
 class TraceFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is known about a captured trace beside its events."""
+    """Information about a captured trace that its events do not contain."""
 
     model_name: str
+    """The name given to the model."""
     pass_number: int
+    """The number of the pass within the capture."""
     model_class: str = ""
+    """The class name of the model."""
     covers: str = "forward"
     """`forward`: one call of the model; `block`: everything inside a `with` block."""
     error: str | None = None
-    """The class of the exception that ended it."""
+    """The class of the exception that ended it; null if none did."""
     rank: int | None = None
+    """The rank of the process; null if it is not distributed."""
     device: str = "cpu"
+    """The device on which the model ran."""
     started_ns: int | None = None
-    """Unix time at the start."""
+    """Unix time of the start in nanoseconds; null if unknown."""
     settings: dict[str, bool | int | str] = {}
-    """The profiler's switches: record_shapes, profile_memory, with_stack, cuda and others."""
+    """The profiler's settings: record_shapes, profile_memory, with_stack, cuda and others."""
     versions: dict[str, str] = {}
-    """Of assay, torch and python."""
+    """The versions of assay, torch and python."""
     modules: tuple[TracedModule, ...] = ()
+    """The modules that were called."""
     shapes: tuple[tuple[tuple[int, ...], ...], ...] = ()
-    """The distinct inputs of calls: for each tensor among the arguments its sizes."""
+    """The distinct input shapes of calls: the shape of each tensor argument."""
     notes: tuple[str, ...] = ()
-    """What a reader should know, such as compiled regions that hide their layers."""
+    """Remarks for the reader, for example that compiled regions hide their layers."""
     schema: int = SCHEMA
+    """The version of this layout."""
 
 
 def encode_path(path: str) -> str:
@@ -72,11 +80,11 @@ def encode_path(path: str) -> str:
     if path == ".":
         return PREFIX + "%2E"
     raw = path.encode("utf-8", "surrogatepass")
-    return PREFIX + _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], raw).decode("ascii")
+    return PREFIX + _UNSAFE.sub(lambda match: b"%%%02X" % match[0][0], raw).decode("ascii")
 
 
 def decode_path(label: str) -> str | None:
-    """The module path that a label says; None where the name is not a label."""
+    """The module path in a label; None if `label` is not a label."""
     if not label.startswith(PREFIX):
         return None
     if label == ROOT:
@@ -85,12 +93,12 @@ def decode_path(label: str) -> str | None:
 
 
 def encode_facts(facts: TraceFacts) -> str:
-    """The text to keep under `METADATA_KEY`: base64 of JSON, so plain ASCII without quotes or backslashes."""
+    """The text to store under `METADATA_KEY`: base64-encoded JSON, which has no quotes or backslashes."""
     return base64.b64encode(msgspec.json.encode(facts)).decode("ascii")
 
 
 def decode_facts(text: str) -> TraceFacts | None:
-    """The facts in a text from `METADATA_KEY`; None where it is none of ours or was damaged."""
+    """The facts in a text from `METADATA_KEY`; None if Assay did not write it or it is damaged."""
     try:
         return msgspec.json.decode(base64.b64decode(text, validate=True), type=TraceFacts)
     except (binascii.Error, ValueError, msgspec.DecodeError):

@@ -1,4 +1,4 @@
-"""The module tree of a document as an index: children, depth, and sums over subtrees."""
+"""The module tree of a document: children, depths and reading order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ ROOT = "(root)"
 
 
 def shown(path: str) -> str:
-    """A module path as people see it: the root has a name too."""
+    """A module path for display: `(root)` for the empty path of the root."""
     return path or ROOT
 
 
 def children(modules: Sequence[Module]) -> list[list[int]]:
-    """For each module the indices of its children, in the model's order."""
+    """The indices of each module's children, in model order."""
     result: list[list[int]] = [[] for _ in modules]
     for index, module in enumerate(modules):
         if module.parent is not None:
@@ -24,7 +24,7 @@ def children(modules: Sequence[Module]) -> list[list[int]]:
 
 
 def depths(modules: Sequence[Module]) -> list[int]:
-    """How deep each module lies; the root is 0. Parents come before their children."""
+    """The depth of each module, 0 for the root; parents must come before their children."""
     result: list[int] = []
     for module in modules:
         result.append(0 if module.parent is None else result[module.parent] + 1)
@@ -32,19 +32,19 @@ def depths(modules: Sequence[Module]) -> list[int]:
 
 
 def preorder(modules: Sequence[Module]) -> list[int]:
-    """The indices in the order a person reads a tree."""
+    """The module indices in depth-first order, parents before their children."""
     return reading_order([-1 if module.parent is None else module.parent for module in modules])
 
 
 def reading_order(parents: Sequence[int]) -> list[int]:
-    """The rows of a tree in the order a person reads it, whatever order they come in; a root's parent is -1."""
-    below: dict[int, list[int]] = {}
-    for row, above in enumerate(parents):
-        below.setdefault(above, []).append(row)
+    """Row indices in depth-first order, given each row's parent; the parent of a root is -1."""
+    by_parent: dict[int, list[int]] = {}
+    for row, parent in enumerate(parents):
+        by_parent.setdefault(parent, []).append(row)
     order: list[int] = []
-    stack = below.get(-1, [])[::-1]
+    stack = by_parent.get(-1, [])[::-1]
     while stack:
         row = stack.pop()
         order.append(row)
-        stack.extend(reversed(below.get(row, ())))
+        stack.extend(reversed(by_parent.get(row, ())))
     return order
