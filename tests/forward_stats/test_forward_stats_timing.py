@@ -1,4 +1,4 @@
-"""Times of calls: what recording takes is in none of them, and what the explorer shows adds up."""
+"""Times of calls: they exclude the time spent recording, and the explorer's times add up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.forward_stats.on_device import PIECE, Queue, from_vector, kind_of, ve
 
 
 class Clock:
-    """Time that passes only where a test says so."""
+    """A clock that only advances when a test sets it."""
 
     def __init__(self):
         self.now = 0
@@ -22,7 +22,7 @@ class Clock:
 
 
 class Work(nn.Module):
-    """Takes so long before, between and after its children."""
+    """A module that takes `took` before, between and after its children."""
 
     def __init__(self, clock, took, *children):
         super().__init__()
@@ -32,14 +32,14 @@ class Work(nn.Module):
     def forward(self, x):
         self.clock.now += self.took
         for child in self.inner:
-            x = child(x * 1)  # a tensor nobody has seen, so that it has to be read
+            x = child(x * 1)  # a new tensor, so that it has to be read
             self.clock.now += self.took
         return x + 1
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock of our own, on which reading a tensor's values takes a million."""
+    """A test clock on which reading a tensor's values takes a million nanoseconds."""
     from assay.forward_stats import on_cpu
 
     clock, original = Clock(), on_cpu.values
@@ -61,7 +61,7 @@ def rows(model):
     return assay.observe(model, torch.zeros(2)).modules
 
 
-def test_no_time_holds_what_recording_took(clock):
+def test_times_exclude_the_time_spent_recording(clock):
     model = tree(clock)
     with assay.record_forward_stats(model):
         model(torch.zeros(2))
@@ -72,7 +72,7 @@ def test_no_time_holds_what_recording_took(clock):
     assert own == [3, 20, 100, 1000]
 
 
-def test_times_are_kept_where_a_call_fails(clock):
+def test_times_of_failed_calls_are_kept(clock):
     class Fails(nn.Module):
         def forward(self, x):
             clock.now += 7
@@ -108,7 +108,7 @@ def test_the_timing_adds_up_to_the_median_pass(clock):
     assert by_path["inner.0"].self_s == pytest.approx(20 * 5e-9)
 
 
-def test_modules_without_a_row_are_outside(clock):
+def test_modules_without_a_row_count_as_outside(clock):
     model = tree(clock)
     modules = [module for module in rows(model) if module.path != "inner.1"]
     with assay.record_forward_stats(model):
@@ -153,7 +153,7 @@ def test_several_outermost_calls_are_one_pass(clock):
     assert timing.outside.value == 0
 
 
-def test_real_times_add_up_too():
+def test_real_times_add_up():
     model = nn.Sequential(*(nn.Linear(32, 32) for _ in range(5)))
     modules = rows_of = assay.observe(model, torch.zeros(2, 32)).modules
     with assay.record_forward_stats(model):
@@ -165,14 +165,14 @@ def test_real_times_add_up_too():
     assert len(timing.modules) == len(modules)
 
 
-# --- the way of accelerators, on tensors in main memory
+# --- the code for accelerators, on CPU tensors
 
 
 @pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
 )
 @pytest.mark.parametrize("count", [1, 7, 1000])
-def test_a_vector_says_the_same_as_torch(dtype, count):
+def test_a_vector_matches_torch(dtype, count):
     torch.manual_seed(0)
     x = torch.randn(count, dtype=torch.float64).mul(9).to(dtype)
     values = from_vector(vector(x, kind_of(x)), kind_of(x), count)
@@ -183,7 +183,7 @@ def test_a_vector_says_the_same_as_torch(dtype, count):
         assert (values.min, values.max) == (wide.min().item(), wide.max().item())
 
 
-def test_pieces_are_joined(monkeypatch):
+def test_pieces_are_combined(monkeypatch):
     from assay.forward_stats import on_device
 
     monkeypatch.setattr(on_device, "PIECE", 64)
@@ -194,7 +194,7 @@ def test_pieces_are_joined(monkeypatch):
     assert values.std == pytest.approx(x.double().std().item(), rel=1e-6)
 
 
-def test_a_queue_fetches_all_at_once(monkeypatch):
+def test_a_queue_fetches_everything_in_one_transfer(monkeypatch):
     fetched = []
     original = torch.Tensor.cpu
     monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: fetched.append(tuple(tensor.shape)) or original(tensor))

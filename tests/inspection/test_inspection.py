@@ -1,4 +1,4 @@
-"""Looking into a live model: the right answers, and nothing of the model run or changed."""
+"""Inspecting a live model: the details are right, and the model is neither run nor changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from assay.inspection import LiveInspector, detail
 
 
 class Hostile(nn.Module):
-    """Everything that could run raises."""
+    """A module that raises an error if any of its code runs."""
 
     setting = "of the class"
 
@@ -40,7 +40,7 @@ class Hostile(nn.Module):
         raise AssertionError("a property ran")
 
     def forward(self, x):
-        return x  # the very line
+        return x  # the line to find
 
     def __repr__(self):
         raise AssertionError("__repr__ ran")
@@ -59,7 +59,7 @@ class Raising:
         raise AssertionError(f"__getattr__ ran for {name}")
 
 
-def test_attributes_are_all_there_and_nothing_runs():
+def test_all_attributes_are_listed_and_nothing_runs():
     found = {each.name: each for each in LiveInspector(nn.Sequential(Hostile())).attributes("0")}
     kinds = {name: found[name].kind for name in ("weight", "bias", "seen", "child", "mask", "training", "setting")}
     assert list(kinds.values()) == ["parameter", "parameter", "buffer", "module", "value", "value", "value"]
@@ -76,7 +76,7 @@ def test_attributes_are_all_there_and_nothing_runs():
     assert found["setting"].text == "'of the class'"
     assert (found["trap"].type, found["trap"].text) == ("property", "not run")
     assert found["raising"].text == "Raising(inside=3)"
-    assert found["huge"].text.startswith("a number of ")
+    assert found["huge"].text.startswith("an integer of ")
     assert len(found["name"].text) <= 200
     assert "\x1b" not in found["name"].text
     assert found["loop"].text == "[1, [1, [1, …]]]"
@@ -84,7 +84,7 @@ def test_attributes_are_all_there_and_nothing_runs():
     assert not any(name.startswith("_") for name in found)
 
 
-def test_hooks_are_shown_where_there_are_any():
+def test_hooks_are_listed_if_there_are_any():
     model = nn.Linear(1, 1)
     model.register_forward_hook(print)
     assert [each.name for each in LiveInspector(model).attributes("") if each.name.startswith("_")] == [
@@ -92,7 +92,7 @@ def test_hooks_are_shown_where_there_are_any():
     ]
 
 
-def test_a_subclass_of_a_plain_type_is_written_by_its_base():
+def test_a_subclass_of_a_plain_type_is_written_by_its_base_class():
     class Loud(str):
         def __repr__(self):
             raise AssertionError
@@ -108,21 +108,21 @@ def test_a_subclass_of_a_plain_type_is_written_by_its_base():
 # --- source
 
 
-def test_the_source_is_the_file_s():
+def test_the_source_is_that_of_the_file():
     found = LiveInspector(nn.Sequential(Hostile())).source("0")
     assert found.text == inspect.getsource(Hostile)
     assert (found.file, found.forward_file) == (__file__, __file__)
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     assert lines[found.line - 1] == "class Hostile(nn.Module):"
     assert lines[found.forward_line - 1].strip() == "def forward(self, x):"
-    assert "the very line" in found.forward_text
+    assert "the line to find" in found.forward_text
 
 
 def test_inherited_and_patched_forwards_are_shown():
     class Child(Hostile):
         pass
 
-    assert "the very line" in LiveInspector(Child()).source("").forward_text
+    assert "the line to find" in LiveInspector(Child()).source("").forward_text
     model = Child()
 
     def other(x):
@@ -133,7 +133,7 @@ def test_inherited_and_patched_forwards_are_shown():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_no_source_says_why():
+def test_missing_source_gives_the_reason():
     names = {"nn": nn}
     exec("class Typed(nn.Module):\n    def forward(self, x):\n        return x", names)  # noqa: S102
     with pytest.raises(ReadError, match="Typed"):
@@ -147,7 +147,7 @@ def test_no_source_says_why():
 # --- tensors
 
 
-def holding(tensor):
+def detail_of(tensor):
     model = nn.Identity()
     model.register_buffer("t", tensor)
     return LiveInspector(model).tensor("", "t")
@@ -170,12 +170,12 @@ TENSORS = {
 
 @pytest.mark.parametrize("chunk", [1 << 22, 7])
 @pytest.mark.parametrize("kind", TENSORS)
-def test_the_detail_is_numpy_s(kind, chunk, monkeypatch):
+def test_the_statistics_match_numpy(kind, chunk, monkeypatch):
     monkeypatch.setattr(detail, "CHUNK", chunk)
     tensor = TENSORS[kind]
     numbers = tensor.double().numpy()
     finite = numbers[np.isfinite(numbers)]
-    found = holding(tensor)
+    found = detail_of(tensor)
     assert [found.min, found.max, found.mean, found.std] == pytest.approx(
         [finite.min(), finite.max(), finite.mean(), finite.std()], rel=1e-9, abs=1e-12
     )
@@ -189,32 +189,32 @@ def test_the_detail_is_numpy_s(kind, chunk, monkeypatch):
     assert found.problem == ""
 
 
-def test_tensors_without_numbers_say_why():
+def test_tensors_without_values_give_the_reason():
     for tensor, why in [
         (torch.empty(3, device="meta"), "meta"),
         (torch.empty(0, 4), "empty"),
         (torch.ones(2, dtype=torch.complex64), "complex"),
         (torch.eye(2).to_sparse(), "sparse"),
     ]:
-        found = holding(tensor)
+        found = detail_of(tensor)
         assert why in found.problem
         assert [found.min, found.max, found.mean, found.nan] == [None] * 4
-    nothing = holding(torch.full((3,), math.nan))
-    assert (nothing.nan, nothing.min, nothing.problem) == (3, None, "no value is finite")
+    nothing = detail_of(torch.full((3,), math.nan))
+    assert (nothing.nan, nothing.min, nothing.problem) == (3, None, "no finite values")
     assert "initialized" in LiveInspector(nn.LazyLinear(3)).tensor("", "weight").problem
 
 
-def test_a_look_changes_nothing():
+def test_inspecting_changes_nothing():
     model = nn.Sequential(nn.Linear(4, 4), Hostile())
     before = {name: (value.clone(), value._version) for name, value in model.state_dict(keep_vars=True).items()}
     dicts = [dict(module.__dict__) for module in model.modules()]
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    evidence = LiveInspector(model)
+    inspector = LiveInspector(model)
     for path in ("", "0", "1"):
-        evidence.attributes(path)
-        evidence.source(path)
-        evidence.forward_calls(path)
-    evidence.tensor("0", "weight")
+        inspector.attributes(path)
+        inspector.source(path)
+        inspector.forward_calls(path)
+    inspector.tensor("0", "weight")
     for name, value in model.state_dict(keep_vars=True).items():
         assert torch.equal(value, before[name][0])
         assert value._version == before[name][1]
@@ -227,21 +227,21 @@ def test_a_look_changes_nothing():
 # --- paths
 
 
-def test_paths_by_every_name():
+def test_modules_are_found_by_every_path():
     shared = nn.Linear(2, 2)
     model = nn.Sequential(nn.ModuleList([shared, nn.ModuleDict({"k": shared})]), shared)
     model[0].register_module("up", model)
     model._modules["a.b"] = nn.Sequential(nn.Tanh())
-    evidence = LiveInspector(model)
+    inspector = LiveInspector(model)
     for path in ("0.0", "0.1.k", "1", "0.up.1", "0.up.0.up.0.0"):
-        assert evidence.tensor(path, "weight").values == tuple(shared.weight.flatten().tolist())
-    assert [each.name for each in evidence.attributes("a.b") if each.kind == "module"] == ["0"]
-    assert any(each.name == "training" for each in evidence.attributes("a.b.0"))
+        assert inspector.tensor(path, "weight").values == tuple(shared.weight.flatten().tolist())
+    assert [each.name for each in inspector.attributes("a.b") if each.kind == "module"] == ["0"]
+    assert any(each.name == "training" for each in inspector.attributes("a.b.0"))
     for path in ("2", "0.9", "1.weight", "a.c"):
         with pytest.raises(ReadError, match="no module"):
-            evidence.attributes(path)
+            inspector.attributes(path)
     with pytest.raises(ReadError, match="no tensor"):
-        evidence.tensor("1", "nothing")
+        inspector.tensor("1", "nothing")
 
 
 def test_very_long_and_deep_names():
@@ -256,7 +256,7 @@ def test_very_long_and_deep_names():
     assert LiveInspector(deep).tensor(".".join(["0"] * 2001), "bias").values
 
 
-def test_objects_that_hold_modules():
+def test_objects_that_contain_modules():
     class Pipeline:
         scheduler = "ddim"
 
@@ -264,18 +264,18 @@ def test_objects_that_hold_modules():
             self.unet = nn.Linear(2, 2)
             self.steps = 5
 
-    evidence = LiveInspector(Pipeline())
-    found = {each.name: (each.kind, each.text) for each in evidence.attributes("")}
+    inspector = LiveInspector(Pipeline())
+    found = {each.name: (each.kind, each.text) for each in inspector.attributes("")}
     assert found == {"unet": ("module", "Linear"), "steps": ("value", "5"), "scheduler": ("value", "'ddim'")}
-    assert evidence.tensor("unet", "weight").facts.shape == (2, 2)
-    assert "class Pipeline" in evidence.source("").text
-    assert evidence.forward_calls("") == []
+    assert inspector.tensor("unet", "weight").facts.shape == (2, 2)
+    assert "class Pipeline" in inspector.source("").text
+    assert inspector.forward_calls("") == []
 
 
 # --- calls
 
 
-def test_recorded_calls_are_rows():
+def test_recorded_calls_as_plain_data():
     model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Tanh()))
     with assay.record_forward_stats(model):
         model(torch.ones(3, 2))
@@ -284,12 +284,12 @@ def test_recorded_calls_are_rows():
         model[0].weight.fill_(math.nan)
     with assay.record_forward_stats(model):
         model(torch.ones(3, 2))
-    evidence = LiveInspector(model)
-    good, mixed, bad = evidence.forward_calls("1.0")
+    inspector = LiveInspector(model)
+    good, mixed, bad = inspector.forward_calls("1.0")
     assert (good.nan, good.first_bad) == (False, None)
     assert bad.first_bad == "0"
     assert good.outputs[0].facts.shape == (3, 2)
     assert good.outputs[0].max == model[1][0].forward_stats[0].out_max
     assert good.time_s == model[1][0].forward_stats[0].time_s
     assert mixed.inf is False
-    assert evidence.forward_calls("0")[0].inputs[0].name == "args[0]"
+    assert inspector.forward_calls("0")[0].inputs[0].name == "args[0]"

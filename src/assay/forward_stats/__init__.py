@@ -1,4 +1,4 @@
-"""Forward statistics: what went into and came out of every call of every module, and how long it took."""
+"""Forward statistics: the inputs, outputs and time of every call of every module."""
 
 from assay.forward_stats.call_list import CallList, clear_forward_stats
 from assay.forward_stats.recorder import ForwardRecorder, record_forward_stats

@@ -1,4 +1,4 @@
-"""`module.forward_stats`: the list on a module that holds its calls, and what is done with it."""
+"""`module.forward_stats`: the list of recorded calls on each module."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ATTRIBUTE = RECORDED
 
 
 class CallList(list[ForwardStats]):
-    """`module.forward_stats`: its calls, newest last. A pickled model carries an empty plain list instead."""
+    """`module.forward_stats`: the recorded calls, newest last. It is pickled as an empty plain list."""
 
     __slots__ = ("recorders",)
 
     def __init__(self, calls: Iterable[ForwardStats] = ()) -> None:
         super().__init__(calls)
         self.recorders: list[tuple[Any, str]] = []
-        """Who records this module now, and by which path; the last one does."""
+        """The active recorders with the module's path in each; only the last one records."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CallList:
         return CallList(self)
@@ -35,41 +35,44 @@ class CallList(list[ForwardStats]):
         return list, ()
 
 
-def prepared(module: nn.Module, path: str) -> CallList:
-    """The list of `module`, made where there is none yet; one of its own by that name is refused."""
-    found = module.__dict__.get(ATTRIBUTE)
-    if isinstance(found, CallList):
-        return found
-    if (ATTRIBUTE in module.__dict__ and not _left_by_a_file(found)) or _means_something_else(module):
-        raise UsageError(f"{path or 'the model'} has a `{ATTRIBUTE}` of its own; record a model without that name")
+def existing_or_new(module: nn.Module, path: str) -> CallList:
+    """The call list of `module`, or a new one; a UsageError if the module uses the name for something else."""
+    current = module.__dict__.get(ATTRIBUTE)
+    if isinstance(current, CallList):
+        return current
+    if (ATTRIBUTE in module.__dict__ and not _is_unpickled(current)) or _uses_the_name(module):
+        raise UsageError(
+            f"{path or 'the model'} already has an attribute `{ATTRIBUTE}`, which recording needs: rename it"
+        )
     return CallList()
 
 
-def recorded(module: nn.Module) -> list[ForwardStats]:
-    """The calls on `module`; empty where none were recorded. Nothing of it is executed."""
-    found = module.__dict__.get(ATTRIBUTE)
-    return found if isinstance(found, CallList) else []
+def calls_of(module: nn.Module) -> list[ForwardStats]:
+    """The recorded calls of `module`; empty if there are none. No code of the module runs."""
+    current = module.__dict__.get(ATTRIBUTE)
+    return current if isinstance(current, CallList) else []
 
 
 def clear_forward_stats(model: object) -> None:
-    """Remove `forward_stats` from every module of `model`; while it is being recorded, empty them.
+    """Remove `forward_stats` from every module of `model`; lists that are being recorded are emptied instead.
 
     Args:
-        model: A module, or an object that holds several.
+        model: A module, or an object that contains modules.
     """
     for _, module in named_modules(model):
-        found = module.__dict__.get(ATTRIBUTE)
-        if isinstance(found, CallList) and found.recorders:
-            found.clear()
-        elif isinstance(found, CallList) or _left_by_a_file(found):
+        current = module.__dict__.get(ATTRIBUTE)
+        if isinstance(current, CallList) and current.recorders:
+            current.clear()
+        elif isinstance(current, CallList) or _is_unpickled(current):
             del module.__dict__[ATTRIBUTE]
 
 
-def _left_by_a_file(found: Any) -> bool:
-    return type(found) is list and not found
+def _is_unpickled(current: Any) -> bool:
+    """Whether it is the empty plain list that a pickled model has."""
+    return type(current) is list and not current
 
 
-def _means_something_else(module: nn.Module) -> bool:
-    """Whether the name is taken by the class, or by a parameter, buffer or submodule."""
+def _uses_the_name(module: nn.Module) -> bool:
+    """Whether the class, a parameter, a buffer or a submodule has the name."""
     groups = (module._parameters, module._buffers, module._modules)
     return hasattr(type(module), ATTRIBUTE) or any(ATTRIBUTE in group for group in groups)

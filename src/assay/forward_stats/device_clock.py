@@ -1,7 +1,7 @@
-"""The accelerator's clock: events around calls and around what recording adds, read after one wait.
+"""Accelerator time of calls: events around each call and around recording, read after a single synchronisation.
 
-A call's time is what passed between its events, less what recording added inside it. Where the model lies on
-several accelerators, or on none, there is no such time.
+A call's time is the time between its events minus the time that recording took inside it. There is no such time if
+the model is on several accelerators or on none.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from assay.recorder.inventory import entries
 
 
 class DeviceClock:
-    """The events of all calls that have not been read yet."""
+    """Creates the events of calls and reads those of finished calls."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._unread: list[CallClock] = []
         self._free: list[Any] = []
-        """Events that have been read: making one takes longer than recording it."""
+        """Events for reuse: creating an event takes longer than recording it."""
         self._lock = threading.RLock()
 
     def begin(self, parent: CallClock | None) -> CallClock | None:
-        """A clock for a call that is about to be described; None while a graph is being captured."""
+        """Start the clock of a call before its inputs are recorded; None while a CUDA graph is being captured."""
         if torch.cuda.is_current_stream_capturing():
             return None
         clock = CallClock(self, parent)
@@ -35,25 +35,25 @@ class DeviceClock:
         return clock
 
     def mark(self) -> Any:
-        """An event on the stream that is current now."""
+        """A new event on the current stream."""
         event = self._free.pop() if self._free else torch.cuda.Event(enable_timing=True)
         event.record(torch.cuda.current_stream(self._device))
         return event
 
     def ended(self, clock: CallClock) -> None:
-        """Note a call that is over; calls end before the ones around them."""
+        """Add a finished call; a call ends before its enclosing calls."""
         self._unread.append(clock)
 
     def resolve(self) -> None:
-        """Wait for the last event and read all clocks."""
+        """Wait for the device and read the clocks of all finished calls."""
         with self._lock:
-            taken, self._unread = self._unread, []
-            for clock in taken:
+            clocks, self._unread = self._unread, []
+            for clock in clocks:
                 self._free += clock.settle()
 
 
 class CallClock:
-    """Four events of one call: described, begun, ended, described again."""
+    """Four events of one call: before and after recording its inputs, at its end, and after recording its outputs."""
 
     __slots__ = ("_added_ms", "_children_ms", "_clock", "_events", "_parent", "_times")
 
@@ -62,38 +62,38 @@ class CallClock:
         self._parent = parent
         self._events: list[Any] = []
         self._added_ms = 0.0
-        """What recording added inside the call."""
+        """Milliseconds that recording took inside the call."""
         self._children_ms = 0.0
         self._times: tuple[float | None, float | None] = (None, None)
 
     def mark(self) -> None:
-        """Take the next of the four events."""
+        """Record the next of the four events."""
         if self._clock is not None:
             self._events.append(self._clock.mark())
 
     def end(self) -> None:
-        """Take the last event; from now on the clock can be read."""
+        """Record the last event; from now on the clock can be read."""
         self.mark()
         if self._clock is not None:
             self._clock.ended(self)
 
     def read(self) -> tuple[float | None, float | None]:
-        """Seconds in all and without the calls inside; waits for the device the first time."""
+        """Seconds with and without the calls inside; None if unknown. The first read waits for the device."""
         if self._clock is not None:
             self._clock.resolve()
         return self._times
 
     def settle(self) -> list[Any]:
-        """Turn the events into times, tell the call around this one, and give the events back."""
+        """Convert the events to times, add them to the enclosing call, and return the events for reuse."""
         events, parent = self._events, self._parent
         self._clock = self._parent = None
         self._events = []
-        described, begun, ended, done = events
+        opened, started, ended, closed = events
         try:
-            done.synchronize()
-            total = begun.elapsed_time(ended) - self._added_ms
-            added = described.elapsed_time(begun) + ended.elapsed_time(done) + self._added_ms
-        except RuntimeError:  # the device has failed, as the model's own error says
+            closed.synchronize()
+            total = started.elapsed_time(ended) - self._added_ms
+            added = opened.elapsed_time(started) + ended.elapsed_time(closed) + self._added_ms
+        except RuntimeError:  # the device has failed; the model's own error reports it
             return []
         self._times = (total / 1e3, (total - self._children_ms) / 1e3)
         if parent is not None:
@@ -103,7 +103,7 @@ class CallClock:
 
 
 def clock_for(modules: Iterable[nn.Module]) -> DeviceClock | None:
-    """A clock for the one CUDA device that the modules' tensors lie on."""
+    """A clock for the CUDA device of the modules' tensors; None if they are on several devices or on none."""
     if not torch.cuda.is_initialized():
         return None
     devices = {tensor.device for module in modules for _, _, tensor in entries(module) if tensor.is_cuda}

@@ -1,7 +1,7 @@
-"""The observer of module calls while anyone records, and the calls that are running now in each thread.
+"""The wrapper of `nn.Module.__call__` that records calls, and the running calls of each thread.
 
-Whether a module is recorded, and by whom, stands in the list on the module itself, so that replicas of it that
-data parallelism makes are seen and copies are not.
+The recorders of a module are stored in the call list on the module itself, so that replicas made by data parallelism
+are recorded and copies are not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from assay.recorder.intercept import Method
 
 
 class OpenCall:
-    """A call that has not ended."""
+    """A running call."""
 
     __slots__ = ("added_ns", "calls", "children_ns", "clock", "module", "record", "recording")
 
@@ -30,27 +30,29 @@ class OpenCall:
         self.record = record
         self.clock = clock
         self.added_ns = 0
-        """What recording took inside the call."""
+        """Nanoseconds that recording took inside the call."""
         self.children_ns = 0
+        """Nanoseconds of the calls directly inside it."""
         self.calls = 0
+        """Number of finished calls inside it, at any depth."""
 
 
 class _Threads(threading.local):
     def __init__(self) -> None:
         self.running: list[OpenCall] = []
-        """The calls that are running now, innermost last; shared by all recordings."""
+        """The running calls of the thread, innermost last, of all recordings."""
 
 
 _threads = _Threads()
 
 
 def running() -> list[OpenCall]:
-    """The calls of this thread."""
+    """The running calls of this thread, innermost last."""
     return _threads.running
 
 
-def recorded(original: Method, replaced: Sequence[Method]) -> Method:
-    """`original`, recorded for modules that have a recorder, in whatever thread."""
+def recording_call(original: Method, replaced: Sequence[Method]) -> Method:
+    """`original` wrapped so that calls of modules with a recorder are recorded, in any thread."""
     is_compiling = torch.compiler.is_compiling
 
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -70,20 +72,20 @@ def recorded(original: Method, replaced: Sequence[Method]) -> Method:
 
 
 def _adopted(module: nn.Module) -> CallList | None:
-    """The list of a module that the running one made and keeps, as lazy models do; None for any other."""
+    """A call list for a module that the running module created, as lazy models do; None for any other module."""
     stack = running()
     path = _path_below(stack[-1], module) if stack else None
     return None if path is None else stack[-1].recording.adopt(path, module)
 
 
 def _path_below(outer: OpenCall, module: nn.Module) -> str | None:
-    """The path of a module that the running one has come to hold, itself or in a list; None for a stranger."""
+    """The path of a module that is now a child of the running module, directly or in a container; None otherwise."""
     prefix = f"{outer.record.module_path}." if outer.record.module_path else ""
     for name, child in outer.module._modules.items():
         if child is module:
             return f"{prefix}{name}"
         if isinstance(child, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
-            for below, item in child._modules.items():
+            for key, item in child._modules.items():
                 if item is module:
-                    return f"{prefix}{name}.{below}"
+                    return f"{prefix}{name}.{key}"
     return None

@@ -1,4 +1,4 @@
-"""Values of a tensor in main memory: read in blocks that stay in the cache, sums carried on in double precision."""
+"""Value statistics of a CPU tensor: read in cache-sized blocks, with sums accumulated in double precision."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import torch
 from assay.forward_stats.values import ValueStats, deviation, flattened, reducible
 
 BLOCK = 1 << 17
-"""Elements of a block; single precision is good for the sum of this many."""
+"""Elements per block; single precision is accurate enough for the sum of this many."""
 MOST_SHIFT = 100.0
-"""A mean squared over this many variances leaves too few digits; then deviations are taken first."""
+"""Above this ratio of squared mean to variance, too few digits remain and deviations are summed instead."""
 SAFE = (1e-30, 1e30)
-"""Mean squares between these neither vanish nor overflow in single precision."""
+"""Mean squares in this range neither underflow nor overflow in single precision."""
 
-_AS_THEY_ARE = {torch.float32, torch.float64}
-"""Types that are added up as they are."""
+_SUMMED_DIRECTLY = {torch.float32, torch.float64}
+"""Dtypes that are summed without conversion."""
 
 
 def values(tensor: torch.Tensor, count: int) -> ValueStats:
-    """The values of a real tensor of `count` elements."""
+    """The statistics of a real tensor of `count` elements."""
     wide = None
-    if tensor.dtype not in _AS_THEY_ARE:
+    if tensor.dtype not in _SUMMED_DIRECTLY:
         tensor = reducible(tensor)
         wide = torch.float32 if tensor.is_floating_point() else torch.float64
     flat = flattened(tensor)
@@ -37,12 +37,12 @@ def values(tensor: torch.Tensor, count: int) -> ValueStats:
 
 
 def _sweep(flat: torch.Tensor, wide: torch.dtype | None) -> tuple[Any, Any, float, float]:
-    """Least, largest, sum and sum of squares, added up as `wide`; NaN as least and largest where there is one."""
+    """Min, max, sum and sum of squares, summed as `wide` if given; min and max are NaN if any value is."""
     if flat.numel() <= BLOCK:
         return _sweep_block(flat, wide)
     lows, highs, totals, squares = zip(*(_sweep_block(block, wide) for block in flat.split(BLOCK)), strict=True)
-    poisoned = next((low for low in lows if low != low), None)
-    low, high = (min(lows), max(highs)) if poisoned is None else (poisoned, poisoned)
+    nan = next((low for low in lows if low != low), None)
+    low, high = (min(lows), max(highs)) if nan is None else (nan, nan)
     return low, high, sum(totals), sum(squares)
 
 
@@ -53,7 +53,7 @@ def _sweep_block(block: torch.Tensor, wide: torch.dtype | None) -> tuple[Any, An
 
 
 def _moments(flat: torch.Tensor, low: Any, high: Any, total: float, squares: float) -> tuple[float, float]:
-    """Mean and population variance; by deviations from the mean where squares alone are too coarse."""
+    """Mean and population variance; from deviations if the sum of squares is not accurate enough."""
     count = flat.numel()
     if low == high:
         return float(low), 0.0
@@ -64,6 +64,6 @@ def _moments(flat: torch.Tensor, low: Any, high: Any, total: float, squares: flo
     mean = sum(block.sum(dtype=torch.float64).item() for block in flat.split(BLOCK)) / count
     total = 0.0
     for block in flat.split(BLOCK):
-        away = block.double() - mean
-        total += torch.dot(away, away).item()
+        deviations = block.double() - mean
+        total += torch.dot(deviations, deviations).item()
     return mean, total / count

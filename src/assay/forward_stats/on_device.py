@@ -1,4 +1,4 @@
-"""Values of a tensor on an accelerator: a short vector stays there until all of them are fetched at once."""
+"""Value statistics of a tensor on an accelerator: a short vector per tensor stays there until all are fetched."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from assay.forward_stats.values import ValueStats, deviation, flattened, reducib
 from assay.messages import first_line
 
 PIECE = 1 << 24
-"""Elements that are converted at a time."""
+"""Elements converted at a time."""
 
 
 class Pending:
-    """Values that are still on a device."""
+    """Statistics that are still on a device."""
 
     __slots__ = ("_count", "_kind", "_queue", "_values", "vector")
 
@@ -28,13 +28,13 @@ class Pending:
         self._values = ValueStats(why="not fetched")
 
     def get(self) -> ValueStats:
-        """The values; waits for the device the first time, for all that are pending."""
+        """The statistics; the first call waits for the device and fetches all pending ones."""
         if self._queue is not None:
             self._queue.resolve()
         return self._values
 
     def settle(self, numbers: torch.Tensor | str) -> None:
-        """Take the numbers that were fetched, or why there are none."""
+        """Set the fetched numbers, or the reason why there are none."""
         if isinstance(numbers, str):
             self._values = ValueStats(why=numbers)
         else:
@@ -43,7 +43,7 @@ class Pending:
 
 
 class Queue:
-    """Everything that is still on a device, fetched in one transfer for each device."""
+    """All statistics that are still on a device, fetched in one transfer per device."""
 
     def __init__(self) -> None:
         self._pending: list[Pending] = []
@@ -53,17 +53,17 @@ class Queue:
         return len(self._pending)
 
     def put(self, tensor: torch.Tensor, kind: str, count: int) -> Pending:
-        """The values of `tensor` as it is now, to be fetched with the others."""
+        """Compute the statistics of `tensor` as it is now, to be fetched later together with the rest."""
         pending = Pending(vector(tensor, kind), kind, count, self)
         self._pending.append(pending)
         return pending
 
     def resolve(self) -> None:
-        """Fetch all of them; one that cannot be fetched says why."""
+        """Fetch all pending statistics; those that cannot be fetched get the reason."""
         with self._lock:
-            taken, self._pending = self._pending, []
+            waiting, self._pending = self._pending, []
             groups: dict[Any, list[Pending]] = {}
-            for each in taken:
+            for each in waiting:
                 if each.vector is not None:
                     groups.setdefault((each.vector.device, each.vector.dtype), []).append(each)
             for group in groups.values():
@@ -74,34 +74,34 @@ def _fetch(group: list[Pending]) -> None:
     try:
         rows: Any = torch.stack([each.vector for each in group if each.vector is not None]).cpu()
     except RuntimeError as error:
-        rows = [f"could not be fetched: {first_line(error)}"] * len(group)
+        rows = [f"cannot be copied from the device: {first_line(error)}"] * len(group)
     for each, row in zip(group, rows, strict=True):
         each.settle(row)
 
 
 def kind_of(tensor: torch.Tensor) -> str:
-    """`float`, `int` or `complex`: what the numbers in a vector mean."""
+    """`float`, `int` or `complex`: how to interpret the numbers in a vector."""
     return "complex" if tensor.is_complex() else "float" if tensor.is_floating_point() else "int"
 
 
 def vector(tensor: torch.Tensor, kind: str) -> torch.Tensor:
-    """Least, largest, mean, variance, whether there are infinities, and the imaginary mean, as one tensor.
+    """Min, max, mean, variance, whether there are infinities, and the imaginary part of the mean, as one tensor.
 
-    The least and largest of whole numbers are their bits, exact beyond 2**53; of complex ones the first is whether
-    there is a NaN.
+    Min and max of integers are stored as their bits, so that they are exact beyond 2**53. For complex tensors, the
+    first number is whether there is a NaN.
     """
     if kind == "complex":
         return _complex_vector(tensor)
     flat = flattened(reducible(tensor))
     low, high = torch.aminmax(flat)
     mean, variance = _moments(flat)
-    nothing = torch.zeros_like(mean)
+    zero = torch.zeros_like(mean)
     if kind == "int":
         low, high = torch.stack([low, high]).to(torch.int64).view(torch.float64).unbind()
-        inf = nothing
+        inf = zero
     else:
         inf = torch.isinf(flat).any()
-    return torch.stack([each.to(mean.dtype) for each in (low, high, mean, variance, inf, nothing)])
+    return torch.stack([each.to(mean.dtype) for each in (low, high, mean, variance, inf, zero)])
 
 
 def _complex_vector(tensor: torch.Tensor) -> torch.Tensor:
@@ -112,7 +112,7 @@ def _complex_vector(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _moments(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and population variance over pieces, so that no large copy is made."""
+    """Mean and population variance, computed in pieces to avoid a large copy."""
     wide = torch.float32 if flat.device.type == "mps" else torch.float64
     narrow = torch.float32 if flat.is_floating_point() and flat.dtype.itemsize < 8 else wide
     pieces = [torch.var_mean(part.to(narrow), correction=0) for part in flat.split(PIECE)]
@@ -127,7 +127,7 @@ def _moments(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def from_vector(numbers: torch.Tensor, kind: str, count: int) -> ValueStats:
-    """What a vector that has been fetched says."""
+    """The statistics in a vector that has been fetched."""
     low, high, mean, variance, infinite, imaginary = numbers.tolist()
     inf = bool(infinite)
     if kind == "int":

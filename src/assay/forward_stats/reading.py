@@ -1,4 +1,4 @@
-"""The values of whatever tensor a call gets: each once, as it is now, without waiting and without raising."""
+"""Value statistics of any tensor: computed once per tensor, without waiting for the device and without raising."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from assay.messages import error_line
 from assay.recorder.inventory import SPARSE_LAYOUTS
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
-_MOST_KNOWN = 10_000
+_MOST_REMEMBERED = 10_000
 
 
 class TensorReader:
-    """Reads tensors; one that comes again unchanged, as a module's output and the next one's input, is read once."""
+    """Computes statistics of tensors; one that appears again unchanged, such as a layer's output, is read once."""
 
     def __init__(self) -> None:
         self.queue = Queue()
         self.doubtful = False
-        """Whether a tensor was not, or may not have been, all finite."""
-        # The weak reference keeps the storage's address from being given to another one.
-        self._known: dict[tuple[Any, ...], tuple[StorageWeakRef, ValueStats | Pending]] = {}
+        """Whether some tensor contained, or may have contained, a value that is not finite."""
+        # The weak reference keeps the storage's address from being reused.
+        self._remembered: dict[tuple[Any, ...], tuple[StorageWeakRef, ValueStats | Pending]] = {}
 
     def read(self, tensor: torch.Tensor) -> ValueStats | Pending:
-        """The values of `tensor` as it is now."""
+        """The statistics of `tensor` as it is now."""
         values = self._read(tensor)
         if isinstance(values, Pending) or values.nan or values.inf:
             self.doubtful = True
@@ -36,29 +36,29 @@ class TensorReader:
 
     def _read(self, tensor: torch.Tensor) -> ValueStats | Pending:
         if tensor.__class__ not in _PLAIN or tensor.layout is not torch.strided or tensor.is_inference():
-            # Inference tensors do not tell when they are written into.
+            # Inference tensors do not track writes.
             return values_of(tensor, self.queue)
         try:
             storage = tensor.untyped_storage()
             key = _key(tensor, storage._cdata)
-        except (RuntimeError, NotImplementedError):  # it has no storage of its own, as under vmap
+        except (RuntimeError, NotImplementedError):  # it has no storage, for example under vmap
             return values_of(tensor, self.queue)
-        known = self._known.get(key)
-        if known is not None:
-            return known[1]
+        remembered = self._remembered.get(key)
+        if remembered is not None:
+            return remembered[1]
         values = values_of(tensor, self.queue)
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[key] = (StorageWeakRef(storage), values)
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[key] = (StorageWeakRef(storage), values)
         return values
 
     def forget(self) -> None:
-        """Drop what is known of tensors that are probably gone."""
-        self._known.clear()
+        """Forget all tensors, since most of them no longer exist."""
+        self._remembered.clear()
 
 
 def _key(tensor: torch.Tensor, address: int) -> tuple[Any, ...]:
-    """Equal for tensors over the same elements that nothing was written into since."""
+    """A key that is equal for tensors over the same elements that were not written to in between."""
     place = (address, tensor._version, tensor.dtype, tensor.storage_offset(), tensor.is_neg(), tensor.is_conj())
     if tensor.is_contiguous():
         return (*place, tensor.numel())
@@ -66,17 +66,17 @@ def _key(tensor: torch.Tensor, address: int) -> tuple[Any, ...]:
 
 
 def values_of(tensor: torch.Tensor, queue: Queue) -> ValueStats | Pending:
-    """The values of `tensor` as it is now; nothing is waited for, and nothing raised."""
+    """The statistics of `tensor` as it is now; does not wait for the device and does not raise."""
     try:
         if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
-            # What someone counts or rewrites with a mode is theirs, not ours.
+            # The user's own modes must not see the ops that compute statistics.
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
                 return _values_of(tensor, queue)
         if tensor.__class__ in _PLAIN:
             return _values_of(tensor, queue)
         with torch._C.DisableTorchFunctionSubclass():
             return _values_of(tensor, queue)
-    except Exception as error:  # noqa: BLE001  the model's call must go on whatever its tensors are
+    except Exception as error:  # noqa: BLE001  the model's call must not fail because of a tensor
         return ValueStats(why=error_line(error))
 
 
@@ -84,7 +84,7 @@ def _values_of(tensor: torch.Tensor, queue: Queue) -> ValueStats | Pending:
     if tensor.is_meta:
         return META
     if tensor.layout in SPARSE_LAYOUTS:
-        return ValueStats(why=f"a layout of {str(tensor.layout).removeprefix('torch.')}")
+        return ValueStats(why=f"layout {str(tensor.layout).removeprefix('torch.')}: values are not read")
     tensor = dense(tensor.detach())
     count = tensor.numel()
     if not count:

@@ -1,11 +1,11 @@
-"""Recording: the context in which every call of every module of a model is described and timed.
+"""Recording: a context manager that records the tensors and time of every call of every module of a model.
 
     with record_forward_stats(model) as recording:
         model(x)
     model.layers[0].forward_stats[-1].out_std, recording.first_nonfinite
 
-Clocks are read around the call itself; what describing took is known for every call and taken off the calls
-around it, on the host and on the accelerator alike.
+Clocks are read directly around each call. The time spent recording a call is subtracted from its enclosing calls,
+both on the host and on the accelerator.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from torch import nn
 
 from assay.errors import UsageError
 from assay.forward_stats import tensors
-from assay.forward_stats.call_list import ATTRIBUTE, CallList, prepared
+from assay.forward_stats.call_list import ATTRIBUTE, CallList, existing_or_new
 from assay.forward_stats.device_clock import DeviceClock, clock_for
-from assay.forward_stats.interception import OpenCall, recorded, running
+from assay.forward_stats.interception import OpenCall, recording_call, running
 from assay.forward_stats.reading import TensorReader
 from assay.forward_stats.results import ForwardStats, TensorStats
 from assay.forward_stats.values import SWITCHED_OFF
@@ -30,7 +30,7 @@ from assay.recorder.intercept import observing
 from assay.sources.holders import named_modules
 
 _MOST_WAITING = 16_384
-"""Tensors whose values may stay on a device before they are all fetched; each holds half a kilobyte there."""
+"""Tensors whose statistics may wait on a device before all are fetched; each takes half a kilobyte there."""
 
 _clock = time.perf_counter_ns
 _calls = itertools.count()
@@ -38,23 +38,33 @@ _passes = itertools.count()
 
 
 def record_forward_stats(model: object, values: bool = True, keep: int | None = None) -> ForwardRecorder:
-    """A context in which every call of every module of `model` is kept in its `forward_stats`, newest last.
+    """Record every call of every module of `model` within a `with` block, in each module's `forward_stats` list.
 
     Args:
-        model: A module, or an object that holds several.
-        values: Look at the values of tensors; False records shapes and times only.
-        keep: How many calls of each module to keep; None keeps all.
+        model: A module, or an object that contains modules.
+        values: Compute statistics of tensor values; False records only shapes and times.
+        keep: The number of most recent calls to keep per module; None keeps all.
+
+    Returns:
+        A context manager. After the block, its `first_nan`, `first_inf` and `first_nonfinite` are the first calls
+        that produced such values.
+
+    Raises:
+        UsageError: `keep` is not a positive integer, `model` contains no modules, or, on entering the block, a module
+            already has an attribute `forward_stats`.
     """
     if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
-        raise UsageError(f"keep is how many calls to keep, 1 or more, or None for all; got {keep!r}")
+        raise UsageError(f"invalid keep {keep!r}: expected a number of calls of at least 1, or None to keep all")
     modules = list(named_modules(model))
     if not modules:
-        raise UsageError(f"a {type(model).__name__} holds no modules; give a torch.nn.Module or what holds some")
+        raise UsageError(
+            f"{type(model).__name__} contains no modules: give a torch.nn.Module or an object with modules"
+        )
     return ForwardRecorder(modules, values, keep)
 
 
 class ForwardRecorder:
-    """Records while it is entered; afterwards tells which call was the first to produce a NaN or an infinity."""
+    """Records calls inside its `with` block; afterwards gives the first call that produced a NaN or an infinity."""
 
     def __init__(self, modules: list[tuple[str, nn.Module]], values: bool, keep: int | None) -> None:
         self._modules = modules
@@ -62,54 +72,56 @@ class ForwardRecorder:
         self._keep = keep
         self._reader = TensorReader() if values else None
         self._pass = next(_passes)
-        self._seats: list[tuple[nn.Module, CallList]] = []
+        self._recorded: list[tuple[nn.Module, CallList]] = []
+        """The modules that this recorder was added to, with their call lists."""
         self._stack = contextlib.ExitStack()
         self._device: DeviceClock | None = None
-        self._unjudged: list[ForwardStats] = []
+        self._unchecked: list[ForwardStats] = []
+        """Calls not yet searched for NaN and infinities."""
         self._first_nan: ForwardStats | None = None
         self._first_inf: ForwardStats | None = None
 
     @property
     def first_nan(self) -> ForwardStats | None:
-        """The first call that gave out a NaN and had got none; its `module_path` says where."""
-        self._judge()
+        """The first call with NaN in an output and none in its inputs; None if there is none."""
+        self._check()
         return self._first_nan
 
     @property
     def first_inf(self) -> ForwardStats | None:
-        """The first call that gave out an infinity and had got neither infinity nor NaN."""
-        self._judge()
+        """The first call with infinity in an output and only finite inputs; None if there is none."""
+        self._check()
         return self._first_inf
 
     @property
     def first_nonfinite(self) -> ForwardStats | None:
-        """The earlier of `first_nan` and `first_inf`."""
-        found = [call for call in (self.first_nan, self.first_inf) if call is not None]
-        return min(found, key=lambda call: call.index, default=None)
+        """The earlier of `first_nan` and `first_inf`; None if both are None."""
+        calls = [call for call in (self.first_nan, self.first_inf) if call is not None]
+        return min(calls, key=lambda call: call.index, default=None)
 
     def __enter__(self) -> ForwardRecorder:
         if not self._modules:
-            raise UsageError("a recording is entered once; call record_forward_stats again")
-        lists = [prepared(module, path) for path, module in self._modules]
+            raise UsageError("a recorder can be used only once: call record_forward_stats again")
+        lists = [existing_or_new(module, path) for path, module in self._modules]
         self._device = clock_for(module for _, module in self._modules)
-        self._stack.enter_context(observing(recorded))
+        self._stack.enter_context(observing(recording_call))
         try:
             for (path, module), calls in zip(self._modules, lists, strict=True):
-                self._sit(path, module, calls)
+                self._attach(path, module, calls)
         except BaseException:
-            self._leave()
+            self._detach()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._leave()
+            self._detach()
         finally:
-            self._settle()
+            self._fetch()
 
     def adopt(self, path: str, module: nn.Module) -> CallList:
-        """The list of a module that came to the model while it ran."""
-        return self._sit(path, module, CallList())
+        """Start recording a module that the model created while it ran; its new call list."""
+        return self._attach(path, module, CallList())
 
     def run(
         self,
@@ -120,7 +132,7 @@ class ForwardRecorder:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """What the call returns; a record of it is added to `calls`."""
+        """Call the module and return its result; a record of the call is added to `calls`."""
         began = _clock()
         stack = running()
         depth = len(stack)
@@ -148,24 +160,26 @@ class ForwardRecorder:
         finally:
             del stack[depth:]
 
-    def _sit(self, path: str, module: nn.Module, calls: CallList) -> CallList:
-        self._seats.append((module, calls))
+    def _attach(self, path: str, module: nn.Module, calls: CallList) -> CallList:
+        """Add this recorder to the module's call list, and the list to the module."""
+        self._recorded.append((module, calls))
         module.__dict__[ATTRIBUTE] = calls
         calls.recorders.append((self, path))
         return calls
 
-    def _leave(self) -> None:
+    def _detach(self) -> None:
+        """Remove this recorder from all modules, and `forward_stats` from modules that were not called."""
         self._stack.close()
-        for module, calls in self._seats:
-            calls.recorders[:] = [seat for seat in calls.recorders if seat[0] is not self]
+        for module, calls in self._recorded:
+            calls.recorders[:] = [(recorder, path) for recorder, path in calls.recorders if recorder is not self]
             if not calls and not calls.recorders:
                 module.__dict__.pop(ATTRIBUTE, None)
-        # What was recorded must not keep the model alive.
-        self._seats, self._modules = [], []
+        # The recorder must not keep the model alive.
+        self._recorded, self._modules = [], []
         self._root = None
 
     def _place(self, inner: OpenCall, outer: OpenCall | None, stack: list[OpenCall]) -> None:
-        """Where among the other calls this one stands."""
+        """Set the call's pass and whether it is outermost or recursive."""
         record = inner.record
         if outer is not None:
             record.pass_index = outer.record.pass_index
@@ -184,6 +198,7 @@ class ForwardRecorder:
         times: tuple[int, int, int],
         result: Any,
     ) -> None:
+        """Complete the record of a call that has ended, and add its time to the enclosing call."""
         began, started, ended = times
         record, device = inner.record, inner.clock
         if device is not None:
@@ -207,39 +222,40 @@ class ForwardRecorder:
         outer.children_ns += record.time_ns
         outer.added_ns += inner.added_ns + (started - began) + (_clock() - ended)
 
-    def _described(self, find: Callable[..., tensors.NamedTensors], *given: Any) -> tuple[TensorStats, ...]:
-        """The tensors among what was given, each with its values; empty where that cannot be looked at."""
+    def _described(self, find: Callable[..., tensors.NamedTensors], *values: Any) -> tuple[TensorStats, ...]:
+        """The tensors that `find` returns for `values`, with their statistics; empty if reading them fails."""
         reader = self._reader
         try:
-            found = find(*given)
+            named = find(*values)
             if reader is None:
-                return tuple([TensorStats(path, tensor, SWITCHED_OFF) for path, tensor in found])
-            return tuple([TensorStats(path, tensor, reader.read(tensor)) for path, tensor in found])
-        except Exception:  # noqa: BLE001  someone's container or tensor raised; their call must go on
+                return tuple([TensorStats(path, tensor, SWITCHED_OFF) for path, tensor in named])
+            return tuple([TensorStats(path, tensor, reader.read(tensor)) for path, tensor in named])
+        except Exception:  # noqa: BLE001  a user's container or tensor raised; the call must not fail
             return ()
 
     def _note(self, record: ForwardStats) -> None:
+        """Keep the record for the search for NaN and infinities, and fetch statistics if too many are waiting."""
         if self._reader is None or not self._reader.doubtful:
             return
-        self._unjudged.append(record)
+        self._unchecked.append(record)
         if len(self._reader.queue) > _MOST_WAITING:
-            self._settle()
+            self._fetch()
         elif not len(self._reader.queue):
-            self._judge()
+            self._check()
 
-    def _judge(self) -> None:
-        """Look for the first NaN and infinity among the calls that ended since it was last looked."""
-        taken, self._unjudged = self._unjudged, []
-        for record in taken:
+    def _check(self) -> None:
+        """Search the calls that ended since the last search for the first NaN and infinity."""
+        records, self._unchecked = self._unchecked, []
+        for record in records:
             if self._first_nan is None and record.nan and record.produced_nan:
                 self._first_nan = record
             if self._first_inf is None and record.inf and record.produced_inf:
                 self._first_inf = record
 
-    def _settle(self) -> None:
-        """Fetch all that is still on a device."""
+    def _fetch(self) -> None:
+        """Fetch all statistics and times that are still on a device."""
         if self._reader is not None:
             self._reader.queue.resolve()
-            self._judge()
+            self._check()
         if self._device is not None:
             self._device.resolve()

@@ -1,4 +1,4 @@
-"""What is kept of a call: its tensors, its times and what came of it."""
+"""The record of a call: its tensors, its times and its outcome."""
 
 from __future__ import annotations
 
@@ -16,63 +16,65 @@ _PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
 class TensorStats:
-    """One tensor of a call as it was then; None is what nobody knows, and `why` says why."""
+    """One tensor at the time of a call; unknown statistics are None, and `why` gives the reason."""
 
     __slots__ = ("_values", "device", "dtype", "has_grad", "memory_bytes", "path", "requires_grad", "shape")
 
     def __init__(self, path: str, tensor: torch.Tensor, values: ValueStats | Pending) -> None:
         self.path = path
-        """How it is reached: `args[0]`, `kwargs.mask`, `out.logits`."""
+        """Its position in the call: `args[0]`, `kwargs.mask`, `out.logits`."""
         plain = tensor.__class__ in _PLAIN and tensor.layout is torch.strided and not tensor.is_nested
         self.shape: tuple[int, ...] = tensor.shape if plain else _shape(tensor)
-        """A ragged dimension is -1."""
+        """The shape; a ragged dimension is -1."""
         self.dtype: torch.dtype = tensor.dtype
         self.device: torch.device = tensor.device
         self.requires_grad: bool = tensor.requires_grad
         self.has_grad: bool = (tensor.is_leaf or tensor.retains_grad) and tensor.grad is not None
+        """Whether the tensor had a gradient at the time of the call."""
         self.memory_bytes: int | None = tensor.nbytes if plain else _bytes(tensor)
+        """Bytes of its elements; None for a sparse tensor on the meta device."""
         self._values = values
 
     @property
     def values(self) -> ValueStats:
-        """All figures at once; waits for the device where they are still there."""
+        """All statistics; waits for the device if they have not been fetched yet."""
         if isinstance(self._values, Pending):
             self._values = self._values.get()
         return self._values
 
     @property
     def min(self) -> Number | None:
-        """The least value."""
+        """The smallest value; None if unknown."""
         return self.values.min
 
     @property
     def max(self) -> Number | None:
-        """The largest value."""
+        """The largest value; None if unknown."""
         return self.values.max
 
     @property
     def mean(self) -> Number | None:
-        """The mean; complex for complex tensors."""
+        """The mean, complex for complex tensors; None if unknown."""
         return self.values.mean
 
     @property
     def std(self) -> float | None:
-        """The standard deviation, as `tensor.std()`."""
+        """The standard deviation, as computed by `tensor.std()`; None if unknown."""
         return self.values.std
 
     @property
     def nan(self) -> bool | None:
-        """Whether there is a NaN."""
+        """Whether there is a NaN; None if unknown."""
         return self.values.nan
 
     @property
     def inf(self) -> bool | None:
-        """Whether there is an infinity."""
+        """Whether there is an infinity; None if unknown."""
         return self.values.inf
 
     @property
     def why(self) -> str:
-        """Why figures are missing."""
+        """Why statistics are missing; empty if none are."""
         return self.values.why
 
     def __repr__(self) -> str:
@@ -80,7 +82,7 @@ class TensorStats:
 
 
 class _First:
-    """An attribute of the first tensor on one side of a call; None where there is no tensor."""
+    """An attribute of the first input or output tensor of a call; None if there is no tensor."""
 
     def __init__(self, side: str, name: str) -> None:
         self._side, self._name = side, name
@@ -93,7 +95,7 @@ class _First:
 
 
 class ForwardStats:
-    """One call of a module: every tensor that went in and came out, and how long it took."""
+    """One call of a module: its input and output tensors and its time."""
 
     __slots__ = (
         "calls_inside",
@@ -112,22 +114,27 @@ class ForwardStats:
 
     def __init__(self, module_path: str, inputs: tuple[TensorStats, ...]) -> None:
         self.module_path = module_path
+        """The module's path; empty for the root."""
         self.inputs = inputs
+        """The tensors in its arguments."""
         self.outputs: tuple[TensorStats, ...] = ()
+        """The tensors in its result."""
         self.time_ns = 0
-        """By the clock of the host, without anything that recording took."""
+        """Nanoseconds on the host clock, without the time spent recording."""
         self.self_time_ns = 0
-        """Without the calls inside it."""
+        """Nanoseconds without the calls inside it."""
         self.error = ""
-        """What kind of error ended it."""
+        """The class name of the exception that ended it; empty if it succeeded."""
         self.index = -1
-        """Calls count in the order they ended."""
+        """A number that increases in the order in which calls ended."""
         self.pass_index = -1
-        """Equal for the calls of one pass."""
+        """A number that all calls of one pass share."""
         self.outermost = False
+        """Whether no other recorded call encloses it."""
         self.recursive = False
-        """Whether it happened inside another call of the same module."""
+        """Whether it is inside another call of the same module."""
         self.calls_inside = 0
+        """Number of recorded calls inside it, at any depth."""
         self.device_clock: CallClock | None = None
 
     in_shape = _First("inputs", "shape")
@@ -153,42 +160,42 @@ class ForwardStats:
 
     @property
     def time_s(self) -> float:
-        """How long the call took on the host's clock."""
+        """Seconds on the host clock, without the time spent recording."""
         return self.time_ns * 1e-9
 
     @property
     def self_time_s(self) -> float:
-        """The same without the calls inside it."""
+        """Seconds on the host clock without the calls inside it."""
         return self.self_time_ns * 1e-9
 
     @property
     def device_time_s(self) -> float | None:
-        """How long it took on the accelerator's clock; None without one."""
+        """Seconds on the accelerator; None if it was not measured."""
         return None if self.device_clock is None else self.device_clock.read()[0]
 
     @property
     def device_self_time_s(self) -> float | None:
-        """The same without the calls inside it."""
+        """Seconds on the accelerator without the calls inside it; None if it was not measured."""
         return None if self.device_clock is None else self.device_clock.read()[1]
 
     @property
     def nan(self) -> bool | None:
-        """Whether a NaN came out."""
+        """Whether an output contains NaN; None if unknown."""
         return _any(self.outputs, "nan")
 
     @property
     def inf(self) -> bool | None:
-        """Whether an infinity came out."""
+        """Whether an output contains an infinity; None if unknown."""
         return _any(self.outputs, "inf")
 
     @property
     def produced_nan(self) -> bool | None:
-        """Whether a NaN came out and none went in."""
+        """Whether an output contains NaN and no input does; None if unknown."""
         return _and_not(self.nan, _any(self.inputs, "nan"))
 
     @property
     def produced_inf(self) -> bool | None:
-        """Whether an infinity came out and neither infinity nor NaN went in."""
+        """Whether an output contains an infinity and no input contains an infinity or NaN; None if unknown."""
         return _and_not(_and_not(self.inf, _any(self.inputs, "inf")), _any(self.inputs, "nan"))
 
     def __repr__(self) -> str:
@@ -197,19 +204,20 @@ class ForwardStats:
 
 
 def _any(tensors: tuple[TensorStats, ...], flag: str) -> bool | None:
-    """Whether one has the flag; None where one that does not say could."""
+    """Whether a tensor has the flag; None if none is known to have it and some are unknown."""
     flags = [getattr(tensor, flag) for tensor in tensors]
     return True if True in flags else None if None in flags else False
 
 
 def _and_not(this: bool | None, other: bool | None) -> bool | None:
+    """`this and not other`; None if the result is unknown."""
     if this is False or other is True:
         return False
     return None if this is None or other is None else True
 
 
 def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The shape of a tensor of any kind."""
+    """The shape of a tensor of any layout; a ragged dimension is -1."""
     if tensor.layout is not torch.strided or not tensor.is_nested:
         return sizes(tensor)
     return tuple(_size(tensor, dim) for dim in range(tensor.dim()))
@@ -223,7 +231,7 @@ def _size(tensor: torch.Tensor, dim: int) -> int:
 
 
 def _bytes(tensor: torch.Tensor) -> int | None:
-    """The bytes of its elements, or of what a sparse tensor stores."""
+    """Bytes of the elements, or of the stored parts of a sparse tensor; None for a sparse one on the meta device."""
     if tensor.layout not in _PARTS:
         return int(tensor.numel() * tensor.element_size())
     parts = _PARTS[tensor.layout]
@@ -240,4 +248,4 @@ _PARTS: dict[torch.layout, tuple[Callable[[torch.Tensor], torch.Tensor], ...]] =
     torch.sparse_csc: _COLUMNS,
     torch.sparse_bsc: _COLUMNS,
 }
-"""What a sparse tensor consists of."""
+"""The functions that return the stored parts of a sparse tensor, by layout."""

@@ -1,4 +1,4 @@
-"""The tensors among a call's arguments and results, each with the path one would write to get it."""
+"""The tensors in a call's arguments and result, each with the expression that reaches it."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ import torch
 _PLAIN = frozenset({int, float, bool, str, bytes, complex, type(None), torch.dtype, torch.device})
 _DEEPEST = 32
 MOST = 1_000
-"""Tensors of one call that are looked at."""
+"""The most tensors recorded per side of a call."""
 
 NamedTensors = list[tuple[str, torch.Tensor]]
 
 
 def of_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NamedTensors:
-    """The tensors a call gets: `args[0]`, `args[1].hidden[2]`, `kwargs.mask`."""
+    """The tensors in a call's arguments: `args[0]`, `args[1].hidden[2]`, `kwargs.mask`."""
     if len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor):
         return [("args[0]", args[0])]
-    found: NamedTensors = []
+    tensors: NamedTensors = []
     for index, value in enumerate(args):
-        _collect(f"args[{index}]", value, found, 0)
+        _collect(f"args[{index}]", value, tensors, 0)
     for name, value in kwargs.items():
-        _collect(f"kwargs.{name}", value, found, 0)
-    return found
+        _collect(f"kwargs.{name}", value, tensors, 0)
+    return tensors
 
 
 def of_result(result: Any) -> NamedTensors:
-    """The tensors a call gives back: `out`, `out[0]`, `out.logits`."""
+    """The tensors in a call's result: `out`, `out[0]`, `out.logits`."""
     if isinstance(result, torch.Tensor):
         return [("out", result)]
-    found: NamedTensors = []
-    _collect("out", result, found, 0)
-    return found
+    tensors: NamedTensors = []
+    _collect("out", result, tensors, 0)
+    return tensors
 
 
-def _collect(path: str, value: Any, found: NamedTensors, depth: int) -> None:
+def _collect(path: str, value: Any, tensors: NamedTensors, depth: int) -> None:
     if isinstance(value, torch.Tensor):
-        if len(found) < MOST:
-            found.append((path, value))
+        if len(tensors) < MOST:
+            tensors.append((path, value))
         return
-    if value.__class__ in _PLAIN or depth == _DEEPEST:  # so deep are only containers that hold themselves
+    if value.__class__ in _PLAIN or depth == _DEEPEST:  # only containers that contain themselves are this deep
         return
     for step, item in _items(value):
-        if item.__class__ not in _PLAIN and len(found) < MOST:
-            _collect(path + step, item, found, depth + 1)
+        if item.__class__ not in _PLAIN and len(tensors) < MOST:
+            _collect(path + step, item, tensors, depth + 1)
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a container holds, with the step that leads there; nothing for what is no container."""
+    """The items of a container, each with its step (`[0]`, `.name`); empty for other values."""
     if isinstance(value, (list, tuple)):
         names = getattr(value, "_fields", None)
         if isinstance(names, tuple) and len(names) == len(value):

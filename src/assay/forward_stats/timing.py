@@ -1,4 +1,4 @@
-"""Recorded calls as a document's timing."""
+"""Converts recorded calls to the timing of a document."""
 
 from __future__ import annotations
 
@@ -8,43 +8,46 @@ from typing import NamedTuple
 from assay.document.provenance import Figure, Measured, Unknown
 from assay.document.rows import Module
 from assay.document.timing import ModuleTime, Timing
-from assay.forward_stats.call_list import recorded
+from assay.forward_stats.call_list import calls_of
 from assay.forward_stats.results import ForwardStats
 from assay.machine.samples import spread
 from assay.sources.holders import module_at, named_modules
 
-BY = "perf_counter, without what recording took"
+BY = "perf_counter, without the time spent recording"
 
 
 class _Pass(NamedTuple):
-    """The calls of one pass, by row."""
+    """The calls of one pass, by module row."""
 
     calls: dict[int, list[ForwardStats]]
 
     @property
-    def everything(self) -> Iterable[ForwardStats]:
+    def all_calls(self) -> Iterable[ForwardStats]:
+        """The calls of all modules."""
         return (call for calls in self.calls.values() for call in calls)
 
     @property
     def outermost(self) -> list[ForwardStats]:
-        return [call for call in self.everything if call.outermost]
+        """The calls that no other call encloses."""
+        return [call for call in self.all_calls if call.outermost]
 
     @property
     def whole_ns(self) -> int:
+        """The time of the whole pass."""
         return sum(call.time_ns for call in self.outermost)
 
     @property
     def complete(self) -> bool:
-        """Whether no call of it was dropped, and none failed."""
+        """Whether no call was dropped or failed."""
         outermost = self.outermost
         inside = sum(1 + call.calls_inside for call in outermost)
-        return inside == sum(1 for _ in self.everything) and not any(call.error for call in outermost)
+        return inside == sum(1 for _ in self.all_calls) and not any(call.error for call in outermost)
 
 
 def timing_of(model: object, modules: Sequence[Module]) -> Timing | None:
-    """The times of `modules`, rows of a document of `model`; None where no call was recorded.
+    """The times of `modules`, the module rows of a document of `model`; None if no call was recorded.
 
-    All of them are from one pass, the one with the median time, so that they add up to it.
+    All times are from the same pass, the one with the median duration, so that they add up to it.
     """
     passes = _passes(model, modules)
     candidates = [each for each in passes if each.complete] or [each for each in passes if each.outermost] or passes
@@ -64,17 +67,17 @@ def timing_of(model: object, modules: Sequence[Module]) -> Timing | None:
 
 
 def _passes(model: object, modules: Sequence[Module]) -> list[_Pass]:
-    """Every pass that was recorded; calls of modules that have no row stand under -1."""
+    """All recorded passes; calls of modules without a row are under -1."""
     live = list(named_modules(model))
     by_path = dict(live)
     rows: dict[int, int] = {}
     for index, row in enumerate(modules):
-        found = by_path.get(row.path) or module_at(model, row.path)
-        if found is not None:
-            rows[id(found)] = index
+        module = by_path.get(row.path) or module_at(model, row.path)
+        if module is not None:
+            rows[id(module)] = index
     passes: dict[int, _Pass] = {}
     for _, module in live:
-        for call in recorded(module):
+        for call in calls_of(module):
             passes.setdefault(call.pass_index, _Pass({})).calls.setdefault(rows.get(id(module), -1), []).append(call)
     return list(passes.values())
 
@@ -94,13 +97,13 @@ def _time(row: int, chosen: _Pass, passes: list[_Pass]) -> ModuleTime | None:
 
 
 def _total_ns(calls: list[ForwardStats]) -> int:
-    """A call inside a call of the same module counts once."""
+    """The total time of the calls; a call inside another call of the same module counts once."""
     return sum(call.time_ns for call in calls if not call.recursive)
 
 
 def _sum(times: Iterable[float | None]) -> float | None:
-    known = list(times)
-    return sum(time for time in known if time is not None) if None not in known else None
+    values = list(times)
+    return sum(time for time in values if time is not None) if None not in values else None
 
 
 def _spread_s(times_ns: list[int]) -> float | None:

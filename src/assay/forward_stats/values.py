@@ -1,7 +1,7 @@
-"""The values of one tensor as four figures and two flags, and how tensors are made ready for them.
+"""Statistics of a tensor's values, and the conversions that tensors need before they can be computed.
 
-NaN and infinities go through min, max, mean and std as torch lets them; std is `tensor.std()`, and unknown for a
-single element.
+NaN and infinities propagate to min, max, mean and std as in torch. The std is `tensor.std()` and unknown for a single
+element.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Number = float | int | complex
 
 
 class ValueStats(NamedTuple):
-    """What a tensor's values were; None where nobody knows, and then `why`."""
+    """Statistics of a tensor's values; unknown ones are None, and `why` gives the reason."""
 
     min: Number | None = None
     max: Number | None = None
@@ -26,16 +26,16 @@ class ValueStats(NamedTuple):
     why: str = ""
 
 
-SWITCHED_OFF = ValueStats(why="values were switched off")
-META = ValueStats(why="on the meta device: there are no numbers")
+SWITCHED_OFF = ValueStats(why="recorded with values=False")
+META = ValueStats(why="on the meta device: no values")
 EMPTY = ValueStats(nan=False, inf=False, why="empty")
 
 _READ_AS = {torch.uint16: torch.int32, torch.uint32: torch.int64}
-"""Types that torch cannot reduce, and what holds all of their values."""
+"""Dtypes that torch cannot reduce, with a dtype that represents all of their values."""
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements as a plain tensor."""
+    """The elements as a plain strided tensor: dequantized, unnested or made dense."""
     if tensor.is_quantized:
         return tensor.dequantize()
     if tensor.is_nested:
@@ -45,7 +45,7 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def reducible(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values in a type that torch can take the least and largest of."""
+    """The same values in a dtype for which torch can compute min and max."""
     if tensor.dtype is torch.bool:
         return tensor.view(torch.uint8)
     if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
@@ -54,9 +54,9 @@ def reducible(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def flattened(tensor: torch.Tensor) -> torch.Tensor:
-    """The distinct elements in one dimension, in memory's order; copied only where they are not dense.
+    """The elements in one dimension, in memory order; copied only if they are not dense in memory.
 
-    What `expand` repeats stands once: every element is repeated alike, so no figure depends on it.
+    Dimensions repeated by `expand` are included once: all elements are repeated equally, so no statistic changes.
     """
     if tensor.is_contiguous():
         return tensor.view(-1)
@@ -68,5 +68,5 @@ def flattened(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def deviation(variance: float, count: int) -> float | None:
-    """The standard deviation as torch's `std` defines it, from the population's variance."""
+    """The sample standard deviation (`torch.std`) from the population variance; None for a single element."""
     return math.sqrt(max(variance, 0.0) * count / (count - 1)) if count > 1 else None

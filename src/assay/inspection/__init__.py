@@ -1,4 +1,4 @@
-"""Looking at a live model: its source, its attributes, its tensors and its recorded calls."""
+"""Inspecting a live model: source code, attributes, tensors and recorded calls of its modules."""
 
 from assay.inspection.live import LiveInspector
 

@@ -1,4 +1,4 @@
-"""The source text of a module's class and of its `forward`, or why there is none."""
+"""The source code of a module's class and of its `forward`, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from assay.document.inspection import SourceCode
 from assay.errors import ReadError
 
 
-def source_of(thing: object) -> SourceCode:
-    """The source of the class of `thing`; where there is none, the error says why."""
-    cls = type(thing)
-    if isinstance(thing, torch.jit.ScriptModule):
-        raise ReadError(f"{cls.__name__} is compiled TorchScript: its Python source is not kept")
+def source_of(value: object) -> SourceCode:
+    """The source code of the class of `value`; a ReadError with the reason if there is none."""
+    cls = type(value)
+    if isinstance(value, torch.jit.ScriptModule):
+        raise ReadError(f"{cls.__name__} is compiled TorchScript, which does not keep its Python source")
     whole, why = _text(cls)
-    forward, _ = _text(_forward(thing))
-    found = whole or forward
-    if found is None:
-        raise ReadError(f"no source for {cls.__module__}.{cls.__qualname__}: {why}")
-    return SourceCode(cls.__name__, *found, *(forward or ("", 0, "")))
+    forward, _ = _text(_forward(value))
+    source = whole or forward
+    if source is None:
+        raise ReadError(f"no source code for {cls.__module__}.{cls.__qualname__}: {why}")
+    return SourceCode(cls.__name__, *source, *(forward or ("", 0, "")))
 
 
-def _forward(thing: object) -> Any:
-    """The function that runs: of the instance where it was patched there, else of the class."""
-    if not isinstance(thing, nn.Module):
+def _forward(value: object) -> Any:
+    """The `forward` function that runs: the instance's if it was patched there, else the class's."""
+    if not isinstance(value, nn.Module):
         return None
-    own = thing.__dict__.get("forward")
-    return inspect.getattr_static(type(thing), "forward", None) if own is None else own
+    own = value.__dict__.get("forward")
+    return inspect.getattr_static(type(value), "forward", None) if own is None else own
 
 
 def _text(code: Any) -> tuple[tuple[str, int, str] | None, str]:
-    """The file, the line there and the text of `code`; else None, and why."""
+    """The file, first line and text of `code` with an empty string, or None with the reason."""
     if code is None:
-        return None, "it has none"
+        return None, "it does not exist"
     try:
         lines, first = inspect.getsourcelines(code)
         file = inspect.getsourcefile(code) or ""
     except TypeError:
-        return None, "it is built in, or was made where there is no file"
+        return None, "it is built in or was not defined in a file"
     except (OSError, IndexError, SyntaxError) as error:
-        return None, f"{error}; it was typed in, executed from a string or its file is gone"
+        return None, f"{error} (defined interactively, in a string, or in a file that no longer exists)"
     return (file, max(first, 1), "".join(lines)), ""

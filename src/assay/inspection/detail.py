@@ -1,4 +1,4 @@
-"""A tensor's values summed up, a chunk at a time on the CPU; the tensor stays as and where it is."""
+"""Statistics of a tensor's values, computed on the CPU in chunks; the tensor itself is not changed or moved."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from assay.messages import first_line
 from assay.recorder.inventory import SPARSE_LAYOUTS
 
 CHUNK = 1 << 22
-"""Elements that are brought to the CPU at a time."""
+"""Elements copied to the CPU at a time."""
 BINS = 40
 SHOWN = 64
-"""How many of the first values are shown."""
+"""Number of first values to keep."""
 
 Doubles = NDArray[np.float64]
 
 
 def detail(tensor: torch.Tensor) -> TensorDetail:
-    """Figures over finite values, a histogram and the first values; says why where there are none."""
+    """Statistics over finite values, a histogram and the first values; the reason if there are none."""
     problem = _problem(tensor)
     if problem:
         return TensorDetail(facts(tensor), problem=problem)
@@ -39,14 +39,15 @@ def detail(tensor: torch.Tensor) -> TensorDetail:
 
 
 def _problem(tensor: torch.Tensor) -> str:
+    """Why the tensor's values cannot be read; empty if they can."""
     if nn.parameter.is_lazy(tensor):
-        return "it has not been initialized yet"
+        return "not initialized yet"
     if tensor.is_meta:
-        return "on the meta device: there are no numbers"
+        return "on the meta device: no values"
     if tensor.layout in SPARSE_LAYOUTS:
-        return f"a layout of {str(tensor.layout).removeprefix('torch.')}: its values are not looked at"
+        return f"layout {str(tensor.layout).removeprefix('torch.')}: values are not read"
     if tensor.is_complex():
-        return "complex: its values have no order"
+        return "complex: values cannot be ordered"
     return "" if tensor.numel() else "empty"
 
 
@@ -54,7 +55,7 @@ def _detail(original: torch.Tensor, tensor: torch.Tensor) -> TensorDetail:
     sums = _Sums()
     for numbers in _chunks(tensor):
         sums.add(numbers)
-    drawn, edges = _histogram(tensor, sums.low, sums.high) if sums.count else ((), ())
+    counts, edges = _histogram(tensor, sums.low, sums.high) if sums.count else ((), ())
     return TensorDetail(
         facts(original),
         min=sums.low if sums.count else None,
@@ -64,26 +65,26 @@ def _detail(original: torch.Tensor, tensor: torch.Tensor) -> TensorDetail:
         nan=sums.nan,
         inf=sums.inf,
         zeros=sums.zeros,
-        counts=drawn,
+        counts=counts,
         edges=edges,
-        values=_shown(tensor),
-        problem="" if sums.count else "no value is finite",
+        values=_first_values(tensor),
+        problem="" if sums.count else "no finite values",
     )
 
 
 class _Sums:
-    """What has been seen of a tensor's values so far."""
+    """Running statistics over the chunks of a tensor."""
 
     def __init__(self) -> None:
         self.nan = self.inf = self.zeros = 0
         self.count = 0
-        """Finite values."""
+        """Number of finite values."""
         self.low, self.high = math.inf, -math.inf
         self.mean = self.squares = 0.0
         """The mean, and the sum of squared deviations from it."""
 
     def add(self, numbers: Doubles) -> None:
-        """Take in a chunk; means and deviations of two parts are joined as Chan showed."""
+        """Add a chunk; means and squared deviations are combined with Chan's method."""
         self.nan += int(np.isnan(numbers).sum())
         self.inf += int(np.isinf(numbers).sum())
         finite = numbers[np.isfinite(numbers)]
@@ -92,14 +93,14 @@ class _Sums:
         self.zeros += int((finite == 0).sum())
         self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
         mean, total = float(finite.mean()), self.count + finite.size
-        apart = mean - self.mean
-        self.squares += float(np.square(finite - mean).sum()) + apart * apart * self.count * finite.size / total
-        self.mean += apart * finite.size / total
+        delta = mean - self.mean
+        self.squares += float(np.square(finite - mean).sum()) + delta * delta * self.count * finite.size / total
+        self.mean += delta * finite.size / total
         self.count = total
 
 
 def _histogram(tensor: torch.Tensor, low: float, high: float) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Equal bins from the least to the largest value; one where they are the same."""
+    """Counts and edges of equal bins from `low` to `high`; a single bin if they are equal."""
     if low == high:
         return (sum(int((numbers == low).sum()) for numbers in _chunks(tensor)),), (low, high)
     edges = np.linspace(low, high, BINS + 1)
@@ -110,7 +111,7 @@ def _histogram(tensor: torch.Tensor, low: float, high: float) -> tuple[tuple[int
 
 
 def _chunks(tensor: torch.Tensor) -> Iterator[Doubles]:
-    """All elements as doubles on the CPU, some rows at a time, in the tensor's own order."""
+    """All elements as doubles on the CPU, a few rows at a time, in order."""
     if tensor.dim() == 0 or tensor.numel() <= CHUNK:
         yield _doubles(tensor.reshape(-1))
         return
@@ -123,13 +124,13 @@ def _chunks(tensor: torch.Tensor) -> Iterator[Doubles]:
 
 
 def _doubles(flat: torch.Tensor) -> Doubles:
-    # Brought over as it is: on some devices there are no doubles.
+    # Converted after the copy: some devices do not support doubles.
     numbers: Doubles = flat.cpu().to(torch.float64).numpy()
     return numbers
 
 
-def _shown(tensor: torch.Tensor) -> tuple[float, ...]:
-    """The first values in their order; only the rows they stand in are looked at."""
+def _first_values(tensor: torch.Tensor) -> tuple[float, ...]:
+    """The first values in order; only the rows that contain them are read."""
     while tensor.dim() > 1 and tensor[0].numel() >= SHOWN:
         tensor = tensor[0]
     if tensor.dim() > 1:

@@ -1,4 +1,4 @@
-"""Any value as one line of text, without running a line of its class: no `__repr__`, no property."""
+"""Any value as one line of text, without running code of its class: no `__repr__`, no property."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 LONGEST = 200
-"""Characters of a line."""
+"""The longest line, in characters."""
 _MOST_ITEMS = 20
 _DEEPEST = 3
 _MOST_BITS = 512
-"""Python refuses to write out numbers of some thousand digits."""
+"""Larger integers are not written out; Python raises an error above a few thousand digits."""
 
 _SAFE: tuple[Any, ...] = (bool, int, float, complex, str, bytes, bytearray, range)
 _TEXTS: tuple[Any, ...] = (str, bytes, bytearray)
@@ -31,13 +31,13 @@ _BRACKETS: dict[Any, tuple[str, str, Callable[[Any], Any]]] = {
 
 
 def written(value: Any) -> str:
-    """The value on one line, cut where it is long."""
+    """The value on one line, shortened to `LONGEST` characters."""
     text = _text(value, 0)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def type_name(value: Any) -> str:
-    """The name of its class: `Parameter`, `int`, `Linear`."""
+    """The name of the value's class: `Parameter`, `int`, `Linear`."""
     return type.__getattribute__(type(value), "__name__")  # type: ignore[no-any-return]
 
 
@@ -45,12 +45,12 @@ def _text(value: Any, depth: int) -> str:
     if value is None or value is Ellipsis or value is NotImplemented:
         return repr(value)
     if isinstance(value, int) and int.bit_length(value) > _MOST_BITS:
-        return f"a number of {int.bit_length(value)} bits"
+        return f"an integer of {int.bit_length(value)} bits"
     if isinstance(value, enum.Enum):
         return f"{type_name(value)}.{value._name_}"
     for cls in _SAFE:
         if isinstance(value, cls):
-            # The base's own way to write it, whatever a subclass does.
+            # The base class writes it, because a subclass may override __repr__.
             return str(cls.__repr__(_cut(value)))
     if isinstance(value, _SAFE_TORCH):
         return str(value)
@@ -68,8 +68,8 @@ def _text(value: Any, depth: int) -> str:
 def _structured(value: Any, depth: int) -> str:
     for cls, (opening, closing, items) in _BRACKETS.items():
         if isinstance(value, cls):
-            inside = _joined((_text(item, depth) for item in _first(items(value))), cls.__len__(value))
-            return f"{opening}{inside}{closing}"
+            contents = _joined((_text(item, depth) for item in _first(items(value))), cls.__len__(value))
+            return f"{opening}{contents}{closing}"
     if isinstance(value, dict):
         pairs = _first(dict.items(value).__iter__())
         return "{" + _joined((f"{_text(k, depth)}: {_text(v, depth)}" for k, v in pairs), dict.__len__(value)) + "}"
@@ -79,7 +79,7 @@ def _structured(value: Any, depth: int) -> str:
 
 
 def stored(value: object) -> dict[str, Any]:
-    """What an object holds in its `__dict__`; empty where it has none."""
+    """The object's `__dict__`; empty if it has none."""
     try:
         fields = object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -88,7 +88,7 @@ def stored(value: object) -> dict[str, Any]:
 
 
 def _cut(value: Any) -> Any:
-    """As much of a long text as is going to be shown."""
+    """A text shortened to `LONGEST` characters; other values unchanged."""
     for cls in _TEXTS:
         if isinstance(value, cls):
             return cls.__getitem__(value, slice(LONGEST))
