@@ -102,7 +102,7 @@ class Run(Struct, frozen=True, omit_defaults=True):
     """How the model was run: its inputs, the mode and the assumptions made."""
 
     mode: str
-    """`real`, `meta`, `fake` or `made-up` (real arithmetic on random weights); `none` if nothing ran."""
+    """`real`, `meta`, `fake` or `made-up` (real arithmetic on placeholder weights); `none` if nothing ran."""
     inputs: tuple[InputTensor, ...] = ()
     """The tensors passed to the model."""
     inputs_from: str = ""

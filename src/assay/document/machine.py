@@ -41,7 +41,7 @@ class Hardware(Struct, frozen=True, omit_defaults=True):
     system: str = ""
     """The operating system."""
     torch: str | None = None
-    """The torch version; null if torch was not used."""
+    """The torch version; null if torch is not installed."""
     driver: str | None = None
     """The accelerator's driver version; null on a CPU."""
     threads: int | None = None

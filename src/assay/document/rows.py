@@ -134,8 +134,8 @@ class Storage(Struct, frozen=True, omit_defaults=True):
     bytes: int
     """Its size in bytes."""
     born: int
-    """Index of the op that allocated it."""
+    """Index of the op that allocated it; 0 for memory that existed before the pass."""
     died: int | None = None
     """Index of the first op that ran after it was freed; null if it was still alive at the end."""
     role: str = "activation"
-    """`activation`, `parameter`, `buffer` or `input`."""
+    """`activation`, `parameter`, `buffer`, `input`, `constant` or `gradient`."""

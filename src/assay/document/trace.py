@@ -49,9 +49,9 @@ class LayerTimes(Struct, frozen=True, omit_defaults=True):
     backward_gpu_ns: int | None = None
     """Accelerator time of its backward ops; null if the trace has no backward pass."""
     allocated_bytes: int | None = None
-    """Bytes allocated in its calls; null if the trace has no memory events."""
+    """Bytes allocated by the layer itself, not by its submodules; null if the trace has no memory events."""
     freed_bytes: int | None = None
-    """Bytes freed in its calls; null if the trace has no memory events."""
+    """Bytes freed by the layer itself, not by its submodules; null if the trace has no memory events."""
     shapes: tuple[str, ...] = ()
     """The distinct shapes of its inputs."""
     ops: dict[str, int] = field(default_factory=dict)

@@ -14,9 +14,9 @@ from assay.findings.needs import STATISTICS
 from assay.findings.rule import RuleMatch
 
 BY_BYTES = Counted("all values of the stored tensors")
-MATRIX_LEAST = 64
+MIN_ELEMENTS = 64
 """Elements; smaller tensors are more like settings than weights."""
-_WEIGHTS = ("weight", "proj", "kernel")
+_WEIGHT_NAMES = ("weight", "proj", "kernel")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 weights_rule = partial(rule, needs=(STATISTICS,))
@@ -34,14 +34,14 @@ def matrices(facts: ModelFacts) -> list[TensorStatistics]:
     return [
         row
         for row in rows(facts)
-        if is_floating(row) and len(row.shape) > 1 and row.count >= MATRIX_LEAST and _is_weight(row.names[0])
+        if is_floating(row) and len(row.shape) > 1 and row.count >= MIN_ELEMENTS and _is_weight(row.names[0])
     ]
 
 
 def _is_weight(name: str) -> bool:
     """Whether the name is that of a layer's weight: `q_proj.weight`, `weight_ih_l0`, `experts.down_proj`."""
     last = name.rpartition(".")[2].lower()
-    return any(part in last for part in _WEIGHTS) and "bias" not in last
+    return any(part in last for part in _WEIGHT_NAMES) and "bias" not in last
 
 
 def is_floating(row: TensorStatistics) -> bool:

@@ -40,7 +40,7 @@ class DeviceClock:
         event.record(torch.cuda.current_stream(self._device))
         return event
 
-    def ended(self, clock: CallClock) -> None:
+    def add_finished(self, clock: CallClock) -> None:
         """Add a finished call; a call ends before its enclosing calls."""
         self._unread.append(clock)
 
@@ -49,7 +49,7 @@ class DeviceClock:
         with self._lock:
             clocks, self._unread = self._unread, []
             for clock in clocks:
-                self._free += clock.settle()
+                self._free += clock.finish()
 
 
 class CallClock:
@@ -75,7 +75,7 @@ class CallClock:
         """Record the last event; from now on the clock can be read."""
         self.mark()
         if self._clock is not None:
-            self._clock.ended(self)
+            self._clock.add_finished(self)
 
     def read(self) -> tuple[float | None, float | None]:
         """Seconds with and without the calls inside; None if unknown. The first read waits for the device."""
@@ -83,7 +83,7 @@ class CallClock:
             self._clock.resolve()
         return self._times
 
-    def settle(self) -> list[Any]:
+    def finish(self) -> list[Any]:
         """Convert the events to times, add them to the enclosing call, and return the events for reuse."""
         events, parent = self._events, self._parent
         self._clock = self._parent = None

@@ -11,9 +11,9 @@ from assay.forward_stats.values import ValueStats, deviation, flattened, reducib
 
 BLOCK = 1 << 17
 """Elements per block; single precision is accurate enough for the sum of this many."""
-MOST_SHIFT = 100.0
+MAX_SHIFT = 100.0
 """Above this ratio of squared mean to variance, too few digits remain and deviations are summed instead."""
-SAFE = (1e-30, 1e30)
+SAFE_RANGE = (1e-30, 1e30)
 """Mean squares in this range neither underflow nor overflow in single precision."""
 
 _SUMMED_DIRECTLY = {torch.float32, torch.float64}
@@ -59,7 +59,7 @@ def _moments(flat: torch.Tensor, low: Any, high: Any, total: float, squares: flo
         return float(low), 0.0
     mean, square = total / count, squares / count
     variance = square - mean * mean
-    if SAFE[0] < square < SAFE[1] and mean * mean < MOST_SHIFT * variance:
+    if SAFE_RANGE[0] < square < SAFE_RANGE[1] and mean * mean < MAX_SHIFT * variance:
         return mean, variance
     mean = sum(block.sum(dtype=torch.float64).item() for block in flat.split(BLOCK)) / count
     total = 0.0

@@ -33,7 +33,7 @@ class Pending:
             self._queue.resolve()
         return self._values
 
-    def settle(self, numbers: torch.Tensor | str) -> None:
+    def set_result(self, numbers: torch.Tensor | str) -> None:
         """Set the fetched numbers, or the reason why there are none."""
         if isinstance(numbers, str):
             self._values = ValueStats(why=numbers)
@@ -76,7 +76,7 @@ def _fetch(group: list[Pending]) -> None:
     except RuntimeError as error:
         rows = [f"cannot be copied from the device: {first_line(error)}"] * len(group)
     for each, row in zip(group, rows, strict=True):
-        each.settle(row)
+        each.set_result(row)
 
 
 def kind_of(tensor: torch.Tensor) -> str:

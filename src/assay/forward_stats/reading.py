@@ -14,7 +14,7 @@ from assay.messages import error_line
 from assay.recorder.inventory import SPARSE_LAYOUTS
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
-_MOST_REMEMBERED = 10_000
+_MAX_REMEMBERED = 10_000
 
 
 class TensorReader:
@@ -22,7 +22,7 @@ class TensorReader:
 
     def __init__(self) -> None:
         self.queue = Queue()
-        self.doubtful = False
+        self.may_be_nonfinite = False
         """Whether some tensor contained, or may have contained, a value that is not finite."""
         # The weak reference keeps the storage's address from being reused.
         self._remembered: dict[tuple[Any, ...], tuple[StorageWeakRef, ValueStats | Pending]] = {}
@@ -31,7 +31,7 @@ class TensorReader:
         """The statistics of `tensor` as it is now."""
         values = self._read(tensor)
         if isinstance(values, Pending) or values.nan or values.inf:
-            self.doubtful = True
+            self.may_be_nonfinite = True
         return values
 
     def _read(self, tensor: torch.Tensor) -> ValueStats | Pending:
@@ -47,7 +47,7 @@ class TensorReader:
         if remembered is not None:
             return remembered[1]
         values = values_of(tensor, self.queue)
-        if len(self._remembered) >= _MOST_REMEMBERED:
+        if len(self._remembered) >= _MAX_REMEMBERED:
             self._remembered.clear()
         self._remembered[key] = (StorageWeakRef(storage), values)
         return values
@@ -59,10 +59,10 @@ class TensorReader:
 
 def _key(tensor: torch.Tensor, address: int) -> tuple[Any, ...]:
     """A key that is equal for tensors over the same elements that were not written to in between."""
-    place = (address, tensor._version, tensor.dtype, tensor.storage_offset(), tensor.is_neg(), tensor.is_conj())
+    identity = (address, tensor._version, tensor.dtype, tensor.storage_offset(), tensor.is_neg(), tensor.is_conj())
     if tensor.is_contiguous():
-        return (*place, tensor.numel())
-    return (*place, tensor.shape, tensor.stride())
+        return (*identity, tensor.numel())
+    return (*identity, tensor.shape, tensor.stride())
 
 
 def values_of(tensor: torch.Tensor, queue: Queue) -> ValueStats | Pending:

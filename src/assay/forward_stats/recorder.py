@@ -25,11 +25,11 @@ from assay.forward_stats.device_clock import DeviceClock, clock_for
 from assay.forward_stats.interception import OpenCall, recording_call, running
 from assay.forward_stats.reading import TensorReader
 from assay.forward_stats.results import ForwardStats, TensorStats
-from assay.forward_stats.values import SWITCHED_OFF
+from assay.forward_stats.values import NO_VALUES
 from assay.recorder.intercept import observing
 from assay.sources.holders import named_modules
 
-_MOST_WAITING = 16_384
+_MAX_WAITING = 16_384
 """Tensors whose statistics may wait on a device before all are fetched; each takes half a kilobyte there."""
 
 _clock = time.perf_counter_ns
@@ -141,7 +141,7 @@ class ForwardRecorder:
         record = ForwardStats(path, self._described(tensors.of_arguments, args, kwargs))
         record.device_clock = device
         inner = OpenCall(self, module, record, device)
-        self._place(inner, outer, stack)
+        self._classify(inner, outer, stack)
         try:
             stack.append(inner)
             if device is not None:
@@ -178,7 +178,7 @@ class ForwardRecorder:
         self._recorded, self._modules = [], []
         self._root = None
 
-    def _place(self, inner: OpenCall, outer: OpenCall | None, stack: list[OpenCall]) -> None:
+    def _classify(self, inner: OpenCall, outer: OpenCall | None, stack: list[OpenCall]) -> None:
         """Set the call's pass and whether it is outermost or recursive."""
         record = inner.record
         if outer is not None:
@@ -228,17 +228,17 @@ class ForwardRecorder:
         try:
             named = find(*values)
             if reader is None:
-                return tuple([TensorStats(path, tensor, SWITCHED_OFF) for path, tensor in named])
+                return tuple([TensorStats(path, tensor, NO_VALUES) for path, tensor in named])
             return tuple([TensorStats(path, tensor, reader.read(tensor)) for path, tensor in named])
         except Exception:  # noqa: BLE001  a user's container or tensor raised; the call must not fail
             return ()
 
     def _note(self, record: ForwardStats) -> None:
         """Keep the record for the search for NaN and infinities, and fetch statistics if too many are waiting."""
-        if self._reader is None or not self._reader.doubtful:
+        if self._reader is None or not self._reader.may_be_nonfinite:
             return
         self._unchecked.append(record)
-        if len(self._reader.queue) > _MOST_WAITING:
+        if len(self._reader.queue) > _MAX_WAITING:
             self._fetch()
         elif not len(self._reader.queue):
             self._check()

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 _PLAIN = frozenset({int, float, bool, str, bytes, complex, type(None), torch.dtype, torch.device})
-_DEEPEST = 32
-MOST = 1_000
+_MAX_DEPTH = 32
+MAX_TENSORS = 1_000
 """The most tensors recorded per side of a call."""
 
 NamedTensors = list[tuple[str, torch.Tensor]]
@@ -39,13 +39,13 @@ def of_result(result: Any) -> NamedTensors:
 
 def _collect(path: str, value: Any, tensors: NamedTensors, depth: int) -> None:
     if isinstance(value, torch.Tensor):
-        if len(tensors) < MOST:
+        if len(tensors) < MAX_TENSORS:
             tensors.append((path, value))
         return
-    if value.__class__ in _PLAIN or depth == _DEEPEST:  # only containers that contain themselves are this deep
+    if value.__class__ in _PLAIN or depth == _MAX_DEPTH:  # only containers that contain themselves are this deep
         return
     for step, item in _items(value):
-        if item.__class__ not in _PLAIN and len(tensors) < MOST:
+        if item.__class__ not in _PLAIN and len(tensors) < MAX_TENSORS:
             _collect(path + step, item, tensors, depth + 1)
 
 

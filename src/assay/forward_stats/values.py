@@ -26,7 +26,7 @@ class ValueStats(NamedTuple):
     why: str = ""
 
 
-SWITCHED_OFF = ValueStats(why="recorded with values=False")
+NO_VALUES = ValueStats(why="recorded with values=False")
 META = ValueStats(why="on the meta device: no values")
 EMPTY = ValueStats(nan=False, inf=False, why="empty")
 

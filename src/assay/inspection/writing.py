@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import nn
 
-LONGEST = 200
+MAX_LENGTH = 200
 """The longest line, in characters."""
-_MOST_ITEMS = 20
-_DEEPEST = 3
-_MOST_BITS = 512
+_MAX_ITEMS = 20
+_MAX_DEPTH = 3
+_MAX_BITS = 512
 """Larger integers are not written out; Python raises an error above a few thousand digits."""
 
 _SAFE: tuple[Any, ...] = (bool, int, float, complex, str, bytes, bytearray, range)
@@ -31,9 +31,9 @@ _BRACKETS: dict[Any, tuple[str, str, Callable[[Any], Any]]] = {
 
 
 def written(value: Any) -> str:
-    """The value on one line, shortened to `LONGEST` characters."""
+    """The value on one line, shortened to `MAX_LENGTH` characters."""
     text = _text(value, 0)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 1] + "…"
 
 
 def type_name(value: Any) -> str:
@@ -44,7 +44,7 @@ def type_name(value: Any) -> str:
 def _text(value: Any, depth: int) -> str:
     if value is None or value is Ellipsis or value is NotImplemented:
         return repr(value)
-    if isinstance(value, int) and int.bit_length(value) > _MOST_BITS:
+    if isinstance(value, int) and int.bit_length(value) > _MAX_BITS:
         return f"an integer of {int.bit_length(value)} bits"
     if isinstance(value, enum.Enum):
         return f"{type_name(value)}.{value._name_}"
@@ -62,7 +62,7 @@ def _text(value: Any, depth: int) -> str:
         return f"function {value.__qualname__}"
     if isinstance(value, nn.Module):
         return type_name(value)
-    return "…" if depth == _DEEPEST else _structured(value, depth + 1)
+    return "…" if depth == _MAX_DEPTH else _structured(value, depth + 1)
 
 
 def _structured(value: Any, depth: int) -> str:
@@ -88,17 +88,17 @@ def stored(value: object) -> dict[str, Any]:
 
 
 def _cut(value: Any) -> Any:
-    """A text shortened to `LONGEST` characters; other values unchanged."""
+    """A text shortened to `MAX_LENGTH` characters; other values unchanged."""
     for cls in _TEXTS:
         if isinstance(value, cls):
-            return cls.__getitem__(value, slice(LONGEST))
+            return cls.__getitem__(value, slice(MAX_LENGTH))
     return value
 
 
 def _first(items: Any) -> list[Any]:
-    return list(islice(items, _MOST_ITEMS))
+    return list(islice(items, _MAX_ITEMS))
 
 
 def _joined(texts: Any, count: int) -> str:
-    more = [f"… {count - _MOST_ITEMS} more"] if count > _MOST_ITEMS else []
+    more = [f"… {count - _MAX_ITEMS} more"] if count > _MAX_ITEMS else []
     return ", ".join([*texts, *more])

@@ -1,1 +1,1 @@
-"""The rules, a file a topic. S: how a model is built; C: what it computes; M: memory; W: the weights."""
+"""The rules, one file per topic. Codes: S structure, C computation, M memory, W weights."""

@@ -14,8 +14,8 @@ from assay.findings.needs import FLOW, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
 from assay.messages import plural
 
-HEAD_MULTIPLE = 8
-LARGEST_HEAD = 256
+HEAD_SIZE_MULTIPLE = 8
+MAX_HEAD_SIZE = 256
 _FUSED = "aten.scaled_dot_product_attention"
 
 
@@ -28,7 +28,7 @@ _FUSED = "aten.scaled_dot_product_attention"
     "attn_mask. With nn.MultiheadAttention, pass need_weights=False.",
     needs=(WHOLE_PASS, FLOW),
 )
-def by_hand(facts: ModelFacts) -> Iterator[RuleMatch]:
+def attention_without_sdpa(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Attention built from two matmuls around a softmax, with the size of its score matrices."""
     found = [each for each in attention_by_hand(facts.document) if each.plain]
     if not found:
@@ -59,10 +59,10 @@ def head_size(facts: ModelFacts) -> Iterator[RuleMatch]:
     for op in facts.ops_of(_FUSED):
         query = operand_type(facts.kind(op), "query")
         size = query.shape[-1] if query is not None and query.shape else 0
-        if size % HEAD_MULTIPLE or size > LARGEST_HEAD:
+        if size % HEAD_SIZE_MULTIPLE or size > MAX_HEAD_SIZE:
             by_size.setdefault(size, []).append(op)
     for size, ops in by_size.items():
-        problem = f"not a multiple of {HEAD_MULTIPLE}" if size % HEAD_MULTIPLE else f"above {LARGEST_HEAD}"
+        problem = f"not a multiple of {HEAD_SIZE_MULTIPLE}" if size % HEAD_SIZE_MULTIPLE else f"above {MAX_HEAD_SIZE}"
         title = f"attention head size {size} is {problem}"
         evidence = {"head_size": Figure(size, BY_TENSORS), "attentions": Figure(len(ops), BY_PASS)}
         yield in_ops(facts, ops, title, evidence)

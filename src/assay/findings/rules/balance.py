@@ -16,18 +16,18 @@ from assay.findings.needs import MODULES, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_modules, in_ops
 from assay.messages import plural
 
-LEAST_BYTES = 1 << 20
+MIN_BYTES = 1 << 20
 """If a pass moves fewer bytes, shares of them are not meaningful."""
 HEAVY_SHARE = 0.5
-HEAVY_OF = 0.1
+MAX_SHARE_OF_MODULES = 0.1
 """The largest share of the compute modules that still counts as a few."""
-FEWEST = 10
+MIN_MODULES = 10
 WEIGHTS_SHARE = 0.6
 POINTWISE_SHARE = 0.4
 COPIES_SHARE = 0.25
 SMALL_BYTES = 1 << 16
 """Roughly the bytes a kernel moves in the time it takes to launch the next one."""
-SMALL_OPS = 500
+MIN_SMALL_OPS = 500
 SMALL_SHARE = 0.8
 LAUNCH_S = 5e-6
 _POINTWISE = (categories.ELEMENT_WISE, categories.ACTIVATION, categories.NORMALIZATION)
@@ -44,7 +44,7 @@ def heavy_modules(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The fewest modules that together do half of the FLOPs, if they are at most a tenth of all compute modules."""
     own = {i: cost.own.flops or 0 for i, cost in enumerate(facts.cost.modules) if cost.own.macs}
     whole = facts.cost.forward.flops
-    if not whole or len(own) < FEWEST:
+    if not whole or len(own) < MIN_MODULES:
         return
     heavy: list[int] = []
     done = least = 0
@@ -54,7 +54,7 @@ def heavy_modules(facts: ModelFacts) -> Iterator[RuleMatch]:
             break
         heavy.append(index)
         done, least = done + own[index], own[index]
-    if done < HEAVY_SHARE * whole or len(heavy) > HEAVY_OF * len(own):
+    if done < HEAVY_SHARE * whole or len(heavy) > MAX_SHARE_OF_MODULES * len(own):
         return
     title = f"{units.share(done, whole)} of the FLOPs are in {len(heavy)} of {len(own)} compute modules"
     evidence = {"flops": Figure(done, BY_FORMULA), "share_of_flops": share_of(done, whole, BY_FORMULA)}
@@ -72,7 +72,7 @@ def heavy_modules(facts: ModelFacts) -> Iterator[RuleMatch]:
 def weight_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The share of parameters and buffers in the bytes that the pass moves."""
     read, moved = facts.cost.forward.read_parameters, facts.bytes
-    if moved < LEAST_BYTES or read < WEIGHTS_SHARE * moved:
+    if moved < MIN_BYTES or read < WEIGHTS_SHARE * moved:
         return
     evidence = {"bytes_of_weights": Figure(read, BY_FORMULA), "share_of_bytes": share_of(read, moved, BY_FORMULA)}
     intensity = facts.cost.forward.intensity
@@ -95,7 +95,7 @@ def pointwise_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The share of element-wise ops, activations and normalisation layers in the bytes that the pass moves."""
     totals = [facts.cost.categories.get(name, CostTotals()) for name in _POINTWISE]
     moved, ops = sum(each.bytes for each in totals), sum(each.ops for each in totals)
-    if facts.bytes < LEAST_BYTES or moved < POINTWISE_SHARE * facts.bytes:
+    if facts.bytes < MIN_BYTES or moved < POINTWISE_SHARE * facts.bytes:
         return
     flops = sum(each.flops or 0 for each in totals)
     whole = facts.cost.forward.flops or 0
@@ -122,7 +122,7 @@ def pointwise_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
 def copies(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The share of copies in the bytes that the pass moves, with the ops and modules that copy most."""
     totals = facts.cost.categories.get(categories.DATA_MOVEMENT, CostTotals())
-    if facts.bytes < LEAST_BYTES or totals.bytes < COPIES_SHARE * facts.bytes:
+    if facts.bytes < MIN_BYTES or totals.bytes < COPIES_SHARE * facts.bytes:
         return
     by_name: dict[str, int] = {}
     by_module: dict[int, int] = {}
@@ -160,7 +160,7 @@ def many_small(facts: ModelFacts) -> Iterator[RuleMatch]:
     working = {kind: times for kind, times in facts.executions.items() if not views[kind]}
     small = sum(times for kind, times in working.items() if facts.cost.kinds[kind].bytes < SMALL_BYTES)
     total = sum(working.values())
-    if small < SMALL_OPS or small < SMALL_SHARE * total:
+    if small < MIN_SMALL_OPS or small < SMALL_SHARE * total:
         return
     how = Modelled("one kernel per op", (f"{units.seconds(LAUNCH_S)} per kernel launch, typical of a GPU",))
     yield RuleMatch(

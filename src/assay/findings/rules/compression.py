@@ -13,26 +13,26 @@ from assay.findings.rule import RuleMatch
 from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, names, rows, total, weights_rule
 from assay.messages import plural
 
-LEAST_BYTES = 1 << 16
+MIN_BYTES = 1 << 16
 """Savings below this many bytes are not reported."""
-SAME_SIZE = 1024
+MIN_DUPLICATE_BYTES = 1024
 """Bytes; smaller tensors are often equal by coincidence: all ones, all zeros."""
-CHANNEL_GAIN_DB = 10.0
-ENOUGH_DB = 30.0
+MIN_GAIN_DB = 10.0
+ACCEPTABLE_DB = 30.0
 SAFE_DB = 35.0
-QUANTIZED_LEAST = 4096
-QUANTIZED_WORTH = 16 << 20
+MIN_QUANTIZED_ELEMENTS = 4096
+MIN_QUANTIZED_SAVING = 16 << 20
 """Savings below this many bytes do not justify another dependency."""
-CODED_LEAST = 1 << 20
+MIN_CODED_ELEMENTS = 1 << 20
 """Elements; in smaller tensors the table of an entropy coder is not negligible."""
-SPARSE_SHARE = 0.7
-PATTERN_KEPT = 0.999999
-COMPRESSIBLE = 0.75
-HALVED_SHARE = 0.9
-FAR = 12.0
+MIN_ZERO_SHARE = 0.7
+MIN_ENERGY_KEPT = 0.999999
+MAX_CODED_SHARE = 0.75
+MIN_EXACT_SHARE = 0.9
+MIN_DEVIATIONS = 12.0
 FEW_VALUES = 4
-ODD_FACTOR = 2.0
-_WORTH = ("std", "max", "min")
+MIN_FACTOR = 2.0
+_COMPARED = ("std", "max", "min")
 _SCALE_BYTES = 2
 
 
@@ -48,9 +48,9 @@ def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
     weights = facts.document.weights
     assert weights is not None
     groups = [[weights.tensors[index] for index in group] for group in weights.duplicates]
-    groups = [group for group in groups if group[0].bytes >= SAME_SIZE and group[0].min != group[0].max]
+    groups = [group for group in groups if group[0].bytes >= MIN_DUPLICATE_BYTES and group[0].min != group[0].max]
     saved = sum(row.bytes for group in groups for row in group[1:])
-    if saved >= LEAST_BYTES:
+    if saved >= MIN_BYTES:
         shown = [" = ".join(names(group)[:2]) for group in groups]
         yield RuleMatch(
             f"{units.size(saved)} of weights are duplicates of other tensors: {listed(folded(shown))}",
@@ -66,12 +66,12 @@ def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
     advice="Save them as bfloat16: file size and loading time are halved, and nothing is lost because every value is "
     "a bfloat16 number already.",
 )
-def widened(facts: ModelFacts) -> Iterator[RuleMatch]:
+def exact_in_bfloat16(facts: ModelFacts) -> Iterator[RuleMatch]:
     """float32 tensors that are exact in bfloat16; tensors with few distinct values are ignored."""
     wide = [row for row in rows(facts) if row.dtype == "float32" and not _has_few_values(row)]
     exact = [row for row in wide if (rounding := _rounding(row, "bfloat16", "none")) is not None and rounding.exact]
     size, whole = total(exact, lambda row: row.bytes), total(wide, lambda row: row.bytes)
-    if size >= LEAST_BYTES and size >= HALVED_SHARE * whole:
+    if size >= MIN_BYTES and size >= MIN_EXACT_SHARE * whole:
         title = f"{units.size(size)} of float32 weights are exact in bfloat16 ({len(exact)} of {len(wide)} tensors)"
         yield in_tensors(exact, title, bytes=size, bytes_saved=size // 2)
 
@@ -97,9 +97,15 @@ def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
     worst = gain = 0.0
     for row in matrices(facts):
         one, each = (_rounding(row, "int8", scope) for scope in ("tensor", "channel"))
-        if row.count < QUANTIZED_LEAST or one is None or each is None or one.sqnr_db is None or each.sqnr_db is None:
+        if (
+            row.count < MIN_QUANTIZED_ELEMENTS
+            or one is None
+            or each is None
+            or one.sqnr_db is None
+            or each.sqnr_db is None
+        ):
             continue
-        if one.sqnr_db < ENOUGH_DB <= each.sqnr_db and each.sqnr_db - one.sqnr_db >= CHANNEL_GAIN_DB:
+        if one.sqnr_db < ACCEPTABLE_DB <= each.sqnr_db and each.sqnr_db - one.sqnr_db >= MIN_GAIN_DB:
             worst = one.sqnr_db if not found else min(worst, one.sqnr_db)
             gain = max(gain, each.sqnr_db - one.sqnr_db)
             found.append(row)
@@ -120,14 +126,14 @@ def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
     """All large matrices, if per-row int8 keeps a high signal-to-noise ratio in every one of them."""
-    large = [row for row in matrices(facts) if row.count >= QUANTIZED_LEAST]
+    large = [row for row in matrices(facts) if row.count >= MIN_QUANTIZED_ELEMENTS]
     roundings = [_rounding(row, "int8", "channel") for row in large]
     if not large or any(each is None or (not each.exact and (each.sqnr_db or 0) < SAFE_DB) for each in roundings):
         return
     now = total(large, lambda row: row.bytes)
     then = sum(row.count + _SCALE_BYTES * (row.rows.count if row.rows is not None else row.shape[0]) for row in large)
     sqnrs = [each.sqnr_db for each in roundings if each is not None and each.sqnr_db is not None]
-    if now - then < QUANTIZED_WORTH or not sqnrs:
+    if now - then < MIN_QUANTIZED_SAVING or not sqnrs:
         return
     yield RuleMatch(
         f"per-row int8 keeps at least {min(sqnrs):.1f} dB and shrinks "
@@ -150,7 +156,9 @@ def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def semi_structured(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices that lose nothing if only the two largest of every four weights along a row are kept."""
-    found = [row for row in matrices(facts) if _zero_share(row) >= 0.5 and row.n_of_m.get("2:4", 0.0) >= PATTERN_KEPT]
+    found = [
+        row for row in matrices(facts) if _zero_share(row) >= 0.5 and row.n_of_m.get("2:4", 0.0) >= MIN_ENERGY_KEPT
+    ]
     if found:
         size = total(found, lambda row: row.bytes)
         title = f"{units.size(size)} of weights are 2:4 sparse, in {plural(len(found), 'matrix', 'matrices')}"
@@ -179,7 +187,7 @@ def scattered_zeros(facts: ModelFacts) -> Iterator[RuleMatch]:
     found = [
         row
         for row in matrices(facts)
-        if SPARSE_SHARE <= _zero_share(row) < 1 and row.n_of_m.get("2:4", 0.0) < PATTERN_KEPT
+        if MIN_ZERO_SHARE <= _zero_share(row) < 1 and row.n_of_m.get("2:4", 0.0) < MIN_ENERGY_KEPT
         if not _has_few_values(row)
     ]
     if found:
@@ -198,10 +206,12 @@ def scattered_zeros(facts: ModelFacts) -> Iterator[RuleMatch]:
 def compressible(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Large floating-point tensors whose bit patterns have much less entropy than the bits they occupy."""
     large = [
-        row for row in rows(facts) if is_floating(row) and row.entropy_bytes is not None and row.count >= CODED_LEAST
+        row
+        for row in rows(facts)
+        if is_floating(row) and row.entropy_bytes is not None and row.count >= MIN_CODED_ELEMENTS
     ]
     size, coded = total(large, lambda row: row.bytes), total(large, lambda row: row.entropy_bytes)
-    if size - coded < LEAST_BYTES or coded > COMPRESSIBLE * size:
+    if size - coded < MIN_BYTES or coded > MAX_CODED_SHARE * size:
         return
     bits = 8 * size / max(total(large, lambda row: row.count), 1)
     how = Modelled("order-0 entropy of the bit patterns", ("an ideal coder, without its tables",))
@@ -219,12 +229,12 @@ def compressible(facts: ModelFacts) -> Iterator[RuleMatch]:
     advice="Inspect these layers before you quantize or prune all layers alike. An outlier may also be a layer that "
     "was not trained or was loaded incorrectly.",
 )
-def odd_siblings(facts: ModelFacts) -> Iterator[RuleMatch]:
+def outlier_tensors(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors whose std, min or max is far from the median of their family."""
     weights = facts.document.weights
     assert weights is not None
-    far = [each for each in weights.outliers if each.figure in _WORTH and each.deviations >= FAR]
-    far = [each for each in far if is_floating(weights.tensors[each.tensor]) and _is_odd(weights, each)]
+    far = [each for each in weights.outliers if each.figure in _COMPARED and each.deviations >= MIN_DEVIATIONS]
+    far = [each for each in far if is_floating(weights.tensors[each.tensor]) and _differs_strongly(weights, each)]
     if not far:
         return
     first = far[0]
@@ -242,10 +252,10 @@ def odd_siblings(facts: ModelFacts) -> Iterator[RuleMatch]:
     )
 
 
-def _is_odd(weights: WeightsReport, outlier: Outlier) -> bool:
+def _differs_strongly(weights: WeightsReport, outlier: Outlier) -> bool:
     """Whether it differs by a large factor from a family of mostly the same shape; shape affects the spread too."""
     family = next(each for each in weights.families if each.name == outlier.family)
     shape = weights.tensors[outlier.tensor].shape
     alike = sum(weights.tensors[index].shape == shape for index in family.tensors)
     large, small = max(abs(outlier.value), abs(outlier.typical)), min(abs(outlier.value), abs(outlier.typical))
-    return 2 * alike > len(family.tensors) and large >= ODD_FACTOR * small
+    return 2 * alike > len(family.tensors) and large >= MIN_FACTOR * small

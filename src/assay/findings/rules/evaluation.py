@@ -77,10 +77,10 @@ def batch_statistics(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
     """BatchNorm ops with running statistics that are the only reader of a convolution's or Linear layer's output."""
-    makers = facts.ops_of(*_CONVOLUTIONS, "aten.linear")
+    producers = facts.ops_of(*_CONVOLUTIONS, "aten.linear")
     pairs = [
         (first, norm)
-        for first, norm in facts.flow.pairs(makers, facts.ops_of(_BATCH_NORM))
+        for first, norm in facts.flow.pairs(producers, facts.ops_of(_BATCH_NORM))
         if facts.kind(norm).attributes.get("training") is False
         and not facts.is_shared(first)
         and facts.kind(norm).inputs[0].type.shape == facts.kind(first).outputs[0].type.shape
@@ -109,14 +109,14 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
     "its own. When you remove the bias from a trained model, subtract it from running_mean.",
     needs=(WHOLE_PASS, FLOW),
 )
-def useless_bias(facts: ModelFacts) -> Iterator[RuleMatch]:
+def redundant_bias(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Convolutions and Linear layers with a bias whose output is read only by BatchNorm."""
-    makers = [
+    producers = [
         op for op in facts.ops_of(*_CONVOLUTIONS, "aten.linear") if operand_type(facts.kind(op), "bias") is not None
     ]
     biased = {
         facts.flow.operand(first, "bias"): first
-        for first, norm in facts.flow.pairs(makers, facts.ops_of(_BATCH_NORM))
+        for first, norm in facts.flow.pairs(producers, facts.ops_of(_BATCH_NORM))
         if facts.kind(norm).inputs[0].type.shape == facts.kind(first).outputs[0].type.shape
     }
     if not biased:

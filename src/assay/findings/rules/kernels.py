@@ -20,16 +20,16 @@ ALIGNED_BYTES = 16
 """Bytes that tensor cores load at a time along a row."""
 NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8")
 """Dtypes whose matmuls run on tensor cores by default; float32 does so only if TF32 is enabled."""
-SMALL = 16
+MIN_SIZE = 16
 """Sizes below this are not worth aligning."""
-MATTERS = 0.01
-VOCABULARY = 8192
+MIN_SHARE = 0.01
+MIN_VOCABULARY = 8192
 TILE = 64
 GROUPED_SHARE = 0.2
 GROUPED_RATIO = 4
-LARGE = 7
+MIN_LARGE_KERNEL = 7
 LARGE_SHARE = 0.2
-IMAGE_CHANNELS = 4
+MAX_IMAGE_CHANNELS = 4
 """With at most this many input channels (image stems), one large kernel is cheaper than several small ones."""
 _CONVOLUTIONS = ("aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution")
 
@@ -49,7 +49,7 @@ def unaligned(facts: ModelFacts) -> Iterator[RuleMatch]:
         index: sizes
         for index, kind in enumerate(facts.document.kinds)
         if (sizes := _misaligned_sizes(kind))
-        and (facts.cost.kinds[index].flops or 0) * facts.executions[index] >= MATTERS * flops
+        and (facts.cost.kinds[index].flops or 0) * facts.executions[index] >= MIN_SHARE * flops
     }
     ops = [index for index, op in enumerate(facts.document.ops) if op.kind in misaligned]
     if not ops:
@@ -72,7 +72,7 @@ def _misaligned_sizes(kind: OpKind) -> list[int]:
     if kind.target.rpartition(".")[0] not in ("aten.linear", *_CONVOLUTIONS):
         return []
     multiple = ALIGNED_BYTES * 8 // BITS[weight.dtype]
-    return [size for size in weight.shape[:2] if SMALL <= size < VOCABULARY and size % multiple]
+    return [size for size in weight.shape[:2] if MIN_SIZE <= size < MIN_VOCABULARY and size % multiple]
 
 
 @rule(
@@ -90,7 +90,12 @@ def vocabulary(facts: ModelFacts) -> Iterator[RuleMatch]:
     dtypes: dict[tuple[int, int], str] = {}
     for op in facts.ops_of("aten.linear"):
         weight = operand_type(facts.kind(op), "weight")
-        if weight is not None and len(weight.shape) == 2 and weight.shape[0] >= VOCABULARY and weight.shape[0] % TILE:
+        if (
+            weight is not None
+            and len(weight.shape) == 2
+            and weight.shape[0] >= MIN_VOCABULARY
+            and weight.shape[0] % TILE
+        ):
             size = weight.shape[0], weight.shape[1]
             if size[0] > 2 * size[1]:
                 by_size.setdefault(size, []).append(op)
@@ -170,4 +175,4 @@ def _is_large(kind: OpKind) -> bool:
     channels, *kernel = weight.shape[1:]
     stride = kind.attributes.get("stride") or [1]
     # A stride as large as the kernel cuts patches: every input is used once, so nothing can be saved.
-    return channels > IMAGE_CHANNELS and min(kernel) >= LARGE and max(stride) < min(kernel)
+    return channels > MAX_IMAGE_CHANNELS and min(kernel) >= MIN_LARGE_KERNEL and max(stride) < min(kernel)

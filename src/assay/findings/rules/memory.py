@@ -23,14 +23,14 @@ from assay.messages import plural
 
 SAVED_RATIO = 2
 LOGITS_SHARE = 0.25
-LOGITS_LEAST = 1 << 20
-VOCABULARY = 8192
-CACHE_TOKENS = 131_072
-IN_PLACE_GAIN = 0.1
-OPTIMIZER_LEAST = 1 << 30
+MIN_ACTIVATION_BYTES = 1 << 20
+MIN_VOCABULARY = 8192
+MAX_CACHE_TOKENS = 131_072
+MIN_IN_PLACE_GAIN = 0.1
+MIN_PARAMETER_BYTES = 1 << 30
 BUFFER_SHARE = 0.1
-BUFFER_LEAST = 1 << 20
-_IN_PLACE = (
+MIN_BUFFER_BYTES = 1 << 20
+_ACTIVATIONS = (
     "aten.relu", "aten.relu6", "aten.leaky_relu", "aten.elu", "aten.selu", "aten.celu", "aten.silu", "aten.mish",
     "aten.hardswish", "aten.hardtanh", "aten.hardsigmoid", "aten.sigmoid", "aten.tanh", "aten.dropout",
 )  # fmt: skip
@@ -45,12 +45,12 @@ _IN_PLACE = (
     "rest for about a third more time. A smaller batch with gradient accumulation, or bfloat16, also helps.",
     needs=(WHOLE_PASS, TRAINING_STEP),
 )
-def kept_activations(facts: ModelFacts) -> Iterator[RuleMatch]:
+def saved_activations(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Activations saved for the backward pass that take at least twice the bytes of the parameters."""
     step = training_step(facts.document)
     saved = saved_for_backward(step) if step is not None else 0
     size = facts.parameters.bytes
-    if saved < LOGITS_LEAST or saved < SAVED_RATIO * size:
+    if saved < MIN_ACTIVATION_BYTES or saved < SAVED_RATIO * size:
         return
     yield RuleMatch(
         f"the forward pass saves {units.size(saved)} of activations for the backward pass"
@@ -76,7 +76,7 @@ def logits(facts: ModelFacts) -> Iterator[RuleMatch]:
     sizes = {op: storages[made].bytes for op in ops if (made := facts.flow.made(op)) is not None}
     size = max(sizes.values(), default=0)
     peak = max(alive(forward(facts.document).moving, len(facts.document.ops)), default=0)
-    if size < LOGITS_LEAST or size < LOGITS_SHARE * peak:
+    if size < MIN_ACTIVATION_BYTES or size < LOGITS_SHARE * peak:
         return
     large = [op for op, each in sizes.items() if each == size]
     shape = facts.kind(large[0]).outputs[0].type.shape
@@ -93,7 +93,7 @@ def logits(facts: ModelFacts) -> Iterator[RuleMatch]:
 
 
 def _is_logits(shape: tuple[int, ...]) -> bool:
-    return len(shape) == 3 and shape[-1] >= VOCABULARY and shape[-2] > 1
+    return len(shape) == 3 and shape[-1] >= MIN_VOCABULARY and shape[-2] > 1
 
 
 @rule(
@@ -112,7 +112,7 @@ def cache(facts: ModelFacts) -> Iterator[RuleMatch]:
     # Otherwise part of the cache belongs to an encoder or a state, which does not grow with the tokens.
     if cached is not None and cached.captured.tensors != 2 * attentions:
         return
-    if cached is None or not cached.per_token or size / cached.per_token > CACHE_TOKENS:
+    if cached is None or not cached.per_token or size / cached.per_token > MAX_CACHE_TOKENS:
         return
     tokens = round(size / cached.per_token)
     yield RuleMatch(
@@ -137,12 +137,12 @@ def cache(facts: ModelFacts) -> Iterator[RuleMatch]:
 def in_place(facts: ModelFacts) -> Iterator[RuleMatch]:
     """How much the peak memory drops if activation functions overwrite inputs that no later op reads."""
     document = facts.document
-    ops = [op for op in facts.ops_of(*_IN_PLACE) if _is_last_use(facts, op)]
+    ops = [op for op in facts.ops_of(*_ACTIVATIONS) if _is_last_use(facts, op)]
     if not ops:
         return
     now = max(alive(forward(document).moving, len(document.ops)), default=0)
     then = max(alive(forward(_overwriting(facts, ops)).moving, len(document.ops)), default=0)
-    if not now or now - then < IN_PLACE_GAIN * now:
+    if not now or now - then < MIN_IN_PLACE_GAIN * now:
         return
     title = (
         f"running {plural(len(ops), 'activation function')} in place would lower the peak activation memory from "
@@ -167,7 +167,7 @@ def _is_last_use(facts: ModelFacts, op: int) -> bool:
 
 
 def _overwriting(facts: ModelFacts, ops: list[int]) -> Document:
-    """A copy of the document in which each op writes into its input, which then lives as long as the result."""
+    """A copy of the document in which each op writes into its input, whose lifetime extends to the result's end."""
     storages: list[Storage] = list(facts.document.storages)
     replaced_by: dict[int, int] = {}
     for op in ops:
@@ -190,7 +190,7 @@ def _overwriting(facts: ModelFacts, ops: list[int]) -> Document:
 )
 def optimizer_state(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The state and gradients that AdamW needs for a model with at least 1 GiB of parameters."""
-    if facts.parameters.bytes < OPTIMIZER_LEAST or not facts.parameters.trainable:
+    if facts.parameters.bytes < MIN_PARAMETER_BYTES or not facts.parameters.trainable:
         return
     memory = memory_of(facts.document)
     state, gradients = memory.optimizer.bytes, memory.gradients
@@ -215,7 +215,7 @@ def buffers(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Buffers that take at least a tenth of the bytes of the parameters."""
     rows = [tensor for tensor in facts.document.tensors if tensor.role == BUFFER]
     size = sum(tensor.bytes for tensor in rows)
-    if size < BUFFER_LEAST or size < BUFFER_SHARE * facts.parameters.bytes or not facts.parameters.bytes:
+    if size < MIN_BUFFER_BYTES or size < BUFFER_SHARE * facts.parameters.bytes or not facts.parameters.bytes:
         return
     largest = [tensor.names[0] for tensor in rows if tensor.bytes >= size / (10 * len(rows))]
     yield RuleMatch(

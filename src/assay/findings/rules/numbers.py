@@ -13,9 +13,9 @@ from assay.findings.rule import RuleMatch
 from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, rows, total, weights_rule
 from assay.messages import plural
 
-HALF_LIMIT = 65504.0
+FLOAT16_MAX = 65504.0
 """The largest finite float16 value."""
-HALF_NEAR = 0.5
+NEAR_MAX_SHARE = 0.5
 DENORMAL_SHARE = 0.01
 TINY_VARIANCE = 1e-10
 
@@ -27,7 +27,7 @@ TINY_VARIANCE = 1e-10
     advice="Go back to an earlier checkpoint: every output that depends on these weights is NaN. Then look for a "
     "learning rate that is too high, a division by zero, or float16 without loss scaling.",
 )
-def not_numbers(facts: ModelFacts) -> Iterator[RuleMatch]:
+def nan_weights(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors that contain NaN."""
     found = [row for row in rows(facts) if row.nan]
     if found:
@@ -58,12 +58,14 @@ def infinities(facts: ModelFacts) -> Iterator[RuleMatch]:
     "weights that exceed the range of float16 or come close",
     advice="Keep these tensors in bfloat16 or float32: in float16 their values overflow or are close to overflowing.",
 )
-def half_overflow(facts: ModelFacts) -> Iterator[RuleMatch]:
+def float16_overflow(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors outside the float16 range, and float16 tensors above half of it; two-valued masks are ignored."""
-    found = [row for row in rows(facts) if is_floating(row) and _largest(row) >= _limit(row) and not _is_mask(row)]
+    found = [
+        row for row in rows(facts) if is_floating(row) and _largest(row) >= _float16_limit(row) and not _is_mask(row)
+    ]
     if found:
         largest = max(map(_largest, found))
-        title = f"magnitudes up to {largest:.4g} in {plural(len(found), 'tensor')} (float16 maximum: {HALF_LIMIT:g})"
+        title = f"magnitudes up to {largest:.4g} in {plural(len(found), 'tensor')} (float16 maximum: {FLOAT16_MAX:g})"
         yield in_tensors(found, title, largest_magnitude=largest, tensors=len(found))
 
 
@@ -71,8 +73,8 @@ def _largest(row: TensorStatistics) -> float:
     return max(abs(row.min or 0.0), abs(row.max or 0.0))
 
 
-def _limit(row: TensorStatistics) -> float:
-    return HALF_NEAR * HALF_LIMIT if row.dtype == "float16" else HALF_LIMIT + 1
+def _float16_limit(row: TensorStatistics) -> float:
+    return NEAR_MAX_SHARE * FLOAT16_MAX if row.dtype == "float16" else FLOAT16_MAX + 1
 
 
 def _is_mask(row: TensorStatistics) -> bool:

@@ -16,12 +16,12 @@ from assay.messages import plural
 
 _SOFTMAX = ("aten.softmax", "aten._softmax", "aten._safe_softmax")
 _LOGARITHMS = ("aten.log", "aten.log_", "aten.log2", "aten.log10")
-_FRAGILE = {
+_LOG_OF = {
     "log_softmax": _SOFTMAX,
     "logsigmoid": ("aten.sigmoid", "aten.sigmoid_"),
 }
 """The function to call instead of log, by the ops whose output log reads."""
-_TWICE = (
+_REPEATED = (
     _SOFTMAX,
     ("aten.relu", "aten.relu_"),
     ("aten.sigmoid", "aten.sigmoid_"),
@@ -36,10 +36,10 @@ _TWICE = (
     "binary_cross_entropy_with_logits): a probability that underflows to zero becomes -inf and its gradient NaN.",
     needs=(WHOLE_PASS, FLOW),
 )
-def fragile_logarithm(facts: ModelFacts) -> Iterator[RuleMatch]:
+def log_of_probabilities(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Logarithms of the output of a softmax or sigmoid."""
     logarithms = set(facts.ops_of(*_LOGARITHMS))
-    for instead, names in _FRAGILE.items():
+    for instead, names in _LOG_OF.items():
         logs: list[int] = []
         for op in facts.ops_of(*names):
             storage = facts.flow.made(op)
@@ -54,14 +54,14 @@ def fragile_logarithm(facts: ModelFacts) -> Iterator[RuleMatch]:
 @rule(
     "C102",
     "warning",
-    "the same activation applied twice in a row",
+    "the same activation applied repeated_activation in a row",
     advice="Remove one of the two: a second softmax or sigmoid flattens the output of the first, and a second ReLU "
     "has no effect.",
     needs=(WHOLE_PASS, FLOW),
 )
-def twice(facts: ModelFacts) -> Iterator[RuleMatch]:
+def repeated_activation(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Activations that read the output of the same activation over the same shape."""
-    for names in _TWICE:
+    for names in _REPEATED:
         ops = facts.ops_of(*names)
         second = [
             after

@@ -16,12 +16,12 @@ from assay.findings.rule import RuleMatch, in_modules
 from assay.messages import plural
 
 EMBEDDING_SHARE = 0.5
-EMBEDDING_LEAST = 1_000_000
+MIN_EMBEDDING_PARAMETERS = 1_000_000
 """Parameters; a smaller table is not worth a finding, whatever its share."""
-MANY_CALLS = 32
+MIN_CALLS = 32
 _CELLS = ("aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell")
-_ROUTED = ("num_experts_per_tok", "top_k", "num_experts_per_token", "moe_top_k", "k")
-_STEPS = 8
+_TOP_K_NAMES = ("num_experts_per_tok", "top_k", "num_experts_per_token", "moe_top_k", "k")
+_MIN_STEPS = 8
 """Steps of a loop over time from which a fused kernel pays off."""
 
 
@@ -140,7 +140,7 @@ def embedding_share(facts: ModelFacts) -> Iterator[RuleMatch]:
     tensors = facts.document.tensors
     tables = [index for index in tables if tensors[index].role == PARAMETER]
     count, whole = facts.elements_of(tables), facts.parameters.count
-    if not whole or count < EMBEDDING_LEAST or count < EMBEDDING_SHARE * whole:
+    if not whole or count < MIN_EMBEDDING_PARAMETERS or count < EMBEDDING_SHARE * whole:
         return
     names = [tensors[index].names[0] for index in tables]
     owners = [i for i, module in enumerate(facts.document.modules) if set(module.tensors.values()) & set(tables)]
@@ -175,7 +175,7 @@ def called_often(facts: ModelFacts) -> Iterator[RuleMatch]:
     cells = set(facts.modules(facts.ops_of(*_CELLS)))
     often: dict[int, int] = {}
     for (module, _, _), times in counts.items():
-        if times >= MANY_CALLS and below[module] and module not in cells:
+        if times >= MIN_CALLS and below[module] and module not in cells:
             often[module] = max(often.get(module, 0), times)
     if not often:
         return
@@ -197,7 +197,7 @@ def cell_loop(facts: ModelFacts) -> Iterator[RuleMatch]:
     steps: dict[int, int] = {}
     for op in facts.ops_of(*_CELLS):
         steps[facts.module(op)] = steps.get(facts.module(op), 0) + 1
-    looped = {module: count for module, count in steps.items() if count >= _STEPS}
+    looped = {module: count for module, count in steps.items() if count >= _MIN_STEPS}
     if not looped:
         return
     title = f"{plural(len(looped), 'recurrent cell')} called step by step, up to {max(looped.values())} steps"
@@ -252,5 +252,5 @@ def _active_experts(facts: ModelFacts, index: int) -> int | None:
     modules = facts.document.modules
     parent = modules[index].parent
     around = [] if parent is None else [parent, *facts.children[parent]]
-    settings = (modules[each].config.get(name) for each in (index, *around) for name in _ROUTED)
+    settings = (modules[each].config.get(name) for each in (index, *around) for name in _TOP_K_NAMES)
     return next((value for value in settings if isinstance(value, int) and value > 0), None)
