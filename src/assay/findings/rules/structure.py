@@ -63,12 +63,12 @@ def unused_parameters(facts: ModelFacts) -> Iterator[RuleMatch]:
 def _names(facts: ModelFacts, modules: list[int], unused: set[int]) -> list[str]:
     """The paths of modules with only unused parameters; for other modules, the names of their unused parameters."""
     document = facts.document
-    found = []
+    texts = []
     for index in modules:
         whole = facts.parameters_below[index] <= unused
         own = [tensor for tensor in document.modules[index].tensors.values() if tensor in unused]
-        found += [tree.shown(document.modules[index].path)] if whole else [document.tensors[t].names[0] for t in own]
-    return found
+        texts += [tree.shown(document.modules[index].path)] if whole else [document.tensors[t].names[0] for t in own]
+    return texts
 
 
 def _unused_modules(facts: ModelFacts, unused: set[int]) -> list[int]:
