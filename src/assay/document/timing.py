@@ -8,7 +8,7 @@ from assay.document.provenance import Figure, Unknown
 
 
 class ModuleTime(Struct, frozen=True, omit_defaults=True):
-    """The time of one module in one pass: the pass with the median duration."""
+    """The time of one module in one pass: the median over passes, or its time in the pass of median duration."""
 
     calls: int
     """Number of calls in the pass."""

@@ -30,19 +30,19 @@ _FUSED = "aten.scaled_dot_product_attention"
 )
 def attention_without_sdpa(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Attention built from two matmuls around a softmax, with the size of its score matrices."""
-    found = [each for each in attention_by_hand(facts.document) if each.plain]
-    if not found:
+    attentions = [each for each in attention_by_hand(facts.document) if each.plain]
+    if not attentions:
         return
-    largest = max(each.score_bytes for each in found)
-    moved = facts.bytes_of({op for each in found for op in each.between})
-    title = f"{plural(len(found), 'attention call')} without SDPA, with score matrices of up to {units.size(largest)}"
+    largest = max(each.score_bytes for each in attentions)
+    moved = facts.bytes_of({op for each in attentions for op in each.between})
+    title = f"{plural(len(attentions), 'attention call')} without SDPA, with score matrices of up to {units.size(largest)}"
     evidence = {
-        "attentions": Figure(len(found), BY_PASS),
+        "attentions": Figure(len(attentions), BY_PASS),
         "score_bytes": Figure(largest, BY_TENSORS),
         "bytes_between_products": Figure(moved, BY_FORMULA),
         "share_of_bytes": share_of(moved, facts.bytes, BY_FORMULA),
     }
-    yield in_ops(facts, (each.softmax for each in found), title, evidence)
+    yield in_ops(facts, (each.softmax for each in attentions), title, evidence)
 
 
 @rule(

@@ -47,13 +47,13 @@ def heavy_modules(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not whole or len(own) < MIN_MODULES:
         return
     heavy: list[int] = []
-    done = least = 0
+    done = smallest = 0
     for index in sorted(own, key=lambda index: -own[index]):
         # Modules that tie with the last one are included: a subset of equal layers would be arbitrary.
-        if done >= HEAVY_SHARE * whole and own[index] < least:
+        if done >= HEAVY_SHARE * whole and own[index] < smallest:
             break
         heavy.append(index)
-        done, least = done + own[index], own[index]
+        done, smallest = done + own[index], own[index]
     if done < HEAVY_SHARE * whole or len(heavy) > MAX_SHARE_OF_MODULES * len(own):
         return
     title = f"{units.share(done, whole)} of the FLOPs are in {len(heavy)} of {len(own)} compute modules"

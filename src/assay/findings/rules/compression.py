@@ -51,9 +51,9 @@ def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
     groups = [group for group in groups if group[0].bytes >= MIN_DUPLICATE_BYTES and group[0].min != group[0].max]
     saved = sum(row.bytes for group in groups for row in group[1:])
     if saved >= MIN_BYTES:
-        shown = [" = ".join(names(group)[:2]) for group in groups]
+        pairs = [" = ".join(names(group)[:2]) for group in groups]
         yield RuleMatch(
-            f"{units.size(saved)} of weights are duplicates of other tensors: {listed(folded(shown))}",
+            f"{units.size(saved)} of weights are duplicates of other tensors: {listed(folded(pairs))}",
             {"bytes_saved": Figure(saved, BY_BYTES), "groups": Figure(len(groups), BY_BYTES)},
             tensors=[row.names[0] for group in groups for row in group],
         )
@@ -93,7 +93,7 @@ def _rounding(row: TensorStatistics, format: str, scope: str) -> Rounding | None
 )
 def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices whose signal-to-noise ratio in int8 rises strongly with one scale per row."""
-    found: list[TensorStatistics] = []
+    affected: list[TensorStatistics] = []
     worst = gain = 0.0
     for row in matrices(facts):
         one, each = (_rounding(row, "int8", scope) for scope in ("tensor", "channel"))
@@ -106,15 +106,15 @@ def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
         ):
             continue
         if one.sqnr_db < ACCEPTABLE_DB <= each.sqnr_db and each.sqnr_db - one.sqnr_db >= MIN_GAIN_DB:
-            worst = one.sqnr_db if not found else min(worst, one.sqnr_db)
+            worst = one.sqnr_db if not affected else min(worst, one.sqnr_db)
             gain = max(gain, each.sqnr_db - one.sqnr_db)
-            found.append(row)
-    if found:
+            affected.append(row)
+    if affected:
         title = (
-            f"per-tensor int8 keeps as little as {worst:.1f} dB in {plural(len(found), 'matrix', 'matrices')}, "
+            f"per-tensor int8 keeps as little as {worst:.1f} dB in {plural(len(affected), 'matrix', 'matrices')}, "
             f"per-row int8 up to {gain:.1f} dB more"
         )
-        yield in_tensors(found, title, worst_sqnr_db=worst, largest_gain_db=gain)
+        yield in_tensors(affected, title, worst_sqnr_db=worst, largest_gain_db=gain)
 
 
 @weights_rule(
@@ -156,18 +156,18 @@ def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def semi_structured(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices that lose nothing if only the two largest of every four weights along a row are kept."""
-    found = [
+    affected = [
         row for row in matrices(facts) if _zero_share(row) >= 0.5 and row.n_of_m.get("2:4", 0.0) >= MIN_ENERGY_KEPT
     ]
-    if found:
-        size = total(found, lambda row: row.bytes)
-        title = f"{units.size(size)} of weights are 2:4 sparse, in {plural(len(found), 'matrix', 'matrices')}"
+    if affected:
+        size = total(affected, lambda row: row.bytes)
+        title = f"{units.size(size)} of weights are 2:4 sparse, in {plural(len(affected), 'matrix', 'matrices')}"
         yield in_tensors(
-            found,
+            affected,
             title,
             bytes=size,
-            least_share_of_zeros=min(map(_zero_share, found)),
-            least_energy_kept=min(row.n_of_m["2:4"] for row in found),
+            least_share_of_zeros=min(map(_zero_share, affected)),
+            least_energy_kept=min(row.n_of_m["2:4"] for row in affected),
         )
 
 
@@ -184,16 +184,18 @@ def _zero_share(row: TensorStatistics) -> float:
 )
 def scattered_zeros(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices with many zeros that do not follow a 2:4 pattern."""
-    found = [
+    affected = [
         row
         for row in matrices(facts)
         if MIN_ZERO_SHARE <= _zero_share(row) < 1 and row.n_of_m.get("2:4", 0.0) < MIN_ENERGY_KEPT
         if not _has_few_values(row)
     ]
-    if found:
-        zeros, count = total(found, lambda row: row.zeros), total(found, lambda row: row.count)
-        title = f"{units.share(zeros, count)} of the weights in {plural(len(found), 'matrix', 'matrices')} are zero"
-        yield in_tensors(found, title, zeros=zeros, weights=count)
+    if affected:
+        zeros, count = total(affected, lambda row: row.zeros), total(affected, lambda row: row.count)
+        title = (
+            f"{units.share(zeros, count)} of the weights in {plural(len(affected), 'matrix', 'matrices')} are zero"
+        )
+        yield in_tensors(affected, title, zeros=zeros, weights=count)
 
 
 @weights_rule(
@@ -238,17 +240,17 @@ def outlier_tensors(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not far:
         return
     first = far[0]
-    found: Sequence[TensorStatistics] = [weights.tensors[index] for index in dict.fromkeys(e.tensor for e in far)]
+    affected: Sequence[TensorStatistics] = [weights.tensors[index] for index in dict.fromkeys(e.tensor for e in far)]
     yield RuleMatch(
-        f"{plural(len(found), 'outlier')} among the same tensors of other layers; the furthest is "
-        f"{found[0].names[0]}: {first.figure} {first.value:.4g}, median {first.typical:.4g}",
+        f"{plural(len(affected), 'outlier')} among the same tensors of other layers; the furthest is "
+        f"{affected[0].names[0]}: {first.figure} {first.value:.4g}, median {first.typical:.4g}",
         {
-            "tensors": Figure(len(found), BY_BYTES),
+            "tensors": Figure(len(affected), BY_BYTES),
             "largest_deviation": Figure(first.deviations, BY_BYTES),
             "value": Figure(first.value, BY_BYTES),
             "typical": Figure(first.typical, BY_BYTES),
         },
-        tensors=names(found),
+        tensors=names(affected),
     )
 
 

@@ -29,11 +29,11 @@ TINY_VARIANCE = 1e-10
 )
 def nan_weights(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors that contain NaN."""
-    found = [row for row in rows(facts) if row.nan]
-    if found:
-        count = total(found, lambda row: row.nan)
-        title = f"{plural(count, 'NaN value')} in {plural(len(found), 'tensor')}"
-        yield in_tensors(found, title, nan=count, tensors=len(found))
+    affected = [row for row in rows(facts) if row.nan]
+    if affected:
+        count = total(affected, lambda row: row.nan)
+        title = f"{plural(count, 'NaN value')} in {plural(len(affected), 'tensor')}"
+        yield in_tensors(affected, title, nan=count, tensors=len(affected))
 
 
 @weights_rule(
@@ -45,11 +45,11 @@ def nan_weights(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def infinities(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors with infinite and other values; a mask of only zeros and infinities is intended."""
-    found = [row for row in rows(facts) if row.inf and (row.zeros or 0) + row.inf < row.count]
-    if found:
-        count = total(found, lambda row: row.inf)
-        title = f"{plural(count, 'infinite value')} in {plural(len(found), 'tensor')}"
-        yield in_tensors(found, title, infinite=count, tensors=len(found))
+    affected = [row for row in rows(facts) if row.inf and (row.zeros or 0) + row.inf < row.count]
+    if affected:
+        count = total(affected, lambda row: row.inf)
+        title = f"{plural(count, 'infinite value')} in {plural(len(affected), 'tensor')}"
+        yield in_tensors(affected, title, infinite=count, tensors=len(affected))
 
 
 @weights_rule(
@@ -60,13 +60,15 @@ def infinities(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def float16_overflow(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors outside the float16 range, and float16 tensors above half of it; two-valued masks are ignored."""
-    found = [
+    affected = [
         row for row in rows(facts) if is_floating(row) and _largest(row) >= _float16_limit(row) and not _is_mask(row)
     ]
-    if found:
-        largest = max(map(_largest, found))
-        title = f"magnitudes up to {largest:.4g} in {plural(len(found), 'tensor')} (float16 maximum: {FLOAT16_MAX:g})"
-        yield in_tensors(found, title, largest_magnitude=largest, tensors=len(found))
+    if affected:
+        largest = max(map(_largest, affected))
+        title = (
+            f"magnitudes up to {largest:.4g} in {plural(len(affected), 'tensor')} (float16 maximum: {FLOAT16_MAX:g})"
+        )
+        yield in_tensors(affected, title, largest_magnitude=largest, tensors=len(affected))
 
 
 def _largest(row: TensorStatistics) -> float:
@@ -90,15 +92,15 @@ def _is_mask(row: TensorStatistics) -> bool:
 )
 def constant(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices whose minimum equals their maximum."""
-    found = [row for row in matrices(facts) if row.min is not None and row.min == row.max and not row.nan]
-    if found:
-        size = total(found, lambda row: row.bytes)
-        values = sorted({row.min for row in found if row.min is not None})
+    affected = [row for row in matrices(facts) if row.min is not None and row.min == row.max and not row.nan]
+    if affected:
+        size = total(affected, lambda row: row.bytes)
+        values = sorted({row.min for row in affected if row.min is not None})
         title = (
-            f"{plural(len(found), 'constant matrix', 'constant matrices')} ({units.size(size)}), filled with "
+            f"{plural(len(affected), 'constant matrix', 'constant matrices')} ({units.size(size)}), filled with "
             f"{', '.join(f'{v:g}' for v in values[:3])}"
         )
-        yield in_tensors(found, title, tensors=len(found), bytes=size)
+        yield in_tensors(affected, title, tensors=len(affected), bytes=size)
 
 
 @weights_rule(
@@ -110,11 +112,11 @@ def constant(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def dead_units(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices with all-zero rows or columns; a single zero row in a tall matrix is an embedding's padding row."""
-    found = [row for row in matrices(facts) if sum(_dead(row)) and row.min != row.max]
-    if found:
-        dead_rows, dead_columns = (sum(each) for each in zip(*map(_dead, found), strict=True))
+    affected = [row for row in matrices(facts) if sum(_dead(row)) and row.min != row.max]
+    if affected:
+        dead_rows, dead_columns = (sum(each) for each in zip(*map(_dead, affected), strict=True))
         title = f"{plural(dead_rows, 'all-zero row')} and {plural(dead_columns, 'all-zero column')}"
-        yield in_tensors(found, title, dead_rows=dead_rows, dead_columns=dead_columns)
+        yield in_tensors(affected, title, dead_rows=dead_rows, dead_columns=dead_columns)
 
 
 def _dead(row: TensorStatistics) -> tuple[int, int]:
@@ -133,11 +135,13 @@ def _dead(row: TensorStatistics) -> tuple[int, int]:
 )
 def denormals(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors in which at least 1 % of the values are denormal."""
-    found = [r for r in rows(facts) if is_floating(r) and r.count and (r.denormals or 0) >= DENORMAL_SHARE * r.count]
-    if found:
-        count, whole = total(found, lambda row: row.denormals), total(found, lambda row: row.count)
-        title = f"{units.share(count, whole)} of the values in {plural(len(found), 'tensor')} are denormal"
-        yield in_tensors(found, title, denormals=count, share=count / whole)
+    affected = [
+        r for r in rows(facts) if is_floating(r) and r.count and (r.denormals or 0) >= DENORMAL_SHARE * r.count
+    ]
+    if affected:
+        count, whole = total(affected, lambda row: row.denormals), total(affected, lambda row: row.count)
+        title = f"{units.share(count, whole)} of the values in {plural(len(affected), 'tensor')} are denormal"
+        yield in_tensors(affected, title, denormals=count, share=count / whole)
 
 
 @weights_rule(
@@ -150,7 +154,7 @@ def denormals(facts: ModelFacts) -> Iterator[RuleMatch]:
 def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
     """BatchNorm layers with num_batches_tracked and running_mean at 0 and running_var at 1."""
     by_name = {name: row for row in rows(facts) for name in row.names}
-    found = []
+    affected = []
     for name, row in by_name.items():
         stem, _, last = name.rpartition(".")
         if last != "num_batches_tracked" or row.max != 0 or row.min != 0:
@@ -158,14 +162,14 @@ def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         mean, variance = (by_name.get(f"{stem}.{each}" if stem else each) for each in ("running_mean", "running_var"))
         untouched = mean is not None and mean.min == mean.max == 0
         if untouched and variance is not None and variance.min == variance.max == 1:
-            found.append(name)
-    if found:
-        verb = "was" if len(found) == 1 else "were"
+            affected.append(name)
+    if affected:
+        verb = "was" if len(affected) == 1 else "were"
         yield RuleMatch(
-            f"{plural(len(found), 'BatchNorm layer')} {verb} never updated (num_batches_tracked = 0): "
-            f"{listed(folded(found))}",
-            {"batch_norms": Figure(len(found), BY_BYTES)},
-            tensors=found,
+            f"{plural(len(affected), 'BatchNorm layer')} {verb} never updated (num_batches_tracked = 0): "
+            f"{listed(folded(affected))}",
+            {"batch_norms": Figure(len(affected), BY_BYTES)},
+            tensors=affected,
         )
 
 
@@ -178,14 +182,14 @@ def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def vanished_variance(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Running variances with a value near or below zero."""
-    found = [
+    affected = [
         row
         for row in rows(facts)
         if any(name.rpartition(".")[2] == "running_var" for name in row.names)
         and row.min is not None
         and row.min < TINY_VARIANCE
     ]
-    if found:
-        least = min(row.min for row in found if row.min is not None)
-        title = f"running variance as low as {least:.3g} in {plural(len(found), 'BatchNorm layer')}"
-        yield in_tensors(found, title, least_variance=least, batch_norms=len(found))
+    if affected:
+        least = min(row.min for row in affected if row.min is not None)
+        title = f"running variance as low as {least:.3g} in {plural(len(affected), 'BatchNorm layer')}"
+        yield in_tensors(affected, title, least_variance=least, batch_norms=len(affected))

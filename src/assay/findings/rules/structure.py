@@ -75,14 +75,14 @@ def _unused_modules(facts: ModelFacts, unused: set[int]) -> list[int]:
     """The topmost modules with only unused parameters, and modules with some unused parameters of their own."""
     modules, below = facts.document.modules, facts.parameters_below
     wholly = {index for index, parameters in enumerate(below) if parameters and parameters <= unused}
-    found = []
+    result = []
     for index, module in enumerate(modules):
         own = {tensor for tensor in module.tensors.values() if tensor in unused}
         topmost = index in wholly and (module.parent is None or module.parent not in wholly)
         partly = index not in wholly and bool(own)
         if (topmost or partly) and not _has_called_sibling(facts, index):
-            found.append(index)
-    return found
+            result.append(index)
+    return result
 
 
 def _scripted_parameters(facts: ModelFacts) -> set[int]:
@@ -179,9 +179,11 @@ def called_often(facts: ModelFacts) -> Iterator[RuleMatch]:
             often[module] = max(often.get(module, 0), times)
     if not often:
         return
-    most = max(often.values())
-    title = f"{plural(len(often), 'module')} called up to {most} times per call of the parent, with the same shapes"
-    yield in_modules(facts, sorted(often), title, {"calls": Figure(most, BY_PASS)})
+    max_calls = max(often.values())
+    title = (
+        f"{plural(len(often), 'module')} called up to {max_calls} times per call of the parent, with the same shapes"
+    )
+    yield in_modules(facts, sorted(often), title, {"calls": Figure(max_calls, BY_PASS)})
 
 
 @rule(
