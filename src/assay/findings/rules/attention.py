@@ -35,7 +35,8 @@ def attention_without_sdpa(facts: ModelFacts) -> Iterator[RuleMatch]:
         return
     largest = max(each.score_bytes for each in attentions)
     moved = facts.bytes_of({op for each in attentions for op in each.between})
-    title = f"{plural(len(attentions), 'attention call')} without SDPA, with score matrices of up to {units.size(largest)}"
+    calls = plural(len(attentions), "attention call")
+    title = f"{calls} without SDPA, with score matrices of up to {units.size(largest)}"
     evidence = {
         "attentions": Figure(len(attentions), BY_PASS),
         "score_bytes": Figure(largest, BY_TENSORS),
