@@ -1,4 +1,4 @@
-"""Whole language models against closed forms worked out by hand, to the last digit, without weights."""
+"""MACs of whole language models, without weights, compared exactly with closed forms derived by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ transformers = pytest.importorskip("transformers")
 TOKENS = (2, 96)
 
 
-def figures(config, auto=transformers.AutoModelForCausalLM, **inputs):
+def captured(config, auto=transformers.AutoModelForCausalLM, **inputs):
     with torch.device("meta"):
         model = auto.from_config(config, dtype=torch.bfloat16)
     ids = torch.zeros(TOKENS, dtype=torch.long)
@@ -24,14 +24,14 @@ def figures(config, auto=transformers.AutoModelForCausalLM, **inputs):
 
 
 def macs(document):
-    """All but the rotary tables, which some versions of transformers compute as a matrix product."""
+    """MACs without the rotary tables, which some versions of transformers compute as a matrix product."""
     rows = zip(document.modules, document.cost.modules, strict=True)
     tables = sum(cost.own.macs for module, cost in rows if module.class_name.endswith("RotaryEmbedding"))
     return document.cost.forward.macs - tables
 
 
 def attention(batch, length, heads, width_qk, width_v):
-    """Dense: every query meets every key, once for the scores and once for the values."""
+    """MACs of dense attention: every query with every key, once for the scores and once for the values."""
     return batch * heads * length * length * (width_qk + width_v)
 
 
@@ -58,27 +58,27 @@ def test_llama(sizes):
         intermediate_size=inner,
         vocab_size=vocabulary,
     )
-    document = figures(config)
+    document = captured(config)
     assert macs(document) == llama(*sizes)
     assert document.run.cache.bytes == 2 * 2 * layers * kv_heads * (hidden // heads) * TOKENS[0] * TOKENS[1]
 
 
 def test_gpt2():
     batch, length = TOKENS
-    document = figures(transformers.GPT2Config())
+    document = captured(transformers.GPT2Config())
     layer = batch * length * 12 * 768 * 768 + attention(batch, length, 12, 64, 64)
     assert macs(document) == 12 * layer + batch * length * 768 * 50257
 
 
 def test_bert():
     batch, length = TOKENS
-    document = figures(transformers.BertConfig(), transformers.AutoModel)
+    document = captured(transformers.BertConfig(), transformers.AutoModel)
     layer = batch * length * 12 * 768 * 768 + attention(batch, length, 12, 64, 64)
     pooler = batch * 768 * 768
     assert macs(document) == 12 * layer + pooler
 
 
-def test_mixtral_counts_the_routed_work():
+def test_mixtral_counts_only_the_routed_experts():
     batch, length = TOKENS
     config = transformers.MixtralConfig(
         num_hidden_layers=3,
@@ -90,7 +90,7 @@ def test_mixtral_counts_the_routed_work():
         num_local_experts=8,
         num_experts_per_tok=2,
     )
-    document = figures(config)
+    document = captured(config)
     projections = 2 * 64 * 64 + 2 * 64 * 32
     experts = 2 * 3 * 64 * 96 + 64 * 8
     layer = batch * length * (projections + experts) + attention(batch, length, 4, 16, 16)
@@ -99,7 +99,7 @@ def test_mixtral_counts_the_routed_work():
 
 def test_deepseek_v3_at_full_size():
     batch, length = TOKENS
-    document = figures(transformers.DeepseekV3Config())
+    document = captured(transformers.DeepseekV3Config())
     hidden, heads, nope, rope, value = 7168, 128, 128, 64, 128
     projections = (
         hidden * 1536

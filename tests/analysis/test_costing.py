@@ -1,4 +1,4 @@
-"""Sums: over ops, calls, modules, classes and types of operation they are the same figure."""
+"""Cost totals: the sums over ops, calls, modules and categories are equal."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_every_level_adds_up_to_the_total(name):
     assert added([cost.outside, *costing.per_call(document, cost)]) == whole
     assert added(cost.categories.values()) == whole
     assert cost.forward.ops == len(document.ops)
-    by_hand = [cost.kinds[op.kind] for op in document.ops]
-    assert cost.forward.macs == sum(kind.macs or 0 for kind in by_hand)
-    assert cost.forward.written == sum(kind.written for kind in by_hand)
+    executions = [cost.kinds[op.kind] for op in document.ops]
+    assert cost.forward.macs == sum(kind.macs or 0 for kind in executions)
+    assert cost.forward.written == sum(kind.written for kind in executions)
     roots = [i for i, call in enumerate(document.calls) if call.parent is None]
     if len(roots) == 1 and document.calls[roots[0]].module == 0:
         assert added([cost.outside, cost.modules[0].total]) == whole
@@ -47,15 +47,15 @@ def test_total_is_own_plus_children_and_calls_multiply():
             return self.layer(self.layer(x)) + x
 
     document = observe(nn.Sequential(Block(), Block()), torch.randn(4, 8))
-    figures = dict(zip([row.path for row in document.modules], document.cost.modules, strict=True))
-    assert figures["0.layer"].own.macs == 2 * 4 * 8 * 8
-    assert figures["0"].own.macs == 0
-    assert figures["0"].total.macs == figures["0.layer"].total.macs
-    assert figures["0"].own.pointwise_flops == 4 * 8
-    assert figures[""].total.macs == 4 * 4 * 8 * 8
+    costs = dict(zip([row.path for row in document.modules], document.cost.modules, strict=True))
+    assert costs["0.layer"].own.macs == 2 * 4 * 8 * 8
+    assert costs["0"].own.macs == 0
+    assert costs["0"].total.macs == costs["0.layer"].total.macs
+    assert costs["0"].own.pointwise_flops == 4 * 8
+    assert costs[""].total.macs == 4 * 4 * 8 * 8
 
 
-def test_a_module_inside_its_own_call_is_counted_once():
+def test_a_recursive_module_is_counted_once():
     class Nested(nn.Module):
         def __init__(self):
             super().__init__()
@@ -69,7 +69,7 @@ def test_a_module_inside_its_own_call_is_counted_once():
     assert document.cost.modules[0].total.macs == document.cost.forward.macs == 4 * 2 * 16
 
 
-def test_an_unknown_operation_lowers_coverage_and_is_named():
+def test_an_unknown_op_lowers_coverage_and_is_listed():
     lib = torch.library.Library("assay_costing", "FRAGMENT")
     lib.define("mystery(Tensor x) -> Tensor")
     lib.impl("mystery", lambda x: x.clone(), "CPU")
@@ -82,7 +82,7 @@ def test_an_unknown_operation_lowers_coverage_and_is_named():
     assert cost.coverage == pytest.approx(1 / 3)
     [unknown] = cost.unknown
     assert (unknown.target, unknown.count) == ("assay_costing.mystery.default", 2)
-    assert cost.forward.flops == 3, "the known part; the coverage says that it is a part"
+    assert cost.forward.flops == 3, "only the known part; the coverage shows that it is incomplete"
     lib._destroy()
 
 

@@ -74,7 +74,7 @@ def test_what_runs_inside_torchscript_has_no_figure_of_its_own():
 def test_a_users_formula_gives_whole_numbers_from_zero(told):
     from assay.analysis.cost.own_ops import _work
 
-    with pytest.raises(UsageError, match="whole numbers from 0"):
+    with pytest.raises(UsageError, match="integers of 0 or more"):
         _work(told, "mylib::op")
 
 

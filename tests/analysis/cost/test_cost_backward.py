@@ -1,4 +1,4 @@
-"""Backward passes: twice the forward for contractions, and every operation known."""
+"""Backward passes: contractions cost twice the forward, and the cost of every op is known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def summed(kinds: list[OpKind]) -> KindCost:
     return added(costs)
 
 
-def test_a_training_step_of_an_mlp_is_three_forwards() -> None:
+def test_a_training_step_of_an_mlp_costs_three_forward_passes() -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     forward, backward = trained(model, torch.randn(6, 8, requires_grad=True))
     assert summed(forward).macs == 6 * (8 * 16 + 16 * 4)
@@ -35,13 +35,13 @@ def test_the_first_layer_needs_no_gradient_of_the_data() -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("needs_input", [False, True])
-def test_a_convolution_costs_once_for_each_gradient(transposed: bool, needs_input: bool) -> None:
+def test_each_gradient_of_a_convolution_costs_one_forward_pass(transposed: bool, needs_input: bool) -> None:
     layer = (nn.ConvTranspose2d if transposed else nn.Conv2d)(4, 6, 3, 2)
     forward, backward = trained(layer, torch.randn(2, 4, 9, 9, requires_grad=needs_input))
     assert summed(backward).macs == (2 if needs_input else 1) * summed(forward).macs > 0
 
 
-def test_the_output_mask_says_what_is_made() -> None:
+def test_the_output_mask_selects_the_gradients() -> None:
     operands = tuple(
         Operand(name, TensorType(shape, "float32"))
         for name, shape in {"grad_output": (2, 6, 5, 5), "input": (2, 4, 7, 7), "weight": (6, 4, 3, 3)}.items()
@@ -67,7 +67,7 @@ def test_fused_attention_backward_is_five_products() -> None:
 
 
 class Everything(nn.Module):
-    """Layers whose backward passes have kernels of their own."""
+    """Layers whose backward passes have their own kernels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Everything(nn.Module):
         return loss + scores.gather(1, torch.zeros(len(scores), 1, dtype=torch.long)).sum() + scores.amax()
 
 
-def test_every_operation_of_a_varied_training_step_is_known() -> None:
+def test_every_op_of_a_varied_training_step_is_known() -> None:
     forward, backward = trained(Everything(), torch.randint(0, 20, (3, 8)))
     assert len(backward) > 60
     assert summed(backward).macs > summed(forward).macs > 0
@@ -111,6 +111,6 @@ def test_optimizer_steps_are_known(optimizer: Any, fused: bool) -> None:
     model = nn.Linear(4, 4)
     step = optimizer(model.parameters(), lr=0.1, fused=fused or None, foreach=not fused or None)
     model(torch.randn(2, 4)).sum().backward()
-    with Dispatched() as seen:
+    with Dispatched() as recorded:
         step.step()
-    assert summed(seen.kinds).pointwise_flops > 0
+    assert summed(recorded.kinds).pointwise_flops > 0

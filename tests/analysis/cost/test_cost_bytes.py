@@ -1,4 +1,4 @@
-"""Logical bytes: storages once, broadcasts once, views free, lookups by what they take."""
+"""Logical bytes: storages and broadcasts count once, views are free, lookups count the selected rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def moved(cost: KindCost) -> tuple[int, int, int]:
     return cost.read_parameters, cost.read_activations, cost.written
 
 
-def test_parameters_stand_apart_from_activations() -> None:
+def test_parameters_and_activations_are_separate() -> None:
     cost = counted(nn.Linear(6, 5), torch.randn(3, 6))
     assert moved(cost) == (4 * (6 * 5 + 5), 4 * 3 * 6, 4 * 3 * 5)
     assert cost.intensity == pytest.approx((2 * 90 + 15) / (140 + 72 + 60))
@@ -39,7 +39,7 @@ def test_one_storage_is_read_once() -> None:
     assert counted(lambda y: y @ y.t(), x).read_activations == 64
 
 
-def test_thirds_of_a_fused_projection_are_read_each() -> None:
+def test_every_third_of_a_fused_projection_is_read() -> None:
     def attend(qkv: torch.Tensor) -> torch.Tensor:
         q, k, v = (part.view(2, 7, 4, 8).transpose(1, 2) for part in qkv.chunk(3, -1))
         return F.scaled_dot_product_attention(q, k, v)
@@ -70,7 +70,7 @@ def test_views_are_free(view: Any) -> None:
     assert cost.flops == 0
 
 
-def test_what_copies_is_not_free() -> None:
+def test_copies_are_not_free() -> None:
     assert moved(counted(lambda x: x.t().contiguous(), torch.randn(4, 4))) == (0, 64, 64)
     assert moved(counted(lambda x: x.t().reshape(16), torch.randn(4, 4))) == (0, 64, 64)
     assert moved(counted(lambda x: x.to(torch.float64), torch.randn(4, 4))) == (0, 64, 128)
@@ -95,7 +95,7 @@ def test_factories_only_write() -> None:
     assert moved(counted(lambda x: torch.empty(5), torch.randn(8))) == (0, 0, 0)
 
 
-def test_lookups_read_the_rows_they_take() -> None:
+def test_lookups_read_only_the_selected_rows() -> None:
     cost = counted(nn.Embedding(1000, 16), torch.arange(6))
     assert moved(cost) == (4 * 6 * 16, 8 * 6, 4 * 6 * 16)
     table, at = torch.randn(1000, 16), torch.tensor([3, 5])
@@ -105,11 +105,11 @@ def test_lookups_read_the_rows_they_take() -> None:
     assert counted(bag, torch.arange(6).view(2, 3)).read_parameters == 4 * 6 * 16
 
 
-def test_a_small_table_is_read_once_however_often_it_is_named() -> None:
+def test_a_small_table_is_read_only_once() -> None:
     assert counted(nn.Embedding(3, 16), torch.zeros(50, dtype=torch.long)).read_parameters == 4 * 3 * 16
 
 
-def test_scatters_touch_the_rows_they_write() -> None:
+def test_scatters_access_only_the_rows_they_write() -> None:
     base, rows, at = torch.randn(100, 4), torch.randn(2, 4), torch.tensor([7, 9])
 
     def add(t: torch.Tensor, i: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
@@ -125,7 +125,7 @@ def test_scatters_touch_the_rows_they_write() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-def test_sparse_tensors_move_what_they_store() -> None:
+def test_sparse_tensors_move_their_stored_elements_and_indices() -> None:
     coo = torch.eye(8).to_sparse()
     cost = counted(torch.sparse.mm, coo, torch.randn(8, 4))
     assert cost.read_activations == 8 * 4 + 8 * 2 * 8 + 8 * 4 * 4
@@ -133,26 +133,26 @@ def test_sparse_tensors_move_what_they_store() -> None:
     assert counted(torch.mv, csr, torch.randn(8)).read_activations == 8 * 4 + 8 * (8 + 9) + 32
 
 
-def test_every_dtype_of_torch_has_its_size() -> None:
+def test_the_size_of_every_torch_dtype_is_known() -> None:
     dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
     packed = {"quint4x2": 4, "quint2x4": 2}
     for dtype in dtypes:
         name = str(dtype).removeprefix("torch.")
         low = name.removeprefix("u").removeprefix("int")
-        wanted = packed.get(name, int(low) if low in "1234567" else dtype.itemsize * 8)
-        assert BITS[name] == wanted, name
+        expected = packed.get(name, int(low) if low in "1234567" else dtype.itemsize * 8)
+        assert BITS[name] == expected, name
     assert nbytes(3, "int4") == 2
 
 
 @settings(max_examples=80)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.data())
 def test_distinct_elements_are_those_at_different_addresses(shape: list[int], data: st.DataObject) -> None:
-    """Exact for strides that do not interleave; never less than what is there otherwise, nor more than the span."""
+    """Exact if strides do not interleave; otherwise at least the true count and at most the span."""
     strides = data.draw(st.lists(st.integers(0, 5), min_size=len(shape), max_size=len(shape)))
     tensor = torch.as_strided(torch.arange(64), shape, strides)
     count = distinct(TensorType(tuple(shape), "int64", tuple(strides)))
-    there = int(tensor.unique().numel())
-    assert there <= count <= max(int(tensor.max()) + 1, there)
+    actual = int(tensor.unique().numel())
+    assert actual <= count <= max(int(tensor.max()) + 1, actual)
 
 
 def test_mutated_inputs_without_outputs_are_written() -> None:

@@ -1,4 +1,4 @@
-"""Operations that are easy to miscount, each against its figure worked out by hand."""
+"""Ops that are easy to miscount, each compared with MACs counted by hand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _batched(*lead: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _routed(router: nn.Module, experts: nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
-    """Every token goes to its two best experts of four, expert by expert."""
+    """Route every token to the best two of four experts, in a loop over experts."""
     weights, chosen = router(x).softmax(-1).topk(2)
     out = torch.zeros_like(x)
     for number, expert in enumerate(experts):
@@ -208,8 +208,8 @@ def _scan(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, x: torch.Tensor) ->
 @pytest.mark.parametrize("case", CASES)
 def test_macs_by_hand(case: str) -> None:
     macs, model, inputs = CASES[case]
-    given = inputs()
-    cost = counted(model(), *(given if isinstance(given, tuple) else (given,)))
+    arguments = inputs()
+    cost = counted(model(), *(arguments if isinstance(arguments, tuple) else (arguments,)))
     assert cost.macs == macs
     if case != "rfft2":
         assert cost.matrix_flops == 2 * macs
@@ -231,10 +231,10 @@ POINTWISE: dict[str, int] = {
 
 
 @pytest.mark.parametrize("case", POINTWISE)
-def test_pointwise_work_stands_apart(case: str) -> None:
+def test_pointwise_ops_by_hand(case: str) -> None:
     _, model, inputs = CASES[case]
-    given = inputs()
-    cost = counted(model(), *(given if isinstance(given, tuple) else (given,)))
+    arguments = inputs()
+    cost = counted(model(), *(arguments if isinstance(arguments, tuple) else (arguments,)))
     assert cost.pointwise_flops == POINTWISE[case]
 
 
@@ -244,7 +244,7 @@ def test_a_real_fft_is_two_and_a_half_n_log_n() -> None:
     assert counted(torch.fft.fft2, torch.randn(2, 3, 32, 32)).matrix_flops == 2 * 153_600
 
 
-def test_causal_attention_needs_its_triangle() -> None:
+def test_causal_attention_needs_only_the_visible_pairs() -> None:
     cost = counted(lambda *x: SDPA(*x, is_causal=True), *_qkv())
     assert cost.matrix_flops == 2 * 2 * 8 * 16 * 16 * 64
     assert cost.needed_flops == 2 * 2 * 8 * (16 * 17 // 2) * 64
@@ -252,7 +252,7 @@ def test_causal_attention_needs_its_triangle() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
-def test_a_dynamically_quantised_linear_counts_through_its_packed_weight() -> None:
+def test_a_dynamically_quantised_linear_counts_its_packed_weight() -> None:
     model = torch.ao.quantization.quantize_dynamic(nn.Sequential(_square()), {nn.Linear}, dtype=torch.qint8)
     cost = counted(model, _tokens())
     assert cost.macs == 64**3
@@ -261,7 +261,7 @@ def test_a_dynamically_quantised_linear_counts_through_its_packed_weight() -> No
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("groups", [1, 4])
-def test_a_quantised_convolution_counts_what_the_float_one_does(groups: int) -> None:
+def test_a_quantised_convolution_counts_like_the_float_one(groups: int) -> None:
     x = torch.randn(1, 8, 10, 10)
     qx = torch.quantize_per_tensor(x, 0.1, 0, torch.quint8)
     layer = torch.ao.nn.quantized.Conv2d(8, 12, 3, padding=1, groups=groups)
@@ -270,6 +270,6 @@ def test_a_quantised_convolution_counts_what_the_float_one_does(groups: int) -> 
     assert cost.read_parameters == 12 * (8 // groups) * 9
 
 
-def test_every_operation_of_the_loops_is_seen_and_known() -> None:
+def test_every_step_of_a_loop_is_recorded_and_counted() -> None:
     rows = executed(Calls(_cells, nn.LSTMCell(32, 64)), torch.randn(8, 2, 32))
     assert sum(cost.category == "Recurrent" for _, cost in rows) == 8

@@ -1,4 +1,4 @@
-"""Formulas against counts that are made another way: loops, and what torch itself multiplies."""
+"""Formulas compared with independent counts: explicit loops, and the products that torch runs."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ TERM = st.text(alphabet=list(SIZES), min_size=1, max_size=3).filter(lambda term:
 
 
 def kind(target: str, inputs: dict[str, tuple[int, ...]], out: tuple[int, ...], **attributes: Any) -> OpKind:
-    """A kind made by hand."""
+    """A handmade kind of op."""
     operands = tuple(Operand(name, TensorType(shape, "float32")) for name, shape in inputs.items())
     return OpKind(target, target, attributes, operands, (Operand("output", TensorType(out, "float32")),))
 
 
 def multiplied(equation: str, shapes: list[tuple[int, ...]], path: list[int] | None) -> int:
     """MACs of the batched products that torch runs for the equation."""
-    with torch.no_grad(), Dispatched() as seen:
+    with torch.no_grad(), Dispatched() as recorded:
         torch._C._VariableFunctions.einsum(equation, [torch.zeros(shape) for shape in shapes], path=path)
-    products = [one.inputs for one in seen.kinds if one.target == "aten.bmm.default"]
+    products = [one.inputs for one in recorded.kinds if one.target == "aten.bmm.default"]
     return sum(a.type.shape[0] * a.type.shape[1] * a.type.shape[2] * b.type.shape[2] for a, b in products)
 
 
 @FEW
 @given(st.lists(TERM, min_size=2, max_size=4), st.data())
-def test_einsum_counts_the_products_torch_makes(terms: list[str], data: st.DataObject) -> None:
+def test_einsum_counts_the_products_that_torch_runs(terms: list[str], data: st.DataObject) -> None:
     letters = sorted(set("".join(terms)))
     kept = "".join(data.draw(st.lists(st.sampled_from(letters), unique=True)))
     equation = f"{','.join(terms)}->{kept}"
@@ -57,7 +57,7 @@ def test_a_chain_of_four_is_contracted_left_to_right_without_a_path() -> None:
     assert cost.macs == multiplied(equation, shapes, None) == 2 * 30 * 3 + 2 * 3 * 40 + 2 * 40 * 5
 
 
-def test_einsum_forms_without_an_arrow_and_with_dots() -> None:
+def test_einsum_without_an_arrow_and_with_an_ellipsis() -> None:
     a, b = torch.randn(3, 5, 4, 6), torch.randn(5, 6, 7)
     assert counted(lambda x, y: torch.einsum("...ij,...jk", x, y), a, b).macs == 3 * 5 * 4 * 6 * 7
     assert counted(lambda x, y: torch.einsum("ij,jk", x, y), a[0, 0], b[0]).macs == 4 * 6 * 7
@@ -69,7 +69,7 @@ def test_einsum_forms_without_an_arrow_and_with_dots() -> None:
     st.integers(1, 2), st.sampled_from([1, 2]), st.integers(1, 2), st.integers(1, 2),
     st.integers(1, 3), st.integers(1, 2), st.integers(0, 1), st.integers(1, 2), st.booleans(),
 )  # fmt: skip
-def test_convolutions_count_every_loop(
+def test_convolutions_agree_with_explicit_loops(
     batch: int, groups: int, into: int, out: int, size: int, stride: int, pad: int, dilate: int, transposed: bool
 ) -> None:
     layer = (nn.ConvTranspose2d if transposed else nn.Conv2d)(
@@ -88,7 +88,7 @@ def test_convolutions_count_every_loop(
 
 @FEW
 @given(st.integers(1, 9), st.integers(1, 9))
-def test_causal_masks_leave_the_pairs_that_torch_leaves(queries: int, keys: int) -> None:
+def test_causal_masks_keep_the_same_pairs_as_torch(queries: int, keys: int) -> None:
     q, k = torch.randn(1, 2, queries, 4), torch.randn(1, 2, keys, 4)
     visible = int(torch.ones(queries, keys).tril().sum())
     cost = counted(lambda a, b: F.scaled_dot_product_attention(a, b, b, is_causal=True), q, k)
@@ -98,14 +98,14 @@ def test_causal_masks_leave_the_pairs_that_torch_leaves(queries: int, keys: int)
 
 @FEW
 @given(st.integers(1, 9), st.integers(1, 9))
-def test_kernels_align_their_causal_mask_to_the_last_key(queries: int, keys: int) -> None:
+def test_kernels_align_the_causal_mask_with_the_last_key(queries: int, keys: int) -> None:
     shapes = {"query": (1, queries, 2, 4), "key": (1, keys, 2, 4), "value": (1, keys, 2, 4)}
     flash = kind("aten._flash_attention_forward.default", shapes, (1, queries, 2, 4), is_causal=True)
     visible = int(torch.ones(queries, keys).tril(keys - queries).sum())
     assert cost_of(flash).needed_flops == 2 * 2 * visible * 8
 
 
-def test_grouped_queries_cost_what_repeated_keys_cost() -> None:
+def test_grouped_queries_cost_as_much_as_repeated_keys() -> None:
     q, k = torch.randn(2, 8, 5, 4), torch.randn(2, 2, 7, 4)
     grouped = counted(lambda a, b: F.scaled_dot_product_attention(a, b, b, enable_gqa=True), q, k)
     repeated = k.repeat_interleave(4, 1)
@@ -136,7 +136,7 @@ def test_a_projected_lstm_counts_its_projection() -> None:
     assert cost.pointwise_flops == 10 * 2 * 8 * 30
 
 
-def test_packed_sequences_count_their_own_steps() -> None:
+def test_packed_sequences_count_their_actual_steps() -> None:
     lengths = torch.tensor([5, 3, 2])
 
     class Packed(nn.Module):
@@ -175,7 +175,7 @@ def test_adaptive_pooling_counts_its_windows(high: int, wide: int, rows: int, co
 
 @FEW
 @given(st.lists(st.integers(1, 6), min_size=3, max_size=6))
-def test_chains_take_the_cheapest_order(sizes: list[int]) -> None:
+def test_chains_use_the_cheapest_order(sizes: list[int]) -> None:
     def cheapest(low: int, high: int) -> int:
         cuts = range(low + 1, high)
         costs = (cheapest(low, at) + cheapest(at, high) + sizes[low] * sizes[at] * sizes[high] for at in cuts)
@@ -186,8 +186,8 @@ def test_chains_take_the_cheapest_order(sizes: list[int]) -> None:
     assert cost.macs == cheapest(0, len(sizes) - 1)
 
 
-def test_grouped_products_cost_their_rows_however_they_are_cut() -> None:
-    cases = {  # the four forms: rows cut, columns cut, length cut, a plain batch
+def test_the_cost_of_grouped_products_does_not_depend_on_the_group_sizes() -> None:
+    cases = {  # the four forms: grouped rows, grouped columns, grouped length, a plain batch
         ((12, 8), (3, 8, 4)): 12 * 8 * 4,
         ((3, 12, 8), (8, 9)): 12 * 8 * 9,
         ((12, 30), (30, 4)): 12 * 30 * 4,
@@ -198,7 +198,7 @@ def test_grouped_products_cost_their_rows_however_they_are_cut() -> None:
         assert cost_of(grouped).macs == macs
 
 
-def test_packed_pairs_count_both_values() -> None:
+def test_packed_float4_pairs_count_both_values() -> None:
     def operand(name: str, shape: tuple[int, ...]) -> Operand:
         return Operand(name, TensorType(shape, "float4_e2m1fn_x2"))
 
@@ -209,7 +209,7 @@ def test_packed_pairs_count_both_values() -> None:
     assert cost.read_activations == 16 * 64 + 64 * 32
 
 
-def test_a_mixed_model_agrees_with_the_counter_of_torch() -> None:
+def test_a_mixed_model_agrees_with_the_flop_counter_of_torch() -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     class Mixed(nn.Module):

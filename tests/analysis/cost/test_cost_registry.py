@@ -1,4 +1,4 @@
-"""The registry: what has a formula, what has none, and how a user adds one."""
+"""The registry of formulas: known ops, unknown ops, and formulas registered by a user."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _overloads_with_tensors() -> set[str]:
     }
 
 
-def test_every_common_operation_has_a_formula() -> None:
+def test_every_common_op_has_a_formula() -> None:
     assert [name for name in COMMON.split() if formula_of(f"aten.{name}.default") is None] == []
 
 
@@ -45,20 +45,20 @@ def test_nearly_all_of_aten_has_a_formula() -> None:
     assert len(known) / len(names) > 0.95, f"{len(known)} of {len(names)} names of aten have a formula"
 
 
-def test_formulas_are_of_operations_that_exist_and_of_known_categories() -> None:
+def test_formulas_are_for_existing_ops_and_known_categories() -> None:
     existing = {one.name for one in torch._C._jit_get_all_schemas()}
     named = {target.partition(".")[0] for target in formulas() if target.startswith("aten::")}
     assert named - existing == set()
     assert {formula.category for formula in formulas().values()} <= set(CATEGORIES)
 
 
-def test_in_place_and_foreach_variants_follow_their_namesake() -> None:
+def test_in_place_and_foreach_variants_use_the_plain_formula() -> None:
     plain = formula_of("aten.exp.default")
     assert plain is formula_of("aten.exp_.default") is formula_of("aten._foreach_exp_.default")
     assert formula_of("aten.__and__.Tensor") is not None
 
 
-def test_an_unknown_operation_is_unknown_and_says_so() -> None:
+def test_the_cost_of_an_unknown_op_is_none_with_a_reason() -> None:
     tensor = Operand("x", TensorType((4, 4), "float32"))
     cost = cost_of(OpKind("", "somelib.mystery.default", {}, (tensor,), (tensor,)))
     assert (cost.macs, cost.matrix_flops, cost.pointwise_flops, cost.needed_flops) == (None, None, None, None)
@@ -68,7 +68,7 @@ def test_an_unknown_operation_is_unknown_and_says_so() -> None:
     assert cost.bytes == 128
 
 
-def test_a_formula_that_lacks_what_it_needs_says_what() -> None:
+def test_a_formula_that_does_not_apply_gives_a_reason() -> None:
     tensor = Operand("qx", TensorType((1, 4, 8, 8), "quint8"))
     cost = cost_of(OpKind("", "quantized.conv2d.new", {}, (tensor,), (tensor,)))
     assert cost.macs is None
@@ -86,8 +86,8 @@ def test_ragged_tensors_are_unknown_not_negative() -> None:
     assert cost.bytes == 0
 
 
-def test_a_duplicate_is_refused() -> None:
-    with pytest.raises(ValueError, match="aten::mm has a formula already"):
+def test_a_duplicate_is_rejected() -> None:
+    with pytest.raises(ValueError, match="aten::mm already has a formula"):
         register("aten::mm", category="MatMul")(lambda kind: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(ValueError, match="override=True"):
         register_cost("aten::mm")(lambda kind: 1)
@@ -103,7 +103,7 @@ def doubled(a: torch.Tensor) -> torch.Tensor:
     return a * 2
 
 
-def test_a_users_operation_counts_once_it_is_registered() -> None:
+def test_a_custom_op_is_counted_once_it_is_registered() -> None:
     a, b = torch.randn(16, 64), torch.randn(64, 16)
     before = executed(torch.ops.assaytests.product, a, b)
     assert [cost.macs for _, cost in before] == [None]
@@ -126,7 +126,7 @@ def test_a_users_operation_counts_once_it_is_registered() -> None:
 @pytest.mark.parametrize(
     "target", ["assaynames::a", "assaynames.b", "assaynames.c.default", torch.ops.assaytests.doubled.default, doubled]
 )
-def test_targets_may_be_written_in_any_usual_way(target: object) -> None:
+def test_targets_can_be_written_in_several_ways(target: object) -> None:
     register_cost(target, override=True)(lambda kind: {"pointwise_flops": 11})
     name = {"assaynames::a": "assaynames.a", "assaynames.b": "assaynames.b"}.get(str(target), str(target))
     dotted = "assaytests.doubled" if target is doubled else name
@@ -135,13 +135,13 @@ def test_targets_may_be_written_in_any_usual_way(target: object) -> None:
     assert cost_of(kind).pointwise_flops == 11
 
 
-def test_a_rule_that_returns_nonsense_is_told_so() -> None:
+def test_a_rule_that_returns_nonsense_raises_an_error() -> None:
     register_cost("assaynames::nonsense")(lambda kind: "many")  # type: ignore[arg-type, return-value]
     with pytest.raises(UsageError, match="assaynames::nonsense"):
         cost_of(OpKind("", "assaynames.nonsense.default", {}, (), ()))
 
 
 @pytest.mark.parametrize("target", ["", "nothing", "::", "a::"])
-def test_a_target_that_names_nothing_is_refused(target: str) -> None:
+def test_an_invalid_target_is_rejected(target: str) -> None:
     with pytest.raises(ValueError, match="mylib::op"):
         register_cost(target)

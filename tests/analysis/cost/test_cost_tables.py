@@ -1,4 +1,4 @@
-"""The documented constants, each through a captured operation."""
+"""The documented numbers of ops per element, each checked with a captured op."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.document.rows import Operand, OpKind, TensorType
 
 N = 12
 POINTWISE: dict[str, tuple[int, Callable[[torch.Tensor], Any]]] = {
-    # operations for a 3 x 4 input
+    # ops for a 3 x 4 input
     "relu": (N, F.relu),
     "exp": (N, torch.exp),
     "add": (N, lambda x: x + 1),
@@ -69,9 +69,9 @@ POINTWISE: dict[str, tuple[int, Callable[[torch.Tensor], Any]]] = {
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("case", POINTWISE)
 def test_pointwise_constants(case: str) -> None:
-    wanted, function = POINTWISE[case]
+    expected, function = POINTWISE[case]
     cost = counted(function, torch.rand(3, 4))
-    assert (cost.pointwise_flops, cost.macs) == (wanted, 0)
+    assert (cost.pointwise_flops, cost.macs) == (expected, 0)
 
 
 LINEAR_ALGEBRA: dict[str, tuple[float, Callable[[torch.Tensor], Any]]] = {
@@ -125,12 +125,12 @@ KERNELS: dict[str, tuple[int, OpKind]] = {
 
 
 @pytest.mark.parametrize("case", KERNELS)
-def test_kernels_this_machine_may_lack(case: str) -> None:
+def test_kernels_that_this_machine_may_not_have(case: str) -> None:
     macs, kind = KERNELS[case]
     assert cost_of(kind).macs == macs
 
 
-def test_two_sparse_sides_are_unknown() -> None:
+def test_a_product_of_two_sparse_tensors_is_unknown() -> None:
     ends = (operand("self", 8, 8, nnz=4), operand("mat2", 8, 8, nnz=4))
     cost = cost_of(OpKind("", "aten.mm.default", {}, ends, (operand("output", 8, 8, nnz=9),)))
     assert cost.macs is None

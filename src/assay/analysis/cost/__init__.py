@@ -1,7 +1,7 @@
-"""What operations cost: MACs, FLOPs and logical bytes, from shapes and attributes alone.
+"""The cost of ops: MACs, FLOPs and logical bytes, computed from shapes and attributes only.
 
-Belongs here: the formulas, one family a file, and the rules for bytes. Does not: running anything,
-adding up a document, or writing numbers. The conventions are in docs/conventions.md.
+Belongs here: the formulas, one family per file, the rules for bytes, and totals over a document. Does not: running
+anything or formatting numbers. The conventions are in docs/conventions.md.
 """
 
 from __future__ import annotations

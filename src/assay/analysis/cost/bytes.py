@@ -1,7 +1,7 @@
-"""Logical bytes an operation reads and writes.
+"""Logical bytes that an op reads and writes.
 
-Each storage counts once, a broadcast dimension once, a view not at all; a lookup reads the rows it
-takes, not the table. A rule is a function from a kind to its `Traffic`; a formula names its rule.
+Each storage counts once and a broadcast dimension counts once; a view costs nothing. A lookup reads the selected
+rows, not the whole table. A rule is a function from a kind to its `Traffic`; each formula has one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INDEX_DTYPE = "int64"
 
 
 class Traffic(Struct, frozen=True):
-    """Bytes moved: parameters and buffers apart from everything else."""
+    """Bytes moved; reads of parameters and buffers are separate from other reads."""
 
     read_parameters: int = 0
     read_activations: int = 0
@@ -29,31 +29,31 @@ class Traffic(Struct, frozen=True):
 
 TrafficRule = Callable[[OpKind], Traffic]
 Touched = Mapping[str, int]
-"""Elements touched of an operand, by its name; an operand that is absent is touched whole."""
+"""The number of elements accessed, by operand name; of an operand that is absent, all elements are."""
 
 
 def streamed(kind: OpKind) -> Traffic:
-    """Every input read once and every output written once; the rule where nothing else is said."""
+    """Every input is read once and every output written once; the default rule."""
     return _traffic(kind, {}, {})
 
 
-def unmoved(kind: OpKind) -> Traffic:
-    """Nothing: metadata, allocation without a fill, control flow whose body counts itself."""
+def no_traffic(kind: OpKind) -> Traffic:
+    """No traffic: metadata, allocation without a fill, control flow whose body is counted separately."""
     return Traffic()
 
 
 def overwritten(kind: OpKind) -> Traffic:
-    """What is written in place is not read first: `copy_`, `fill_`, `normal_`."""
+    """Inputs written in place are not read: `copy_`, `fill_`, `normal_`."""
     return _traffic(kind, {one.name: 0 for one in kind.inputs if one.written}, {})
 
 
-def template(kind: OpKind) -> Traffic:
-    """Only the outputs: the inputs lend shape and dtype (`zeros_like`)."""
+def outputs_only(kind: OpKind) -> Traffic:
+    """Only outputs are written; inputs only provide shape and dtype (`zeros_like`)."""
     return Traffic(written=streamed(kind).written)
 
 
-def taken(*tables: str) -> TrafficRule:
-    """A lookup: of each table only as much as comes out."""
+def gathered(*tables: str) -> TrafficRule:
+    """A rule for lookups: each named table is read only as far as the output is large."""
 
     def rule(kind: OpKind) -> Traffic:
         return _traffic(kind, dict.fromkeys(tables, all_results_numel(kind)), {})
@@ -62,27 +62,27 @@ def taken(*tables: str) -> TrafficRule:
 
 
 def routed(kind: OpKind) -> Traffic:
-    """A grouped product reads the matrices that rows were sent to: no more of them than there are rows."""
+    """A grouped product reads only the matrices that rows are routed to: at most as many as there are rows."""
     left, right = optional(kind, "self"), optional(kind, "mat2")
     if left is None or right is None or len(left.shape) != 2 or len(right.shape) != 3:
         return streamed(kind)
     return _traffic(kind, {"mat2": min(left.shape[0], right.shape[0]) * prod(right.shape[1:])}, {})
 
 
-def looked_up(table: str, index: str) -> TrafficRule:
-    """A lookup of whole rows: as many as there are indices."""
+def row_lookup(table: str, index: str) -> TrafficRule:
+    """A rule for lookups of whole rows: as many rows of the table are read as there are indices."""
 
     def rule(kind: OpKind) -> Traffic:
-        rows, at = optional(kind, table), optional(kind, index)
-        if rows is None or at is None:
+        rows, indices = optional(kind, table), optional(kind, index)
+        if rows is None or indices is None:
             return streamed(kind)
-        return _traffic(kind, {table: numel(at) * prod(rows.shape[1:])}, {})
+        return _traffic(kind, {table: numel(indices) * prod(rows.shape[1:])}, {})
 
     return rule
 
 
 def scattered(extent: Callable[[OpKind], int], *, reads_target: bool) -> TrafficRule:
-    """Written in place as far as the extent goes; out of place the target is copied whole."""
+    """A rule for scatters: in place, `extent` elements of the target are written; otherwise it is copied whole."""
 
     def rule(kind: OpKind) -> Traffic:
         touched = {one.name: extent(kind) for one in kind.inputs if one.written}
@@ -92,7 +92,7 @@ def scattered(extent: Callable[[OpKind], int], *, reads_target: bool) -> Traffic
 
 
 def tensor_bytes(tensor: TensorType) -> int:
-    """Bytes of the distinct elements of a tensor; indices too where it is sparse; none where it is ragged."""
+    """Bytes of the distinct elements of a tensor, plus the indices if it is sparse; 0 if it is ragged."""
     if is_ragged(tensor):
         return 0
     if tensor.nnz is None:
@@ -101,7 +101,7 @@ def tensor_bytes(tensor: TensorType) -> int:
 
 
 def distinct(tensor: TensorType) -> int:
-    """Elements at different addresses: a broadcast dimension counts once, overlapping windows once."""
+    """The number of elements at different addresses: broadcast dimensions and overlapping windows count once."""
     if tensor.strides is None:
         return numel(tensor)
     dims = zip(tensor.shape, tensor.strides, strict=True)
@@ -109,14 +109,14 @@ def distinct(tensor: TensorType) -> int:
 
 
 def _span(tensor: TensorType) -> int:
-    """Elements from the first address to the last."""
+    """The number of elements from the first to the last address."""
     if tensor.strides is None or 0 in tensor.shape:
         return numel(tensor)
     return 1 + sum((size - 1) * abs(stride) for size, stride in zip(tensor.shape, tensor.strides, strict=True))
 
 
 def _sparse_indices(tensor: TensorType) -> int:
-    """Indices kept beside the values: coordinates for COO, columns and row starts for the rest."""
+    """The number of indices stored with the values: coordinates for COO; columns and row starts otherwise."""
     if tensor.nnz is None:
         return 0
     if tensor.layout == "sparse_coo":
@@ -149,23 +149,23 @@ def _only_views(kind: OpKind) -> bool:
 
 
 def _root(kind: OpKind, position: int) -> int:
-    """The first input with the same storage."""
+    """The position of the first input with the same storage."""
     alias = kind.inputs[position].alias
     return position if alias is None or alias >= position else _root(kind, alias)
 
 
 def _storage_bytes(views: list[tuple[TensorType, int | None]]) -> int:
-    """Bytes of several views of one storage.
+    """Bytes accessed through several views of one storage.
 
-    Where they lie in it is not recorded. Views that leave gaps (the thirds of a fused projection) fill
-    one another's; views without gaps (a tensor and its transpose) are the same elements.
+    The offsets of views are not recorded, so two assumptions are made. Views with gaps (the thirds of a fused
+    projection) fill each other's gaps; views without gaps (a tensor and its transpose) are the same elements.
     """
     sizes = [_touched_bytes(tensor, touched) for tensor, touched in views]
-    room = 0
+    capacity = 0
     for (tensor, _), size in zip(views, sizes, strict=True):
         elements = 0 if is_ragged(tensor) else distinct(tensor)
-        room = max(room, size * -(-_span(tensor) // elements) if elements else 0)
-    return min(sum(sizes), room) if len(views) > 1 else sum(sizes)
+        capacity = max(capacity, size * -(-_span(tensor) // elements) if elements else 0)
+    return min(sum(sizes), capacity) if len(views) > 1 else sum(sizes)
 
 
 def _touched_bytes(tensor: TensorType, touched: int | None) -> int:
@@ -175,7 +175,7 @@ def _touched_bytes(tensor: TensorType, touched: int | None) -> int:
 
 
 def _written_bytes(kind: OpKind, touched: Touched) -> int:
-    """Bytes of new outputs, and of each storage written in place."""
+    """Bytes of new outputs and of each storage written in place."""
     size = sum(tensor_bytes(one.type) for one in kind.outputs if one.alias is None)
     changed = {position for position, one in enumerate(kind.inputs) if one.written}
     changed |= {one.alias for one in kind.outputs if one.written and one.alias is not None}

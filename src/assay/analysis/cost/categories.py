@@ -1,4 +1,4 @@
-"""The families a figure can be grouped by. Every formula names one of them."""
+"""Categories of ops, by which costs can be grouped. Every formula has one."""
 
 from __future__ import annotations
 
@@ -33,4 +33,4 @@ CATEGORIES = (
     SORTING, POOLING, EMBEDDING, DATA_MOVEMENT, RESAMPLING, FFT, SPARSE, QUANTIZED, LINEAR_ALGEBRA, LOSS,
     OPTIMIZER, RANDOM, COMMUNICATION, CONTROL, CUSTOM, OTHER,
 )  # fmt: skip
-"""All of them, in the order a table lists them."""
+"""All categories, in the order of tables."""

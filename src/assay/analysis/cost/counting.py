@@ -1,4 +1,4 @@
-"""From a kind to its cost: find the formula, apply it, say why where that fails."""
+"""The cost of a kind of op: find its formula, apply it, and give the reason if that fails."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TORCH_NAMESPACES = frozenset(
     {"aten", "prims", "prim", "quantized", "onednn", "mkldnn", "mkl", "sparse", "inductor", "higher_order"}
 )
 _MISFITS = (LookupError, TypeError, ValueError, ArithmeticError)
-"""What a formula raises on shapes it was not written for."""
+"""Errors that a formula raises for shapes it was not written for."""
 
 
 def cost_of(kind: OpKind) -> KindCost:
-    """The cost of one execution of the kind; its arithmetic is None, with a reason, where no formula fits."""
+    """The cost of one execution; MACs and FLOPs are None, with a reason, if no formula applies."""
     formula = formula_of(kind.target)
     if formula is None:
         return _without_formula(kind)
@@ -27,7 +27,7 @@ def cost_of(kind: OpKind) -> KindCost:
     except Uncountable as missing:
         return _cost(None, traffic, formula.category, str(missing))
     except _MISFITS as misfit:
-        return _cost(None, traffic, formula.category, f"the formula of {kind.target} does not fit: {misfit!r}")
+        return _cost(None, traffic, formula.category, f"the formula of {kind.target} does not apply: {misfit!r}")
     return _cost(work, traffic, formula.category)
 
 

@@ -1,4 +1,4 @@
-"""The user's door: what an operation of their own costs."""
+"""Costs of custom ops, registered by the user."""
 
 from __future__ import annotations
 
@@ -14,37 +14,44 @@ from assay.errors import UsageError
 UserRule = Callable[[OpKind], "int | Mapping[str, int]"]
 AnyRule = TypeVar("AnyRule", bound=UserRule)
 
-FIGURES = ("macs", "matrix_flops", "pointwise_flops", "needed_flops")
+COST_KEYS = ("macs", "matrix_flops", "pointwise_flops", "needed_flops")
 
 
 def register_cost(target: object, *, category: str = CUSTOM, override: bool = False) -> Callable[[AnyRule], AnyRule]:
-    """A decorator for a function that computes what an operation of your own costs.
+    """A decorator that registers a function as the cost formula of a custom op.
 
-    The function gets the `OpKind` and returns its matrix FLOPs as an int, or a mapping with any of `macs`,
+    The function takes the `OpKind` and returns its matrix FLOPs as an int, or a mapping with any of `macs`,
     `matrix_flops`, `pointwise_flops` and `needed_flops`.
 
     Args:
-        target: The operation: `"mylib::op"`, `"mylib.op"`, `"mylib.op.default"` or `torch.ops.mylib.op` itself.
-        category: The type of operation to list it under.
-        override: Replace a formula that is registered already.
+        target: The op: `"mylib::op"`, `"mylib.op"`, `"mylib.op.default"` or `torch.ops.mylib.op` itself.
+        category: The category to list the op under.
+        override: Replace an existing formula of the op.
+
+    Returns:
+        The decorator; it returns the function unchanged.
+
+    Raises:
+        ValueError: `target` is not an op name, or the op already has a formula and `override` is false.
+        UsageError: Raised when costs are counted, if the function returns anything else.
     """
     key = target_key(target)
 
-    def enter(rule: AnyRule) -> AnyRule:
+    def add(rule: AnyRule) -> AnyRule:
         register(key, category=category, override=override)(lambda kind: _work(rule(kind), key))
         return rule
 
-    return enter
+    return add
 
 
-def _work(told: object, target: str) -> Work:
-    figures = {"matrix_flops": told} if isinstance(told, int) else told
-    if not isinstance(figures, Mapping) or not set(figures) <= set(FIGURES):
-        wanted = ", ".join(FIGURES)
-        raise UsageError(f"the cost of {target} came as {told!r}: return FLOPs as an int or a mapping of {wanted}")
-    if any(value is not None and (not isinstance(value, int) or value < 0) for value in figures.values()):
-        raise UsageError(f"the cost of {target} came as {told!r}: figures are whole numbers from 0")
-    macs, matrix = figures.get("macs"), figures.get("matrix_flops")
+def _work(cost: object, target: str) -> Work:
+    values = {"matrix_flops": cost} if isinstance(cost, int) else cost
+    if not isinstance(values, Mapping) or not set(values) <= set(COST_KEYS):
+        keys = ", ".join(COST_KEYS)
+        raise UsageError(f"invalid cost {cost!r} of {target}: return FLOPs as an int or a mapping with any of {keys}")
+    if any(value is not None and (not isinstance(value, int) or value < 0) for value in values.values()):
+        raise UsageError(f"invalid cost {cost!r} of {target}: return integers of 0 or more")
+    macs, matrix = values.get("macs"), values.get("matrix_flops")
     if macs is None:
         macs = int(matrix or 0) // FLOPS_PER_MAC
-    return Work(macs, int(figures.get("pointwise_flops", 0)), matrix, figures.get("needed_flops"))
+    return Work(macs, int(values.get("pointwise_flops", 0)), matrix, values.get("needed_flops"))

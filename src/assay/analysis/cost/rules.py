@@ -1,4 +1,4 @@
-"""Formulas that families share: no arithmetic, or so many operations an element of something."""
+"""Formulas shared by several families: no arithmetic, or a fixed number of ops per element."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ def free(kind: OpKind) -> Work:
     return Work()
 
 
-def per_operand(operations: int, *names: str) -> WorkRule:
-    """So many operations an element of the first operand with one of the names; of the first at all without names."""
-    return lambda kind: Work(pointwise=operations * numel(operand(kind, *names) if names else first(kind)))
+def per_operand(ops: int, *names: str) -> WorkRule:
+    """A formula: `ops` ops per element of the first operand with one of the names, or of the first without names."""
+    return lambda kind: Work(pointwise=ops * numel(operand(kind, *names) if names else first(kind)))
 
 
-def per_largest(operations: int) -> WorkRule:
-    """So many operations an element of the largest tensor given."""
-    return lambda kind: Work(pointwise=operations * max(numel(one.type) for one in kind.inputs))
+def per_largest(ops: int) -> WorkRule:
+    """A formula: `ops` ops per element of the largest input."""
+    return lambda kind: Work(pointwise=ops * max(numel(each.type) for each in kind.inputs))
 
 
-def per_result(operations: int) -> WorkRule:
-    """So many operations an element of the first tensor made."""
-    return lambda kind: Work(pointwise=operations * result_numel(kind))
+def per_result(ops: int) -> WorkRule:
+    """A formula: `ops` ops per element of the first output."""
+    return lambda kind: Work(pointwise=ops * result_numel(kind))

@@ -1,6 +1,6 @@
-"""Adding up a document: per kind, per call, per module (own and total), per type of operation, the model.
+"""Cost totals of a document: per kind of op, per call, per module (own and total), per category, and for the model.
 
-Cost is a function of the kind, so it is computed once a kind and multiplied. Sums are kept as plain lists of
+Cost is a function of the kind, so it is computed once per kind and multiplied. Sums are kept as plain lists of
 integers while adding and become `CostTotals` at the end.
 """
 
@@ -19,19 +19,19 @@ from assay.document.rows import Op, OpKind
 
 _ZERO = (0,) * 9
 
-NOT_SEEN = CostTotals(unknown_ops=1)
-"""What may well have a cost that nobody saw: its pass stopped first, or it runs inside TorchScript."""
+UNKNOWN = CostTotals(unknown_ops=1)
+"""The total of a module whose ops were not recorded: the pass stopped before it, or it runs inside TorchScript."""
 
 Label = TypeVar("Label", bound=Hashable)
 
 
 def with_cost(document: Document) -> Document:
-    """The document with its cost in it."""
+    """The document with its cost added."""
     return msgspec.structs.replace(document, cost=add_up(document))
 
 
 def add_up(document: Document) -> Cost:
-    """The cost of everything the document saw run."""
+    """The cost of all ops recorded in the document."""
     kinds = [cost_of(kind) for kind in document.kinds]
     columns = [_columns(kind) for kind in kinds]
     outside, calls = _by_call(document.ops, columns, len(document.calls))
@@ -48,7 +48,7 @@ def add_up(document: Document) -> Cost:
         kinds=kinds,
         modules=_modules(document, calls, backward_own),
         outside=CostTotals(*outside),
-        forward=_sum([outside, *calls]) if document.ops or document.complete else NOT_SEEN,
+        forward=_sum([outside, *calls]) if document.ops or document.complete else UNKNOWN,
         backward=backward,
         categories=_categories(document, kinds, columns),
         unknown=unknown,
@@ -56,7 +56,7 @@ def add_up(document: Document) -> Cost:
 
 
 def _by_call(ops: Sequence[Op], columns: list[tuple[int, ...]], count: int) -> tuple[list[int], list[list[int]]]:
-    """The sums outside any call, and those of each call's own operations."""
+    """The sums over the ops outside any call, and over each call's own ops."""
     outside = list(_ZERO)
     calls = [list(_ZERO) for _ in range(count)]
     for (call, kind), times in Counter((op.call, op.kind) for op in ops).items():
@@ -67,56 +67,59 @@ def _by_call(ops: Sequence[Op], columns: list[tuple[int, ...]], count: int) -> t
 def per_call(document: Document, cost: Cost) -> list[CostTotals]:
     """The own cost of each call of the forward pass."""
     columns = [_columns(kind) for kind in cost.kinds]
-    return [CostTotals(*figures) for figures in _by_call(document.ops, columns, len(document.calls))[1]]
+    return [CostTotals(*values) for values in _by_call(document.ops, columns, len(document.calls))[1]]
 
 
 def per_call_total(document: Document, cost: Cost) -> list[CostTotals]:
-    """The cost of each call of the forward pass with everything that happens inside it."""
-    own = [list(msgspec.structs.astuple(figures)) for figures in per_call(document, cost)]
-    return [CostTotals(*figures) for figures in _inclusive(document, own)]
+    """The cost of each call of the forward pass, including the calls inside it."""
+    own = [list(msgspec.structs.astuple(totals)) for totals in per_call(document, cost)]
+    return [CostTotals(*values) for values in _inclusive(document, own)]
 
 
 def inside(document: Document, cost: Cost, labels: Sequence[Collection[Label]]) -> dict[Label, CostTotals]:
-    """For each label, everything inside the calls of the modules that carry it; what is nested counts once."""
-    inclusive = [msgspec.structs.astuple(figures) for figures in per_call_total(document, cost)]
-    return {label: CostTotals(*figures) for label, figures in _labelled(document, inclusive, labels).items()}
+    """For each label, the total cost of the calls of the modules that have it; nested calls count once.
+
+    `labels` are the labels of each module, in the order of `document.modules`.
+    """
+    inclusive = [msgspec.structs.astuple(totals) for totals in per_call_total(document, cost)]
+    return {label: CostTotals(*values) for label, values in _labelled(document, inclusive, labels).items()}
 
 
 def module_totals(document: Document, cost: Cost) -> list[CostTotals]:
-    """Everything inside each module's calls; for a container that is never called, inside those of what it holds."""
+    """The total cost of each module's calls; for a container that is never called, of its submodules' calls."""
     called = {call.module for call in document.calls}
-    holders: list[tuple[int, ...]] = []
+    containers: list[tuple[int, ...]] = []
     for index, module in enumerate(document.modules):
-        above = () if module.parent is None else holders[module.parent]
-        holders.append(above if index in called else (*above, index))
-    held = inside(document, cost, holders)
+        above = () if module.parent is None else containers[module.parent]
+        containers.append(above if index in called else (*above, index))
+    contents = inside(document, cost, containers)
     return [
-        figures.total if index in called or not figures.total.known else held.get(index, CostTotals())
-        for index, figures in enumerate(cost.modules)
+        module.total if index in called or not module.total.known else contents.get(index, CostTotals())
+        for index, module in enumerate(cost.modules)
     ]
 
 
 def backward_outside(cost: Cost) -> CostTotals | None:
-    """The backward pass outside any module; None where it was not watched."""
+    """The cost of the backward pass outside any module; None if it was not recorded."""
     if cost.backward is None:
         return None
-    inner = summed(figures.backward for figures in cost.modules if figures.backward is not None)
+    inner = summed(module.backward for module in cost.modules if module.backward is not None)
     pairs = zip(msgspec.structs.astuple(cost.backward), msgspec.structs.astuple(inner), strict=True)
     return CostTotals(*(whole - part for whole, part in pairs))
 
 
 def times(cost: KindCost, count: int) -> CostTotals:
-    """The sum over `count` executions of one kind."""
+    """The cost of `count` executions of one kind."""
     return CostTotals(*(value * count for value in _columns(cost)))
 
 
 def summed(totals: Iterable[CostTotals]) -> CostTotals:
-    """The sum of sums."""
+    """The sum of several totals."""
     return _sum([_ZERO, *map(msgspec.structs.astuple, totals)])
 
 
 def _columns(cost: KindCost) -> tuple[int, ...]:
-    """One execution as the columns of `CostTotals`."""
+    """The cost of one execution, in the order of the fields of `CostTotals`."""
     known = cost.flops is not None
     return (
         1,
@@ -141,37 +144,37 @@ def _sum(rows: Iterable[Iterable[int]]) -> CostTotals:
 
 
 def _own(document: Document, calls: list[list[int]]) -> list[list[int]]:
-    """Each module's own cost: the sum over its calls."""
+    """Each module's own cost, summed over its calls."""
     own = [list(_ZERO) for _ in document.modules]
-    for call, figures in zip(document.calls, calls, strict=True):
-        _add(own[call.module], figures, 1)
+    for call, values in zip(document.calls, calls, strict=True):
+        _add(own[call.module], values, 1)
     return own
 
 
 def _modules(document: Document, calls: list[list[int]], backward: list[list[int]] | None) -> list[ModuleCost]:
-    """Own and total cost of every module; a module inside its own call is counted once."""
+    """Own and total cost of every module; a call nested inside a call of the same module counts once."""
     total = _labelled(document, _inclusive(document, calls), [(index,) for index in range(len(document.modules))])
-    hidden = _not_seen(document)
+    hidden = _possibly_unrecorded(document)
     return [
         ModuleCost(
             CostTotals(*own),
-            NOT_SEEN if index in hidden and not total.get(index, _ZERO)[0] else CostTotals(*total.get(index, _ZERO)),
+            UNKNOWN if index in hidden and not total.get(index, _ZERO)[0] else CostTotals(*total.get(index, _ZERO)),
             CostTotals(*backward[index]) if backward else None,
         )
         for index, own in enumerate(_own(document, calls))
     ]
 
 
-def _not_seen(document: Document) -> set[int]:
-    """Modules whose work would not show: all where the pass stopped, else those inside TorchScript."""
+def _possibly_unrecorded(document: Document) -> set[int]:
+    """Modules whose ops may be missing: all if the pass stopped early, otherwise those inside TorchScript."""
     if not document.complete:
         return set(range(len(document.modules)))
     return {index for index, module in enumerate(document.modules) if module.class_path.startswith("torch.jit.")}
 
 
 def _inclusive(document: Document, calls: list[list[int]]) -> list[list[int]]:
-    """Each call's cost with that of the calls inside it, which come later."""
-    inclusive = [list(figures) for figures in calls]
+    """Each call's cost including the calls inside it, which come later in the list."""
+    inclusive = [list(values) for values in calls]
     for index in range(len(calls) - 1, -1, -1):
         parent = document.calls[index].parent
         if parent is not None:
@@ -182,15 +185,15 @@ def _inclusive(document: Document, calls: list[list[int]]) -> list[list[int]]:
 def _labelled(
     document: Document, inclusive: Sequence[Sequence[int]], labels: Sequence[Collection[Label]]
 ) -> dict[Label, list[int]]:
-    """The sums over the outermost calls that carry each label."""
+    """For each label, the sums over the outermost calls of modules that have it."""
     sums: dict[Label, list[int]] = {}
     around: list[frozenset[Label]] = []
-    for call, figures in zip(document.calls, inclusive, strict=True):
+    for call, values in zip(document.calls, inclusive, strict=True):
         above: frozenset[Label] = frozenset() if call.parent is None else around[call.parent]
         new = [label for label in labels[call.module] if label not in above]
         around.append(above.union(new) if new else above)
         for label in new:
-            _add(sums.setdefault(label, list(_ZERO)), figures, 1)
+            _add(sums.setdefault(label, list(_ZERO)), values, 1)
     return sums
 
 
@@ -198,13 +201,13 @@ def _categories(document: Document, kinds: list[KindCost], columns: list[tuple[i
     sums: dict[str, list[int]] = {}
     for kind, times in Counter(op.kind for op in document.ops).items():
         _add(sums.setdefault(kinds[kind].category, list(_ZERO)), columns[kind], times)
-    totals = {name: CostTotals(*figures) for name, figures in sums.items()}
+    totals = {name: CostTotals(*values) for name, values in sums.items()}
     return dict(sorted(totals.items(), key=lambda item: (-(item[1].flops or 0), -item[1].bytes, item[0])))
 
 
 def _unknown(ops: Sequence[Op], kinds: Sequence[OpKind], costs: list[KindCost]) -> list[UnknownOp]:
-    found: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for kind, times in Counter(op.kind for op in ops).items():
         if costs[kind].flops is None:
-            found[kinds[kind].target, costs[kind].unknown] += times
-    return [UnknownOp(target, why, times) for (target, why), times in found.most_common()]
+            counts[kinds[kind].target, costs[kind].unknown] += times
+    return [UnknownOp(target, why, times) for (target, why), times in counts.most_common()]

@@ -1,4 +1,4 @@
-"""The arithmetic of one operation, as a formula returns it."""
+"""The arithmetic of one op, as returned by a formula."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ REAL_MACS_PER_COMPLEX_MAC = 4
 
 
 class Uncountable(Exception):
-    """A formula cannot tell: the text says what is missing."""
+    """Raised by a formula that cannot count an op; the message names the missing information."""
 
 
 class Work(Struct, frozen=True):
-    """Arithmetic of one execution; `Work()` is known to be none."""
+    """The arithmetic of one execution; `Work()` means no arithmetic."""
 
     macs: int = 0
     pointwise: int = 0
     matrix_flops: int | None = None
-    """Where it is not twice the MACs."""
+    """Matrix FLOPs, if they are not twice the MACs."""
     needed: int | None = None
-    """Matrix FLOPs that are needed, where fewer than all."""
+    """Matrix FLOPs that the result depends on, if these are fewer than all."""
 
     @property
     def flops(self) -> int:
@@ -28,7 +28,7 @@ class Work(Struct, frozen=True):
         return FLOPS_PER_MAC * self.macs if self.matrix_flops is None else self.matrix_flops
 
     def __add__(self, other: Work) -> Work:
-        """Both, one after the other."""
+        """The work of both together."""
         return Work(
             macs=self.macs + other.macs,
             pointwise=self.pointwise + other.pointwise,
@@ -42,6 +42,6 @@ def _needed(work: Work) -> int:
 
 
 def contraction(macs: int, dtype: str, *, pointwise: int = 0) -> Work:
-    """Matrix work of `macs` multiply-accumulates; a complex one is four real ones."""
+    """Work of `macs` multiply-accumulates; a complex MAC counts as four real ones."""
     scale = REAL_MACS_PER_COMPLEX_MAC if dtype.startswith("complex") else 1
     return Work(macs=macs * scale, pointwise=pointwise)

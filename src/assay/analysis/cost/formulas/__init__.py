@@ -1,4 +1,4 @@
-"""The formulas, one family a file. Importing this enters them all in the registry."""
+"""The cost formulas, one family per file. Importing this package registers all of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Attention. MACs = every query-key pair times both head sizes.
+"""Attention. MACs = query-key pairs × (query head size + value head size).
 
-All pairs are counted; `needed` keeps the triangle of a causal mask. Grouped queries cost what full
-heads cost: every query head meets every key.
+All pairs are counted; `needed` counts only the pairs that a causal mask leaves visible. Grouped-query attention costs
+as much as full attention, because every query head is multiplied with every key.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from assay.document.rows import OpKind, TensorType
 
 SCALE = 1
 BACKWARD_POINTWISE = SCALE + 2 + 4
-"""Scores scaled, exponentiated from the saved sums, then the gradient of a softmax."""
+"""Ops per score: scale (1), exponentiate from the saved sums (2), gradient of the softmax (4)."""
 
 TOP_LEFT, BOTTOM_RIGHT = 1, 2
-"""Values of `custom_mask_type`: which corner a causal mask starts from."""
+"""Values of `custom_mask_type`: the corner from which a causal mask starts."""
 
 
 class Scores(Struct, frozen=True):
@@ -38,12 +38,12 @@ class Scores(Struct, frozen=True):
 
     @property
     def pairs(self) -> int:
-        """Query-key pairs of all matrices."""
+        """The number of query-key pairs of all matrices."""
         return self.matrices * self.queries * self.keys
 
     @property
     def needed_pairs(self) -> int:
-        """Those a causal mask leaves."""
+        """The number of pairs that a causal mask leaves visible."""
         if not self.corner:
             return self.pairs
         shift = self.keys - self.queries if self.corner == BOTTOM_RIGHT else 0
@@ -51,12 +51,12 @@ class Scores(Struct, frozen=True):
 
 
 def causal_pairs(queries: int, keys: int, shift: int = 0) -> int:
-    """Pairs on or below the diagonal: `causal_pairs(4, 4) == 10`; query i sees keys 0 .. i + shift."""
+    """The number of visible pairs: `causal_pairs(4, 4) == 10`; query i attends to keys 0 .. i + shift."""
     return _staircase(queries + shift, keys) - _staircase(shift, keys)
 
 
 def _staircase(rows: int, widest: int) -> int:
-    """1 + 2 + 3 + ... over the rows, no step wider than the widest."""
+    """The sum 1 + 2 + 3 + ... with one term per row, each at most `widest`."""
     rising = max(0, min(rows, widest))
     return rising * (rising + 1) // 2 + max(0, rows - widest) * widest
 
@@ -71,7 +71,7 @@ def _work(scores: Scores, head_products: int, value_products: int, per_score: fl
 
 
 def _heads_first(kind: OpKind) -> Scores:
-    """... x heads x length x size."""
+    """The scores of tensors with the layout ... x heads x length x size."""
     query, key, value = _triple(kind)
     matrices = prod(query.shape[:-2])
     corner = TOP_LEFT if attribute(kind, "is_causal", False) else 0
@@ -79,10 +79,10 @@ def _heads_first(kind: OpKind) -> Scores:
 
 
 def _length_first(kind: OpKind) -> Scores:
-    """Batch x length x heads x size; packed lengths are only in the data."""
+    """The scores of tensors with the layout batch x length x heads x size; packed sequences are uncountable."""
     query, key, value = _triple(kind)
     if len(query.shape) != 4:
-        raise Uncountable("packed sequences: their lengths are only in the data")
+        raise Uncountable("packed sequences: their lengths are known only at run time")
     matrices = query.shape[0] * query.shape[2]
     return Scores(matrices, query.shape[1], key.shape[1], query.shape[-1], value.shape[-1], _corner(kind))
 
@@ -117,13 +117,13 @@ _scaled_dot_product_fused_attention_overrideable
     category=ATTENTION,
 )
 def attend(kind: OpKind) -> Work:
-    """Scores and weighted values: two products a pair."""
+    """Two dot products per query-key pair: the score and the weighted value."""
     return _work(_heads_first(kind), 1, 1, _per_score(kind))
 
 
 @register("higher_order::flex_attention", category=ATTENTION)
 def attend_flexibly(kind: OpKind) -> Work:
-    """Dense attention; what its block mask skips is not needed, where the capture counted it."""
+    """Dense attention; if the capture counted the pairs that the block mask keeps, only these are needed."""
     work, scores = attend(kind), _heads_first(kind)
     pairs = kind.facts.get("score_pairs")
     if pairs is None:
@@ -137,7 +137,7 @@ def attend_flexibly(kind: OpKind) -> Work:
     category=ATTENTION,
 )
 def attend_length_first(kind: OpKind) -> Work:
-    """The kernels themselves, which take the length before the heads."""
+    """Kernels whose tensors have the length before the heads."""
     return _work(_length_first(kind), 1, 1, _per_score(kind))
 
 
@@ -147,18 +147,18 @@ def attend_length_first(kind: OpKind) -> Work:
     category=ATTENTION,
 )
 def attend_backward(kind: OpKind) -> Work:
-    """Scores again, then the gradients of value, weights, query and key: five products."""
+    """Five dot products per pair: the score again, then the gradients of value, softmax, query and key."""
     return _work(_heads_first(kind), 3, 2, BACKWARD_POINTWISE)
 
 
 @register("_flash_attention_backward _efficient_attention_backward", category=ATTENTION)
 def attend_length_first_backward(kind: OpKind) -> Work:
-    """The same five products, length before heads."""
+    """The same five dot products, for tensors with the length before the heads."""
     return _work(_length_first(kind), 3, 2, BACKWARD_POINTWISE)
 
 
 def multi_head(kind: OpKind, query: TensorType, key: TensorType, value: TensorType) -> Work:
-    """Projections in, attention, projection out, of a fused multi-head operation."""
+    """The work of a fused multi-head attention: input projections, attention and output projection."""
     width = int(kind.attributes["embed_dim"])
     heads = int(attribute(kind, "num_head", 0) or attribute(kind, "num_heads", 1))
     tokens = [rows(one) for one in (query, key, value)]
@@ -174,13 +174,13 @@ def multi_head(kind: OpKind, query: TensorType, key: TensorType, value: TensorTy
 
 @register("_native_multi_head_attention _triton_multi_head_attention", category=ATTENTION)
 def multi_head_attention(kind: OpKind) -> Work:
-    """The fused path of a multi-head attention module."""
+    """The fused op of a multi-head attention module."""
     return multi_head(kind, *_triple(kind))
 
 
 @register("_transformer_encoder_layer_fwd", category=ATTENTION)
 def encoder_layer(kind: OpKind) -> Work:
-    """Attention, two norms, two residual adds, and the feed-forward with its activation."""
+    """Attention, two norms, two residual additions, and the feed-forward network with its activation."""
     source = operand(kind, "src")
     tokens = rows(source)
     wide = operand(kind, "ffn_weight_1")
@@ -190,5 +190,5 @@ def encoder_layer(kind: OpKind) -> Work:
     return multi_head(kind, source, source, source) + contraction(macs, source.dtype, pointwise=pointwise)
 
 
-# A bias on all thirds and a scale on the query.
+# A bias for query, key and value, and a scale for the query.
 register("_transform_bias_rescale_qkv", category=ELEMENT_WISE)(per_result(4))

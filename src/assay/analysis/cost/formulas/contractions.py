@@ -1,4 +1,4 @@
-"""Matrix products. MACs = output elements times the length each sums over; sparse ones by what is stored."""
+"""Matrix products. MACs = output elements × length of the sum; sparse operands count their stored elements."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _RIGHT = ("mat2", "batch2", "vec2", "vec", "other", "tensor", "weight", "dense")
 
 
 def product_macs(left: TensorType, right: TensorType, out: int) -> int:
-    """MACs of `left @ right` with so many output elements, along the last dimension of the left."""
+    """MACs of `left @ right` with `out` output elements: one per output element and element of a row of `left`."""
     if is_sparse(left) and is_sparse(right):
-        raise Uncountable("a product of two sparse tensors depends on where their elements lie")
+        raise Uncountable("the cost of a product of two sparse tensors depends on the positions of their elements")
     length = left.shape[-1] * packing(left.dtype)
     dense = out * length
     for side in (left, right):
@@ -53,13 +53,13 @@ def _product(kind: OpKind, left: TensorType, right: TensorType) -> Work:
     category=MATMUL,
 )
 def product(kind: OpKind) -> Work:
-    """`a @ b` in all its forms, broadcast batches included."""
+    """`a @ b` in all its forms, including broadcast batches."""
     return _product(kind, kind.inputs[0].type, kind.inputs[1].type) + Work(pointwise=bias_adds(kind, "bias"))
 
 
 @register("linalg_vecdot", category=MATMUL)
 def vecdot(kind: OpKind) -> Work:
-    """One MAC an element of the broadcast inputs."""
+    """One MAC per element of the broadcast inputs."""
     dim = int(kind.attributes.get("dim", -1))
     return contraction(result_numel(kind) * first(kind).shape[dim], result(kind).dtype)
 
@@ -68,18 +68,18 @@ def vecdot(kind: OpKind) -> Work:
 def product_added(kind: OpKind) -> Work:
     """`beta * self + alpha * (a @ b)`."""
     left, right = operand(kind, "mat1", "batch1", "mat"), operand(kind, *_RIGHT)
-    return _product(kind, left, right) + Work(pointwise=_added(kind))
+    return _product(kind, left, right) + Work(pointwise=_addition_ops(kind))
 
 
 @register("addbmm", category=MATMUL)
 def batch_product_added(kind: OpKind) -> Work:
-    """A batch of products summed into one matrix."""
+    """A batch of matrix products summed into one matrix."""
     left = operand(kind, "batch1")
-    return contraction(result_numel(kind) * left.shape[0] * left.shape[-1], left.dtype, pointwise=_added(kind))
+    return contraction(result_numel(kind) * left.shape[0] * left.shape[-1], left.dtype, pointwise=_addition_ops(kind))
 
 
-def _added(kind: OpKind) -> int:
-    """Scaling and adding of the `self` of an `add*mm`: nothing where beta is 0."""
+def _addition_ops(kind: OpKind) -> int:
+    """Pointwise ops of `beta * self + alpha * product`, factors of 1 not counted; `self` is skipped if beta is 0."""
     beta, alpha = number(kind, "beta", 1), number(kind, "alpha", 1)
     return result_numel(kind) * ((beta != 0) + (beta not in (0, 1)) + (alpha != 1))
 
@@ -90,22 +90,22 @@ def _added(kind: OpKind) -> int:
     category=LINEAR,
 )
 def linear(kind: OpKind) -> Work:
-    """`x @ weight.T + bias`; the bias is pointwise work."""
+    """`x @ weight.T + bias`; the bias is one pointwise addition per output element."""
     right = optional(kind, "weight") or first(kind)
     return _product(kind, first(kind), right) + Work(pointwise=bias_adds(kind, "bias", "B"))
 
 
 @register("linear_backward mkldnn_linear_backward", category=LINEAR)
 def linear_backward(kind: OpKind) -> Work:
-    """One product the size of the forward for each of input and weight; a sum for the bias."""
-    wanted, grad = mask(kind), operand(kind, "grad_output")
+    """As many MACs as the forward for each gradient of input and weight; one addition per element for the bias."""
+    gradients, grad = mask(kind), operand(kind, "grad_output")
     macs = numel(grad) * operand(kind, "weight").shape[-1]
-    return contraction(macs * sum(wanted[:2]), grad.dtype, pointwise=numel(grad) * wanted[2])
+    return contraction(macs * sum(gradients[:2]), grad.dtype, pointwise=numel(grad) * gradients[2])
 
 
 @register("mkldnn_linear_backward_input mkldnn_linear_backward_weights", category=LINEAR)
 def linear_backward_half(kind: OpKind) -> Work:
-    """One of the two products of a linear layer's backward."""
+    """One of the two products of a linear layer's backward pass."""
     grad = operand(kind, "grad_output")
     bias = numel(grad) if kind.attributes.get("bias_defined") else 0
     return contraction(numel(grad) * operand(kind, "weight").shape[-1], grad.dtype, pointwise=bias)
@@ -113,14 +113,14 @@ def linear_backward_half(kind: OpKind) -> Work:
 
 @register("matmul_backward", category=MATMUL)
 def matmul_backward(kind: OpKind) -> Work:
-    """One product the size of the forward for each side asked for."""
+    """As many MACs as the forward for each gradient requested."""
     grad, left = operand(kind, "grad"), operand(kind, "self")
     return contraction(numel(grad) * left.shape[-1] * sum(mask(kind, "mask")), grad.dtype)
 
 
 @register("_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2", category=MATMUL, traffic=routed)
 def grouped_product(kind: OpKind) -> Work:
-    """Every routed row meets its own group's matrix once, however the rows are divided."""
+    """Every routed row is multiplied by the matrix of its group, so the group sizes do not matter."""
     left, right = operand(kind, "self"), operand(kind, "mat2")
     height, length, columns = left.shape[-2], left.shape[-1] * packing(left.dtype), right.shape[-1]
     batches = left.shape[0] if len(left.shape) == 3 and len(right.shape) == 3 else 1
@@ -129,7 +129,7 @@ def grouped_product(kind: OpKind) -> Work:
 
 @register("tensordot", category=MATMUL)
 def tensordot(kind: OpKind) -> Work:
-    """Free elements of both sides times the contracted length; a side of size 1 is summed out first."""
+    """One MAC per pair of free elements and contracted element; a dimension paired with size 1 is summed first."""
     left, right = operand(kind, "self"), operand(kind, "other")
     pairs = list(zip(kind.attributes["dims_self"], kind.attributes["dims_other"], strict=True))
     length = prod(min(left.shape[a], right.shape[b]) for a, b in pairs)
@@ -140,7 +140,7 @@ def tensordot(kind: OpKind) -> Work:
 
 @register("bilinear", category=LINEAR)
 def bilinear(kind: OpKind) -> Work:
-    """The outer product of the inputs (pointwise), contracted with every output's matrix."""
+    """The outer product of the inputs (pointwise), contracted with one matrix per output feature."""
     weight, height = operand(kind, "weight"), rows(operand(kind, "input1"))
     outer = height * prod(weight.shape[1:])
     return contraction(height * numel(weight), weight.dtype, pointwise=outer + bias_adds(kind, "bias"))
@@ -150,8 +150,8 @@ def bilinear(kind: OpKind) -> Work:
 def trilinear(kind: OpKind) -> Work:
     """The product of two expanded inputs (pointwise), contracted with the third."""
     full = [1] * (len(kind.inputs[0].type.shape) + len(kind.attributes["expand1"]))
-    for number_of, one in enumerate(kind.inputs[:3], start=1):
-        expanded = _expanded(one.type.shape, kind.attributes[f"expand{number_of}"])
+    for position, one in enumerate(kind.inputs[:3], start=1):
+        expanded = _expanded(one.type.shape, kind.attributes[f"expand{position}"])
         full = [max(pair) for pair in zip(full, expanded, strict=True)]
     return contraction(prod(full), first(kind).dtype, pointwise=numel(first(kind)) * first(kind).shape[-1])
 
@@ -165,7 +165,7 @@ def _expanded(shape: tuple[int, ...], dims: list[int]) -> list[int]:
 
 @register("chain_matmul linalg_multi_dot", category=MATMUL)
 def chain(kind: OpKind) -> Work:
-    """The cheapest order of a chain of matrices, which is the one torch takes."""
+    """The MACs of a chain of matrix products in the cheapest order, which is the one torch uses."""
     matrices = items(kind, "matrices") or items(kind, "tensors")
     shapes = [one.shape for one in matrices]
     sizes = _chain_sizes(shapes)
@@ -181,7 +181,7 @@ def chain(kind: OpKind) -> Work:
 
 
 def _chain_sizes(shapes: list[tuple[int, ...]]) -> list[int]:
-    """Rows of the first, then columns of each; a vector is a row at the start, a column at the end."""
+    """Rows of the first matrix, then columns of each; a vector is a row at the start and a column at the end."""
     first_shape, last_shape = shapes[0], shapes[-1]
     rows = first_shape[0] if len(first_shape) == 2 else 1
     columns = [shape[-1] for shape in shapes[:-1]]
@@ -204,21 +204,21 @@ def product_plus_product(kind: OpKind) -> Work:
 
 @register("outer ger kron cartesian_prod", category=ELEMENT_WISE)
 def outer(kind: OpKind) -> Work:
-    """A product with nothing summed: one multiplication an output element."""
+    """One multiplication per output element; nothing is summed."""
     return Work(pointwise=all_results_numel(kind))
 
 
 @register("addr", category=ELEMENT_WISE)
 def outer_added(kind: OpKind) -> Work:
     """`beta * self + alpha * outer(a, b)`."""
-    return Work(pointwise=result_numel(kind) + _added(kind))
+    return Work(pointwise=result_numel(kind) + _addition_ops(kind))
 
 
 @register("linalg_matrix_power matrix_power", category=MATMUL)
 def matrix_power(kind: OpKind) -> Work:
-    """Squarings and products of the binary method; an inverse first where the power is negative."""
+    """The squarings and products of binary exponentiation; raises `Uncountable` for a negative power."""
     power, matrix = int(kind.attributes["n"]), first(kind)
     if power < 0:
-        raise Uncountable("a negative matrix power inverts first")
+        raise Uncountable("a negative matrix power, which includes an inversion, is not counted")
     products = max(0, power.bit_length() - 1 + power.bit_count() - 1) if power else 0
     return contraction(products * total([matrix]) * matrix.shape[-1], matrix.dtype)

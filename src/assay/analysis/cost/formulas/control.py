@@ -1,11 +1,11 @@
-"""Control flow, checks, metadata and communication: no arithmetic of their own.
+"""Control flow, checks, metadata and communication: no arithmetic, except for reductions across ranks.
 
-The body of a higher-order operation is captured operation by operation, so the operation itself is free.
+The ops in the body of a higher-order op are recorded individually, so the higher-order op itself costs nothing.
 """
 
 from __future__ import annotations
 
-from assay.analysis.cost.bytes import unmoved
+from assay.analysis.cost.bytes import no_traffic
 from assay.analysis.cost.categories import COMMUNICATION, CONTROL
 from assay.analysis.cost.reading import numel
 from assay.analysis.cost.registry import register
@@ -60,8 +60,8 @@ _reduce_scatter_base_ allreduce_ allreduce_coalesced_ reduce_ reduce_scatter_
 reduce_scatter_tensor_coalesced_
 """
 
-register(HIGHER_ORDER, category=CONTROL, traffic=unmoved, namespace="higher_order")(free)
-register(CHECKS, category=CONTROL, traffic=unmoved)(free)
+register(HIGHER_ORDER, category=CONTROL, traffic=no_traffic, namespace="higher_order")(free)
+register(CHECKS, category=CONTROL, traffic=no_traffic)(free)
 register(MOVES, category=COMMUNICATION, namespace="_c10d_functional")(free)
 register(C10D, category=COMMUNICATION, namespace="c10d")(free)
 
@@ -69,5 +69,5 @@ register(C10D, category=COMMUNICATION, namespace="c10d")(free)
 @register(REDUCES, category=COMMUNICATION, namespace="_c10d_functional")
 @register(C10D_REDUCES, category=COMMUNICATION, namespace="c10d")
 def reduced_across(kind: OpKind) -> Work:
-    """One addition an element given: what this rank's share adds."""
+    """One addition per input element, which is this rank's share of the reduction."""
     return Work(pointwise=sum(numel(one.type) for one in kind.inputs))

@@ -1,4 +1,4 @@
-"""Convolutions. MACs = output elements times the weights each sums over; transposed, on the input grid."""
+"""Convolutions. MACs = output elements × weights per output element; if transposed, input elements instead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.document.rows import OpKind, TensorType
 
 
 def convolution_macs(grid: TensorType, weight: TensorType) -> int:
-    """MACs where each element of the grid meets the weights of one of its channels."""
+    """One MAC per element of the grid and weight of one channel."""
     return numel(grid) * prod(weight.shape[1:])
 
 
@@ -32,7 +32,7 @@ def _weight(kind: OpKind) -> TensorType:
     category=CONVOLUTION,
 )
 def convolve(kind: OpKind) -> Work:
-    """Output grid times the weights of one output channel (groups make those fewer)."""
+    """One MAC per output element and weight of one output channel (fewer weights with groups)."""
     macs = convolution_macs(result(kind), _weight(kind))
     return contraction(macs, result(kind).dtype, pointwise=bias_adds(kind, "bias", "B"))
 
@@ -44,14 +44,14 @@ def convolve(kind: OpKind) -> Work:
     category=CONVOLUTION,
 )
 def convolve_transposed(kind: OpKind) -> Work:
-    """Input grid times the weights of one input channel."""
+    """One MAC per input element and weight of one input channel."""
     macs = convolution_macs(_input(kind), _weight(kind))
     return contraction(macs, result(kind).dtype, pointwise=bias_adds(kind, "bias", "B"))
 
 
 @register("convolution _convolution convolution_overrideable", category=CONVOLUTION)
-def either(kind: OpKind) -> Work:
-    """Plain or transposed, as the attribute says."""
+def convolve_any(kind: OpKind) -> Work:
+    """A plain or transposed convolution, depending on the `transposed` attribute."""
     return convolve_transposed(kind) if kind.attributes.get("transposed") else convolve(kind)
 
 
@@ -60,13 +60,13 @@ def either(kind: OpKind) -> Work:
     category=CONVOLUTION,
 )
 def convolve_relu(kind: OpKind) -> Work:
-    """A convolution with its activation, and an addition where another tensor comes in."""
+    """A convolution, one op per output element for the ReLU, and one if another tensor is added."""
     return convolve(kind) + Work(pointwise=result_numel(kind) * (2 if optional(kind, "z") else 1))
 
 
 @register("conv_tbc", category=CONVOLUTION)
 def convolve_tbc(kind: OpKind) -> Work:
-    """Time first; the weight is kernel x in x out."""
+    """Inputs have time as the first dimension; the weight is kernel x in x out."""
     weight = _weight(kind)
     macs = result_numel(kind) * prod(weight.shape[:2])
     return contraction(macs, weight.dtype, pointwise=bias_adds(kind, "bias", "B"))
@@ -74,37 +74,37 @@ def convolve_tbc(kind: OpKind) -> Work:
 
 @register("convolution_backward convolution_backward_overrideable mps_convolution_backward", category=CONVOLUTION)
 def convolve_backward(kind: OpKind) -> Work:
-    """One convolution the size of the forward for each of input and weight; a sum for the bias."""
-    wanted, grad = mask(kind), operand(kind, "grad_output")
+    """As many MACs as the forward for each gradient of input and weight; one addition per element for the bias."""
+    gradients, grad = mask(kind), operand(kind, "grad_output")
     grid = _input(kind) if kind.attributes.get("transposed") else grad
-    macs = convolution_macs(grid, _weight(kind)) * sum(wanted[:2])
-    return contraction(macs, grad.dtype, pointwise=numel(grad) * wanted[2])
+    macs = convolution_macs(grid, _weight(kind)) * sum(gradients[:2])
+    return contraction(macs, grad.dtype, pointwise=numel(grad) * gradients[2])
 
 
 @register("_slow_conv2d_backward", category=CONVOLUTION)
 def convolve_slow_backward(kind: OpKind) -> Work:
-    """The same with the mask as an attribute, or all of it where outputs are given."""
-    wanted = mask(kind) if "output_mask" in kind.attributes else (True, True, True)
+    """Like `convolve_backward`; the overload without `output_mask` computes all three gradients."""
+    gradients = mask(kind) if "output_mask" in kind.attributes else (True, True, True)
     grad = operand(kind, "grad_output")
-    macs = convolution_macs(grad, _weight(kind)) * sum(wanted[:2])
-    return contraction(macs, grad.dtype, pointwise=numel(grad) * wanted[2])
+    macs = convolution_macs(grad, _weight(kind)) * sum(gradients[:2])
+    return contraction(macs, grad.dtype, pointwise=numel(grad) * gradients[2])
 
 
 @register("mps_convolution_transpose_backward", category=CONVOLUTION)
 def convolve_transposed_backward(kind: OpKind) -> Work:
-    """Both gradients on the input grid."""
+    """As many MACs as the forward for each gradient of input and weight."""
     return contraction(convolution_macs(_input(kind), _weight(kind)) * sum(mask(kind)[:2]), _input(kind).dtype)
 
 
 @register("conv_tbc_backward", category=CONVOLUTION)
 def convolve_tbc_backward(kind: OpKind) -> Work:
-    """Both gradients and the bias's sum."""
+    """Twice the MACs of the forward, and one addition per element for the bias."""
     grad, weight = operand(kind, "self"), _weight(kind)
     return contraction(2 * numel(grad) * prod(weight.shape[:2]), weight.dtype, pointwise=numel(grad))
 
 
 @register("im2col col2im", category=CONVOLUTION)
 def unfold(kind: OpKind) -> Work:
-    """Patches laid out (free), or added up where they overlap."""
+    """No arithmetic for `im2col`; one addition per patch element for `col2im`."""
     folding = kind.target.startswith("aten.col2im")
     return Work(pointwise=numel(operand(kind, "self")) if folding else 0)

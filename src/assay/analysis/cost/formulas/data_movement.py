@@ -1,11 +1,11 @@
-"""Views, copies, gathers, scatters and fills: known to do no arithmetic but where something accumulates."""
+"""Views, copies, gathers, scatters and fills: no arithmetic, unless values are accumulated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
 
-from assay.analysis.cost.bytes import overwritten, scattered, taken, template, unmoved
+from assay.analysis.cost.bytes import gathered, no_traffic, outputs_only, overwritten, scattered
 from assay.analysis.cost.categories import DATA_MOVEMENT
 from assay.analysis.cost.reading import items, numel, operand
 from assay.analysis.cost.registry import register
@@ -26,7 +26,7 @@ _nested_get_max_seqlen _nested_get_jagged_dummy _nested_get_ragged_idx _fw_prima
 requires_grad_ slice_inverse unflatten_dense_tensors _remove_batch_dim _add_batch_dim to type_as
 pin_memory _pin_memory
 """
-"""Free where the result shares storage with an input; a copy where it does not (`reshape`, `to`)."""
+"""No traffic if the result shares storage with an input, otherwise a copy (`reshape`, `to`)."""
 
 COPIES = """
 clone _to_copy copy cat concat concatenate stack _stack hstack vstack dstack column_stack row_stack
@@ -57,29 +57,29 @@ mkldnn::_reorder_convolution_transpose_weight mkldnn::_reorder_mkldnn_rnn_layer_
 mkl::_mkl_reorder_linear_weight inductor::_reinterpret_tensor inductor::_alloc_from_pool
 export::access_subclass_inner_tensor
 """
-"""Every element read and written once."""
+"""Every element is read and written once."""
 
 PADDING_BACKWARDS = """
 reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward replication_pad1d_backward
 replication_pad2d_backward replication_pad3d_backward
 """
-"""Each gradient is added where its element came from."""
+"""One addition per gradient element, to the element it was padded from."""
 
 ACCUMULATED = {
     "_unsafe_masked_index_put_accumulate": "values",
     "scatter_add scatter_reduce": "index",
     "index_add index_reduce": "source",
 }
-"""One addition for each element of the operand named."""
+"""Op names with an operand; one addition per element of that operand."""
 
-TAKES = """
+GATHERS = """
 index index_select gather take take_along_dim _unsafe_index _unsafe_masked_index slice_copy select_copy
 narrow_copy diagonal_copy
 """
-"""Of the source only what comes out is read."""
+"""Only the selected elements of the source are read."""
 
 FILLS = "fill_ zero_ copy_ _foreach_copy_ _foreach_zero_ _no_grad_fill_ _no_grad_zero_ fill_diagonal_"
-"""Written without being read."""
+"""The target is written without being read."""
 
 FACTORIES = """
 zeros ones full arange linspace logspace eye scalar_tensor tril_indices triu_indices range hann_window
@@ -94,7 +94,7 @@ _empty_affine_quantized _empty_per_channel_affine_quantized resize resize_ resiz
 _resize_output _resize_output_ set set_ set_data as_strided_ squeeze_ unsqueeze_ transpose_ t_ swapaxes_
 swapdims_ detach_ _new_zeros_with_same_feature_meta
 """
-"""Memory taken or named, not written."""
+"""Memory is allocated or relabelled but not written."""
 
 PRIMS_VIEWS = """
 as_strided broadcast_in_dim collapse_view conj real imag split_dim squeeze transpose view_of view_of_dtype
@@ -107,45 +107,45 @@ maximum_value minimum_value resize
 
 
 def _extent_of(source: str) -> Callable[[OpKind], int]:
-    """As many elements as the named operand has."""
+    """A function that returns the number of elements of the named operand."""
     return lambda kind: numel(operand(kind, source))
 
 
-def _places(kind: OpKind) -> int:
-    """Elements an indexed assignment writes: as many as its values, or as its indices name for one value."""
-    values, target, at = operand(kind, "values"), operand(kind, "self"), items(kind, "indices")
-    if numel(values) > 1 or not at:
+def _assigned(kind: OpKind) -> int:
+    """The number of elements that an indexed assignment writes: one per value, or per index for a single value."""
+    values, target, indices = operand(kind, "values"), operand(kind, "self"), items(kind, "indices")
+    if numel(values) > 1 or not indices:
         return numel(values)
-    if any(index.dtype in ("bool", "uint8") for index in at):
+    if any(index.dtype in ("bool", "uint8") for index in indices):
         return numel(target)
-    return max(numel(index) for index in at) * prod(target.shape[len(at) :])
+    return max(numel(index) for index in indices) * prod(target.shape[len(indices) :])
 
 
 register(VIEWS, category=DATA_MOVEMENT)(free)
 register(COPIES, category=DATA_MOVEMENT)(free)
-register(TAKES, category=DATA_MOVEMENT, traffic=taken("self"))(free)
+register(GATHERS, category=DATA_MOVEMENT, traffic=gathered("self"))(free)
 register(FILLS, category=DATA_MOVEMENT, traffic=overwritten)(free)
 register(FACTORIES, category=DATA_MOVEMENT)(free)
-register(TEMPLATED, category=DATA_MOVEMENT, traffic=template)(free)
-register(UNFILLED, category=DATA_MOVEMENT, traffic=unmoved)(free)
+register(TEMPLATED, category=DATA_MOVEMENT, traffic=outputs_only)(free)
+register(UNFILLED, category=DATA_MOVEMENT, traffic=no_traffic)(free)
 register(PRIMS_VIEWS, PRIMS_COPIES, "full iota scalar_tensor", category=DATA_MOVEMENT, namespace="prims")(free)
-register("full_like", category=DATA_MOVEMENT, traffic=template, namespace="prims")(free)
-register("empty empty_permuted empty_strided", category=DATA_MOVEMENT, traffic=unmoved, namespace="prims")(free)
+register("full_like", category=DATA_MOVEMENT, traffic=outputs_only, namespace="prims")(free)
+register("empty empty_permuted empty_strided", category=DATA_MOVEMENT, traffic=no_traffic, namespace="prims")(free)
 
 
 @register(
     "index_put _index_put_impl _unsafe_index_put",
     category=DATA_MOVEMENT,
-    traffic=scattered(_places, reads_target=False),
+    traffic=scattered(_assigned, reads_target=False),
 )
 def index_put(kind: OpKind) -> Work:
-    """Values placed, or added where they accumulate."""
+    """No arithmetic, or one addition per value if `accumulate` is set."""
     return Work(pointwise=numel(operand(kind, "values")) if kind.attributes.get("accumulate") else 0)
 
 
 @register("scatter put", category=DATA_MOVEMENT, traffic=scattered(_extent_of("index"), reads_target=False))
 def scatter(kind: OpKind) -> Work:
-    """Values placed; combined where a `reduce` is named."""
+    """No arithmetic, or one op per index if values are reduced or accumulated."""
     combined = bool(kind.attributes.get("reduce") or kind.attributes.get("accumulate"))
     return Work(pointwise=numel(operand(kind, "index")) if combined else 0)
 

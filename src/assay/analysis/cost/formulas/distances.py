@@ -1,4 +1,4 @@
-"""Pairwise distances. The Euclidean is a contraction (a MAC a coordinate pair), the others are pointwise."""
+"""Pairwise distances. The Euclidean distance is a contraction (one MAC per coordinate pair); others are pointwise."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from assay.analysis.cost.work import Work, contraction
 from assay.document.rows import OpKind
 
 PER_COORDINATE = 3
-"""Subtract, take the power, add."""
+"""Ops per coordinate pair: subtract, raise to a power, add."""
 ALONG = 6
-"""Three sums of products (or one of differences) along the vectors."""
+"""Ops per element: three sums of products (or one of differences) along the vectors."""
 
 
 @register("cdist _cdist_forward _euclidean_dist pdist _pdist_forward", category=MATMUL)
 def pairwise(kind: OpKind) -> Work:
-    """Every pair meets in every coordinate."""
+    """One MAC per coordinate pair for the Euclidean distance; three ops per coordinate pair otherwise."""
     coordinates = result_numel(kind) * first(kind).shape[-1]
     if number(kind, "p", 2) == 2:
         return contraction(coordinates, first(kind).dtype, pointwise=result_numel(kind))
@@ -26,7 +26,7 @@ def pairwise(kind: OpKind) -> Work:
 
 @register("_cdist_backward _pdist_backward", category=MATMUL)
 def pairwise_backward(kind: OpKind) -> Work:
-    """As many coordinate pairs as the forward, element by element."""
+    """Three ops per coordinate pair of the forward."""
     coordinates = numel(operand(kind, "grad")) * operand(kind, "x1", "self").shape[-1]
     return Work(pointwise=PER_COORDINATE * coordinates)
 

@@ -1,7 +1,7 @@
-"""Einstein sums of any arity, contracted pair by pair as torch does: left to right unless a path is given.
+"""Einsum with any number of operands, contracted in pairs like torch does: left to right unless a path is given.
 
-A pair that sums over an index is a contraction: the product of all its index sizes in MACs. A pair that
-sums over none is an element-wise product; an index only one side has left is summed before the pair meets.
+A pair that sums over a shared index is a contraction: its MACs are the product of all index sizes. A pair without
+such an index is an element-wise product. An index that only one of the pair has is summed before they are multiplied.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from assay.analysis.cost.work import Uncountable, Work, contraction
 from assay.document.rows import OpKind
 
 Sizes = dict[str, int]
-"""An operand as its indices and their sizes; indices of size 1 are left out."""
+"""The indices of an operand with their sizes, without indices of size 1."""
 
 
 @register("einsum", category=MATMUL)
 def einsum(kind: OpKind) -> Work:
-    """The pairwise contractions of an equation."""
+    """The work of the pairwise contractions of the equation."""
     tensors = items(kind, "tensors") or [one.type for one in kind.inputs]
     if "equation" not in kind.attributes:
-        raise Uncountable("an einsum without its equation")
+        raise Uncountable("the equation of the einsum was not recorded")
     operands, kept = parse(str(kind.attributes["equation"]), [one.shape for one in tensors])
     macs, pointwise = contract(operands, kept, attribute(kind, "path"))
     return contraction(macs, tensors[0].dtype, pointwise=pointwise)
@@ -43,8 +43,8 @@ def parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[Sizes], se
     ]
     if arrow:
         return operands, set(_indices(right, dots))
-    seen = Counter(left.replace("...", "").replace(",", ""))
-    return operands, {letter for letter, times in seen.items() if times == 1} | set(dots)
+    letters = Counter(left.replace("...", "").replace(",", ""))
+    return operands, {letter for letter, times in letters.items() if times == 1} | set(dots)
 
 
 def _indices(term: str, dots: list[str]) -> list[str]:
@@ -53,27 +53,27 @@ def _indices(term: str, dots: list[str]) -> list[str]:
 
 
 def _sizes(indices: list[str], shape: tuple[int, ...]) -> Sizes:
-    """Sizes by index; a repeated index is a diagonal and counts once."""
+    """Sizes by index; a repeated index is a diagonal and appears once."""
     return {index: size for index, size in zip(indices, shape, strict=True) if size != 1}
 
 
 def contract(operands: list[Sizes], kept: set[str], path: list[int] | None) -> tuple[int, int]:
-    """(MACs, pointwise operations) of contracting the operands pair by pair."""
-    left = list(operands)
+    """MACs and pointwise ops of contracting the operands in pairs."""
+    remaining = list(operands)
     macs = pointwise = 0
     steps = iter(path or ())
-    while len(left) > 1:
+    while len(remaining) > 1:
         pair = sorted((next(steps), next(steps))) if path else (0, 1)
-        second, first = left.pop(pair[1]), left.pop(pair[0])
-        made, more_macs, more_pointwise = _contract_pair(first, second, kept.union(*left))
+        second, first = remaining.pop(pair[1]), remaining.pop(pair[0])
+        product, more_macs, more_pointwise = _contract_pair(first, second, kept.union(*remaining))
         macs, pointwise = macs + more_macs, pointwise + more_pointwise
-        left.insert(len(left) if path else 0, made)
-    last = left[0]
+        remaining.insert(len(remaining) if path else 0, product)
+    last = remaining[0]
     return macs, pointwise + (prod(last.values()) if set(last) - kept else 0)
 
 
 def _contract_pair(first: Sizes, second: Sizes, needed: set[str]) -> tuple[Sizes, int, int]:
-    """What is left of a pair, its MACs and pointwise operations; lone indices of either side are summed first."""
+    """The result of a pair, its MACs and its pointwise ops; indices of one side only are summed first."""
     summed = 0
     sides = []
     for side, other in ((first, second), (second, first)):
@@ -81,7 +81,7 @@ def _contract_pair(first: Sizes, second: Sizes, needed: set[str]) -> tuple[Sizes
         summed += prod(side.values()) if lone else 0
         sides.append({index: size for index, size in side.items() if index not in lone})
     union = sides[0] | sides[1]
-    met = (set(sides[0]) & set(sides[1])) - needed
+    contracted = (set(sides[0]) & set(sides[1])) - needed
     work = prod(union.values())
-    out = {index: size for index, size in union.items() if index not in met}
-    return (out, work, summed) if met else (out, 0, summed + work)
+    out = {index: size for index, size in union.items() if index not in contracted}
+    return (out, work, summed) if contracted else (out, 0, summed + work)

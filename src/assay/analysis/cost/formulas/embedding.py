@@ -1,8 +1,8 @@
-"""Lookups: no arithmetic to find a row, one addition an element to pool or to accumulate."""
+"""Lookups: no arithmetic to read a row, one addition per element to pool or accumulate rows."""
 
 from __future__ import annotations
 
-from assay.analysis.cost.bytes import looked_up
+from assay.analysis.cost.bytes import row_lookup
 from assay.analysis.cost.categories import EMBEDDING
 from assay.analysis.cost.reading import attribute, numel, operand, optional, result
 from assay.analysis.cost.registry import register
@@ -11,7 +11,7 @@ from assay.analysis.cost.work import Work
 from assay.document.rows import OpKind
 
 MEAN = 1
-_ROWS = looked_up("weight", "indices")
+_ROWS = row_lookup("weight", "indices")
 """A lookup reads as many rows as there are indices."""
 
 register("embedding quantized::embedding_byte quantized::embedding_4bit", category=EMBEDDING, traffic=_ROWS)(free)
@@ -27,12 +27,12 @@ register("embedding_sparse_backward", category=EMBEDDING)(free)
     traffic=_ROWS,
 )
 def embedding_bag(kind: OpKind) -> Work:
-    """Every row added to its bag (or compared); weighed where weights come along; divided for a mean."""
+    """One op per element of each selected row, one more with sample weights, one per output element for a mean."""
     pooled = result(kind)
     rows = numel(operand(kind, "indices")) * pooled.shape[-1]
-    weighed = rows if optional(kind, "per_sample_weights") else 0
+    weighted = rows if optional(kind, "per_sample_weights") else 0
     divided = numel(pooled) if attribute(kind, "mode", 0) == MEAN else 0
-    return Work(pointwise=rows + weighed + divided)
+    return Work(pointwise=rows + weighted + divided)
 
 
 @register(
@@ -41,5 +41,5 @@ def embedding_bag(kind: OpKind) -> Work:
     category=EMBEDDING,
 )
 def embedding_bag_backward(kind: OpKind) -> Work:
-    """Each bag's gradient added to every row of the bag."""
+    """One addition per element of each selected row."""
     return Work(pointwise=numel(operand(kind, "indices")) * operand(kind, "grad").shape[-1])

@@ -1,6 +1,6 @@
-"""Factorisations and solves: the usual operation counts for an m x n matrix, leading terms, in FLOPs.
+"""Factorisations and solves: the textbook FLOP counts for an m x n matrix, leading terms only.
 
-Iterative ones (eigenvalues, singular values) take the customary average figure.
+Iterative algorithms (eigenvalues, singular values) count the usual average.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FACTORISATIONS: dict[str, SquareOrTall] = {
     "matrix_exp linalg_matrix_exp": lambda m, n: 20 * n**3,
     "lu_unpack": lambda m, n: 0,
 }
-"""FLOPs of one matrix of m rows and n columns, by names."""
+"""FLOPs of factorising one matrix with m rows and n columns, by op names."""
 
 
 def _work(flops: float, tensor: TensorType) -> Work:
@@ -57,7 +57,7 @@ for _names, _count in FACTORISATIONS.items():
 
 @register("linalg_solve linalg_solve_ex _linalg_solve_ex linalg_tensorsolve", category=LINEAR_ALGEBRA)
 def solve(kind: OpKind) -> Work:
-    """An elimination, then two triangular solves."""
+    """One elimination (2/3 n³ FLOPs), then two triangular solves per column."""
     matrix = operand(kind, "A", "self")
     size = matrix.shape[-1]
     return _work(numel(matrix) * size * 2 / 3 + 2 * numel(result(kind)) * size, matrix)
@@ -65,22 +65,22 @@ def solve(kind: OpKind) -> Work:
 
 @register("linalg_lu_solve lu_solve cholesky_solve _cholesky_solve_helper linalg_ldl_solve", category=LINEAR_ALGEBRA)
 def solve_factored(kind: OpKind) -> Work:
-    """Two triangular solves."""
+    """Two triangular solves: 2 n² FLOPs per column."""
     size = result(kind).shape[-2]
     return _work(2 * numel(result(kind)) * size, result(kind))
 
 
 @register("linalg_solve_triangular triangular_solve", category=LINEAR_ALGEBRA)
 def solve_triangular(kind: OpKind) -> Work:
-    """n squared a column (or row, from the right)."""
-    made = result(kind)
-    size = made.shape[-2] if attribute(kind, "left", True) else made.shape[-1]
-    return _work(numel(made) * size, made)
+    """n² FLOPs per column, or per row if solved from the right."""
+    solution = result(kind)
+    size = solution.shape[-2] if attribute(kind, "left", True) else solution.shape[-1]
+    return _work(numel(solution) * size, solution)
 
 
 @register("linalg_lstsq", category=LINEAR_ALGEBRA)
 def least_squares(kind: OpKind) -> Work:
-    """A QR factorisation, then a solve."""
+    """One QR factorisation, then one solve."""
     matrix, right = operand(kind, "self"), operand(kind, "b", "B")
     rows, columns = matrix.shape[-2:]
     batches = numel(matrix) // (rows * columns)
@@ -90,7 +90,7 @@ def least_squares(kind: OpKind) -> Work:
 
 @register("ormqr", category=LINEAR_ALGEBRA)
 def multiply_by_q(kind: OpKind) -> Work:
-    """Four operations an element and reflector."""
+    """Four FLOPs per output element and reflector."""
     return _work(4 * numel(result(kind)) * first(kind).shape[-1], first(kind))
 
 

@@ -1,4 +1,4 @@
-"""Losses: so many operations an element of the prediction, the closing sum included."""
+"""Losses: a fixed number of ops per element of the prediction, including the final sum."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PER_PREDICTION = {
     7: "binary_cross_entropy_with_logits",
 }
 PICKED = 2
-"""A product and a sum for each target."""
+"""Ops per target: one product and one sum."""
 
 register_table(PER_PREDICTION, per_largest, category=LOSS)
 register(
@@ -31,7 +31,7 @@ register(
 
 @register("cross_entropy_loss", category=LOSS)
 def cross_entropy(kind: OpKind) -> Work:
-    """A log-softmax, then the picked elements; every class where targets are probabilities or smoothed."""
+    """A log-softmax, then two ops per target, or per score if targets are probabilities or smoothed."""
     scores, target = first(kind), operand(kind, "target")
     whole = target.shape == scores.shape or float(attribute(kind, "label_smoothing", 0)) > 0
     return Work(pointwise=SOFTMAX * numel(scores) + PICKED * numel(scores if whole else target))
@@ -39,7 +39,7 @@ def cross_entropy(kind: OpKind) -> Work:
 
 @register("ctc_loss _ctc_loss _cudnn_ctc_loss miopen_ctc_loss _ctc_loss_backward", category=LOSS)
 def ctc(kind: OpKind) -> Work:
-    """Three paths into each of 2T + 1 states a step; the backward runs both ways and over all classes."""
+    """6 ops per step and state, of 2T + 1 states with three paths each; backward: twice that, and 2 per score."""
     scores, targets = operand(kind, "log_probs"), operand(kind, "targets")
     states = 2 * targets.shape[-1] + 1
     batch = scores.shape[1] if len(scores.shape) == 3 else 1

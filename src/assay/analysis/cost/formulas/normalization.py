@@ -1,4 +1,4 @@
-"""Normalisations and softmax: pointwise work alone, by elements of the input."""
+"""Normalisations and softmax: pointwise ops only, a fixed number per element."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from assay.analysis.cost.work import Work
 from assay.document.rows import OpKind
 
 STANDARDIZE = 6
-"""Mean (1), variance (3), subtract and scale (2)."""
+"""Ops per element: mean (1), variance (3), subtract and scale (2)."""
 RMS = 3
-"""Square, sum, scale."""
+"""Ops per element: square, sum, scale."""
 AFFINE_EVAL = 2
-"""With fixed statistics a batch norm folds into one scale and one shift."""
+"""Ops per element with fixed statistics, where a batch norm is one scale and one shift."""
 SOFTMAX = 5
-"""Largest, subtract, exponentiate, sum, divide."""
+"""Ops per element: maximum, subtract, exponentiate, sum, divide."""
 SOFTMAX_BACKWARD = 4
 STATISTICS = 4
-"""Mean and variance alone."""
+"""Ops per element for mean and variance only."""
 WEIGHT_NORM = 3
-"""A norm a row (2 an element), and the scale."""
+"""Ops per element: one norm per row (2), and the scale (1)."""
 BACKWARD = 2
-"""A backward is twice its forward."""
+"""The backward pass costs this many times the forward pass."""
 
 
 def _affine(kind: OpKind) -> int:
-    """Scale and shift, each where it is there."""
+    """Ops per element for scale and shift, each if present."""
     return (optional(kind, "weight") is not None) + (optional(kind, "bias") is not None)
 
 
@@ -43,13 +43,13 @@ def _standardized(kind: OpKind) -> int:
     category=NORMALIZATION,
 )
 def standardize(kind: OpKind) -> Work:
-    """Statistics of the input itself: 8 an element with scale and shift."""
+    """6 ops per element with statistics of the input itself, 8 with scale and shift."""
     return Work(pointwise=_standardized(kind))
 
 
 @register("instance_norm quantized::instance_norm", category=NORMALIZATION)
 def instance_norm(kind: OpKind) -> Work:
-    """Statistics of each instance, or the running ones."""
+    """Like `standardize` with statistics per instance; 2 ops per element with running statistics."""
     fixed = attribute(kind, "use_input_stats", True) is False
     return Work(pointwise=AFFINE_EVAL * numel(first(kind)) if fixed else _standardized(kind))
 
@@ -60,7 +60,7 @@ def instance_norm(kind: OpKind) -> Work:
     category=NORMALIZATION,
 )
 def batch_norm(kind: OpKind) -> Work:
-    """With fixed statistics 2 an element; in training it takes them first."""
+    """2 ops per element with fixed statistics; like `standardize` in training, which computes them first."""
     training = bool(attribute(kind, "training", attribute(kind, "train", False)))
     return Work(pointwise=_standardized(kind) if training else AFFINE_EVAL * numel(operand(kind, "input")))
 
@@ -84,7 +84,7 @@ register("batch_norm_gather_stats batch_norm_gather_stats_with_counts", category
 
 @register("rms_norm _fused_rms_norm", category=NORMALIZATION)
 def rms_norm(kind: OpKind) -> Work:
-    """4 an element with its scale."""
+    """3 ops per element, 4 with a scale."""
     return Work(pointwise=(RMS + _affine(kind)) * numel(first(kind)))
 
 
@@ -111,7 +111,7 @@ register("_weight_norm_interface_backward _weight_norm_differentiable_backward",
 
 @register("embedding_renorm _no_grad_embedding_renorm_", category=NORMALIZATION)
 def embedding_renorm(kind: OpKind) -> Work:
-    """A norm and a scale for each row named."""
+    """One norm and one scale per selected row: 3 ops per element."""
     rows = prod(operand(kind, "indices", "input").shape)
     return Work(pointwise=3 * rows * operand(kind, "self", "weight").shape[-1])
 
@@ -121,6 +121,6 @@ def embedding_renorm(kind: OpKind) -> Work:
     category=ACTIVATION,
 )
 def dropout(kind: OpKind) -> Work:
-    """A mask and a scale in training; nothing otherwise."""
+    """Two ops per element in training (mask and scale), none otherwise."""
     active = attribute(kind, "train", True) and attribute(kind, "training", True)
     return Work(pointwise=2 * result_numel(kind) if active else 0)

@@ -1,4 +1,4 @@
-"""Fused optimizer steps: so many operations a parameter."""
+"""Fused optimizer steps: a fixed number of ops per parameter element."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from assay.analysis.cost.registry import WorkRule, register, register_table
 from assay.analysis.cost.work import Work
 
 PER_PARAMETER = {4: "_fused_sgd", 7: "_fused_adagrad", 13: "_fused_adam", 14: "_fused_adamw"}
-"""The update rule written out, weight decay and bias correction included."""
+"""Ops of the update rule, including weight decay and bias correction."""
 
 
-def _step(operations: int) -> WorkRule:
-    return lambda kind: Work(pointwise=operations * total(items(kind, "self")))
+def _step(ops: int) -> WorkRule:
+    return lambda kind: Work(pointwise=ops * total(items(kind, "self")))
 
 
 register_table(PER_PARAMETER, _step, category=OPTIMIZER)

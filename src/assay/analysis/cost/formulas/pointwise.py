@@ -1,8 +1,8 @@
-"""Element-wise operations: so many elementary operations an output element.
+"""Element-wise ops: a fixed number of elementary ops per output element.
 
-An addition, product, comparison, division, root, power, exponential, logarithm or trigonometric function is
-one; what is made of several is their sum (a sigmoid negates, exponentiates, adds and divides: 4). In-place
-and `_foreach_` variants follow from these names.
+An addition, product, comparison, division, root, power, exponential, logarithm or trigonometric function is one op.
+Composite functions count all their steps (a sigmoid negates, exponentiates, adds and divides: 4). In-place and
+`_foreach_` variants use the formula of the plain name.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ special_shifted_chebyshev_polynomial_w special_hermite_polynomial_h special_herm
 special_laguerre_polynomial_l special_legendre_polynomial_p isin _masked_scale
 _amp_foreach_non_finite_check_and_unscale _amp_update_scale frexp modf
 """
-"""One operation an element."""
+"""One op per element."""
 
 COMPOSITE = {
     2: "clamp clip hypot sinc special_sinc special_entr special_xlog1py _add_relu",
     3: "logaddexp logaddexp2 lerp isclose allclose logit special_logit cross linalg_cross",
     4: "sigmoid special_expit",
 }
-"""More than one; the names by their operations."""
+"""Names by their ops per element, if more than one."""
 
 ACTIVATIONS = {
     2: "leaky_relu prelu _prelu_kernel relu6 hardtanh hardshrink softshrink rrelu rrelu_with_noise"
@@ -53,7 +53,7 @@ ACTIVATIONS = {
     5: "silu hardswish glu",
     7: "mish",
 }
-"""Activations by their operations an output element; the ones of a single operation are above."""
+"""Activations by their ops per output element; those with a single op are listed above or registered below."""
 
 BACKWARDS = {
     1: "threshold_backward",
@@ -64,7 +64,7 @@ BACKWARDS = {
     8: "silu_backward glu_backward",
     10: "gelu_backward infinitely_differentiable_gelu_backward mish_backward",
 }
-"""Gradients of activations by their operations an element."""
+"""Gradients of activations by their ops per element."""
 
 PRIMS = """
 abs acos acosh add asin asinh atan atan2 atanh bessel_i0 bessel_i0e bessel_i1 bessel_i1e bessel_j0
@@ -80,13 +80,13 @@ COMPLEX_MULTIPLICATION = 6
 COMPLEX_OTHER = 2
 
 
-def per_element(operations: int) -> WorkRule:
-    """A formula of so many operations an element of everything made; complex elements take more."""
-    return lambda kind: Work(pointwise=operations * _real_operations(kind) * all_results_numel(kind))
+def per_element(ops: int) -> WorkRule:
+    """A formula: `ops` ops per element of all outputs, more if they are complex."""
+    return lambda kind: Work(pointwise=ops * _real_ops(kind) * all_results_numel(kind))
 
 
-def _real_operations(kind: OpKind) -> int:
-    """Real operations that stand for one on the result's dtype: a complex product is four and two sums."""
+def _real_ops(kind: OpKind) -> int:
+    """Real ops per op on the result's dtype: a complex product is four products and two sums."""
     if not result(kind).dtype.startswith("complex"):
         return 1
     name = kind.target.split(".")[1].removeprefix("_foreach_").rstrip("_")
@@ -103,19 +103,19 @@ register_table(BACKWARDS, per_element, category=ACTIVATION)
 
 @register("gelu", category=ACTIVATION)
 def gelu(kind: OpKind) -> Work:
-    """Exact by erf: 5 an element; the tanh approximation: 9."""
+    """5 ops per element for the exact form (erf), 9 for the tanh approximation."""
     each = 9 if attribute(kind, "approximate", "none") == "tanh" else 5
     return Work(pointwise=each * all_results_numel(kind))
 
 
 @register("addcmul addcdiv", category=ELEMENT_WISE)
 def add_product(kind: OpKind) -> Work:
-    """A product or quotient added; one more where it is scaled."""
+    """Two ops per element to add a product or quotient, and one more if it is scaled."""
     return Work(pointwise=(2 + (number(kind, "value", 1) != 1)) * all_results_numel(kind))
 
 
 @register("add sub subtract rsub", category=ELEMENT_WISE)
 def add(kind: OpKind) -> Work:
-    """A sum; one more where the other side is scaled by alpha."""
+    """One op per element, and one more if the other operand is scaled by alpha."""
     each = 1 + (number(kind, "alpha", 1) != 1)
-    return Work(pointwise=each * _real_operations(kind) * all_results_numel(kind))
+    return Work(pointwise=each * _real_ops(kind) * all_results_numel(kind))

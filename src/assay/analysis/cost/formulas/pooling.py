@@ -1,11 +1,11 @@
-"""Pooling: an operation an element of every window."""
+"""Pooling: one op per element of each window."""
 
 from __future__ import annotations
 
 from math import prod
 
 from assay.analysis.cost.categories import POOLING
-from assay.analysis.cost.reading import attribute, first, numel, operand, result, result_numel, spread
+from assay.analysis.cost.reading import attribute, first, numel, operand, per_dimension, result, result_numel
 from assay.analysis.cost.registry import register
 from assay.analysis.cost.rules import free, per_operand
 from assay.analysis.cost.work import Uncountable, Work
@@ -15,15 +15,15 @@ _RANKS = {"1d": 1, "2d": 2, "3d": 3}
 
 
 def _rank(kind: OpKind) -> int:
-    """Dimensions pooled over, by the name: `max_pool2d` has two."""
-    found = next((rank for word, rank in _RANKS.items() if word in kind.target), None)
-    if found is None:
-        raise Uncountable(f"{kind.target} does not say over how many dimensions it pools")
-    return found
+    """The number of dimensions pooled over, from the name: two for `max_pool2d`."""
+    dimensions = next((rank for word, rank in _RANKS.items() if word in kind.target), None)
+    if dimensions is None:
+        raise Uncountable(f"the number of dimensions that {kind.target} pools over is unknown")
+    return dimensions
 
 
 def _window(kind: OpKind) -> int:
-    return prod(spread(attribute(kind, "kernel_size"), _rank(kind)))
+    return prod(per_dimension(attribute(kind, "kernel_size"), _rank(kind)))
 
 
 @register(
@@ -34,12 +34,12 @@ def _window(kind: OpKind) -> int:
     category=POOLING,
 )
 def pool(kind: OpKind) -> Work:
-    """Every window's elements compared or added."""
+    """One comparison or addition per element of each window."""
     return Work(pointwise=result_numel(kind) * _window(kind))
 
 
 def _adaptive_steps(wide: TensorType, narrow: TensorType, rank: int) -> int:
-    """Window elements in all: along each dimension, window i runs from floor(i*n/m) to ceil((i+1)*n/m)."""
+    """Elements of all windows: along each dimension, window i runs from floor(i*n/m) to ceil((i+1)*n/m)."""
     sizes = zip(wide.shape[-rank:], narrow.shape[-rank:], strict=True)
     along = [sum(-(-(i + 1) * n // m) - i * n // m for i in range(m)) for n, m in sizes]
     return prod(narrow.shape[:-rank]) * prod(along)
@@ -51,7 +51,7 @@ def _adaptive_steps(wide: TensorType, narrow: TensorType, rank: int) -> int:
     category=POOLING,
 )
 def adaptive(kind: OpKind) -> Work:
-    """The windows that the two sizes imply."""
+    """One op per element of each window; the windows follow from input and output size."""
     return Work(pointwise=_adaptive_steps(first(kind), result(kind), _rank(kind)))
 
 
@@ -61,17 +61,17 @@ def adaptive(kind: OpKind) -> Work:
     category=POOLING,
 )
 def adaptive_backward(kind: OpKind) -> Work:
-    """Each gradient spread over its window."""
+    """One op per element of each window, over which the gradient is distributed."""
     return Work(pointwise=_adaptive_steps(operand(kind, "self"), operand(kind, "grad_output"), _rank(kind)))
 
 
 @register("avg_pool2d_backward avg_pool3d_backward", category=POOLING)
 def average_backward(kind: OpKind) -> Work:
-    """Each gradient spread over its window."""
+    """One op per element of each window, over which the gradient is distributed."""
     return Work(pointwise=numel(operand(kind, "grad_output")) * _window(kind))
 
 
-# Each gradient is added where its largest element was.
+# Each gradient element is added at the position of its window's maximum.
 register(
     "max_pool2d_with_indices_backward max_pool3d_with_indices_backward adaptive_max_pool2d_backward "
     "adaptive_max_pool3d_backward fractional_max_pool2d_backward fractional_max_pool3d_backward max_pool2d_backward "

@@ -1,6 +1,6 @@
-"""Quantised operations. Packed weights have no shape of their own: it follows from input, result and facts.
+"""Quantised ops. The shape of packed weights is not recorded, so it is inferred from input, result and facts.
 
-Requantising an output element (scale, round, clamp, shift) is 4 operations.
+Requantising takes 4 ops per output element: scale, round, clamp, shift.
 """
 
 from __future__ import annotations
@@ -37,51 +37,51 @@ conv_transpose3d_dynamic _quantized::conv_transpose1d _quantized::conv_transpose
 
 
 def _assumed_weight(kind: OpKind) -> int:
-    """Bytes of a packed linear weight: input times output features, a byte each, two in fp16."""
+    """Bytes of a packed linear weight: input features × output features, one byte each or two in fp16."""
     if "linear" not in kind.target:
         return 0
     return first(kind).shape[-1] * result(kind).shape[-1] * (2 if "fp16" in kind.target else 1)
 
 
 def _with_packed_weight(kind: OpKind) -> Traffic:
-    """The tensors seen, and the packed weight that is not among them."""
-    seen = streamed(kind)
+    """The traffic of the recorded tensors plus that of the packed weight, which is not among them."""
+    traffic = streamed(kind)
     if optional(kind, "weight", "W", "qw"):
-        return seen
+        return traffic
     size = kind.facts.get("weight_bytes", kind.facts.get("weight_numel", _assumed_weight(kind)))
-    return Traffic(seen.read_parameters + size, seen.read_activations, seen.written)
+    return Traffic(traffic.read_parameters + size, traffic.read_activations, traffic.written)
 
 
 @register(LINEARS, category=LINEAR, traffic=_with_packed_weight, namespace="quantized")
 def linear(kind: OpKind) -> Work:
-    """Every output element sums over the input features; a bias and requantising each."""
+    """One MAC per output element and input feature; bias and requantising are 5 ops per output element."""
     return Work(result_numel(kind) * first(kind).shape[-1], (1 + REQUANTIZE) * result_numel(kind))
 
 
 @register(CONVOLUTIONS, category=CONVOLUTION, traffic=_with_packed_weight, namespace="quantized")
 def convolve(kind: OpKind) -> Work:
-    """Output grid times the weights one element sums over, as the facts tell them."""
-    macs = result_numel(kind) * _weights_summed(kind, kind.outputs[0].type.shape)
+    """One MAC per output element and weight of one output channel; 5 pointwise ops per output element."""
+    macs = result_numel(kind) * _weights_per_output(kind, kind.outputs[0].type.shape)
     return Work(macs, (1 + REQUANTIZE) * result_numel(kind))
 
 
 @register(TRANSPOSED, category=CONVOLUTION, traffic=_with_packed_weight, namespace="quantized")
 def convolve_transposed(kind: OpKind) -> Work:
-    """Input grid times the weights of one input channel."""
+    """One MAC per input element and weight of one input channel; 5 pointwise ops per output element."""
     weights = kind.facts.get("weight_numel")
     if weights is None:
-        raise Uncountable("the packed weight does not tell its shape")
+        raise Uncountable("the shape of the packed weight is unknown")
     channels = first(kind).shape[1]
     return Work(numel(first(kind)) * weights // channels, (1 + REQUANTIZE) * result_numel(kind))
 
 
-def _weights_summed(kind: OpKind, made: tuple[int, ...]) -> int:
+def _weights_per_output(kind: OpKind, shape: tuple[int, ...]) -> int:
     facts = kind.facts
     if "weight_numel" in facts:
-        return facts["weight_numel"] // made[1]
+        return facts["weight_numel"] // shape[1]
     if "in_channels_per_group" in facts and "kernel_numel" in facts:
         return facts["in_channels_per_group"] * facts["kernel_numel"]
-    raise Uncountable("the packed weight does not tell its shape")
+    raise Uncountable("the shape of the packed weight is unknown")
 
 
 @register(
@@ -89,7 +89,7 @@ def _weights_summed(kind: OpKind, made: tuple[int, ...]) -> int:
     category=CONVOLUTION,
 )
 def convolve_pointwise(kind: OpKind) -> Work:
-    """A convolution with its weight in sight."""
+    """A convolution whose weight is a recorded tensor."""
     macs = convolution_macs(result(kind), operand(kind, "qw"))
     return Work(macs, (1 + REQUANTIZE) * result_numel(kind))
 
@@ -100,7 +100,7 @@ def convolve_pointwise(kind: OpKind) -> Work:
     category=MATMUL,
 )
 def weight_only(kind: OpKind) -> Work:
-    """Packed weights against plain rows; a scale an output element."""
+    """One MAC per output element and input feature, and one scale per output element."""
     return Work(result_numel(kind) * first(kind).shape[-1], result_numel(kind))
 
 
@@ -138,7 +138,7 @@ register(GRADIENTS, category=QUANTIZED)(per_element(1))
 register(SHAPED, category=QUANTIZED)(free)
 register(PACKING, category=QUANTIZED, namespace="quantized")(free)
 
-# Two inputs dequantised (2 each), the operation, and the result requantised.
+# Dequantising two inputs (2 ops each), the op itself (1), and requantising the result (4).
 _BINARY = """
 add mul add_relu mul_relu add_out mul_out add_relu_out mul_relu_out onednn::qadd onednn::qadd_relu onednn::qmul
 _quantized::add

@@ -1,4 +1,4 @@
-"""Recurrent layers. MACs = steps times elements of every weight matrix; gates and states are pointwise."""
+"""Recurrent layers. MACs = steps × elements of every weight matrix; gates and states are pointwise."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from assay.analysis.cost.work import Work, contraction
 from assay.document.rows import OpKind, TensorType
 
 PER_UNIT = {4: 30, 3: 22, 1: 4}
-"""Pointwise operations a hidden unit and step, by the gates of the cell (LSTM 4, GRU 3, plain 1):
-three additions a gate, its sigmoid (4) or tanh (1), and the update of the state."""
+"""Pointwise ops per hidden unit and step, by the number of gates of the cell (LSTM 4, GRU 3, plain 1):
+three additions per gate, its sigmoid (4) or tanh (1), and the update of the state."""
 
 _GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 _GATES_BY_MODE = {0: 1, 1: 1, 2: 4, 3: 3}
-"""Gates by the `mode` that fused kernels take."""
+"""Number of gates by the `mode` argument of fused kernels."""
 
 
 def _gates(kind: OpKind) -> int:
@@ -22,7 +22,7 @@ def _gates(kind: OpKind) -> int:
 
 
 def _layer(steps: int, weights: list[TensorType], gates: int) -> Work:
-    """Every matrix once a step; gate matrices come in pairs as tall as the gates (a projection is not)."""
+    """One MAC per step and matrix element; gate matrices come in pairs of equal height, unlike a projection."""
     matrices = [one for one in weights if len(one.shape) == 2]
     tall = [one for one in matrices if one.shape[0] == matrices[0].shape[0]]
     units = len(tall) // 2 * (matrices[0].shape[0] // gates)
@@ -32,20 +32,20 @@ def _layer(steps: int, weights: list[TensorType], gates: int) -> Work:
 
 @register("lstm gru rnn_tanh rnn_relu _lstm_mps", category=RECURRENT)
 def layers(kind: OpKind) -> Work:
-    """All layers and directions; packed sequences by the steps they really have."""
+    """All layers and directions; packed sequences count their actual steps."""
     return _layer(rows(operand(kind, "input", "data")), items(kind, "params"), _gates(kind))
 
 
 @register("_cudnn_rnn miopen_rnn", category=RECURRENT)
 def fused_layers(kind: OpKind) -> Work:
-    """The same in one kernel."""
+    """All layers and directions in one fused kernel."""
     gates = _GATES_BY_MODE[int(kind.attributes["mode"])]
     return _layer(rows(operand(kind, "input")), items(kind, "weight"), gates)
 
 
 @register("_cudnn_rnn_backward miopen_rnn_backward lstm_mps_backward", category=RECURRENT)
 def fused_layers_backward(kind: OpKind) -> Work:
-    """Gradients of input and weights: twice the forward."""
+    """Twice the work of the forward, for the gradients of input and weights."""
     weights = items(kind, "weight") or items(kind, "params")
     return _twice(_layer(rows(operand(kind, "input")), weights, _mode(kind)))
 
@@ -59,7 +59,7 @@ def one_layer(kind: OpKind) -> Work:
 
 @register("mkldnn_rnn_layer_backward", category=RECURRENT)
 def one_layer_backward(kind: OpKind) -> Work:
-    """Twice the forward."""
+    """Twice the work of the forward."""
     return _twice(one_layer(kind))
 
 
@@ -77,14 +77,14 @@ def _twice(work: Work) -> Work:
     category=RECURRENT,
 )
 def cell(kind: OpKind) -> Work:
-    """One step."""
+    """One step of one cell."""
     weights = [operand(kind, "w_ih"), operand(kind, "w_hh")]
     return _layer(rows(operand(kind, "input")), weights, _gates(kind))
 
 
 @register("_thnn_fused_lstm_cell _thnn_fused_gru_cell", category=RECURRENT)
 def cell_gates(kind: OpKind) -> Work:
-    """The gates alone; their matrix products came before."""
+    """Only the pointwise ops of the gates; their matrix products are separate ops."""
     gates = _gates(kind)
     return Work(pointwise=numel(operand(kind, "input_gates")) // gates * PER_UNIT[gates])
 
@@ -95,7 +95,7 @@ def cell_gates(kind: OpKind) -> Work:
     category=RECURRENT,
 )
 def cell_gates_backward(kind: OpKind) -> Work:
-    """Twice the gates of the forward."""
+    """Twice the pointwise ops of the forward."""
     gates = _gates(kind)
     units = operand(kind, "grad_hy", "grad_cy", "cx", "hx")
     return Work(pointwise=2 * numel(units) * PER_UNIT[gates])
@@ -103,14 +103,14 @@ def cell_gates_backward(kind: OpKind) -> Work:
 
 @register("quantized_lstm quantized_gru", category=RECURRENT)
 def packed_layers(kind: OpKind) -> Work:
-    """Layers whose weights are packed: their sizes follow from the input, the result and the attributes."""
-    given = operand(kind, "input", "data")
+    """Layers with packed weights, whose sizes are inferred from the input, the result and the attributes."""
+    sequence = operand(kind, "input", "data")
     gates, directions = _gates(kind), 2 if kind.attributes.get("bidirectional") else 1
     hidden = result(kind).shape[-1] // directions
-    widths = [given.shape[-1]] + [hidden * directions] * (int(kind.attributes["num_layers"]) - 1)
+    widths = [sequence.shape[-1]] + [hidden * directions] * (int(kind.attributes["num_layers"]) - 1)
     units = hidden * directions
-    macs = rows(given) * sum(gates * units * (width + hidden) for width in widths)
-    return Work(macs, rows(given) * units * len(widths) * PER_UNIT[gates])
+    macs = rows(sequence) * sum(gates * units * (width + hidden) for width in widths)
+    return Work(macs, rows(sequence) * units * len(widths) * PER_UNIT[gates])
 
 
 @register(

@@ -1,9 +1,9 @@
-"""Reductions and scans: so many operations an input element."""
+"""Reductions and scans: a fixed number of ops per input element; sorting by comparisons."""
 
 from __future__ import annotations
 
 from assay.analysis.cost.categories import REDUCTION, SORTING
-from assay.analysis.cost.reading import first, items, levels, numel, operand, result_numel, total
+from assay.analysis.cost.reading import first, items, numel, operand, result_numel, search_steps, total
 from assay.analysis.cost.registry import WorkRule, register, register_table
 from assay.analysis.cost.rules import per_result
 from assay.analysis.cost.work import Work
@@ -19,7 +19,7 @@ REDUCTIONS = {
     3: "logcumsumexp _logcumsumexp",
     4: "logsumexp special_logsumexp var std var_mean std_mean",
 }
-"""Names by their operations an input element."""
+"""Names by their ops per input element."""
 
 BACKWARDS = {
     1: "trace_backward value_selecting_reduction_backward cummaxmin_backward _nested_sum_backward"
@@ -28,60 +28,60 @@ BACKWARDS = {
 }
 
 
-def per_input(operations: int) -> WorkRule:
-    """A formula of so many operations an element of what is reduced."""
-    return lambda kind: Work(pointwise=operations * total(items(kind, "self") or [first(kind)]))
+def per_input(ops: int) -> WorkRule:
+    """A formula: `ops` ops per element of the reduced tensors."""
+    return lambda kind: Work(pointwise=ops * total(items(kind, "self") or [first(kind)]))
 
 
 register_table(REDUCTIONS, per_input, category=REDUCTION)
 register_table(BACKWARDS, per_input, category=REDUCTION)
 register("amax amin sum prod xor_sum", category=REDUCTION, namespace="prims")(per_input(1))
 register("var", category=REDUCTION, namespace="prims")(per_input(4))
-# The form with two tensors compares element by element.
+# The overload with two tensors compares them element by element.
 register("max.other min.other", category=REDUCTION)(per_result(1))
 
 
 @register("cov corrcoef", category=REDUCTION)
 def covariance(kind: OpKind) -> Work:
-    """Every pair of variables along all observations."""
-    given = first(kind)
-    variables = given.shape[0] if len(given.shape) > 1 else 1
-    return Work(macs=variables * numel(given), pointwise=2 * numel(given) + result_numel(kind))
+    """One MAC per pair of variables and observation."""
+    data = first(kind)
+    variables = data.shape[0] if len(data.shape) > 1 else 1
+    return Work(macs=variables * numel(data), pointwise=2 * numel(data) + result_numel(kind))
 
 
 @register("sort argsort msort median nanmedian kthvalue mode quantile nanquantile", category=SORTING)
 def sort(kind: OpKind) -> Work:
-    """n log2 n comparisons a line; without a dimension the whole tensor is one line."""
-    given, dim = first(kind), kind.attributes.get("dim")
-    if not given.shape:
+    """n log2 n comparisons per vector along `dim`; without `dim`, the whole tensor is one vector."""
+    data, dim = first(kind), kind.attributes.get("dim")
+    if not data.shape:
         return Work()
     whole = dim is None and not kind.target.startswith(("aten.sort", "aten.argsort", "aten.msort"))
     default = 0 if kind.target.startswith("aten.msort") else -1
-    length = numel(given) if whole else given.shape[default if dim is None else int(dim)]
-    return Work(pointwise=numel(given) * levels(length))
+    length = numel(data) if whole else data.shape[default if dim is None else int(dim)]
+    return Work(pointwise=numel(data) * search_steps(length))
 
 
 @register("topk", category=SORTING)
 def topk(kind: OpKind) -> Work:
-    """A heap of k: every element against log2 of it."""
-    return Work(pointwise=numel(first(kind)) * max(1, levels(int(kind.attributes["k"]) + 1)))
+    """log2 k comparisons per element, with a heap of k elements."""
+    return Work(pointwise=numel(first(kind)) * max(1, search_steps(int(kind.attributes["k"]) + 1)))
 
 
 @register("_unique _unique2 unique_dim unique_dim_consecutive", category=SORTING)
 def unique(kind: OpKind) -> Work:
-    """Sorted, then compared with the neighbour."""
+    """Sorting, then one comparison per element with its neighbour."""
     count = numel(first(kind))
-    return Work(pointwise=count * (levels(count) + 1))
+    return Work(pointwise=count * (search_steps(count) + 1))
 
 
 @register("searchsorted bucketize", category=SORTING)
 def search(kind: OpKind) -> Work:
-    """A binary search an element."""
+    """One binary search per output element."""
     edges = operand(kind, "sorted_sequence", "boundaries")
-    return Work(pointwise=result_numel(kind) * max(1, levels(edges.shape[-1] + 1)))
+    return Work(pointwise=result_numel(kind) * max(1, search_steps(edges.shape[-1] + 1)))
 
 
 @register("histogram histogramdd _histogramdd_from_bin_cts", category=SORTING)
 def histogram(kind: OpKind) -> Work:
-    """A bin an element: a search among them."""
-    return Work(pointwise=numel(first(kind)) * max(1, levels(result_numel(kind) + 1)))
+    """One binary search among the bins per element."""
+    return Work(pointwise=numel(first(kind)) * max(1, search_steps(result_numel(kind) + 1)))
