@@ -1,4 +1,4 @@
-"""Exact polynomials, what is proven about them, and how far a law is said to hold."""
+"""Exact polynomials, proofs about them, and the range in which a scaling formula holds."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ def law(*parts: Part, **spans: VerifiedRange) -> Law:
 
 @few
 @given(polynomials(), nodes(3), nodes(4))
-def test_a_polynomial_is_recovered_from_its_grid(wanted, first, second):
+def test_a_polynomial_is_recovered_from_its_grid(expected, first, second):
     points = grid((first, second))
-    assert through(NAMES, (first, second), [wanted.at(point) for point in points]) == wanted
+    assert through(NAMES, (first, second), [expected.at(point) for point in points]) == expected
 
 
 @few
 @given(polynomials(degrees=(1, 1)), nodes(3), nodes(4))
-def test_more_nodes_than_needed_add_no_terms(wanted, first, second):
-    found = through(NAMES, (first, second), [wanted.at(point) for point in grid((first, second))])
-    assert found == wanted
-    assert all(max(powers) <= 1 for powers in found.terms)
+def test_extra_nodes_add_no_terms(expected, first, second):
+    fitted = through(NAMES, (first, second), [expected.at(point) for point in grid((first, second))])
+    assert fitted == expected
+    assert all(max(powers) <= 1 for powers in fitted.terms)
 
 
 @few
 @given(st.integers(1, 20), nodes(4))
-def test_n_log_n_does_not_agree_beyond_its_grid(scale, chosen):
+def test_a_polynomial_does_not_fit_n_log_n_outside_its_grid(scale, chosen):
     def value(size: int) -> int:
         return scale * size * (size.bit_length() - 1)
 
@@ -62,33 +62,33 @@ def test_n_log_n_does_not_agree_beyond_its_grid(scale, chosen):
 
 @few
 @given(polynomials(), st.integers(0, 30), st.integers(0, 30))
-def test_counting_from_one_moves_the_variables(wanted, batch, seq):
-    assert wanted.from_one().at((batch, seq)) == wanted.at((batch + 1, seq + 1))
+def test_from_one_shifts_the_variables(expected, batch, seq):
+    assert expected.from_one().at((batch, seq)) == expected.at((batch + 1, seq + 1))
 
 
 @few
 @given(polynomials(degrees=(1, 2)), polynomials(degrees=(1, 2)), st.integers(1, 9), st.integers(1, 9))
-def test_what_is_proven_never_above_is_not(lower, upper, batch, seq):
+def test_a_polynomial_proven_never_above_is_never_above(lower, upper, batch, seq):
     if never_above(lower, upper, {"batch": 9, "seq": 9}):
         assert lower.at((batch, seq)) <= upper.at((batch, seq))
 
 
 @few
 @given(st.lists(polynomials(degrees=(1, 2), coefficients=st.integers(-3, 9)), min_size=1, max_size=6))
-def test_what_is_left_out_of_a_largest_never_mattered(candidates):
+def test_dropped_candidates_never_change_the_maximum(candidates):
     kept = highest(candidates)
     assert all(each in candidates for each in kept)
     for point in product((1, 2, 5, 40), (1, 3, 17, 1000)):
         assert max(each.at(point) for each in kept) == max(each.at(point) for each in candidates)
 
 
-def test_one_between_two_others_is_left_out_of_a_largest():
+def test_a_polynomial_below_a_mean_of_two_others_is_dropped():
     square, line = polynomial(("n",), {(2,): Fraction(4)}), polynomial(("n",), {(1,): Fraction(40)})
     between = polynomial(("n",), {(2,): Fraction(2), (1,): Fraction(19)})
     assert highest([square, between, line]) == [square, line]
 
 
-def test_a_limit_proves_that_a_table_is_never_exceeded():
+def test_a_limit_proves_that_a_lookup_never_exceeds_its_table():
     rows, table = polynomial(("seq",), {(1,): Fraction(4)}), polynomial(("seq",), {(0,): Fraction(2048)})
     assert never_above(rows, table, {"seq": 512})
     assert not never_above(rows, table, {"seq": 513})
@@ -106,11 +106,11 @@ def test_a_limit_proves_that_a_table_is_never_exceeded():
         ({}, "0"),
     ],
 )
-def test_how_a_polynomial_is_written(terms, text):
+def test_text_of_polynomials(terms, text):
     assert str(polynomial(NAMES, {powers: Fraction(value) for powers, value in terms.items()})) == text
 
 
-def test_a_law_adds_its_parts():
+def test_a_formula_is_the_sum_of_its_parts():
     line, table = (polynomial(NAMES, {powers: Fraction(value)}) for powers, value in (((1, 1), 4), ((0, 0), 100)))
     both = law(Part((table,)), Part((line, table), "min"))
     assert str(both) == "100 + min(4·batch·seq, 100)"
@@ -119,7 +119,7 @@ def test_a_law_adds_its_parts():
     assert law(Part((line, table), "max"))(batch=20, seq=30) == 2400
 
 
-def test_a_law_is_silent_where_it_is_known_not_to_hold():
+def test_a_formula_gives_none_for_sizes_at_which_it_fails():
     half = Part((polynomial(NAMES, {(0, 1): Fraction(1, 2)}),))
     seq = VerifiedRange(8, 64, multiple=2, ends_below=True)
     confined = law(half, seq=seq)
@@ -132,20 +132,20 @@ def test_a_law_is_silent_where_it_is_known_not_to_hold():
 
 @pytest.mark.parametrize("sizes", [{"batch": 1}, {"batch": 1, "seq": 0}, {"batch": 1, "seq": 2, "more": 3}])
 def test_wrong_sizes_are_refused(sizes):
-    with pytest.raises(UsageError, match="wanted"):
+    with pytest.raises(UsageError, match="expected"):
         law(Part((Polynomial(NAMES, {}),)))(**sizes)
 
 
-def test_laws_by_name():
+def test_formulas_by_quantity_name():
     constant = law(Part((polynomial(NAMES, {(0, 0): Fraction(7)}),)))
     laws = Laws("Net", NAMES, {"macs": constant}, {"ops": "not a polynomial"}, {}, ())
     assert laws["ops"] is None
     assert laws.at(batch=1, seq=1) == {"macs": 7, "ops": None}
-    with pytest.raises(UsageError, match="no quantity is called 'speed': one of macs, ops"):
+    with pytest.raises(UsageError, match="unknown quantity 'speed': expected one of macs, ops"):
         laws["speed"]
 
 
-def test_a_span_is_searched_along_a_line():
+def test_the_verified_range_is_searched_along_a_variable():
     along = reach.size_plan("seq", 16, limit=None, far=True)
     assert along.nodes == (16, 32, 48)
     assert reach.span(lambda size: size >= 5, along) == VerifiedRange(8, 256, ends_below=True)
@@ -161,11 +161,11 @@ def test_no_size_is_above_the_limit(limit):
     assert max(*along.nodes, along.check) <= limit
 
 
-def test_a_size_of_one_is_kept_out_of_the_grid():
+def test_a_size_of_one_is_not_in_the_grid():
     assert reach.size_plan("batch", 1, limit=None, far=False).nodes == (2, 3)
 
 
 @pytest.mark.parametrize("sizes", [(4,), (4, 4), (0, 4)])
-def test_given_points_must_allow_a_check(sizes):
-    with pytest.raises(UsageError, match="two or more different sizes"):
+def test_chosen_points_must_include_a_check(sizes):
+    with pytest.raises(UsageError, match="two or more different positive sizes"):
         reach.given("seq", sizes)

@@ -1,4 +1,4 @@
-"""HOW COSTS GROW: each as an exact polynomial in the sizes of the inputs, found from a few captures.
+"""Scaling formulas: each cost as an exact polynomial of the input sizes, derived from a few captures.
 
-Belongs here: polynomials, laws, and finding them in samples. Does not: running a model, choosing sizes for it.
+Belongs here: polynomials, scaling formulas, and fitting them to samples. Does not: running a model at chosen sizes.
 """

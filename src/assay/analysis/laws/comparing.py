@@ -1,4 +1,4 @@
-"""Which of several polynomials can be left out of a least or a most, proven from their coefficients."""
+"""Which polynomials can be dropped from a minimum or a maximum, proven from their coefficients."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from assay.analysis.laws.polynomials import Polynomial
 
 
 def never_above(lower: Polynomial, upper: Polynomial, limits: Mapping[str, int]) -> bool:
-    """Whether the first is surely at most the second for all sizes from 1 up to the limits."""
+    """Whether `lower` is provably at most `upper` for all sizes from 1 to the limits; False if not proven."""
     gap = upper + -lower
     if all(value >= 0 for value in gap.from_one().terms.values()):
         return True
-    most = [limits.get(name) for name in gap.variables]
+    largest = [limits.get(name) for name in gap.variables]
     least = Fraction(0)
     for powers, value in gap.terms.items():
         if value > 0:
             least += value
-        elif any(power and size is None for power, size in zip(powers, most, strict=True)):
+        elif any(power and size is None for power, size in zip(powers, largest, strict=True)):
             return False
         else:
-            least += Polynomial(gap.variables, {powers: value}).at([size or 1 for size in most])
+            least += Polynomial(gap.variables, {powers: value}).at([size or 1 for size in largest])
     return least >= 0
 
 
 def highest(candidates: Sequence[Polynomial]) -> list[Polynomial]:
-    """Those that the largest of all candidates cannot do without, as far as that can be proven for sizes from 1."""
+    """The candidates that the maximum of all depends on; the rest are provably never the largest for sizes from 1."""
     kept: list[Polynomial] = []
     for candidate in candidates:
         if not any(never_above(candidate, other, {}) for other in kept):
@@ -40,12 +40,12 @@ def highest(candidates: Sequence[Polynomial]) -> list[Polynomial]:
 
 
 def _below_a_mean(candidate: Polynomial, first: Polynomial, second: Polynomial) -> bool:
-    """Whether it stays at most some weighted mean of two others, and so the larger of them."""
-    wanted, left, right = (each.from_one().terms for each in (candidate, first, second))
+    """Whether the candidate is at most some weighted mean of two others, and therefore at most the larger of them."""
+    goal, left, right = (each.from_one().terms for each in (candidate, first, second))
     low, high = Fraction(0), Fraction(1)
-    for powers in {*wanted, *left, *right}:
-        at, one, other = (terms.get(powers, Fraction(0)) for terms in (wanted, left, right))
-        missing, slope = at - other, one - other
+    for powers in {*goal, *left, *right}:
+        middle, one, other = (terms.get(powers, Fraction(0)) for terms in (goal, left, right))
+        missing, slope = middle - other, one - other
         if slope == 0 and missing > 0:
             return False
         if slope > 0:

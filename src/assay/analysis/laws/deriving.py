@@ -1,8 +1,8 @@
-"""From samples on a grid to a law: polynomials through the figures, kept where more samples agree.
+"""From samples on a grid to a scaling formula: fitted polynomials, accepted only if further samples agree.
 
-A sum over operations is one polynomial, but for lookups: those read the rows they take and never more than
-the table, so each adds the smaller of two, operation by operation. A peak is the largest of the sums at each
-moment, where every capture ran the same operations.
+A sum over ops is one polynomial, except for lookups. A lookup reads the rows it selects but never more than the
+table, so each lookup op adds the smaller of two polynomials. A peak is the largest of the sums at each moment, if
+every capture ran the same ops.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from assay.analysis.laws.polynomials import Polynomial, Sizes, polynomial, throu
 from assay.analysis.laws.samples import PhaseOps, Quantity, SizeSample, in_step, matched
 
 _NAMED = 3
-"""Operations that a reason names."""
+"""How many ops a reason lists."""
 
 
 class SampleGrid(Struct, frozen=True):
-    """Samples at all combinations of the nodes, in order, and more samples to agree with."""
+    """Samples at all combinations of the nodes, in order, and further samples to check a formula against."""
 
     variables: tuple[str, ...]
     nodes: tuple[tuple[int, ...], ...]
     samples: list[SizeSample]
     checks: list[SizeSample]
     limits: Mapping[str, int]
-    """The largest sizes that the model takes, where it says."""
+    """The largest sizes that the model accepts, if it declares them."""
 
     def fit(self, values: Sequence[int]) -> Polynomial:
-        """The polynomial through these values at the samples."""
+        """The polynomial that has these values at the samples."""
         return through(self.variables, self.nodes, values)
 
     def points(self) -> list[Sizes]:
         """The sizes of the samples."""
         return [each.sizes for each in self.samples]
 
-    def everywhere(self) -> list[SizeSample]:
-        """All samples."""
+    def all_samples(self) -> list[SizeSample]:
+        """The samples on the grid and the checks."""
         return [*self.samples, *self.checks]
 
 
 def law_of(quantity: Quantity, grid: SampleGrid) -> Law | None:
-    """The law of a quantity, None where its form does not agree with every sample."""
-    figures = [quantity.figure(each) for each in grid.samples]
-    known = [figure for figure in figures if figure is not None]
-    if len(known) < len(figures):
+    """The scaling formula of a quantity; None if it does not match every sample."""
+    values = [quantity.figure(each) for each in grid.samples]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
         return None
     traces = _traces(quantity, grid.samples)
     spans = _spans(grid)
@@ -63,27 +63,27 @@ def law_of(quantity: Quantity, grid: SampleGrid) -> Law | None:
         parts = _with_lookups(traces, str(quantity.column), grid)
     else:
         parts = (Part((grid.fit(known),)),)
-        # Without the sums at each moment another may come to be the largest beyond what was compared.
+        # Without the sums at each moment, a different one may be the largest beyond the sizes compared.
         spans = {name: replace(each, ends_above=quantity.peak) for name, each in spans.items()}
     law = Law(grid.variables, parts, spans)
-    return law if all(agrees(law, quantity, each) for each in grid.everywhere()) else None
+    return law if all(agrees(law, quantity, each) for each in grid.all_samples()) else None
 
 
 def agrees(law: Law, quantity: Quantity, sample: SizeSample) -> bool:
-    """Whether the law says what the sample shows."""
+    """Whether the formula gives the value that the sample has."""
     return law.at(sample.sizes) == quantity.figure(sample)
 
 
 def reason(quantity: Quantity, grid: SampleGrid) -> str:
-    """Why there is no law: which operations stand against it."""
+    """Why a quantity has no scaling formula, with the ops that prevent one."""
     degree = max(len(nodes) for nodes in grid.nodes) - 1
-    said = f"not a polynomial of degree ≤ {degree}"
+    message = f"not a polynomial of degree ≤ {degree}"
     if quantity.peak:
-        return f"{said}, nor the largest of several"
+        return f"{message}, nor the maximum of several"
     if quantity.column is None:
-        return said
-    names = _culprits(_traces(quantity, grid.everywhere()), quantity.column, grid)
-    return f"{said}: {', '.join(names) or 'other operations run at other sizes'}"
+        return message
+    names = _culprits(_traces(quantity, grid.all_samples()), quantity.column, grid)
+    return f"{message}: {', '.join(names) or 'different ops run at different sizes'}"
 
 
 def _traces(quantity: Quantity, samples: Iterable[SizeSample]) -> list[PhaseOps]:
@@ -91,26 +91,26 @@ def _traces(quantity: Quantity, samples: Iterable[SizeSample]) -> list[PhaseOps]
 
 
 def _with_lookups(traces: list[PhaseOps], column: str, grid: SampleGrid) -> tuple[Part, ...]:
-    """The sum of all that is streamed, and for each lookup the smaller of what it takes and what there is."""
-    found = matched(traces)
+    """The sum over all ops that read whole inputs, and for each lookup the smaller of its rows and its table."""
+    matches = matched(traces)
     smooth = [
         sum(times * getattr(trace.costs[kind], column) for kind, times in apart.items())
-        for trace, apart in zip(traces, found.apart, strict=True)
+        for trace, apart in zip(traces, matches.apart, strict=True)
     ]
     lookups: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
-    for kinds, times in found.together.items():
+    for kinds, times in matches.together.items():
         pairs = list(zip(traces, kinds, strict=True))
-        taken = tuple(getattr(trace.costs[kind], column) for trace, kind in pairs)
+        rows = tuple(getattr(trace.costs[kind], column) for trace, kind in pairs)
         whole = tuple(getattr(streamed(trace.kinds[kind]), column) for trace, kind in pairs)
-        if taken == whole:
-            smooth = [total + times * value for total, value in zip(smooth, taken, strict=True)]
+        if rows == whole:
+            smooth = [total + times * value for total, value in zip(smooth, rows, strict=True)]
         else:
-            lookups[taken, whole] += times
+            lookups[rows, whole] += times
     total = grid.fit(smooth)
     capped: list[Part] = []
-    for (taken, whole), times in lookups.items():
-        every, most = ([times * value for value in values] for values in (taken, whole))
-        lower, upper = _taken(every, most, grid), grid.fit(most)
+    for (rows, whole), times in lookups.items():
+        every, most = ([times * value for value in values] for values in (rows, whole))
+        lower, upper = _uncapped(every, most, grid), grid.fit(most)
         if never_above(lower, upper, grid.limits):
             total += lower
         else:
@@ -118,40 +118,40 @@ def _with_lookups(traces: list[PhaseOps], column: str, grid: SampleGrid) -> tupl
     return (Part((total,)), *capped)
 
 
-def _taken(taken: Sequence[int], whole: Sequence[int], grid: SampleGrid) -> Polynomial:
-    """What a lookup would take were the table endless: from the smallest sizes, where it takes less than all."""
+def _uncapped(rows: Sequence[int], whole: Sequence[int], grid: SampleGrid) -> Polynomial:
+    """The bytes a lookup would read from an endless table, fitted at small sizes, where it reads less than all."""
     points = grid.points()
     upper = grid.fit(whole)
     for box in sorted(product(*(range(1, len(each) + 1) for each in grid.nodes)), key=prod, reverse=True):
         nodes = tuple(each[:count] for each, count in zip(grid.nodes, box, strict=True))
         inside = [index for index, sizes in enumerate(points) if all(map(contains, nodes, sizes))]
-        if all(taken[index] < whole[index] for index in inside):
-            lower = through(grid.variables, nodes, [taken[index] for index in inside])
-            if all(min(lower.at(each), upper.at(each)) == value for each, value in zip(points, taken, strict=True)):
+        if all(rows[index] < whole[index] for index in inside):
+            lower = through(grid.variables, nodes, [rows[index] for index in inside])
+            if all(min(lower.at(each), upper.at(each)) == value for each, value in zip(points, rows, strict=True)):
                 return lower
-    return grid.fit(taken)
+    return grid.fit(rows)
 
 
 def _largest(traces: list[PhaseOps], grid: SampleGrid) -> Part:
-    """The largest of the sums at each moment, those that others are never below left out."""
+    """The maximum of the sums at each moment, without those that are provably never the largest."""
     moments = sorted(set(zip(*(trace.live for trace in traces), strict=True)), reverse=True)
     kept = highest([grid.fit(values) for values in moments])
     return Part(tuple(kept) or (polynomial(grid.variables, {}),), "max" if len(kept) > 1 else "only")
 
 
 def _culprits(traces: list[PhaseOps], column: str, grid: SampleGrid) -> list[str]:
-    """The operations whose own figures no polynomial goes through, the most frequent first."""
-    found: Counter[str] = Counter()
+    """The ops whose own cost is not a polynomial of the sizes, most frequent first."""
+    names: Counter[str] = Counter()
     for kinds, times in matched(traces).together.items():
         values = [getattr(trace.costs[kind], column) or 0 for trace, kind in zip(traces, kinds, strict=True)]
         fitted = grid.fit(values[: len(grid.samples)])
         checks = zip(grid.checks, values[len(grid.samples) :], strict=True)
         if any(fitted.at(each.sizes) != value for each, value in checks):
-            found[traces[0].kinds[kinds[0]].name] += times
-    return [name for name, _ in found.most_common(_NAMED)]
+            names[traces[0].kinds[kinds[0]].name] += times
+    return [name for name, _ in names.most_common(_NAMED)]
 
 
 def _spans(grid: SampleGrid) -> dict[str, VerifiedRange]:
-    """From the smallest to the largest size of each variable among all samples."""
-    columns = zip(*(each.sizes for each in grid.everywhere()), strict=True)
+    """The range of each variable over all samples."""
+    columns = zip(*(each.sizes for each in grid.all_samples()), strict=True)
     return {name: VerifiedRange(min(sizes), max(sizes)) for name, sizes in zip(grid.variables, columns, strict=True)}

@@ -1,4 +1,4 @@
-"""A law: what a quantity is at any sizes, as a sum of polynomials, and for which sizes that is known to hold."""
+"""A scaling formula: a quantity as a sum of polynomials of the sizes, and the sizes it was verified for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.errors import UsageError
 
 
 class Part(Struct, frozen=True):
-    """One polynomial, or the least or the most of several."""
+    """One polynomial, or the minimum or maximum of several."""
 
     of: tuple[Polynomial, ...]
     how: str = "only"
@@ -28,28 +28,28 @@ class Part(Struct, frozen=True):
 
 
 class VerifiedRange(Struct, frozen=True):
-    """The sizes of one variable for which a law was compared with captures."""
+    """The sizes of one variable at which a scaling formula was compared with captures."""
 
     least: int
     most: int
     multiple: int = 1
-    """It holds for multiples of this; other sizes were seen to differ, or do not run."""
+    """The formula holds for multiples of this; other sizes gave different values or did not run."""
     ends_below: bool = False
-    """Whether it was seen not to hold below `least`."""
+    """Whether the formula failed for a size below `least`."""
     ends_above: bool = False
-    """Whether it was seen not to hold above `most`."""
+    """Whether the formula failed, or could fail, for a size above `most`."""
 
     def admits(self, size: int) -> bool:
-        """Whether nothing is known against this size."""
+        """Whether the formula may be used for this size: it is not known to fail there."""
         below, above = size < self.least and self.ends_below, size > self.most and self.ends_above
         return size > 0 and size % self.multiple == 0 and not below and not above
 
     def covers(self, size: int) -> bool:
-        """Whether this size lies between two that were compared."""
+        """Whether this size is between two sizes that were compared."""
         return self.admits(size) and self.least <= size <= self.most
 
     def text(self, name: str) -> str:
-        """What must hold of the variable: `2 ≤ seq ≤ 2,048, a multiple of 16`; empty where anything goes."""
+        """The condition on the variable: `2 ≤ seq ≤ 2,048, a multiple of 16`; empty if there is none."""
         low = f"{self.least:,} ≤ " if self.ends_below else ""
         high = f" ≤ {self.most:,}" if self.ends_above else ""
         bounds = [f"{low}{name}{high}"] if low or high else []
@@ -58,15 +58,19 @@ class VerifiedRange(Struct, frozen=True):
 
 
 class Law(Struct, frozen=True):
-    """What a quantity is at any sizes: `law(batch=8, seq=4096)`."""
+    """The scaling formula of a quantity; `law(batch=8, seq=4096)` is its value at these sizes."""
 
     variables: tuple[str, ...]
     parts: tuple[Part, ...]
-    """Their sum is the law."""
+    """The formula is their sum."""
     spans: dict[str, VerifiedRange]
 
     def __call__(self, **sizes: int) -> int | None:
-        """The exact value; None where the law is known not to hold."""
+        """The exact value at these sizes, one per variable; None if the formula is known to fail there.
+
+        Raises:
+            UsageError: A size is missing, unknown or not a positive integer.
+        """
         values = ordered(self.variables, sizes)
         if not all(self.spans[name].admits(size) for name, size in sizes.items()):
             return None
@@ -74,16 +78,16 @@ class Law(Struct, frozen=True):
         return value.numerator if value.denominator == 1 else None
 
     def at(self, sizes: Sequence[int]) -> Fraction:
-        """The value at the sizes of the variables in order, wherever it may hold."""
+        """The value at these sizes, in the variables' order, without checking whether the formula holds there."""
         return sum((part.at(sizes) for part in self.parts), start=Fraction(0))
 
     def covers(self, **sizes: int) -> bool:
-        """Whether the sizes lie within those that were compared with captures."""
+        """Whether all sizes are within the range that was compared with captures."""
         return all(self.spans[name].covers(size) for name, size in sizes.items())
 
     @property
     def condition(self) -> str:
-        """For which sizes it holds; empty where nothing is known against any."""
+        """The sizes for which the formula holds, as text; empty if it is not known to fail at any."""
         return "; ".join(text for name in self.variables if (text := self.spans[name].text(name)))
 
     def __str__(self) -> str:
@@ -92,22 +96,22 @@ class Law(Struct, frozen=True):
 
 
 class Laws(Struct, frozen=True):
-    """The laws of one model's costs: `laws["macs"]` is a `Law`, or None where there is none."""
+    """The scaling formulas of a model's costs: `laws["macs"]` is a `Law`, or None if there is no formula."""
 
     model: str
     variables: tuple[str, ...]
     laws: dict[str, Law]
-    """By the quantity's name."""
+    """Scaling formulas by quantity name."""
     refused: dict[str, str]
-    """Why a quantity has no law."""
+    """Quantities without a formula, with the reason."""
     base: dict[str, int]
-    """The sizes that the inputs came with."""
+    """The sizes of the original inputs."""
     points: tuple[dict[str, int], ...]
-    """The sizes that were captured."""
+    """The sizes at which captures were made."""
     follows: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What grows with each variable: `("dim 1 of input_ids", …)`."""
+    """The input dimensions that follow each variable: `("dim 1 of input_ids", …)`."""
     limits: dict[str, int] = field(default_factory=dict)
-    """The largest sizes that the model says it takes."""
+    """The largest sizes that the model declares."""
     mode: str = "meta"
     """How the captures were run."""
     inputs_from: str = ""
@@ -118,25 +122,35 @@ class Laws(Struct, frozen=True):
         if name in self.refused:
             return None
         if name not in self.laws:
-            raise UsageError(f"no quantity is called {name!r}: one of {', '.join(self)}")
+            raise UsageError(f"unknown quantity {name!r}: expected one of {', '.join(self)}")
         return self.laws[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of all quantities, those without a law too."""
+        """The names of all quantities, including those without a formula."""
         return iter((*self.laws, *self.refused))
 
     def at(self, **sizes: int) -> dict[str, int | None]:
-        """Every quantity at these sizes; None where there is no law, or it does not hold there."""
+        """Every quantity at these sizes; None if it has no formula, or if the formula does not hold there.
+
+        Args:
+            sizes: One positive integer per variable, such as `batch=8, seq=4096`.
+
+        Returns:
+            The exact values by quantity name.
+
+        Raises:
+            UsageError: A size is missing, unknown or not a positive integer.
+        """
         ordered(self.variables, sizes)
         return {name: law(**sizes) if (law := self[name]) is not None else None for name in self}
 
 
 def ordered(variables: Sequence[str], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The sizes in the variables' order; refuses what is missing, unknown or no size."""
+    """The sizes in the variables' order; raises `UsageError` if one is missing, unknown or not a positive integer."""
     if set(variables) != set(sizes):
-        given = ", ".join(sizes) or "nothing"
-        raise UsageError(f"sizes were given for {given}: exactly {', '.join(variables)} are wanted")
+        names = ", ".join(sizes) or "no variable"
+        raise UsageError(f"sizes given for {names}: expected sizes for exactly {', '.join(variables)}")
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise UsageError(f"{name}={size!r} is no size: a whole number from 1 is wanted")
+            raise UsageError(f"invalid size {name}={size!r}: expected a positive integer")
     return tuple(sizes[name] for name in variables)

@@ -1,4 +1,4 @@
-"""Exact polynomials in several variables, and the one that goes through the values on a grid."""
+"""Exact polynomials in several variables, and interpolation on a grid."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from operator import getitem
 from msgspec import Struct
 
 Sizes = tuple[int, ...]
-"""One size for each variable, in the variables' order."""
+"""One size per variable, in the variables' order."""
 
-_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Polynomial(Struct, frozen=True):
@@ -42,7 +42,7 @@ class Polynomial(Struct, frozen=True):
         return Polynomial(self.variables, {powers: -value for powers, value in self.terms.items()})
 
     def from_one(self) -> Polynomial:
-        """The same with every variable counted from 1: `p.from_one().at((0, 2)) == p.at((1, 3))`."""
+        """The polynomial with every variable shifted by 1: `p.from_one().at((0, 2)) == p.at((1, 3))`."""
         terms: dict[tuple[int, ...], Fraction] = {}
         for powers, value in self.terms.items():
             for lower in product(*(range(power + 1) for power in powers)):
@@ -61,7 +61,7 @@ class Polynomial(Struct, frozen=True):
         size = abs(value)
         number = f"{size.numerator:,}" + (f"/{size.denominator:,}" if size.denominator > 1 else "")
         names = [
-            name + (str(power).translate(_RAISED) if power > 1 else "")
+            name + (str(power).translate(_SUPERSCRIPTS) if power > 1 else "")
             for name, power in zip(self.variables, powers, strict=True)
             if power
         ]
@@ -69,19 +69,19 @@ class Polynomial(Struct, frozen=True):
 
 
 def polynomial(variables: Sequence[str], terms: Mapping[tuple[int, ...], Fraction]) -> Polynomial:
-    """The polynomial with these terms, zeros left out and the rest in order."""
+    """The polynomial with these terms, without zeros, highest powers first."""
     kept = {powers: value for powers, value in terms.items() if value}
     order = sorted(kept, key=lambda powers: (sum(powers), max(powers, default=0), powers), reverse=True)
     return Polynomial(tuple(variables), {powers: kept[powers] for powers in order})
 
 
 def grid(nodes: Sequence[Iterable[int]]) -> list[Sizes]:
-    """All combinations of the variables' nodes."""
+    """All combinations of the nodes of each variable."""
     return list(product(*nodes))
 
 
 def through(variables: Sequence[str], nodes: Sequence[tuple[int, ...]], values: Sequence[int]) -> Polynomial:
-    """The polynomial with as many coefficients as the grid has points that has `values` there, in `grid` order."""
+    """The interpolating polynomial: it has `values` at the points of the grid, in `grid` order."""
     terms: dict[tuple[int, ...], Fraction] = {}
     for row, value in zip(_rows(tuple(nodes)), values, strict=True):
         if value:
@@ -92,18 +92,18 @@ def through(variables: Sequence[str], nodes: Sequence[tuple[int, ...]], values: 
 
 @cache
 def _rows(nodes: tuple[tuple[int, ...], ...]) -> list[dict[tuple[int, ...], Fraction]]:
-    """For each point of the grid the polynomial that is 1 there and 0 at all others."""
+    """For each point of the grid, the terms of the polynomial that is 1 there and 0 at all other points."""
     rows = []
-    for chosen in product(*map(_lagrange, nodes)):
+    for factors in product(*map(_lagrange, nodes)):
         every = product(*(range(len(each)) for each in nodes))
-        terms = {powers: prod(map(getitem, chosen, powers), start=Fraction(1)) for powers in every}
+        terms = {powers: prod(map(getitem, factors, powers), start=Fraction(1)) for powers in every}
         rows.append({powers: value for powers, value in terms.items() if value})
     return rows
 
 
 @cache
 def _lagrange(nodes: tuple[int, ...]) -> list[list[Fraction]]:
-    """For each node the coefficients, lowest first, of the polynomial that is 1 there and 0 at the others."""
+    """For each node, the coefficients, lowest first, of the polynomial that is 1 there and 0 at the other nodes."""
     rows = []
     for index, node in enumerate(nodes):
         row = [Fraction(1)]

@@ -1,4 +1,4 @@
-"""Which sizes of a variable to capture at, and how far along it a law is seen to hold."""
+"""Which sizes of a variable to capture, and over which range of it a scaling formula holds."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from assay.analysis.laws.law import VerifiedRange
 from assay.errors import UsageError
 
 CHECK = 7
-"""The multiple of a step that the first check is at: outside the grid, and odd."""
+"""The first check is at this multiple of the step: outside the grid, and odd."""
 
 _DEGREE = {"batch": 1}
 _USUAL_DEGREE = 2
 _HIGHEST_DEGREE = 3
 _FAR = {"batch": 64}
 _USUAL_FAR = 16
-"""The multiple of a step that the law is compared at far away."""
+"""The formula is also compared at this multiple of the step, far from the grid."""
 
 Verdict = Callable[[int], bool | None]
-"""Whether the law holds at a size; None where the model does not run there."""
+"""Whether the formula holds at a size; None if the model does not run at it."""
 
 
 class SizePlan(Struct, frozen=True):
-    """The sizes of one variable: nodes for the grid, a check outside it, and how far to look beyond."""
+    """The sizes of one variable: nodes for the grid, a check outside it, and the largest size to try."""
 
     nodes: tuple[int, ...]
     check: int
     step: int
     far: int | None = None
-    """None where nothing beyond the check is to be run."""
+    """The largest size to try; None if nothing beyond the check should run."""
     explored: bool = True
-    """Whether to look at sizes other than the nodes and the check."""
+    """Whether to try sizes other than the nodes and the check."""
 
     def raised(self) -> SizePlan:
-        """The plan with as many nodes as the highest degree needs."""
+        """The plan with enough nodes for the highest degree."""
         if not self.explored:
             return self
         first = self.nodes[0]
@@ -56,8 +56,8 @@ class SizePlan(Struct, frozen=True):
 
 
 def size_plan(name: str, step: int, *, limit: int | None, far: bool) -> SizePlan:
-    """The sizes for a variable in multiples of `step`, none above the limit where that allows it."""
-    # A size of 1 is often a case of its own.
+    """The sizes for a variable in multiples of `step`, with the largest one within the limit."""
+    # A size of 1 is often a special case.
     start = 2 * step if step == 1 else step
     count = _DEGREE.get(name, _USUAL_DEGREE) + 1
     most = step * _FAR.get(name, _USUAL_FAR)
@@ -67,15 +67,15 @@ def size_plan(name: str, step: int, *, limit: int | None, far: bool) -> SizePlan
 
 
 def given(name: str, sizes: Sequence[int]) -> SizePlan:
-    """The sizes that somebody chose: all but the last for the grid, the last for the check."""
+    """The plan for sizes chosen by the user: all but the last are for the grid, the last is the check."""
     chosen = tuple(sizes)
     if len(set(chosen)) != len(chosen) or len(chosen) < 2 or min(chosen) < 1:
-        raise UsageError(f"points for {name} are {chosen}: two or more different sizes from 1 are wanted")
+        raise UsageError(f"invalid points {chosen} for {name}: expected two or more different positive sizes")
     return SizePlan(chosen[:-1], chosen[-1], 1, explored=False)
 
 
 def span(verdict: Verdict, along: SizePlan) -> VerifiedRange:
-    """How far a law holds along one variable."""
+    """The range of one variable over which a formula holds."""
     multiple = _multiple(verdict, along)
     least, ends_below = _first(verdict, _doubled(multiple, along.nodes[0]), along.nodes[0])
     most, ends_above = _first(verdict, _halved(along), along.check)
@@ -83,7 +83,7 @@ def span(verdict: Verdict, along: SizePlan) -> VerifiedRange:
 
 
 def _multiple(verdict: Verdict, along: SizePlan) -> int:
-    """The smallest divisor of the step whose multiples it holds for: 1, or the step less its needless factors."""
+    """The smallest divisor of the step such that the formula holds for its multiples: 1, or the step reduced."""
     if along.step == 1 or verdict(along.nodes[-1] + 1):
         return 1
     multiple = along.step
@@ -105,13 +105,13 @@ def _primes(number: int) -> Iterator[int]:
 
 
 def _first(verdict: Verdict, sizes: Iterator[int], otherwise: int) -> tuple[int, bool]:
-    """The first size that the law holds at, and whether it did not at one before."""
+    """The first size at which the formula holds, and whether it failed at one before; `otherwise` if at none."""
     refuted = False
     for size in sizes:
-        said = verdict(size)
-        if said:
+        holds = verdict(size)
+        if holds:
             return size, refuted
-        refuted = refuted or said is False
+        refuted = refuted or holds is False
     return otherwise, refuted
 
 

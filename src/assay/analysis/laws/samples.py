@@ -1,4 +1,4 @@
-"""What one capture contributes: the figures of every quantity, and what each operation adds to them."""
+"""Samples for scaling formulas: from one capture, the value of every quantity and what each op adds to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assay.document.rows import Op, OpKind
 
 
 class PhaseOps(Struct, frozen=True):
-    """The operations of one phase in order."""
+    """The ops of one phase, in order."""
 
     kinds: list[OpKind]
     costs: list[KindCost]
@@ -25,56 +25,56 @@ class PhaseOps(Struct, frozen=True):
     ops: list[int]
     """The kind of each execution."""
     live: list[int]
-    """Bytes alive during each operation, without what is resident."""
+    """Bytes of live tensors during each op, without parameters, buffers and inputs."""
     totals: CostTotals
 
 
 class SizeSample(Struct, frozen=True):
-    """One capture at some sizes."""
+    """The result of one capture at given sizes."""
 
     sizes: Sizes
     forward: PhaseOps
     backward: PhaseOps | None
-    """Its `live` is that of the whole training step."""
+    """Ops of the backward pass; `live` covers the whole training step."""
     cache_bytes: int | None
 
 
 class Quantity(Struct, frozen=True):
-    """Something that grows: its title, where its figure is, and what it is made of."""
+    """A cost that scales with the sizes: its title, how to read its value, and how ops add up to it."""
 
     title: str
     figure: Callable[[SizeSample], int | None]
     phase: str = "forward"
     column: str | None = None
-    """What each operation adds, where it is a sum over operations."""
+    """The column of `KindCost` that each op adds, if it is a sum over ops."""
     peak: bool = False
-    """Whether it is the largest of a sum over time."""
+    """Whether it is a peak: the maximum over time."""
 
-    def unknown(self, one: SizeSample) -> bool:
-        """Whether the sample should tell and cannot: what ran has no formula."""
-        return self.column is not None and getattr(one, self.phase) is not None and self.figure(one) is None
+    def unknown(self, sample: SizeSample) -> bool:
+        """Whether the phase ran but the value is unknown, because no op has a cost formula."""
+        return self.column is not None and getattr(sample, self.phase) is not None and self.figure(sample) is None
 
 
 def sample(sizes: Sizes, document: Document) -> SizeSample:
-    """What a document says about its sizes."""
+    """The sample that a captured document gives at its sizes."""
     cost = document.cost or add_up(document)
-    watched = lifetimes.forward(document)
-    forward = PhaseOps(document.kinds, cost.kinds, _kinds(document.ops), _live(watched), cost.forward)
+    live = _live(lifetimes.forward(document))
+    forward = PhaseOps(document.kinds, cost.kinds, _kinds(document.ops), live, cost.forward)
     cache = document.run.cache
     return SizeSample(sizes, forward, _backward(document, cost.backward), None if cache is None else cache.bytes)
 
 
 class MatchedOps(Struct, frozen=True):
-    """The operations of several traces, those with the same place together."""
+    """The ops of several traces, matched by position."""
 
     together: Counter[tuple[int, ...]]
-    """How often each combination of kinds, one a trace, stands at the same place."""
+    """How often each combination of kinds, one per trace, occurs at the same position."""
     apart: list[Counter[int]]
-    """For each trace how often each kind ran whose operation runs more often in one trace than in another."""
+    """Per trace, executions of each kind whose op cannot be matched, since the traces ran it unequally often."""
 
 
 def matched(traces: Sequence[PhaseOps]) -> MatchedOps:
-    """The operations by their place among all with the same target."""
+    """The ops of all traces, matched by their position among the ops with the same target."""
     by_target = [_by_target(trace) for trace in traces]
     together: Counter[tuple[int, ...]] = Counter()
     apart: list[Counter[int]] = [Counter() for _ in traces]
@@ -89,7 +89,7 @@ def matched(traces: Sequence[PhaseOps]) -> MatchedOps:
 
 
 def in_step(traces: Sequence[PhaseOps]) -> bool:
-    """Whether all traces ran the same operations in the same order and have as many moments."""
+    """Whether all traces ran the same ops in the same order, with equally many moments."""
     first = [traces[0].kinds[kind].target for kind in traces[0].ops]
     return all(
         len(trace.live) == len(traces[0].live) and [trace.kinds[kind].target for kind in trace.ops] == first
@@ -98,10 +98,10 @@ def in_step(traces: Sequence[PhaseOps]) -> bool:
 
 
 def _by_target(trace: PhaseOps) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    kinds: dict[str, list[int]] = {}
     for kind in trace.ops:
-        found.setdefault(trace.kinds[kind].target, []).append(kind)
-    return found
+        kinds.setdefault(trace.kinds[kind].target, []).append(kind)
+    return kinds
 
 
 def _backward(document: Document, totals: CostTotals | None) -> PhaseOps | None:
@@ -116,15 +116,15 @@ def _kinds(ops: Sequence[Op]) -> list[int]:
     return [op.kind for op in ops]
 
 
-def _live(watched: lifetimes.PassStorages) -> list[int]:
-    return lifetimes.alive(watched.moving, len(watched.ops))
+def _live(recorded_pass: lifetimes.PassStorages) -> list[int]:
+    return lifetimes.alive(recorded_pass.moving, len(recorded_pass.ops))
 
 
 def _sum(phase: str, column: str) -> Callable[[SizeSample], int | None]:
     counted = column.endswith(("macs", "flops"))
 
-    def figure(one: SizeSample) -> int | None:
-        trace: PhaseOps | None = getattr(one, phase)
+    def figure(sample: SizeSample) -> int | None:
+        trace: PhaseOps | None = getattr(sample, phase)
         if trace is None or (counted and not trace.totals.known):
             return None
         value: int = getattr(trace.totals, column)
@@ -134,8 +134,8 @@ def _sum(phase: str, column: str) -> Callable[[SizeSample], int | None]:
 
 
 def _peak(phase: str) -> Callable[[SizeSample], int | None]:
-    def figure(one: SizeSample) -> int | None:
-        trace: PhaseOps | None = getattr(one, phase)
+    def figure(sample: SizeSample) -> int | None:
+        trace: PhaseOps | None = getattr(sample, phase)
         return None if trace is None else max(trace.live, default=0)
 
     return figure
@@ -154,14 +154,12 @@ _COLUMNS = {
 QUANTITIES: dict[str, Quantity] = {
     **{name: Quantity(title, _sum("forward", name), column=name) for name, title in _COLUMNS.items()},
     "peak_activations": Quantity("peak activation bytes", _peak("forward"), peak=True),
-    "ops": Quantity("operations", lambda one: one.forward.totals.ops),
-    "cache": Quantity("key and value cache bytes", lambda one: one.cache_bytes),
+    "ops": Quantity("ops", lambda sample: sample.forward.totals.ops),
+    "cache": Quantity("KV cache bytes", lambda sample: sample.cache_bytes),
     **{
         f"backward_{name}": Quantity(f"backward {title}", _sum("backward", name), "backward", name)
         for name, title in _COLUMNS.items()
     },
-    "training_peak_activations": Quantity(
-        "peak bytes alive, training step", _peak("backward"), "backward", peak=True
-    ),
+    "training_peak_activations": Quantity("peak live bytes, training step", _peak("backward"), "backward", peak=True),
 }
-"""Everything a law is looked for, by name."""
+"""Every quantity that a scaling formula is derived for, by name."""

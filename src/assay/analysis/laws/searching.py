@@ -1,4 +1,4 @@
-"""The search for all laws: on one grid, finer ones and one of a higher degree, then how far each law holds."""
+"""The search for scaling formulas on a grid, finer grids and at a higher degree, and for the range each holds in."""
 
 from __future__ import annotations
 
@@ -16,65 +16,66 @@ from assay.analysis.laws.samples import QUANTITIES, Quantity, SizeSample
 from assay.errors import UsageError
 
 Sampler = Callable[[Sizes], SizeSample | str]
-"""The sample at some sizes, or why there is none."""
+"""A function that returns the sample at given sizes, or the reason why there is none."""
 
 _FINER = (16, 4)
-"""Steps to try for what has no law at larger ones: there lookups take less than their tables have."""
-_UNKNOWN = "unknown: no operation that ran has a formula"
-_UNCHECKED = "the model runs at no size outside the grid that could verify it"
+"""Smaller steps to try if larger ones give no formula: at small sizes, lookups read less than the whole table."""
+_UNKNOWN = "unknown: none of the ops has a cost formula"
+_UNCHECKED = "not verified: the model does not run at any size outside the grid"
 
 
 class _Attempt(Struct, frozen=True):
-    """A grid to look for laws on."""
+    """A grid on which to search for formulas."""
 
     plans: Sequence[SizePlan]
     widens: bool = False
-    """Whether it may also find a wider law for what has one."""
+    """Whether it may also replace a formula by one that holds for more sizes."""
 
 
 def search(
     capture: Sampler, plans: Sequence[SizePlan], limits: Mapping[str, int], variables: tuple[str, ...]
 ) -> tuple[dict[str, Law], dict[str, str]]:
-    """The laws of the quantities that have one, with the sizes they hold for, and why the others have none."""
-    first = _needed(capture, grid([plan.nodes for plan in plans]), variables)
-    wanted = {name: each for name, each in QUANTITIES.items() if each.figure(first) is not None}
+    """The scaling formulas by quantity, with the sizes they hold for, and the reasons for quantities without one."""
+    first = _first_sample(capture, grid([plan.nodes for plan in plans]), variables)
+    quantities = {name: each for name, each in QUANTITIES.items() if each.figure(first) is not None}
     refused = {name: _UNKNOWN for name, each in QUANTITIES.items() if each.unknown(first)}
-    refused |= dict.fromkeys(wanted, _UNCHECKED)
+    refused |= dict.fromkeys(quantities, _UNCHECKED)
     laws: dict[str, Law] = {}
     for attempt in _attempts(plans):
-        left = [name for name in wanted if name not in laws or (attempt.widens and _narrow(laws[name], first.sizes))]
-        sampled = _sampled(capture, attempt.plans, limits, variables) if left else None
+        narrow = {name for name, law in laws.items() if attempt.widens and _narrow(law, first.sizes)}
+        pending = [name for name in quantities if name not in laws or name in narrow]
+        sampled = _sample_grid(capture, attempt.plans, limits, variables) if pending else None
         if sampled is None:
             continue
-        for name in left:
-            law = law_of(wanted[name], sampled)
-            law = law and _confined(law, wanted[name], capture, attempt.plans)
+        for name in pending:
+            law = law_of(quantities[name], sampled)
+            law = law and _confined(law, quantities[name], capture, attempt.plans)
             if law is None:
-                refused[name] = reason(wanted[name], sampled)
+                refused[name] = reason(quantities[name], sampled)
             elif name not in laws or _wider(law, laws[name]):
                 laws[name] = law
-    ordered = {name: laws[name] for name in wanted if name in laws}
+    ordered = {name: laws[name] for name in quantities if name in laws}
     return ordered, {name: why for name, why in refused.items() if name not in laws}
 
 
 def along(anchor: Sizes, axis: int, size: int) -> Sizes:
-    """The anchor with one size changed."""
+    """The anchor with the size of one variable replaced."""
     return (*anchor[:axis], size, *anchor[axis + 1 :])
 
 
-def _needed(capture: Sampler, points: Sequence[Sizes], variables: tuple[str, ...]) -> SizeSample:
-    """The sample at the first point; refuses where the model stops at one of them."""
-    found = [capture(sizes) for sizes in points]
-    for sizes, each in zip(points, found, strict=True):
+def _first_sample(capture: Sampler, points: Sequence[Sizes], variables: tuple[str, ...]) -> SizeSample:
+    """The sample at the first point; raises `UsageError` if the model fails at any of the points."""
+    samples = [capture(sizes) for sizes in points]
+    for sizes, each in zip(points, samples, strict=True):
         if isinstance(each, str):
             at = ", ".join(f"{name}={size}" for name, size in zip(variables, sizes, strict=True))
-            raise UsageError(f"the model stops at {at}: {each}")
-    assert isinstance(found[0], SizeSample)
-    return found[0]
+            raise UsageError(f"the model fails at {at}: {each}")
+    assert isinstance(samples[0], SizeSample)
+    return samples[0]
 
 
 def _attempts(plans: Sequence[SizePlan]) -> Iterator[_Attempt]:
-    """Grids to try in turn, the next one for what has no law yet."""
+    """Grids to try in turn; each is for the quantities that have no formula yet."""
     yield _Attempt(plans)
     for most in _FINER:
         finer = [plan.finer(most) for plan in plans]
@@ -83,17 +84,17 @@ def _attempts(plans: Sequence[SizePlan]) -> Iterator[_Attempt]:
     yield _Attempt([plan.raised() for plan in plans])
 
 
-def _sampled(
+def _sample_grid(
     capture: Sampler, plans: Sequence[SizePlan], limits: Mapping[str, int], variables: tuple[str, ...]
 ) -> SampleGrid | None:
-    """Samples on the grid and at the checks; None where the model does not run at enough of them."""
+    """Samples on the grid and at the checks; None if the model does not run at enough of these sizes."""
     nodes = tuple(plan.nodes for plan in plans)
     anchor = tuple(each[0] for each in nodes)
     points = grid(nodes)
     outside = [along(anchor, index, plan.check) for index, plan in enumerate(plans)]
     outside.append(tuple(plan.check for plan in plans))
     samples, checks = (
-        [found for sizes in group if isinstance(found := capture(sizes), SizeSample)] for group in (points, outside)
+        [sample for sizes in group if isinstance(sample := capture(sizes), SizeSample)] for group in (points, outside)
     )
     if len(samples) < len(points) or len(checks) < len(plans):
         return None
@@ -101,14 +102,14 @@ def _sampled(
 
 
 def _confined(law: Law, quantity: Quantity, capture: Sampler, plans: Sequence[SizePlan]) -> Law:
-    """The law with the sizes it holds for, looked for along each variable and at the corner below."""
+    """The formula with the range it holds in, searched along each variable and at the corner of smallest sizes."""
     anchor = tuple(plan.nodes[0] for plan in plans)
     spans = dict(law.spans)
     for index, (name, plan) in enumerate(zip(law.variables, plans, strict=True)):
         if plan.explored:
             bounded = _bounded(capture, plan, anchor, index)
-            found = reach.span(_verdict(law, quantity, capture, anchor, index), bounded)
-            spans[name] = replace(found, ends_above=found.ends_above or spans[name].ends_above)
+            span = reach.span(_verdict(law, quantity, capture, anchor, index), bounded)
+            spans[name] = replace(span, ends_above=span.ends_above or spans[name].ends_above)
     corner = capture(tuple(spans[name].least for name in law.variables))
     if not isinstance(corner, SizeSample) or not agrees(law, quantity, corner):
         spans = {
@@ -120,27 +121,27 @@ def _confined(law: Law, quantity: Quantity, capture: Sampler, plans: Sequence[Si
 
 def _verdict(law: Law, quantity: Quantity, capture: Sampler, anchor: Sizes, index: int) -> reach.Verdict:
     def holds(size: int) -> bool | None:
-        found = capture(along(anchor, index, size))
-        return agrees(law, quantity, found) if isinstance(found, SizeSample) else None
+        sample = capture(along(anchor, index, size))
+        return agrees(law, quantity, sample) if isinstance(sample, SizeSample) else None
 
     return holds
 
 
 def _bounded(capture: Sampler, plan: SizePlan, anchor: Sizes, index: int) -> SizePlan:
-    """The plan without its far end where more operations run at larger sizes: loops would take their time."""
+    """The plan without its far end if the number of ops grows with the size: long loops would take too much time."""
     near, check = capture(anchor), capture(along(anchor, index, plan.check))
     counts = [len(each.forward.ops) if isinstance(each, SizeSample) else None for each in (near, check)]
     return replace(plan, far=None) if None in counts or counts[0] != counts[1] else plan
 
 
 def _narrow(law: Law, first: Sizes) -> bool:
-    """Whether it holds no further down than the first sizes, where those are not small themselves."""
+    """Whether the formula fails below the first sizes although these are not small."""
     spans = zip((law.spans[name] for name in law.variables), first, strict=True)
     return any(span.ends_below and span.least >= size > min(_FINER) for span, size in spans)
 
 
 def _wider(law: Law, other: Law) -> bool:
-    """Whether it holds wherever the other does, and further down."""
+    """Whether the formula holds wherever the other does, and at smaller sizes too."""
     pairs = [(law.spans[name], other.spans[name]) for name in law.variables]
     reaches = all(one.least <= two.least and one.ends_above <= two.ends_above for one, two in pairs)
     return reaches and any(one.least < two.least for one, two in pairs)
