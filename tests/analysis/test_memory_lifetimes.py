@@ -1,4 +1,4 @@
-"""Peaks from lifetimes: against a replay of every moment, and against what a chain of layers must take."""
+"""Peaks from lifetimes, compared with a replay of every op."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def document(storages: list[Storage], ops: int, **more: object) -> Document:
 
 
 @st.composite
-def lives(draw):
+def lifetimes(draw):
     ops = draw(st.integers(1, 12))
     storages = []
     for _ in range(draw(st.integers(0, 12))):
@@ -35,7 +35,7 @@ def lives(draw):
 
 
 def replayed(storages: list[Storage], ops: int) -> tuple[list[int], int]:
-    """Bytes that move at each operation, one by one, and those that stay."""
+    """Live bytes during each op, computed op by op, and resident bytes."""
     moving = []
     for op in range(ops):
         present = [s for s in storages if s.role not in RESIDENT and s.born <= op and (s.died is None or op < s.died)]
@@ -44,24 +44,24 @@ def replayed(storages: list[Storage], ops: int) -> tuple[list[int], int]:
 
 
 @settings(max_examples=200)
-@given(lives())
-def test_the_peak_is_that_of_a_replay(case):
+@given(lifetimes())
+def test_the_peak_equals_that_of_a_replay(case):
     storages, ops = case
-    found = memory_of(document(storages, ops)).inference
-    moving, stays = replayed(storages, ops)
-    assert found.alive == moving
-    assert found.resident.value == stays
-    assert found.total.value == stays + max(moving)
-    assert found.peak.op == moving.index(max(moving))
-    assert sum(found.peak.by_role.values()) == found.peak.bytes == max(moving)
+    memory = memory_of(document(storages, ops)).inference
+    moving, fixed = replayed(storages, ops)
+    assert memory.alive == moving
+    assert memory.resident.value == fixed
+    assert memory.total.value == fixed + max(moving)
+    assert memory.peak.op == moving.index(max(moving))
+    assert sum(memory.peak.by_role.values()) == memory.peak.bytes == max(moving)
 
 
 @settings(max_examples=100)
-@given(lives())
-def test_what_is_named_at_the_peak_was_alive_then_and_nothing_larger_was(case):
+@given(lifetimes())
+def test_the_largest_live_storages_are_listed_at_the_peak(case):
     storages, ops = case
     peak = memory_of(document(storages, ops)).inference.peak
-    living = sorted(
+    live = sorted(
         (
             s.bytes
             for s in storages
@@ -69,39 +69,39 @@ def test_what_is_named_at_the_peak_was_alive_then_and_nothing_larger_was(case):
         ),
         reverse=True,
     )
-    assert [one.bytes for one in peak.largest] == living[:10]
+    assert [one.bytes for one in peak.largest] == live[:10]
 
 
-def test_the_peak_names_the_operation_and_the_module():
+def test_the_peak_has_its_op_and_module():
     storages = [Storage(10, 0, 1), Storage(30, 1, 2), Storage(5, 1, None, "constant")]
     peak = memory_of(document(storages, 3)).inference.peak
     assert (peak.op, peak.target, peak.module, peak.bytes) == (1, "torch.relu", "block", 35)
     assert [(one.bytes, one.target) for one in peak.largest] == [(30, "torch.relu"), (5, "(before)")]
 
 
-def test_a_storage_that_appears_after_the_last_operation_is_alive_in_it():
+def test_a_storage_that_appears_after_the_last_op_is_live_during_it():
     assert memory_of(document([Storage(7, 2, None, "gradient")], 2)).inference.alive == [0, 7]
 
 
-def test_nothing_watched_is_unknown_and_not_zero():
-    found = memory_of(Document(tensors=[Tensor(("w",), "parameter", TensorType((4,), "float32"), 16, True)]))
-    assert (found.parameters.value, found.inference, found.inputs.value, found.training_peak.value) == (
+def test_values_that_were_not_recorded_are_unknown_and_not_zero():
+    memory = memory_of(Document(tensors=[Tensor(("w",), "parameter", TensorType((4,), "float32"), 16, True)]))
+    assert (memory.parameters.value, memory.inference, memory.inputs.value, memory.training_peak.value) == (
         16,
         None,
         None,
         None,
     )
-    assert found.gradients.value == 16
+    assert memory.gradients.value == 16
 
 
-def test_a_training_peak_adds_what_the_optimizer_keeps():
+def test_a_training_peak_includes_the_optimizer_state():
     weight = Tensor(("w",), "parameter", TensorType((4,), "float32"), 16, True)
     storages = [Storage(16, 0, None, "parameter"), Storage(40, 0, 1), Storage(16, 1, None, "gradient")]
     base = document(storages[:1], 2, tensors=[weight])
     step = Training(base.kinds, [Op(0, 1), Op(0, 1, (1,), (), "backward")], storages)
-    found = memory_of(msgspec.structs.replace(base, training=step), optimizer="sgd-momentum")
-    assert found.training.total.value == 16 + 40 + 16
-    assert (found.gradients.value, found.saved.value) == (16, 40)
+    memory = memory_of(msgspec.structs.replace(base, training=step), optimizer="sgd-momentum")
+    assert memory.training.total.value == 16 + 40 + 16
+    assert (memory.gradients.value, memory.saved.value) == (16, 40)
 
 
 def test_several_names_and_views_of_a_storage_count_once():
@@ -111,20 +111,20 @@ def test_several_names_and_views_of_a_storage_count_once():
         Tensor(("b",), "parameter", kind, 16, True, shares_storage_with=0),
         Tensor(("mean",), "buffer", TensorType((2,), "float64"), 16),
     ]
-    found = memory_of(Document(tensors=tensors))
-    assert (found.parameters.value, found.buffers.value) == (16, 16)
-    assert found.by_dtype == {"float32": 16, "float64": 16}
+    memory = memory_of(Document(tensors=tensors))
+    assert (memory.parameters.value, memory.buffers.value) == (16, 16)
+    assert memory.by_dtype == {"float32": 16, "float64": 16}
     whole = [Storage(32, 0, None, "parameter"), Storage(16, 0, None, "buffer")]
     assert memory_of(Document(tensors=tensors, storages=whole)).parameters.value == 32
 
 
-def test_a_memory_is_json_and_back():
-    found = memory_of(document([Storage(7, 0)], 2))
-    assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
+def test_memory_survives_a_json_round_trip():
+    memory = memory_of(document([Storage(7, 0)], 2))
+    assert msgspec.json.decode(msgspec.json.encode(memory), type=type(memory)) == memory
 
 
 @pytest.mark.parametrize("name", ["adamx", ""])
-def test_an_unknown_optimizer_is_refused_with_the_known_ones(name):
+def test_an_unknown_optimizer_is_rejected_with_a_list_of_names(name):
     from assay.errors import UsageError
 
     with pytest.raises(UsageError, match="sgd, sgd-momentum, adam"):

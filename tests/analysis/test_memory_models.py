@@ -1,4 +1,4 @@
-"""Memory of real models: analytic peaks, torch's optimizers, torch's saved tensors, closed forms of caches."""
+"""Memory of real models compared with analytic peaks, torch's optimizers and saved tensors, and closed forms."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def mlp(*widths: int) -> nn.Sequential:
 
 
 @pytest.mark.parametrize("mode", ["real", "meta"])
-def test_a_chain_of_layers_peaks_where_two_neighbours_are_widest(mode):
+def test_a_chain_of_layers_peaks_at_the_two_widest_neighbours(mode):
     widths, rows = (16, 64, 256, 32, 128), 8
-    found = memory_of(observe(mlp(*widths), torch.randn(rows, widths[0]), mode=mode)).inference
+    memory = memory_of(observe(mlp(*widths), torch.randn(rows, widths[0]), mode=mode)).inference
     sizes = [rows * 4 * width for width in widths]
-    # The input is resident; an activation lives until the next is made.
-    assert found.alive == [sizes[1], *(a + b for a, b in pairwise(sizes[1:]))]
+    # The input is resident; an activation is live until the next one is created.
+    assert memory.alive == [sizes[1], *(a + b for a, b in pairwise(sizes[1:]))]
     weights = sum(4 * a * b for a, b in pairwise(widths))
-    assert found.total.value == weights + sizes[0] + max(found.alive)
+    assert memory.total.value == weights + sizes[0] + max(memory.alive)
     # 64 → 256 holds the widest pair: the peak is where the second layer makes its output.
-    assert found.peak.module == "1"
+    assert memory.peak.module == "1"
 
 
 @pytest.mark.parametrize("name", TORCH_OPTIMIZERS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_optimizer_state_is_what_torch_keeps_after_a_step(name, dtype):
+def test_optimizer_state_equals_that_of_torch_after_a_step(name, dtype):
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(16, 5), nn.LayerNorm(5)).to(dtype)
     predicted = memory_of(observe(model, torch.randn(2, 3, 4, 4, dtype=dtype), mode="meta"), optimizer=name)
     optimizer = TORCH_OPTIMIZERS[name](model.parameters())
@@ -61,7 +61,7 @@ def test_optimizer_state_is_what_torch_keeps_after_a_step(name, dtype):
     assert predicted.optimizer.bytes.value == sum(value.numel() * value.element_size() for value in kept)
 
 
-def test_muon_keeps_what_torch_keeps_for_matrices():
+def test_the_state_of_muon_equals_that_of_torch_for_matrices():
     model = mlp(8, 6, 4)
     predicted = memory_of(observe(model, torch.randn(2, 8), mode="meta"), optimizer="muon").optimizer.bytes.value
     optimizer = torch.optim.Muon(model.parameters())
@@ -75,15 +75,15 @@ def test_frozen_parameters_have_neither_gradient_nor_state():
     model = mlp(8, 6, 4)
     model[0].requires_grad_(False)
     document = observe(model, torch.randn(2, 8), mode="meta", backward=True)
-    found = memory_of(document, optimizer="sgd-momentum")
-    assert found.gradients.value == found.optimizer.bytes.value == 4 * 6 * 4
-    assert found.trained_parameters == 24
+    memory = memory_of(document, optimizer="sgd-momentum")
+    assert memory.gradients.value == memory.optimizer.bytes.value == 4 * 6 * 4
+    assert memory.trained_parameters == 24
 
 
-def test_where_nothing_is_trainable_everything_counts_and_that_is_said():
-    found = memory_of(observe(mlp(8, 6).requires_grad_(False), torch.randn(2, 8), mode="meta"))
-    assert found.trained_parameters == 48
-    assert any("as if all were" in note for note in found.assumptions)
+def test_all_parameters_count_as_trained_if_none_is_trainable():
+    memory = memory_of(observe(mlp(8, 6).requires_grad_(False), torch.randn(2, 8), mode="meta"))
+    assert memory.trained_parameters == 48
+    assert any("as if all were" in note for note in memory.assumptions)
 
 
 def test_master_weights_are_float32_copies_with_float32_state():
@@ -94,7 +94,7 @@ def test_master_weights_are_float32_copies_with_float32_state():
     assert memory_of(wide, master_weights=True).optimizer.master.value == 0
 
 
-def test_a_training_peak_has_the_master_weights_beside_it():
+def test_a_training_peak_includes_the_master_weights():
     inputs = torch.randn(2, 8, dtype=torch.bfloat16)
     document = observe(mlp(8, 6).bfloat16(), inputs, mode="meta", backward=True)
     plain, copied = (memory_of(document, optimizer="sgd", master_weights=copies).training for copies in (False, True))
@@ -124,20 +124,20 @@ def saved_by_torch(model: nn.Module, inputs: torch.Tensor) -> int:
     [[nn.ReLU()], [nn.GELU()], [nn.Sigmoid(), nn.LayerNorm(24)], [nn.Dropout(0.5), nn.Tanh()], [nn.Softmax(-1)]],
     ids=lambda layers: "-".join(type(layer).__name__ for layer in layers),
 )
-def test_what_training_saves_is_what_autograd_saves(middle, mode):
+def test_saved_bytes_equal_those_of_autograd(middle, mode):
     model = nn.Sequential(nn.Linear(8, 24), *middle, nn.Linear(24, 16), nn.ReLU(), nn.Linear(16, 4)).train()
     inputs = torch.randn(5, 8)
-    found = memory_of(observe(model, inputs, mode=mode, backward=True))
-    assert found.saved.value == saved_by_torch(model, inputs) > 0
-    assert found.gradients.value == found.parameters.value
+    memory = memory_of(observe(model, inputs, mode=mode, backward=True))
+    assert memory.saved.value == saved_by_torch(model, inputs) > 0
+    assert memory.gradients.value == memory.parameters.value
 
 
-def test_the_training_peak_holds_gradients_and_what_is_saved():
+def test_the_training_peak_includes_gradients_and_saved_tensors():
     model = nn.Sequential(nn.Linear(8, 24), nn.ReLU(), nn.Linear(24, 4))
-    found = memory_of(observe(model, torch.randn(64, 8), mode="meta", backward=True), optimizer="adam")
-    assert found.training.total.value > found.inference.total.value + found.optimizer.bytes.value
-    assert found.training.moving.value >= found.saved.value
-    assert found.training.alive[-1] >= found.gradients.value
+    memory = memory_of(observe(model, torch.randn(64, 8), mode="meta", backward=True), optimizer="adam")
+    assert memory.training.total.value > memory.inference.total.value + memory.optimizer.bytes.value
+    assert memory.training.moving.value >= memory.saved.value
+    assert memory.training.alive[-1] >= memory.gradients.value
 
 
 def llama(length: int = 12, batch: int = 3, **more: object) -> object:
@@ -148,15 +148,15 @@ def llama(length: int = 12, batch: int = 3, **more: object) -> object:
     return observe(model, {"input_ids": torch.ones(batch, length, dtype=torch.long)}, mode="meta", **more)
 
 
-def test_the_cache_of_a_grouped_decoder_is_its_closed_form():
+def test_the_cache_of_a_grouped_query_decoder_matches_its_closed_form():
     cache = key_value(llama())
-    per_token = 2 * 3 * 2 * (64 // 8) * 4  # keys and values, layers, heads of them, head size, float32
+    per_token = 2 * 3 * 2 * (64 // 8) * 4  # keys and values, layers, KV heads, head size, float32
     assert cache.per_token == per_token
     assert cache.at(3, 12).value == 3 * 12 * per_token
     assert cache.at(8, 32768).value == 8 * 32768 * per_token
 
 
-def test_the_cache_of_gpt2_is_its_closed_form():
+def test_the_cache_of_gpt2_matches_its_closed_form():
     transformers = pytest.importorskip("transformers")
     config = transformers.GPT2Config(n_layer=2, n_embd=32, n_head=4, vocab_size=50, bos_token_id=1, eos_token_id=2)
     model = transformers.GPT2LMHeadModel(config)
@@ -164,46 +164,26 @@ def test_the_cache_of_gpt2_is_its_closed_form():
     assert key_value(document).per_token == 2 * 2 * 32 * 4
 
 
-class Caching(nn.Module):
-    """Returns a cache of two layers: keys, values, a latent of three dimensions, and two-dimensional bookkeeping."""
-
-    def forward(self, ids):
-        batch, length = ids.shape
-        keys = torch.zeros(batch, 2, length, 8)
-        layer = {"keys": keys, "values": torch.zeros(batch, 2, length, 4), "again": keys, "positions": ids.clone()}
-        latent = {"latent": torch.zeros(batch, length, 16), "mask": torch.ones(batch, length), "seen": length}
-        return {"logits": torch.zeros(batch, length, 5), "past_key_values": [layer, latent]}
-
-
-def test_a_cache_is_its_tensors_of_three_dimensions_and_more_each_once():
-    document = observe(Caching(), torch.ones(3, 7, dtype=torch.long))
-    cache = document.run.cache
-    per_token = 4 * (2 * 8 + 2 * 4 + 16)
-    assert (cache.batch, cache.length, cache.tensors) == (3, 7, 3)
-    assert cache.bytes == 3 * 7 * per_token
-    assert key_value(document).at(1, 100).value == 100 * per_token
-
-
-def test_two_lengths_tell_the_fixed_part_from_the_growing_one():
+def test_two_lengths_separate_the_fixed_part_from_the_part_per_token():
     cache = key_value_of_two(llama(20, 1), llama(12, 3))
     assert (cache.per_token, cache.fixed) == (384, 0)
     assert "sliding window" in cache.how.assumptions[0]
-    with pytest.raises(UsageError, match="two lengths"):
+    with pytest.raises(UsageError, match="two different lengths"):
         key_value_of_two(llama(12, 1), llama(12, 3))
 
 
 @pytest.mark.parametrize("mode", ["real", "meta"])
-def test_attention_that_was_watched_in_pieces_is_said(mode):
+def test_unfused_attention_in_training_is_an_assumption(mode):
     model = nn.MultiheadAttention(16, 2, batch_first=True)
     query = torch.randn(2, 6, 16)
     plain = {"query": query, "key": query, "value": query, "need_weights": False}
     document = observe(model, plain, mode=mode, backward=True)
-    in_pieces = any("softmax" in kind.target for kind in document.training.kinds)
-    assert any("unfused" in note for note in memory_of(document).assumptions) is in_pieces
+    unfused = any("softmax" in kind.target for kind in document.training.kinds)
+    assert any("unfused" in note for note in memory_of(document).assumptions) is unfused
 
 
 def test_a_model_without_a_cache_has_none():
     document = observe(mlp(8, 6), torch.randn(2, 8), mode="meta")
     assert key_value(document) is None
-    with pytest.raises(UsageError, match="no key and value cache"):
+    with pytest.raises(UsageError, match="did not return a KV cache"):
         key_value_of_two(document, document)

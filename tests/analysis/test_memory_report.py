@@ -1,4 +1,4 @@
-"""The report about memory and the plots in it."""
+"""The memory report and its plots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assay.views.text.report import as_text
 VALUES = st.lists(st.integers(0, 1000), min_size=1, max_size=200)
 
 
-def watched() -> Document:
+def recorded() -> Document:
     weight = Tensor(("w",), "parameter", TensorType((256,), "float32"), 1024, True)
     storages = [Storage(1024, 0, None, "parameter"), Storage(2048, 0, 2), Storage(512, 1, None)]
     kinds = [OpKind("torch.relu", "aten.relu.default", {}, (), ())]
@@ -25,7 +25,7 @@ def watched() -> Document:
 
 
 @given(VALUES, st.integers(1, 80))
-def test_stretches_keep_the_largest_value_and_the_order(values, width):
+def test_columns_keep_the_largest_value_and_the_order(values, width):
     shown = plots.columns(values, width)
     assert len(shown) == min(len(values), width)
     assert max(shown) == max(values)
@@ -33,7 +33,7 @@ def test_stretches_keep_the_largest_value_and_the_order(values, width):
 
 
 @given(VALUES, st.booleans())
-def test_an_area_is_as_high_as_its_values(values, utf8):
+def test_the_height_of_an_area_follows_its_values(values, utf8):
     lines = plots.area(values, width=80, height=5, utf8=utf8)
     assert len(lines) == 5
     heights = [sum(line[at] != " " for line in lines) for at in range(len(lines[0]))]
@@ -50,8 +50,8 @@ def test_without_utf8_the_plot_is_ascii():
     assert "".join(plots.area([1, 5, 3], utf8=False)).isascii()
 
 
-def test_rows_hold_plain_bytes_and_how_each_was_obtained():
-    rows = {row["what"]: (row["bytes"], row["how"]) for row in figures(memory_of(watched())).values()}
+def test_rows_have_plain_bytes_and_their_provenance():
+    rows = {row["what"]: (row["bytes"], row["how"]) for row in figures(memory_of(recorded())).values()}
     assert rows["parameters"] == (1024, "counted")
     assert rows["optimizer state"][0] == 2 * 1024 + 4
     assert rows["gradients"] == (1024, "modelled")
@@ -60,16 +60,16 @@ def test_rows_hold_plain_bytes_and_how_each_was_obtained():
     assert rows["cache: batch 3, length 10"][0] == 960
 
 
-def test_a_person_is_told_the_peak_what_is_unknown_and_what_is_left_out():
-    text = as_text(report(memory_of(watched())))
+def test_the_report_shows_the_peak_unknown_values_and_exclusions():
+    text = as_text(report(memory_of(recorded())))
     assert "Inference: peak 3.5 KiB at op 1 of 3, torch.relu (forward)" in text
     (line,) = [line for line in text.splitlines() if line.startswith("training: peak")]
-    assert line.split(maxsplit=2)[2] == "–  unknown   no training step was watched"
+    assert line.split(maxsplit=2)[2] == "–  unknown   no training step was recorded"
     assert "Training step" not in text
-    assert "not in any figure: what an allocator rounds up and fragments" in text
+    assert "not in any figure: allocator rounding and fragmentation" in text
 
 
-def test_devices_and_batches_have_a_row_each():
+def test_tables_have_one_row_per_device_and_batch():
     devices = [find("H100"), sized("24GiB")]
     rows = fit_table(fits(1 << 36, devices)).values()
     assert {row["device"]: row["fits"] for row in rows} == {"H100 SXM": True, "24GiB": False}

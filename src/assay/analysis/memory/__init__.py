@@ -1,6 +1,6 @@
-"""What a model needs in memory: weights, gradients, optimizer state, activations over time, caches; where it fits.
+"""Memory of a model: weights, gradients, optimizer state, activations over time, KV cache; devices it fits on.
 
-Counted from the storages that a capture saw live and die. What an allocator or a library adds is not modelled.
+Counted from the lifetimes of storages in a capture. Overheads of allocators and libraries are not modelled.
 """
 
 from assay.analysis.memory.batches import LargestBatch, largest_batch

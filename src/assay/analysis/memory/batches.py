@@ -1,4 +1,4 @@
-"""The largest batch that fits, by doubling and bisection over real captures."""
+"""The largest batch that fits, found by doubling and bisection over real captures."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Callable
 from msgspec import Struct
 
 LIMIT = 1 << 20
-"""Doubling ends here: what still fits at a million is not bound by the batch."""
+"""Doubling stops here: if a million still fits, the batch does not limit the memory."""
 
 
 class LargestBatch(Struct, frozen=True, omit_defaults=True):
-    """What the search found."""
+    """The result of a search for the largest batch."""
 
     batch: int
-    """The largest that fits; 0 where not even one does."""
+    """The largest batch that fits; 0 if not even a batch of 1 does."""
     peak_bytes: int | None
-    """At that batch."""
+    """Peak memory at that batch."""
     captures: int
-    """How many captures were made."""
+    """Number of captures made."""
     budget: int
     monotone: bool = True
-    """Whether the peak never fell as the batch grew; where it did, a larger batch may fit."""
+    """Whether the peak never fell as the batch grew; if it did, a larger batch may fit."""
     bounded: bool = True
-    """Whether a batch was seen that does not fit."""
+    """Whether the search met a batch that does not fit."""
 
 
 def largest_batch(peak_at: Callable[[int], int], budget: int, *, limit: int = LIMIT) -> LargestBatch:
-    """The largest batch whose peak is within `budget`; `peak_at` is asked once for each batch that is tried."""
-    seen: dict[int, int] = {}
+    """The largest batch whose peak is within `budget`; `peak_at` is called once per batch tried."""
+    tried: dict[int, int] = {}
 
     def fit(batch: int) -> bool:
-        seen[batch] = peak_at(batch)
-        return seen[batch] <= budget
+        tried[batch] = peak_at(batch)
+        return tried[batch] <= budget
 
     low, high = 0, 1
     while high <= limit and fit(high):
@@ -41,11 +41,11 @@ def largest_batch(peak_at: Callable[[int], int], budget: int, *, limit: int = LI
     while bounded and high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fit(middle) else (low, middle)
-    peaks = [peak for _, peak in sorted(seen.items())]
+    peaks = [peak for _, peak in sorted(tried.items())]
     return LargestBatch(
         batch=low,
-        peak_bytes=seen.get(low),
-        captures=len(seen),
+        peak_bytes=tried.get(low),
+        captures=len(tried),
         budget=budget,
         monotone=peaks == sorted(peaks),
         bounded=bounded,

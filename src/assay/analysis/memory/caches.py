@@ -1,4 +1,4 @@
-"""The key and value cache of a decoder, as a function of batch and length."""
+"""The KV cache of a decoder as a function of batch and length."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from assay.document.provenance import Counted, Figure, Modelled
 from assay.errors import UsageError
 
 LINEAR = (
-    "the cache grows linearly with batch and length: a sliding window or a fixed state, which would bound it, "
-    "cannot be seen from one capture"
+    "the cache grows linearly with batch and length: one capture cannot show a sliding window or a fixed state, "
+    "which would limit it"
 )
 
 
 class KeyValue(Struct, frozen=True, omit_defaults=True):
-    """A cache of `batch × (fixed + per_token × length)` bytes."""
+    """A KV cache of `batch × (fixed + per_token × length)` bytes."""
 
     captured: KeyValueCache
-    """What the capture left behind."""
+    """The cache that the capture returned."""
     per_token: float
-    """Bytes for each token of each sequence."""
+    """Bytes per token of each sequence."""
     fixed: float = 0
-    """Bytes for each sequence that do not depend on its length."""
-    how: Counted | Modelled = Modelled("bytes of the captured cache over its tokens", (LINEAR,))
+    """Bytes per sequence that do not depend on its length."""
+    how: Counted | Modelled = Modelled("bytes of the captured cache ÷ its tokens", (LINEAR,))
 
     def at(self, batch: int, length: int) -> Figure:
         """Bytes for `batch` sequences of `length` tokens."""
         size = batch * (Fraction(self.fixed) + Fraction(self.per_token) * length)
         captured = (batch, length) == (self.captured.batch, self.captured.length)
-        how = Counted("the cache that the capture left behind") if captured else self.how
+        how = Counted("the captured cache") if captured else self.how
         return Figure(self.captured.bytes if captured else round(size), how)
 
 
 def key_value(document: Document) -> KeyValue | None:
-    """The cache that the document's forward pass left behind, where it left one."""
+    """The KV cache that the document's forward pass returned; None if it returned none."""
     cache = document.run.cache
     if cache is None or not cache.batch * cache.length:
         return None
@@ -44,20 +44,20 @@ def key_value(document: Document) -> KeyValue | None:
 
 
 def key_value_of_two(first: Document, second: Document) -> KeyValue:
-    """The cache as a fixed part and one that grows, from captures of one model at two lengths."""
+    """The cache as a fixed part and a part per token, from captures of one model at two lengths."""
     shorter, longer = sorted((_cache(first), _cache(second)), key=lambda cache: cache.length)
     if shorter.length == longer.length:
-        raise UsageError(f"both captures have length {longer.length}: two lengths are wanted")
+        raise UsageError(f"both captures have length {longer.length}: capture two different lengths")
     low, high = Fraction(shorter.bytes, shorter.batch), Fraction(longer.bytes, longer.batch)
     slope = (high - low) / (longer.length - shorter.length)
     how = Modelled(
-        f"a line through the caches at lengths {shorter.length} and {longer.length}",
-        ("beyond these lengths a sliding window would bound it",),
+        f"linear fit to the caches at lengths {shorter.length} and {longer.length}",
+        ("no sliding window limits the cache at other lengths",),
     )
     return KeyValue(longer, float(slope), float(low - slope * shorter.length), how)
 
 
 def _cache(document: Document) -> KeyValueCache:
     if document.run.cache is None:
-        raise UsageError(f"{document.origin.name or document.model_class} left no key and value cache behind")
+        raise UsageError(f"{document.origin.name or document.model_class} did not return a KV cache")
     return document.run.cache

@@ -1,4 +1,4 @@
-"""Will it fit: what is needed beside what a device has, with a stated reserve."""
+"""Whether a model fits on a device: required memory compared with available memory, less a reserve."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from assay.analysis.devices import GIB, Device
 from assay.document.provenance import Modelled
 
 RESERVE_BYTES = GIB
-"""For the driver's context and the libraries' kernels: 0.4 to 0.9 GiB is usual."""
+"""Reserve for the driver's context and the libraries' kernels, which usually take 0.4 to 0.9 GiB."""
 RESERVE_SHARE = 0.01
-"""For what firmware and error correction keep of the nominal size."""
+"""Share of the nominal size reserved for firmware and error correction."""
 
 
 class Fit(Struct, frozen=True, omit_defaults=True):
-    """One device and what is needed on it."""
+    """Whether the required memory fits on one device."""
 
     device: str
     needed: int
     memory: int
-    """All it has."""
+    """Total memory of the device in bytes."""
     reserve: int
-    """Kept back."""
+    """Bytes not available to the model."""
     headroom: int
-    """What is left, or, negative, what is missing."""
+    """Bytes left over; negative if memory is missing."""
     fits: bool
     how: Modelled
 
 
 def reserve(device: Device) -> int:
-    """Bytes of a device that a model does not get."""
+    """Bytes of a device that are not available to a model."""
     return RESERVE_BYTES + round(device.memory_bytes * RESERVE_SHARE)
 
 
 def budget(device: Device) -> int:
-    """Bytes of a device that a model may take."""
+    """Bytes of a device that are available to a model."""
     return max(device.memory_bytes - reserve(device), 0)
 
 
 def fits(needed: int, devices: Iterable[Device]) -> list[Fit]:
-    """The verdict for each device."""
+    """Whether `needed` bytes fit on each device."""
     return [
         Fit(
             device=device.name,
@@ -52,7 +52,7 @@ def fits(needed: int, devices: Iterable[Device]) -> list[Fit]:
             fits=needed <= budget(device),
             how=Modelled(
                 f"memory from {device.source}",
-                ("1 GiB and 1 % kept back", "one device, no fragmentation, no workspaces"),
+                ("1 GiB + 1 % reserved", "one device, no fragmentation, no workspaces"),
             ),
         )
         for device in devices

@@ -1,4 +1,4 @@
-"""Storages over time: how many bytes are alive at each operation, where most are, and what they are."""
+"""Lifetimes of storages: live bytes during each op, the peak, and the storages that make it up."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from assay.document.rows import Op, OpKind, Storage
 from assay.document.tree import shown
 
 RESIDENT = frozenset({"parameter", "buffer", "input"})
-"""Roles that are there before and after the pass."""
+"""Roles of storages that exist before and after the pass."""
 
 LARGEST = 10
-"""How many of the storages alive at the peak are named."""
+"""How many of the storages live at the peak are listed."""
 
 BEFORE = "(before)"
-"""Stands for the operation where a storage was there already when one first read it."""
+"""Shown instead of the op that made a storage if the storage existed before it was first read."""
 
-BY_STORAGES = Counted("storages that the capture saw made and freed")
+BY_STORAGES = Counted("storages created and freed during the capture")
 
 
 class LiveStorage(Struct, frozen=True, omit_defaults=True):
-    """A storage that is alive at the peak."""
+    """A storage that is live at the peak."""
 
     bytes: int
     role: str
     target: str
-    """The operation that made it."""
+    """The op that created it."""
     module: str
-    """The path of the module that ran it."""
+    """Path of the module that ran the op."""
     born: int
     died: int | None = None
     phase: str = "forward"
 
 
 class Peak(Struct, frozen=True, omit_defaults=True):
-    """The moment when most is alive."""
+    """The op during which most bytes are live."""
 
     op: int
-    """The index of the operation; of the first, where several are equal."""
+    """Index of the op; of the first one if several are equal."""
     target: str
     module: str
     phase: str
     bytes: int
-    """Alive then, without what is resident."""
+    """Live bytes, without parameters, buffers and inputs."""
     by_role: dict[str, int]
     largest: tuple[LiveStorage, ...]
 
 
 class PassStorages(Struct, frozen=True):
-    """One pass as its storages tell it: the rows of a forward pass or of a training step."""
+    """The ops and storages of one pass: a forward pass or a training step."""
 
     document: Document
     kinds: Sequence[OpKind]
@@ -62,17 +62,17 @@ class PassStorages(Struct, frozen=True):
     storages: Sequence[Storage]
 
     def module(self, op: int) -> str:
-        """The path of the module that ran an operation."""
+        """The path of the module that ran an op; empty if it ran outside all modules."""
         call = self.ops[op].call
         return shown(self.document.modules[self.document.calls[call].module].path) if call >= 0 else ""
 
     def target(self, op: int) -> str:
-        """The name of an operation, as a user would write it."""
+        """The name of an op, as a user would write it."""
         return self.kinds[self.ops[op].kind].name
 
     @property
     def moving(self) -> Iterable[Storage]:
-        """The storages that come and go."""
+        """The storages created during the pass: all but parameters, buffers and inputs."""
         return (storage for storage in self.storages if storage.role not in RESIDENT)
 
 
@@ -82,18 +82,18 @@ def forward(document: Document) -> PassStorages:
 
 
 def training_step(document: Document) -> PassStorages | None:
-    """The training step of a document, where it was watched."""
+    """The training step of a document; None if none was recorded."""
     step = document.training
     return None if step is None else PassStorages(document, step.kinds, step.ops, step.storages)
 
 
 def resident(storages: Iterable[Storage], role: str) -> int:
-    """Bytes of the storages with a resident role."""
+    """Total bytes of the storages with that role."""
     return sum(storage.bytes for storage in storages if storage.role == role)
 
 
 def alive(storages: Iterable[Storage], ops: int) -> list[int]:
-    """Bytes alive during each of so many operations; a storage lives from the one that makes it until it dies."""
+    """Live bytes during each of `ops` ops; a storage is live from the op that creates it until it is freed."""
     changes = [0] * (ops + 1)
     for storage in storages:
         start, end = span(storage, ops)
@@ -104,56 +104,57 @@ def alive(storages: Iterable[Storage], ops: int) -> list[int]:
 
 
 def span(storage: Storage, ops: int) -> tuple[int, int]:
-    """The first operation a storage is alive in and the first after it; what appears at the end is in the last."""
+    """The first op in which a storage is live, and the first in which it no longer is."""
+    # A storage that appears after the last op counts as live during the last op.
     start = min(storage.born, max(ops - 1, 0))
     return start, ops if storage.died is None else min(storage.died, ops)
 
 
-def peak_of(watched: PassStorages, series: Sequence[int]) -> Peak | None:
-    """Where most is alive; None where nothing ran."""
+def peak_of(recorded_pass: PassStorages, series: Sequence[int]) -> Peak | None:
+    """The peak of `series`, the live bytes during each op; None if no op ran."""
     if not series:
         return None
     op = max(range(len(series)), key=series.__getitem__)
-    living = [storage for storage in watched.moving if _lives_in(storage, op, len(series))]
+    live = [storage for storage in recorded_pass.moving if _is_live(storage, op, len(series))]
     roles: dict[str, int] = {}
-    for storage in living:
+    for storage in live:
         roles[storage.role] = roles.get(storage.role, 0) + storage.bytes
-    largest = nsmallest(LARGEST, living, key=lambda storage: (-storage.bytes, storage.born))
+    largest = nsmallest(LARGEST, live, key=lambda storage: (-storage.bytes, storage.born))
     return Peak(
         op=op,
-        target=watched.target(op),
-        module=watched.module(op),
-        phase=watched.ops[op].phase,
+        target=recorded_pass.target(op),
+        module=recorded_pass.module(op),
+        phase=recorded_pass.ops[op].phase,
         bytes=series[op],
         by_role=dict(sorted(roles.items(), key=lambda item: -item[1])),
-        largest=tuple(_held(storage, watched) for storage in largest),
+        largest=tuple(_live_storage(storage, recorded_pass) for storage in largest),
     )
 
 
 def saved_for_backward(step: PassStorages) -> int:
-    """Bytes that the forward part of a training step makes and the backward part reads."""
+    """Bytes that the forward pass of a training step creates and the backward pass reads."""
     read = {number for op in step.ops if op.phase == "backward" for number in op.reads}
-    # Outside any module, after the last one, only the first gradient is made.
+    # After the last op inside a module, the forward pass only creates the initial gradient.
     inside = [index for index, op in enumerate(step.ops) if op.phase == "forward" and op.call >= 0]
     end = inside[-1] + 1 if inside else 0
     storages = step.storages
     return sum(storages[n].bytes for n in read if storages[n].role not in RESIDENT and storages[n].born < end)
 
 
-def _lives_in(storage: Storage, op: int, ops: int) -> bool:
+def _is_live(storage: Storage, op: int, ops: int) -> bool:
     start, end = span(storage, ops)
     return start <= op < end
 
 
-def _held(storage: Storage, watched: PassStorages) -> LiveStorage:
-    maker = min(storage.born, len(watched.ops) - 1)
+def _live_storage(storage: Storage, recorded_pass: PassStorages) -> LiveStorage:
+    maker = min(storage.born, len(recorded_pass.ops) - 1)
     made = storage.role != "constant"
     return LiveStorage(
         bytes=storage.bytes,
         role=storage.role,
-        target=watched.target(maker) if made else BEFORE,
-        module=watched.module(maker),
+        target=recorded_pass.target(maker) if made else BEFORE,
+        module=recorded_pass.module(maker),
         born=storage.born,
         died=storage.died,
-        phase=watched.ops[maker].phase,
+        phase=recorded_pass.ops[maker].phase,
     )

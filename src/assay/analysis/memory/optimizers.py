@@ -1,6 +1,6 @@
-"""What each optimizer keeps for a parameter. Adding one is one entry.
+"""The state that each optimizer keeps. To add an optimizer, add one entry to `OPTIMIZERS`.
 
-A rule gives the bytes of state for one trained parameter, in the dtype that the optimizer works in.
+A rule returns the bytes of state for one trained parameter, in the dtype that the optimizer works in.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from assay.errors import UsageError
 StateRule = Callable[[TrainedParameter], int]
 
 _STEP = 4
-"""Torch counts steps in one float32 a parameter."""
+"""Torch keeps the step count as one float32 per parameter."""
 _MASTER = "float32"
 
 
 class Optimizer(Struct, frozen=True):
-    """An optimizer and what it keeps."""
+    """An optimizer and the state it keeps per parameter."""
 
     state: str
-    """In words."""
+    """A description of the state."""
     rule: StateRule
     approximation: str = ""
-    """Where torch has no such optimizer, or the state depends on more than shapes: what was taken."""
+    """What is assumed, if torch has no such optimizer or the state depends on more than shapes."""
 
 
 class OptimizerState(Struct, frozen=True, omit_defaults=True):
-    """What an optimizer keeps for a whole model."""
+    """The optimizer state of a whole model."""
 
     name: str
     state: str
     bytes: Figure
     bytes_per_parameter: float | None
-    """Over all trained numbers, master weights included."""
+    """Mean over all trained elements, including master weights."""
     master: Figure
-    """Copies of narrower parameters in float32."""
+    """Bytes of the float32 copies of narrower parameters."""
 
 
 def _copies(count: int, scalars: int = 0) -> StateRule:
-    """So many tensors like the parameter, and so many single float32 numbers."""
+    """A rule for `count` tensors like the parameter and `scalars` single float32 numbers."""
     return lambda parameter: count * parameter.bytes + scalars * _STEP
 
 
 def _factored(parameter: TrainedParameter) -> int:
-    """A row and a column of the last two dimensions; all of it where there is one dimension."""
+    """One row and one column of the last two dimensions; the whole tensor if it has fewer than two dimensions."""
     if len(parameter.shape) < 2:
         return parameter.bytes + _STEP
     *outer, rows, columns = parameter.shape
@@ -62,7 +62,7 @@ _SMALLEST_IN_8_BITS = 4096
 
 
 def _two_in_8_bits(parameter: TrainedParameter) -> int:
-    """Two bytes a number and a float32 scale for each block of each; small tensors stay in float32."""
+    """Two moments, each with one byte per element and one float32 scale per block; in float32 for small tensors."""
     if parameter.elements < _SMALLEST_IN_8_BITS:
         return 2 * 4 * parameter.elements
     blocks = -(-parameter.elements // _BLOCK)
@@ -70,7 +70,7 @@ def _two_in_8_bits(parameter: TrainedParameter) -> int:
 
 
 def _momentum_or_adamw(parameter: TrainedParameter) -> int:
-    """Momentum for matrices, AdamW for everything else."""
+    """Momentum for matrices, AdamW's state for all other parameters."""
     return parameter.bytes if len(parameter.shape) >= 2 else 2 * parameter.bytes + _STEP
 
 
@@ -88,45 +88,45 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     "rmsprop": Optimizer("mean square, a step count", _copies(1, 1)),
     "rmsprop-momentum": Optimizer("mean square, momentum, a step count", _copies(2, 1)),
     "adafactor": Optimizer(
-        "a row and a column of second moments, a step count",
+        "one row and one column of second moments, a step count",
         _factored,
-        "as torch.optim.Adafactor keeps it: no first moment; one-dimensional parameters keep the whole second moment",
+        "like torch.optim.Adafactor: no first moment; one-dimensional parameters keep the whole second moment",
     ),
     "lion": Optimizer("momentum", _copies(1), "momentum in the parameter's dtype"),
-    "lamb": Optimizer("two moments, a step count", _copies(2, 1), "as Adam; the layer-wise ratios are not kept"),
+    "lamb": Optimizer("two moments, a step count", _copies(2, 1), "like Adam; layer-wise ratios are not stored"),
     "adam8bit": Optimizer(
-        "two moments in 8 bits, a scale for every 256 of each",
+        "two 8-bit moments, each with one scale per 256 elements",
         _two_in_8_bits,
-        "blocks of 256; parameters under 4096 numbers keep float32 moments",
+        "blocks of 256; parameters with fewer than 4096 elements keep float32 moments",
     ),
     "muon": Optimizer(
         "momentum for matrices, AdamW's state for the rest",
         _momentum_or_adamw,
-        "every parameter of two or more dimensions counts as a matrix, embeddings and heads too",
+        "every parameter with two or more dimensions counts as a matrix, including embeddings and heads",
     ),
 }
 
 
 def optimizer_named(name: str) -> Optimizer:
     """The optimizer called `name`."""
-    found = OPTIMIZERS.get(name)
-    if found is None:
-        raise UsageError(f"no optimizer is called {name!r}: say {', '.join(OPTIMIZERS)}")
-    return found
+    optimizer = OPTIMIZERS.get(name)
+    if optimizer is None:
+        raise UsageError(f"unknown optimizer {name!r}: expected one of {', '.join(OPTIMIZERS)}")
+    return optimizer
 
 
 def state_of(name: str, parameters: Sequence[TrainedParameter], *, master_weights: bool = False) -> OptimizerState:
-    """What the optimizer called `name` keeps for `parameters`.
+    """The state that the optimizer called `name` keeps for `parameters`.
 
-    With master weights it works on float32 copies of whatever is narrower, and its state is float32 too.
+    With master weights, it works on float32 copies of narrower parameters, and its state is float32 too.
     """
     optimizer = optimizer_named(name)
     narrow = [parameter for parameter in parameters if master_weights and _is_narrow(parameter)]
-    worked_on = [
+    updated = [
         TrainedParameter(parameter.shape, _MASTER) if master_weights and _is_narrow(parameter) else parameter
         for parameter in parameters
     ]
-    size = sum(optimizer.rule(parameter) for parameter in worked_on)
+    size = sum(optimizer.rule(parameter) for parameter in updated)
     master = sum(nbytes(parameter.elements, _MASTER) for parameter in narrow)
     elements = sum(parameter.elements for parameter in parameters)
     return OptimizerState(
@@ -134,7 +134,7 @@ def state_of(name: str, parameters: Sequence[TrainedParameter], *, master_weight
         state=optimizer.state,
         bytes=Figure(size, _provenance(name, optimizer)),
         bytes_per_parameter=(size + master) / elements if elements else None,
-        master=Figure(master, Counted("4 bytes for each trained number in a narrower dtype")),
+        master=Figure(master, Counted("4 bytes per trained element of a narrower dtype")),
     )
 
 
@@ -144,5 +144,5 @@ def _is_narrow(parameter: TrainedParameter) -> bool:
 
 def _provenance(name: str, optimizer: Optimizer) -> Counted | Modelled:
     if optimizer.approximation:
-        return Modelled(f"the state of {name}: {optimizer.state}", (optimizer.approximation,))
-    return Counted(f"the state torch keeps for {name}: {optimizer.state}")
+        return Modelled(f"state of {name}: {optimizer.state}", (optimizer.approximation,))
+    return Counted(f"state of {name} in torch: {optimizer.state}")

@@ -1,4 +1,4 @@
-"""Everything about a document's memory in one value."""
+"""The memory of a document's model: weights, gradients, optimizer state, peaks and KV cache."""
 
 from __future__ import annotations
 
@@ -24,64 +24,64 @@ from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Modelled, Unknown
 
 NOT_MODELLED = (
-    "what an allocator rounds up and fragments",
-    "workspaces of libraries and temporaries inside an operation",
+    "allocator rounding and fragmentation",
+    "library workspaces and temporaries inside ops",
     "the driver's context",
 )
 
 UNFUSED = (
-    "in the training step attention was watched unfused, with its scores kept for backward: "
-    "a device with a fused kernel needs less"
+    "the training step was recorded with unfused attention, which keeps its scores for the backward pass: "
+    "a device with a fused kernel needs less memory"
 )
 
-_NOT_WATCHED = Figure(None, Unknown("no training step was watched"))
+_NOT_RECORDED = Figure(None, Unknown("no training step was recorded"))
 
 
 class Occupancy(Struct, frozen=True, omit_defaults=True):
-    """Memory over one pass."""
+    """Memory during one pass."""
 
     total: Figure
-    """At the peak: resident, alive, and the optimizer's where it is a training step."""
+    """Peak memory: resident and live tensors, and the optimizer state in a training step."""
     resident: Figure
-    """Parameters, buffers and inputs: there all the time."""
+    """Parameters, buffers and inputs, which exist during the whole pass."""
     moving: Figure
-    """Activations, constants and gradients alive at the peak."""
+    """Activations, constants and gradients live at the peak."""
     peak: Peak
     alive: list[int]
-    """Bytes that come and go, during each operation."""
+    """Live bytes during each op, without parameters, buffers and inputs."""
 
 
 class Memory(Struct, frozen=True, omit_defaults=True):
-    """What a model needs in memory."""
+    """The memory that a model needs for inference and training."""
 
     parameters: Figure
     buffers: Figure
     inputs: Figure
     by_dtype: dict[str, int]
-    """Bytes of parameters and buffers."""
+    """Bytes of parameters and buffers per dtype."""
     trained_parameters: int
-    """Numbers that an optimizer updates."""
+    """Elements that an optimizer updates."""
     gradients: Figure
     optimizer: OptimizerState
     inference: Occupancy | None
-    """None where no operation was watched."""
+    """Memory during the forward pass; None if no op was recorded."""
     training: Occupancy | None
-    """None where no training step was watched."""
+    """Memory during a training step; None if none was recorded."""
     training_peak: Figure
-    """The total of `training`, or why there is none."""
+    """The total of `training`, or the reason why it is unknown."""
     saved: Figure
-    """What the forward pass makes and the backward pass reads again."""
+    """Bytes that the forward pass creates and the backward pass reads."""
     cache: KeyValue | None = None
     assumptions: tuple[str, ...] = ()
     not_modelled: tuple[str, ...] = NOT_MODELLED
 
 
 def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: bool = False) -> Memory:
-    """What the document's model needs, for inference and, where that was watched, for training."""
+    """The memory that the document's model needs for inference and, if a training step was recorded, for training."""
     parameters, notes = trained(document)
     state = state_of(optimizer, parameters, master_weights=master_weights)
     weights = weights_of(document)
-    tensors = Counted("elements times their size, a storage once")
+    tensors = Counted("elements × element size, each storage once")
     step = training_step(document)
     training = None if step is None else _training(step, state)
     return Memory(
@@ -94,26 +94,26 @@ def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: b
         optimizer=state,
         inference=None if _only_read(document) else _occupancy(forward(document)),
         training=training,
-        training_peak=_NOT_WATCHED if training is None else training.total,
-        saved=_NOT_WATCHED if step is None else Figure(saved_for_backward(step), BY_STORAGES),
+        training_peak=_NOT_RECORDED if training is None else training.total,
+        saved=_NOT_RECORDED if step is None else Figure(saved_for_backward(step), BY_STORAGES),
         cache=key_value(document),
         assumptions=notes + ((UNFUSED,) if _attention_unfused(document) else ()),
     )
 
 
 def _only_read(document: Document) -> bool:
-    """Whether it is an exported program that did not run, which does not say when memory is taken and freed."""
+    """Whether it is an exported program that did not run, so that lifetimes of storages are unknown."""
     return document.origin.kind == "exported" and not document.storages
 
 
 def _inputs(document: Document) -> Figure:
     if not document.storages:
-        return Figure(None, Unknown("nothing was watched"))
+        return Figure(None, Unknown("no pass was recorded"))
     return Figure(resident(document.storages, "input"), BY_STORAGES)
 
 
 def _attention_unfused(document: Document) -> bool:
-    """Whether attention is one operation in the forward pass and several in the training step."""
+    """Whether attention is a fused op in the forward pass and several ops in the training step."""
     fused = any("scaled_dot_product" in kind.target for kind in document.kinds)
     step = document.training.kinds if document.training is not None else ()
     return fused and any(kind.target.startswith("aten._safe_softmax.") for kind in step)
@@ -123,17 +123,17 @@ def _gradients(step: PassStorages | None, parameters: Sequence[TrainedParameter]
     if step is not None:
         size = sum(storage.bytes for storage in step.storages if storage.role == "gradient")
         return Figure(size, BY_STORAGES)
-    every = Modelled("a gradient for each trained parameter", ("every one gets a gradient, in its own dtype",))
-    return Figure(sum(parameter.bytes for parameter in parameters), every)
+    how = Modelled("one gradient per trained parameter", ("every parameter gets a gradient, in its own dtype",))
+    return Figure(sum(parameter.bytes for parameter in parameters), how)
 
 
-def _occupancy(watched: PassStorages) -> Occupancy | None:
-    """A pass with nothing beside it."""
-    series = alive(watched.moving, len(watched.ops))
-    peak = peak_of(watched, series)
+def _occupancy(recorded_pass: PassStorages) -> Occupancy | None:
+    """Memory during a pass, without optimizer state; None if no op ran."""
+    series = alive(recorded_pass.moving, len(recorded_pass.ops))
+    peak = peak_of(recorded_pass, series)
     if peak is None:
         return None
-    fixed = sum(resident(watched.storages, role) for role in ("parameter", "buffer", "input"))
+    fixed = sum(resident(recorded_pass.storages, role) for role in ("parameter", "buffer", "input"))
     return Occupancy(
         total=Figure(fixed + peak.bytes, BY_STORAGES),
         resident=Figure(fixed, BY_STORAGES),
@@ -144,11 +144,11 @@ def _occupancy(watched: PassStorages) -> Occupancy | None:
 
 
 def _training(step: PassStorages, state: OptimizerState) -> Occupancy | None:
-    """A training step after the first, when the optimizer's state is there."""
-    found = _occupancy(step)
-    if found is None:
+    """Memory during a training step other than the first, when the optimizer state exists; None if no op ran."""
+    occupancy = _occupancy(step)
+    if occupancy is None:
         return None
     kept = int(state.bytes.value or 0) + int(state.master.value or 0)
-    size = int(found.total.value or 0) + kept
+    size = int(occupancy.total.value or 0) + kept
     how = state.bytes.how if isinstance(state.bytes.how, Modelled) else BY_STORAGES
-    return Occupancy(Figure(size, how), found.resident, found.moving, found.peak, found.alive)
+    return Occupancy(Figure(size, how), occupancy.resident, occupancy.moving, occupancy.peak, occupancy.alive)
