@@ -1,4 +1,4 @@
-"""Unique modules against a pairwise comparison that knows nothing of keys, and by hand."""
+"""Unique modules compared with expected lists and with a pairwise comparison that does not use keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_two_rounds_of_layers_are_five_unique_modules():
     ]
 
 
-def test_an_entry_tells_what_its_first_module_is():
+def test_an_entry_describes_its_first_module():
     root, conv, norm, *_ = unique_modules(conv_stack()).entries
     assert (root.module_path, root.parent, conv.module_path, conv.parent) == ("(root)", None, "0", "(root)")
     assert (conv.input_shapes, conv.output_shapes) == (["1x3x224x224"], ["1x64x224x224"])
@@ -64,7 +64,7 @@ def test_the_parent_of_a_nested_module_is_its_full_path():
     assert unique_modules(Document(modules=modules)).entries[2].parent == "block1"
 
 
-def test_the_keys_a_file_has_come_first_and_in_order():
+def test_required_keys_come_first_and_in_order():
     written = msgspec.to_builtins(unique_modules(conv_stack()).entries[1])
     required = ["id", "class_name", "module_path", "parent", "input_shapes", "output_shapes"]
     required += ["input_dtypes", "output_dtypes", "parameters", "occurrences"]
@@ -104,13 +104,13 @@ def test_what_makes_two_modules_equal(changes, same):
     assert (groups(document)[1:] == [["x", "y"]]) is same
 
 
-def test_tensors_in_another_order_are_the_same_tensors():
+def test_the_order_of_tensors_does_not_matter():
     tensors = [Tensor(("w",), "parameter", SMALL, 24), Tensor(("b",), "parameter", HALF, 12)]
     document = pair(leaf("x", tensors={"w": 0, "b": 1}), leaf("y", tensors={"b": 1, "w": 0}), tensors=tensors)
     assert groups(document)[1:] == [["x", "y"]]
 
 
-def test_every_way_a_module_was_called_counts_and_in_order():
+def test_all_call_signatures_count_and_their_order_matters():
     first, second = Call(1, None, (IMAGE,), (FEATURES,)), Call(1, None, (SMALL,), (HALF,))
     again = [msgspec.structs.replace(call, module=2) for call in (first, second)]
     together = pair(leaf("x"), leaf("y"), first, second, *again, again[0])
@@ -119,7 +119,7 @@ def test_every_way_a_module_was_called_counts_and_in_order():
     assert groups(pair(leaf("x"), leaf("y"), first, second, again[0]))[1:] == [["x"], ["y"]]
 
 
-def test_call_signatures_are_told_where_they_differ():
+def test_call_signatures_are_listed_if_there_are_several():
     calls = [
         Call(1, None, (IMAGE,), (FEATURES,)),
         Call(1, None, (SMALL,), (HALF,)),
@@ -141,12 +141,12 @@ def test_a_module_that_was_never_called_has_no_shapes():
     assert "created_in_forward" not in written
 
 
-def test_a_call_without_tensors_is_a_call():
+def test_a_call_without_tensors_counts():
     entry = unique_modules(pair(leaf("x"), leaf("y"), Call(1, None))).entries[1]
     assert (entry.called, entry.calls, entry.input_shapes, entry.occurrences) == (True, 1, [], ["x"])
 
 
-def test_a_scalar_has_a_name_and_aliases_are_listed():
+def test_scalars_and_aliases():
     scalar = TensorType((), "int64")
     document = pair(leaf("x", aliases=("z", "deep.z")), leaf("y", created_in_forward=True), Call(1, None, (scalar,)))
     first, second = unique_modules(document).entries[1:]
@@ -154,7 +154,7 @@ def test_a_scalar_has_a_name_and_aliases_are_listed():
     assert second.created_in_forward is True
 
 
-def test_ids_follow_the_tree_not_the_list():
+def test_ids_follow_the_order_of_the_tree():
     modules = [
         Module("", "A", "p.A", None),
         Module("late", "B", "p.B", 0),
@@ -193,27 +193,27 @@ documents = st.builds(
 @given(documents)
 def test_entries_are_exactly_the_classes_of_equal_modules(document):
     result = unique_modules(document)
-    told = [path for entry in result.entries for path in entry.occurrences]
-    assert sorted(told) == sorted(shown(module.path) for module in document.modules)
+    listed = [path for entry in result.entries for path in entry.occurrences]
+    assert sorted(listed) == sorted(shown(module.path) for module in document.modules)
     for one in range(len(document.modules)):
         for other in range(len(document.modules)):
             assert (result.id_of[one] == result.id_of[other]) is _equal(document, one, other)
 
 
 def _equal(document: Document, one: int, other: int) -> bool:
-    """Written from the definition, with lists and comparisons only."""
+    """The definition of equal modules, with lists and comparisons only."""
 
-    def ways(index: int) -> list[object]:
-        seen: list[object] = []
+    def signatures(index: int) -> list[object]:
+        distinct: list[object] = []
         for call in document.calls:
-            if call.module == index and (call.inputs, call.outputs) not in seen:
-                seen.append((call.inputs, call.outputs))
-        return seen
+            if call.module == index and (call.inputs, call.outputs) not in distinct:
+                distinct.append((call.inputs, call.outputs))
+        return distinct
 
     first, second = document.modules[one], document.modules[other]
     types = [{name: document.tensors[at].type for name, at in module.tensors.items()} for module in (first, second)]
     same = first.class_path == second.class_path and first.config == second.config
-    return same and types[0] == types[1] and ways(one) == ways(other)
+    return same and types[0] == types[1] and signatures(one) == signatures(other)
 
 
 def test_a_saved_document_gives_the_same_entries(tmp_path):
@@ -222,18 +222,18 @@ def test_a_saved_document_gives_the_same_entries(tmp_path):
     assert unique_modules(files.load(tmp_path / "a.assay.json")) == unique_modules(document)
 
 
-def test_nothing_gives_nothing():
+def test_an_empty_document_has_no_entries():
     assert unique_modules(Document()).entries == []
 
 
-def test_containers_of_the_same_shapes_are_told_apart_by_what_they_contain():
-    document = container_pair()
+def test_containers_with_different_contents_are_different():
+    document = containers()
     entries = unique_modules(document).entries
     assert [entry.occurrences for entry in entries] == [["(root)"], ["a", "c"], ["a.0", "c.0"], ["b"], ["b.0", "b.1"]]
 
 
-def container_pair():
-    """Three containers that are never called; the second holds another number of equal layers."""
+def containers():
+    """Three containers that are never called; the second has other layers than the first and the third."""
     rows = [("", None), ("a", 0), ("a.0", 1), ("b", 0), ("b.0", 3), ("b.1", 3), ("c", 0), ("c.0", 6)]
     layers = {"a": "Small", "b": "Large", "c": "Small"}
     names = ["Box" if "." not in path else layers[path[0]] for path, _ in rows]

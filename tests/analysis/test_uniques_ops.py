@@ -1,4 +1,4 @@
-"""Unique operations: what is equal, in which order, where each was executed."""
+"""Unique ops: which are equal, their order, and the modules that executed them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_two_rounds_of_layers_are_four_unique_ops():
     ]
 
 
-def test_an_entry_as_it_is_written():
+def test_an_entry_in_the_file():
     assert msgspec.to_builtins(uniques(conv_stack())[3]) == {
         "id": "op_003",
         "op_name": "torch.conv2d",
@@ -76,7 +76,7 @@ def test_an_entry_as_it_is_written():
     }
 
 
-def test_every_execution_is_named_once_and_in_order():
+def test_every_execution_has_a_node_name_in_order():
     nodes = [(each.node_name, each.module_path) for entry in uniques(conv_stack()) for each in entry.occurrences]
     assert nodes == [
         ("conv2d", "0"),
@@ -92,16 +92,16 @@ def test_every_execution_is_named_once_and_in_order():
     ("target", "node"),
     [("aten.add_.Tensor", "add_"), ("pkg.my-op.default", "my_op"), ("bare", "bare"), ("aten.mm", "mm")],
 )
-def test_a_node_is_named_for_its_operation(target, node):
+def test_node_names_come_from_the_op(target, node):
     assert uniques(executed(named(target)))[0].occurrences[0].node_name == node
 
 
-def test_an_operation_called_like_a_numbered_node_does_not_take_its_name():
+def test_an_op_named_like_a_numbered_node_gets_another_name():
     entries = uniques(executed(named("aten.mm.a"), named("aten.mm_1.a"), named("aten.mm.b"), named("aten.mm_1.b")))
     assert [entry.occurrences[0].node_name for entry in entries] == ["mm", "mm_1", "mm_2", "mm_1_1"]
 
 
-def test_roles_strides_and_aliases_make_no_difference():
+def test_roles_strides_and_aliases_do_not_matter():
     plain = relu_kind()
     strided = TensorType(FEATURES.shape, FEATURES.dtype, strides=(1, 2, 3, 4))
     operand = Operand("self", strided, "parameter", alias=0, written=True)
@@ -120,12 +120,12 @@ def test_roles_strides_and_aliases_make_no_difference():
         {"outputs": (Operand("out", FEATURES), Operand("mask", FEATURES))},
     ],
 )
-def test_what_makes_a_difference(changes):
+def test_target_attributes_and_tensor_types_matter(changes):
     plain = conv_kind(FEATURES, 64)
     assert len(uniques(executed(plain, msgspec.structs.replace(plain, **changes)))) == 2
 
 
-def test_an_operation_without_outputs_says_null():
+def test_the_output_of_an_op_without_outputs_is_null():
     assert msgspec.to_builtins(uniques(executed(named("aten.foo.default")))[0].tensor_types)["output"] is None
 
 
@@ -144,7 +144,7 @@ def test_executions_add_up_and_names_are_unique(targets):
     assert len(set(names)) == len(names) == len(targets)
 
 
-def test_the_order_does_not_hang_on_hash_seeds():
+def test_the_order_does_not_depend_on_hash_seeds():
     program = (
         "from handmade import conv_stack; from assay.views.json.files import *; import sys;"
         "sys.stdout.buffer.write(encode(modules_file(conv_stack())) + encode(ops_file(conv_stack())))"

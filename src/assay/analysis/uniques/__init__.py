@@ -1,6 +1,6 @@
-"""What is unique in a model: equal modules told once, equal operations told once.
+"""Unique modules and unique ops of a model: equal ones are listed once.
 
-Belongs here: deciding what is equal, and the entries that say so. Does not: files, tables, totals in words.
+Belongs here: deciding which modules and ops are equal, and the entries for them. Does not: files, tables, text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plain values as bytes that are equal exactly when the values are, whatever the order of their keys."""
+"""Encoding of plain values as bytes: equal if and only if the values are equal, regardless of key order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entries of the two lists of uniques. A field's place is its place in the files."""
+"""The entries of the lists of unique modules and unique ops. The order of fields is their order in the files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 ModuleId = Annotated[str, Meta(pattern="^mod_[0-9]{3,}$")]
 OpId = Annotated[str, Meta(pattern="^op_[0-9]{3,}$")]
-Shape = Annotated[str, Meta(description="Sizes joined by x, as in 1x3x224x224; a zero-dimensional tensor is scalar.")]
-Dtype = Annotated[str, Meta(description="The element type without a prefix, as in float32.")]
+Shape = Annotated[str, Meta(description="Sizes joined by x, as in 1x3x224x224, or scalar for zero dimensions.")]
+Dtype = Annotated[str, Meta(description="The dtype without the torch prefix, as in float32.")]
 Count = Annotated[int, Meta(ge=0)]
 
 
 class CallSignature(Struct, frozen=True):
-    """What went into and came out of calls of one module, and how many calls looked like that."""
+    """Input and output types of calls of one module, and the number of such calls."""
 
     input_shapes: list[Shape]
     output_shapes: list[Shape]
@@ -24,7 +24,7 @@ class CallSignature(Struct, frozen=True):
 
 
 class OwnTensor(Struct, frozen=True, gc=False):
-    """A parameter or buffer that a module holds itself."""
+    """A parameter or buffer that a module owns directly."""
 
     shape: Shape
     dtype: Dtype
@@ -32,7 +32,7 @@ class OwnTensor(Struct, frozen=True, gc=False):
 
 
 class ModuleFigures(Struct, frozen=True, gc=False):
-    """What a module costs over all its calls, with everything inside them; null is a figure nobody knows."""
+    """The cost of a module over all its calls, including submodules; null if unknown."""
 
     flops: int | None
     macs: int | None
@@ -40,7 +40,7 @@ class ModuleFigures(Struct, frozen=True, gc=False):
 
 
 class OpFigures(Struct, frozen=True, gc=False):
-    """What one execution of an operation costs; null is a figure nobody knows."""
+    """The cost of one execution of an op; null if unknown."""
 
     macs: int | None
     matrix_flops: int | None
@@ -51,7 +51,7 @@ class OpFigures(Struct, frozen=True, gc=False):
 
 
 class UniqueModule(Struct, frozen=True, kw_only=True):
-    """Modules that are equal in class, call signatures, configuration and the types of their own tensors."""
+    """Modules with the same class, call signatures, configuration, tensor types and submodules."""
 
     id: ModuleId
     class_name: str
@@ -66,27 +66,27 @@ class UniqueModule(Struct, frozen=True, kw_only=True):
     class_path: str
     called: bool
     calls: Count
-    """How often the first occurrence was called."""
+    """Calls of the first occurrence."""
     call_signatures: list[CallSignature] | UnsetType = UNSET
-    """Only where the first occurrence was called in more than one way."""
+    """Present only if the first occurrence was called with more than one signature."""
     aliases: list[str]
-    """Further paths of the very same module objects."""
+    """Other paths of the same module objects."""
     tensors: dict[str, OwnTensor]
     created_in_forward: bool | UnsetType = UNSET
-    """Only where it is true."""
+    """Present only if true."""
     cost: ModuleFigures | None = None
-    """Of the first occurrence; null where nothing was counted."""
+    """Cost of the first occurrence; null if costs were not counted."""
 
 
 class OutputType(Struct, frozen=True, gc=False):
-    """A tensor an operation made."""
+    """An output tensor of an op."""
 
     shape: Shape
     dtype: Dtype
 
 
 class InputType(Struct, frozen=True, gc=False):
-    """A tensor an operation got, under its argument's name."""
+    """An input tensor of an op, with the name of its argument."""
 
     name: str
     shape: Shape
@@ -94,7 +94,7 @@ class InputType(Struct, frozen=True, gc=False):
 
 
 class TensorTypes(Struct, frozen=True):
-    """The tensors of an operation; `output` is the first of `outputs`, null where there is none."""
+    """The tensors of an op; `output` is the first of `outputs`, null if there are none."""
 
     output: OutputType | None
     inputs: list[InputType]
@@ -102,7 +102,7 @@ class TensorTypes(Struct, frozen=True):
 
 
 class Occurrence(Struct, frozen=True, gc=False):
-    """One execution of an operation."""
+    """One execution of an op."""
 
     source_module_id: ModuleId
     node_name: str
@@ -110,7 +110,7 @@ class Occurrence(Struct, frozen=True, gc=False):
 
 
 class UniqueOp(Struct, frozen=True):
-    """Executions that are equal in operation, attributes and tensor types."""
+    """Executions with the same op, attributes and tensor types."""
 
     id: OpId
     op_name: str
@@ -122,4 +122,4 @@ class UniqueOp(Struct, frozen=True):
     target: str
     count: Count
     cost: OpFigures | None = None
-    """Of the first execution; null where nothing was counted."""
+    """Cost of the first execution; null if costs were not counted."""

@@ -1,7 +1,7 @@
-"""Unique modules: equal in class, call signatures, configuration, own tensors and submodules, in nothing else.
+"""Unique modules: modules are equal if class, call signatures, configuration, own tensors and submodules are.
 
-Submodules count because a container's configuration is what it contains: two `Sequential`s that take and give
-the same shapes are not the same when one holds a convolution and the other three blocks.
+Submodules count because a container is defined by what it contains: two `Sequential`s with the same input and output
+shapes differ if one contains a convolution and the other three blocks.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _Key = tuple[object, ...]
 
 
 class UniqueModules(Struct, frozen=True):
-    """The unique modules in the order they are first met, and for every module the id of its entry."""
+    """The unique modules in order of first appearance, and the id of each module's entry."""
 
     entries: list[UniqueModule]
     id_of: list[str]
 
 
 def unique_modules(document: Document) -> UniqueModules:
-    """Every module of `document` in exactly one entry."""
+    """The unique modules of `document`; every module belongs to exactly one entry."""
     signatures = _signatures(document)
     kinds = _kinds(document, signatures)
     groups: dict[int, list[int]] = {}
@@ -51,7 +51,7 @@ def unique_modules(document: Document) -> UniqueModules:
 
 
 def _signatures(document: Document) -> list[Counter[_Signature]]:
-    """For each module its distinct call signatures, first met first, with their counts."""
+    """The distinct call signatures of each module, in order of first call, with their counts."""
     result: list[Counter[_Signature]] = [Counter() for _ in document.modules]
     for call in document.calls:
         result[call.module][(_types(call.inputs), _types(call.outputs))] += 1
@@ -63,14 +63,14 @@ def _types(types: tuple[TensorType, ...]) -> _Types:
 
 
 def _kinds(document: Document, signatures: list[Counter[_Signature]]) -> list[int]:
-    """For each module a number that it shares with its equals; children are numbered before their parents."""
+    """For each module a number that equal modules share; children are numbered before their parents."""
     numbers: dict[_Key, int] = {}
     kinds = [0] * len(document.modules)
     below = tree.children(document.modules)
     for index in reversed(tree.preorder(document.modules)):
         module = document.modules[index]
-        held = ((name, document.tensors[at]) for name, at in sorted(module.tensors.items()))
-        own = tuple((name, tensor.type.shape, tensor.type.dtype, tensor.role) for name, tensor in held)
+        tensors = ((name, document.tensors[at]) for name, at in sorted(module.tensors.items()))
+        own = tuple((name, tensor.type.shape, tensor.type.dtype, tensor.role) for name, tensor in tensors)
         inside = tuple((document.modules[child].path.rpartition(".")[2], kinds[child]) for child in below[index])
         key = (module.class_path, tuple(signatures[index]), canonical(module.config), own, inside)
         kinds[index] = numbers.setdefault(key, len(numbers))
@@ -121,8 +121,8 @@ def _signature(inputs: _Types, outputs: _Types, count: int) -> CallSignature:
 
 
 def _own_tensors(module: Module, tensors: list[Tensor]) -> dict[str, OwnTensor]:
-    held = {name: tensors[index] for name, index in module.tensors.items()}
+    own = {name: tensors[index] for name, index in module.tensors.items()}
     return {
         name: OwnTensor(units.shape(tensor.type.shape), tensor.type.dtype, tensor.role)
-        for name, tensor in held.items()
+        for name, tensor in own.items()
     }

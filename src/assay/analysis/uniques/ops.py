@@ -1,4 +1,4 @@
-"""Unique operations: equal in operation, attributes and tensor types; where each was executed."""
+"""Unique ops: executions are equal if op, attributes and tensor types are; each with the modules that executed it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _illegal = re.compile(r"[^0-9A-Za-z_]")
 
 
 def unique_ops(document: Document, modules: UniqueModules) -> list[UniqueOp]:
-    """Every executed operation of `document` in exactly one entry, first executed first."""
+    """The unique ops of `document` in order of first execution; every execution belongs to exactly one entry."""
     group_of = _groups(document.kinds)
     executions: dict[int, list[int]] = {}
     for index, op in enumerate(document.ops):
@@ -33,51 +33,51 @@ def unique_ops(document: Document, modules: UniqueModules) -> list[UniqueOp]:
 
 
 def _groups(kinds: list[OpKind]) -> list[int]:
-    """For each kind the first kind that is equal to it."""
+    """For each kind, the index of the first kind equal to it."""
     first: dict[_Key, int] = {}
     return [first.setdefault(_key(kind), index) for index, kind in enumerate(kinds)]
 
 
 def _key(kind: OpKind) -> _Key:
-    """What makes a kind; roles, strides and aliasing are left out on purpose."""
+    """The values that must match for two kinds to be equal; roles, strides and aliasing deliberately do not count."""
     inputs = tuple((operand.name, operand.type.shape, operand.type.dtype) for operand in kind.inputs)
     outputs = tuple((operand.type.shape, operand.type.dtype) for operand in kind.outputs)
     return kind.target, canonical(kind.attributes), inputs, outputs
 
 
 def _occurrences(document: Document, modules: UniqueModules) -> list[Occurrence]:
-    """For each execution, in order, where it happened and its name in the run."""
+    """For each execution, in order, the module that ran it and its node name."""
     paths = [tree.shown(module.path) for module in document.modules]
     bases = [_base(kind.target) for kind in document.kinds]
     names = _Names()
     result = []
     for op in document.ops:
         module = document.module_of(op)
-        result.append(Occurrence(modules.id_of[module], names.take(bases[op.kind]), paths[module]))
+        result.append(Occurrence(modules.id_of[module], names.next_for(bases[op.kind]), paths[module]))
     return result
 
 
 def _base(target: str) -> str:
-    """The operation's own name: `_base("aten.conv2d.default") == "conv2d"`."""
+    """The op's name without namespace and overload: `_base("aten.conv2d.default") == "conv2d"`."""
     parts = target.split(".")
     return _illegal.sub("_", parts[1] if len(parts) > 1 else target)
 
 
 class _Names:
-    """Node names that are unique over a run: `conv2d`, `conv2d_1`, `conv2d_2`."""
+    """Generates node names that are unique in a pass: `conv2d`, `conv2d_1`, `conv2d_2`."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self._used: set[str] = set()
         self._next: defaultdict[str, int] = defaultdict(int)
 
-    def take(self, base: str) -> str:
+    def next_for(self, base: str) -> str:
         """The next free name for `base`."""
         while True:
             number = self._next[base]
             self._next[base] = number + 1
             name = f"{base}_{number}" if number else base
-            if name not in self._taken:
-                self._taken.add(name)
+            if name not in self._used:
+                self._used.add(name)
                 return name
 
 
