@@ -1,4 +1,4 @@
-"""What sort of model it is: families, traits and the layers they are told by."""
+"""The architecture of a model: its family, its traits and its layers by category."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Tagger(nn.Module):
         return self.out(self.rnn(self.embed(ids))[0])
 
 
-class Sunk(nn.Module):
-    """Attention with an extra score, which no plain pattern fits."""
+class SinkBlock(nn.Module):
+    """Attention with an extra score, which does not match the plain pattern."""
 
     def __init__(self):
         super().__init__()
@@ -89,7 +89,7 @@ def patches():
 
 
 def stem():
-    """Two convolutions that do most of the arithmetic, and a small encoder: a stem all the same."""
+    """Two convolutions with most of the FLOPs before a small encoder; they still count as a stem."""
     return nn.Sequential(nn.Conv2d(3, 32, 3), nn.Conv2d(32, 2, 3), nn.Flatten(2), nn.Linear(16, 8), encoder())
 
 
@@ -105,7 +105,7 @@ CASES = {
     "Transformer": (encoder(), torch.ones(1, 4, 8)),
     "Transformer ": (patches(), IMAGE),
     "Transformer   ": (stem(), IMAGE),
-    "Transformer  ": (Sunk(), torch.ones(1, 4, 8)),
+    "Transformer  ": (SinkBlock(), torch.ones(1, 4, 8)),
     "hybrid (CNN + Transformer)": (deep(), IMAGE),
     "RNN": (Tagger(), torch.ones(3, 2, dtype=torch.long)),
     "GNN": (GraphConv(), (torch.ones(6, 8), EDGES)),
@@ -121,13 +121,13 @@ CASES = {
 
 @pytest.mark.parametrize("label", CASES)
 def test_families(label):
-    found = architecture(assay.observe(*CASES[label]))
-    assert found.label == label.strip()
-    if found.family == "unknown":
-        assert found.evidence == ()
+    result = architecture(assay.observe(*CASES[label]))
+    assert result.label == label.strip()
+    if result.family == "unknown":
+        assert result.evidence == ()
     else:
-        assert {*found.blocks, *found.traits} <= {each.speaks_for for each in found.evidence}
-    assert all(each.figure.value and not isinstance(each.figure.how, Unknown) for each in found.evidence)
+        assert {*result.blocks, *result.traits} <= {each.speaks_for for each in result.evidence}
+    assert all(each.figure.value and not isinstance(each.figure.how, Unknown) for each in result.evidence)
 
 
 CONFIGS = {
@@ -160,8 +160,8 @@ def test_families_of_transformers(name):
     config = model_class.config_class(intermediate_size=16, **common, **options)
     with torch.device("meta"):
         model = model_class(config)
-    found = architecture(assay.observe(model, torch.ones(1, 4, dtype=torch.long)))
-    assert found.label == label
+    result = architecture(assay.observe(model, torch.ones(1, 4, dtype=torch.long)))
+    assert result.label == label
 
 
 def test_layers_are_counted_by_category_and_containers_are_not():
@@ -173,17 +173,17 @@ def test_layers_are_counted_by_category_and_containers_are_not():
     assert architecture(document).layers == expected
 
 
-def test_attention_is_one_layer_whatever_is_inside():
+def test_an_attention_module_with_submodules_is_one_layer():
     assert layers(assay.observe(encoder(), torch.ones(1, 4, 8)))["Attention"] == 1
 
 
-def test_without_a_pass_names_decide():
+def test_class_names_decide_if_no_pass_was_recorded():
     modules = [Module("", "Net", "x.Net", None), Module("attn", "MyAttention", "x.MyAttention", 0)]
     assert architecture(Document(modules=modules)).family == "Transformer"
     assert architecture(Document()).family == "unknown"
 
 
-def test_a_document_made_by_hand():
-    found = architecture(conv_stack())
-    assert found.family == "CNN"
-    assert found.layers == {"Activation": 2, "Convolution": 2, "Normalization": 2}
+def test_a_handmade_document():
+    result = architecture(conv_stack())
+    assert result.family == "CNN"
+    assert result.layers == {"Activation": 2, "Convolution": 2, "Normalization": 2}

@@ -1,4 +1,4 @@
-"""The table of devices and the ways to name one."""
+"""The table of devices, and the names by which a device can be found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PRECISIONS = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8"}
 
 
 @pytest.mark.parametrize("device", devices(), ids=lambda device: device.name)
-def test_figures_are_whole_and_plausible(device):
+def test_values_are_complete_and_plausible(device):
     assert device.source
     assert "://" not in device.source
     assert 4 <= device.memory_gib <= 1024
@@ -27,33 +27,33 @@ def test_narrower_is_never_slower(device):
     assert ladder == sorted(ladder)
 
 
-def test_no_name_stands_for_two_devices():
+def test_no_two_devices_share_a_name():
     names = [name.replace(" ", "").lower() for device in devices() for name in (device.name, *device.aliases)]
     assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "expected"),
     [("h100", "H100 SXM"), ("RTX4090", "RTX 4090"), ("rtx-4090", "RTX 4090"), ("tpu_v5e", "TPU v5e")],
 )
-def test_names_are_found_however_they_are_written(name, found):
-    assert find(name).name == found
+def test_spaces_hyphens_and_case_do_not_matter(name, expected):
+    assert find(name).name == expected
 
 
-def test_known_figures():
+def test_values_of_known_devices():
     h100 = find("H100 SXM")
     assert (h100.memory_bytes, h100.bandwidth, h100.peak("bf16")) == (80 * GIB, 3.35e12, 989.4e12)
     assert find("V100").peak("bf16") is None
 
 
-def test_an_unknown_name_lists_near_ones():
-    with pytest.raises(UsageError, match=r"no device is called 'RTX 4091': near it are RTX 4090"):
+def test_an_unknown_name_suggests_similar_ones():
+    with pytest.raises(UsageError, match=r"unknown device 'RTX 4091': did you mean RTX 4090"):
         find("RTX 4091")
-    with pytest.raises(UsageError, match="known are B200"):
+    with pytest.raises(UsageError, match="unknown device 'zzz': expected B200"):
         find("zzz")
 
 
-def test_this_machine_is_not_measured_yet():
+def test_this_machine_must_be_measured_first():
     with pytest.raises(UsageError, match="assay machine"):
         find("this")
 
@@ -65,8 +65,8 @@ def test_a_size_is_a_device_too(text, size):
     assert sized(text).memory_bytes == size
 
 
-def test_lists():
+def test_lists_of_devices():
     assert [device.name for device in listed("H100, 24GiB")] == ["H100 SXM", "24GiB"]
     assert listed("all") == devices()
-    with pytest.raises(UsageError, match="no device was named"):
+    with pytest.raises(UsageError, match="no device in ' , '"):
         listed(" , ")

@@ -1,4 +1,4 @@
-"""The energy model and its calibration, carbon dioxide and money."""
+"""The energy model and its calibration, carbon dioxide and price."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ MODEL = EnergyModel("board", {"bf16": 1e-12, "fp32": 1e-11}, 1e-10, 100.0, error
 
 
 def test_energy_is_the_sum_of_its_parts():
-    found = estimate(EnergyWork({"bf16": 3e12, "fp32": 1e11}, 2e10), 0.5, MODEL)
-    assert found.value == pytest.approx(3.0 + 1.0 + 2.0 + 50.0)
-    assert isinstance(found.how, Modelled)
-    assert found.how.error == 0.2
-    assert "a test" in found.how.by
+    result = estimate(EnergyWork({"bf16": 3e12, "fp32": 1e11}, 2e10), 0.5, MODEL)
+    assert result.value == pytest.approx(3.0 + 1.0 + 2.0 + 50.0)
+    assert isinstance(result.how, Modelled)
+    assert result.how.error == 0.2
+    assert "a test" in result.how.by
 
 
 @given(st.floats(0, 1e15), st.floats(0, 1e12), st.floats(0, 10), st.floats(1, 5))
@@ -44,32 +44,32 @@ def test_energy_is_linear(flops, moved, seconds, times):
     assert more == pytest.approx(times * once)
 
 
-def test_what_is_not_known_makes_the_whole_unknown():
+def test_energy_is_unknown_if_any_part_is():
     assert estimate(EnergyWork({"fp32": 1.0}), None, MODEL).value is None
     odd = estimate(EnergyWork({"odd": 1.0}), 1.0, MODEL)
     assert odd.value is None
-    assert "odd on board" in odd.how.why
+    assert "odd FLOP on board" in odd.how.why
 
 
-def test_a_stand_in_is_an_assumption():
-    found = estimate(EnergyWork({"fp16": 1e12, "tf32": 1e12}), 0.0, MODEL)
-    assert found.value == pytest.approx(1.0 + 2.0)
-    assert "tf32 takes 2 times as much a FLOP as bf16" in found.how.assumptions
+def test_a_fallback_coefficient_is_listed_as_an_assumption():
+    result = estimate(EnergyWork({"fp16": 1e12, "tf32": 1e12}), 0.0, MODEL)
+    assert result.value == pytest.approx(1.0 + 2.0)
+    assert "a tf32 FLOP takes 2 times the energy of a bf16 FLOP" in result.how.assumptions
 
 
 def samples(noise: float, seed: int = 0) -> list[EnergySample]:
-    """Operations of many kinds on a board whose coefficients are known."""
+    """Measured ops of several kinds on a board with known coefficients."""
     draw = np.random.default_rng(seed)
-    found = []
+    result = []
     for index in range(14):
         precision = ("bf16", "fp32", "")[index % 3]
         flops = {precision: float(10 ** draw.uniform(10, 12))} if precision else {}
         moved, seconds = float(10 ** draw.uniform(7, 10)), float(10 ** draw.uniform(-4, -2))
         joules = sum(flops.values()) * (1e-12 if precision == "bf16" else 1e-11) + moved * 1e-10 + seconds * 100
-        found.append(
+        result.append(
             EnergySample(str(index), EnergyWork(flops, moved), seconds, joules * (1 + noise * draw.uniform(-1, 1)))
         )
-    return found
+    return result
 
 
 def test_calibration_finds_known_coefficients():
@@ -85,24 +85,24 @@ def test_the_error_of_a_calibration_grows_with_noise():
     assert quiet < 0.05 < loud
 
 
-def test_too_few_samples_are_no_calibration():
+def test_too_few_samples_give_no_model():
     assert calibrate(samples(0.0)[:4], "board", "here") is None
 
 
 @given(st.integers(0, 10_000))
-def test_no_coefficient_is_negative_and_none_better_exists(seed):
+def test_the_fit_is_the_best_non_negative_solution(seed):
     draw = np.random.default_rng(seed)
-    rows, wanted = draw.normal(size=(8, 3)), draw.normal(size=8)
-    found = _nonnegative(rows, wanted)
-    off = rows @ found - wanted
-    assert (found >= 0).all()
-    # What every optimum satisfies: no step into the allowed region leads down.
-    slope = rows.T @ off
+    rows, target = draw.normal(size=(8, 3)), draw.normal(size=8)
+    result = _nonnegative(rows, target)
+    residual = rows @ result - target
+    assert (result >= 0).all()
+    # The optimality condition: no feasible step reduces the residual.
+    slope = rows.T @ residual
     assert (slope >= -1e-8).all()
-    assert np.abs(slope * found).max() < 1e-8
+    assert np.abs(slope * result).max() < 1e-8
 
 
-def test_published_coefficients_say_where_they_come_from():
+def test_published_coefficients_have_a_source():
     h200 = energy_model("NVIDIA H200")
     assert h200 is published()["H200"]
     assert h200.error == 0.08
@@ -110,7 +110,7 @@ def test_published_coefficients_say_where_they_come_from():
     assert energy_model("a toaster") is None
 
 
-def test_a_device_that_waits_draws_its_idle_power():
+def test_an_idle_device_draws_its_idle_power():
     model = EnergyModel("board", {"bf16": 1e-12}, 1e-10, 300.0, idle_w=100.0)
     assert estimate(EnergyWork({"bf16": 1e12}, 1e9), 1.0, model).value == pytest.approx(1.0 + 0.1 + 300.0)
     assert estimate(EnergyWork({"bf16": 1e12}, 1e9), 1.0, model, busy_s=0.25).value == pytest.approx(
@@ -119,7 +119,7 @@ def test_a_device_that_waits_draws_its_idle_power():
     assert estimate(EnergyWork({}, 0.0), 1.0, model, busy_s=2.0).value == pytest.approx(300.0)
 
 
-def test_pointwise_work_is_paid_for_by_its_bytes_where_it_has_no_coefficient():
+def test_pointwise_flops_without_a_coefficient_cost_only_their_bytes():
     plain, priced = (
         EnergyModel("a", {"bf16": 1e-12}, 1e-10),
         EnergyModel("b", {"bf16": 1e-12, "pointwise": 1e-11}, 1e-10),
@@ -129,7 +129,7 @@ def test_pointwise_work_is_paid_for_by_its_bytes_where_it_has_no_coefficient():
     assert estimate(work, None, priced).value == pytest.approx(1.0 + 0.1 + 0.01)
 
 
-def test_a_device_with_a_rated_power_draws_it_at_each_of_its_ceilings():
+def test_a_device_draws_its_rated_power_at_peak_compute_and_at_full_bandwidth():
     device = find("A100")
     model = from_rated_power(device)
     peak = estimate(EnergyWork({"bf16": device.peak("bf16")}), 1.0, model)
@@ -140,7 +140,7 @@ def test_a_device_with_a_rated_power_draws_it_at_each_of_its_ceilings():
     assert from_rated_power(Device("24GiB", 24)) is None
 
 
-def test_the_rule_agrees_with_the_calibration_within_its_error():
+def test_rated_power_agrees_with_the_calibration_within_a_factor_of_two():
     rule, known = from_rated_power(find("H200")), published()["H200"]
     for work, seconds in (
         (EnergyWork({"bf16": 1.4e11}, 1e8), 2e-4),
@@ -151,13 +151,13 @@ def test_the_rule_agrees_with_the_calibration_within_its_error():
         assert 0.5 < ratio < 2.0
 
 
-def test_cores_alone_are_a_wide_guess():
-    found = estimate(EnergyWork({"fp32": 1e9}, 1e6), 2.0, from_cores("a processor", 4))
-    assert found.value == pytest.approx(48.0)
-    assert found.how.error == 1.0
+def test_a_model_from_cores_has_a_large_error():
+    result = estimate(EnergyWork({"fp32": 1e9}, 1e6), 2.0, from_cores("a processor", 4))
+    assert result.value == pytest.approx(48.0)
+    assert result.how.error == 1.0
 
 
-def test_the_best_model_there_is_for_a_machine():
+def test_the_best_available_model_of_a_machine():
     plain = MachineReport(Hardware("cpu", "a processor", cores=8, threads=4))
     assert model_of(plain).static_w == 24.0
     assert model_of(MachineReport(plain.hardware, energy=MODEL)) is MODEL
@@ -165,7 +165,7 @@ def test_the_best_model_there_is_for_a_machine():
     assert model_of(MachineReport(Hardware("cuda", "an unheard-of board"))) is None
 
 
-def test_flops_per_joule_is_as_sure_as_the_energy():
+def test_flops_per_joule_has_the_error_of_the_energy():
     sensor = flops_per_joule(1e12, Figure(2.0, Measured("a counter", 3, 0.1)))
     assert sensor.value == 5e11
     assert isinstance(sensor.how, Measured)
@@ -183,43 +183,43 @@ def test_every_grid_has_a_source_and_a_year(grid):
     assert "://" not in grid.source
 
 
-def test_no_name_stands_for_two_grids():
+def test_no_two_grids_share_a_code():
     codes = [grid.code.lower() for grid in grids()]
     assert len(codes) == len(set(codes))
 
 
 @pytest.mark.parametrize(("text", "grams"), [("FR", 44.18), ("us-ca", 225.64), ("france", 44.18), ("400g", 400.0)])
-def test_grids_by_name_or_as_given(text, grams):
+def test_grids_by_name_or_intensity(text, grams):
     assert find_grid(text).g_per_kwh == pytest.approx(grams)
 
 
-def test_an_unknown_grid_lists_near_ones():
-    with pytest.raises(UsageError, match=r"no grid is called 'US-CB': say .*US-CA, "):
+def test_an_unknown_grid_suggests_similar_ones():
+    with pytest.raises(UsageError, match=r"unknown grid 'US-CB': expected .*US-CA, "):
         find_grid("US-CB")
-    with pytest.raises(UsageError, match="as 400g"):
+    with pytest.raises(UsageError, match="such as 400g"):
         find_grid("atlantis")
 
 
-def test_carbon_is_modelled_however_the_energy_was_obtained():
+def test_carbon_is_modelled_even_if_the_energy_was_measured():
     energy = Figure(3.6e6, Measured("a counter", 3, 3.6e4))
-    found = carbon_g(energy, find_grid("400g"), pue=1.5)
-    assert found.value == pytest.approx(600.0)
-    assert isinstance(found.how, Modelled)
-    assert found.how.error == pytest.approx(0.01)
+    result = carbon_g(energy, find_grid("400g"), pue=1.5)
+    assert result.value == pytest.approx(600.0)
+    assert isinstance(result.how, Modelled)
+    assert result.how.error == pytest.approx(0.01)
     assert carbon_g(energy, find_grid("FR")).how.assumptions[0].endswith("2024)")
     assert carbon_g(unknown("no sensor"), find_grid("FR")).value is None
-    with pytest.raises(UsageError, match="PUE is 1 or more"):
+    with pytest.raises(UsageError, match=r"invalid PUE 0\.9: must be 1 or more"):
         carbon_g(energy, find_grid("FR"), pue=0.9)
 
 
-def test_a_million_runs_at_a_price():
+def test_the_price_of_a_million_runs():
     energy = Figure(7.2, Modelled("a model", (), 0.3))
-    found = price(energy, 0.25)
-    assert found.value == pytest.approx(7.2e6 / 3.6e6 * 0.25)
-    assert found.how.error == 0.3
+    result = price(energy, 0.25)
+    assert result.value == pytest.approx(7.2e6 / 3.6e6 * 0.25)
+    assert result.how.error == 0.3
     assert price(energy, 0.25, pue=2.0).value == pytest.approx(1.0)
     assert price(unknown("no sensor"), 0.25).value is None
-    with pytest.raises(UsageError, match="not negative"):
+    with pytest.raises(UsageError, match="must be 0 or more"):
         price(energy, float("nan"))
 
 

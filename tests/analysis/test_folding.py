@@ -1,4 +1,4 @@
-"""Folding loses nothing: unfolded, the rows are the tree again, and equal neighbours never stand apart."""
+"""Folding is lossless: unfolding the rows gives the tree again, and equal neighbours are always folded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.analysis.folding import FoldedRow, TreeNode, children, fold, run_name
 
 @st.composite
 def trees(draw) -> list[TreeNode]:
-    """A tree in reading order, with few names and keys so that equal subtrees abound."""
+    """A tree in depth-first order, with few names and keys so that many subtrees are equal."""
     nodes = [TreeNode("root", None, "k")]
     pending = [0]
     while pending and len(nodes) < 60:
@@ -36,7 +36,7 @@ def preorder(nodes: list[TreeNode]) -> list[int]:
 
 
 def unfolded(rows: list[FoldedRow]) -> list[int]:
-    """The nodes in the order one reads them when every run is written out."""
+    """The nodes in depth-first order, with every run expanded."""
 
     def walk(at: int, copy: int) -> list[int]:
         result = [rows[at].members[copy]]
@@ -50,7 +50,7 @@ def unfolded(rows: list[FoldedRow]) -> list[int]:
 
 
 def subtree(nodes: list[TreeNode], index: int) -> tuple:
-    """A node without its own name, compared the slow way."""
+    """The key and the nested children of a node, for a direct comparison of subtrees."""
     below = children(nodes)[index]
     return nodes[index].key, [(nodes[child].name, subtree(nodes, child)) for child in below]
 
@@ -70,7 +70,7 @@ def test_sums_are_kept(nodes, weights):
 
 
 @given(trees())
-def test_what_is_folded_is_equal_and_what_is_equal_is_folded(nodes):
+def test_exactly_the_equal_consecutive_siblings_are_folded(nodes):
     rows = fold(nodes)
     for row in rows:
         assert len({repr(subtree(nodes, member)) for member in row.members}) == 1
@@ -82,13 +82,13 @@ def test_what_is_folded_is_equal_and_what_is_equal_is_folded(nodes):
             assert not (follows and same)
 
 
-def test_without_runs_every_node_has_its_row():
+def test_without_runs_every_node_has_its_own_row():
     nodes = [TreeNode("root", None, 0), *(TreeNode(str(number), 0, 0) for number in range(5))]
     assert [row.members for row in fold(nodes, runs=False)] == [(index,) for index in range(6)]
     assert [(row.members, row.run, row.depth) for row in fold(nodes)] == [((0,), 1, 0), ((1, 2, 3, 4, 5), 5, 1)]
 
 
-def test_names_without_numbers_stay_apart():
+def test_siblings_without_consecutive_numbers_are_not_folded():
     nodes = [
         TreeNode("root", None, 0),
         *(TreeNode(name, 0, 0) for name in ("q", "k", "v", "conv1", "conv2", "3", "5")),

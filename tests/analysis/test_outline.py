@@ -1,4 +1,4 @@
-"""The outline of a model: parameters as torch counts them, ties and shared modules said, folding without loss."""
+"""The outline of a model: the same parameters as in torch, ties and shared modules, lossless folding."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def lines_of(model: nn.Module, inputs: torch.Tensor, **options):
     return document, {line.path: line for line in outline(document, document.cost, **options)}
 
 
-def test_parameters_are_those_of_torch_each_once():
+def test_parameters_agree_with_torch_and_count_once():
     model = Sharing()
     model.unused.weight.requires_grad_(False)
     document, lines = lines_of(model, torch.randn(2, 8))
-    held = parameters(document)
-    assert held.count == lines[""].parameters == sum(p.numel() for p in model.parameters())
-    assert held.trainable == lines[""].trainable == sum(p.numel() for p in model.parameters() if p.requires_grad)
-    assert held.bytes == held.by_dtype["float32"].bytes == 4 * held.count
-    assert sum(line.own_parameters for line in lines.values()) == held.count
-    assert held.tied == [("first.0.weight", "head.weight")]
+    totals = parameters(document)
+    assert totals.count == lines[""].parameters == sum(p.numel() for p in model.parameters())
+    assert totals.trainable == lines[""].trainable == sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert totals.bytes == totals.by_dtype["float32"].bytes == 4 * totals.count
+    assert sum(line.own_parameters for line in lines.values()) == totals.count
+    assert totals.tied == [("first.0.weight", "head.weight")]
 
 
-def test_what_is_tied_or_shared_is_said_and_counted_where_it_stands_first():
+def test_tied_and_shared_parameters_are_marked_and_count_in_the_first_module():
     _, lines = lines_of(Sharing(), torch.randn(2, 8))
     assert lines["head"].ties == (Tie("weight", "first.0.weight"),)
     assert lines["head"].parameters == 0
@@ -55,7 +55,7 @@ def test_what_is_tied_or_shared_is_said_and_counted_where_it_stands_first():
     assert (lines["again.0"].same_as, lines["again.0"].name, lines["again.0"].run) == ("first.0", "0–2", 3)
 
 
-def test_an_uncalled_module_has_no_shape_and_no_work():
+def test_a_module_that_is_never_called_has_no_shape_and_no_cost():
     _, lines = lines_of(Sharing(), torch.randn(2, 8))
     assert (lines["unused"].calls, lines["unused"].output_shapes, lines["unused"].totals.ops) == (0, [], 0)
     assert lines["unused"].parameters == 6
@@ -77,14 +77,14 @@ def test_a_run_has_the_sums_of_its_members():
     assert sum(line.own_parameters for line in folded.values()) == sum(p.numel() for p in model.parameters())
 
 
-def test_what_differs_is_not_folded():
+def test_different_siblings_are_not_folded():
     model = blocks(4)
     model[1][0].weight.requires_grad_(False)
     _, lines = lines_of(model, torch.randn(5, 8))
     assert [line.name for line in lines.values() if line.depth == 1] == ["0", "1", "2–3", "4"]
 
 
-def test_outputs_of_several_shapes_are_said_to_vary():
+def test_rows_with_several_output_shapes_are_marked_as_varying():
     class Twice(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -180,7 +180,7 @@ def test_a_machine_that_was_not_measured_is_one_line(cli, cache, saved, argument
     result = cli(arguments[0], "m", *arguments[1:], document=saved)
     assert result.code == 2
     assert result.err.strip() == (
-        "assay: error: 'this' machine was not measured yet: run `assay machine` once, or name a device"
+        "assay: error: this machine has not been measured: run `assay machine` once, or name a device"
     )
 
 

@@ -155,7 +155,7 @@ def test_sweeps_have_one_row_per_size(profiled):
         (["--meta"], "cannot profile with --meta"),
         (["--sweep", "batch=0"], "a sweep is written"),
         (["--sweep", "depth=2"], "cannot vary 'depth'"),
-        (["--grid", "XX"], "no grid is called"),
+        (["--grid", "XX"], "unknown grid"),
         (["--pue", "0.5"], "not in the range"),
         (["--no-energy", "--grid", "FR"], "cannot be combined with --no-energy"),
         (["--optimizer", "sgd"], "--optimizer requires --backward"),

@@ -1,4 +1,4 @@
-"""What operations achieve: their measured time against their arithmetic, their bytes and a device's ceilings."""
+"""Achieved rates of ops: measured time compared with their FLOPs, their bytes and a device's limits."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from assay.document.document import Document
 from assay.document.profile import KindTime
 
 COMPUTE, MEMORY, OVERHEAD, NEITHER, UNKNOWN = "compute", "memory", "overhead", "neither", "unknown"
-"""What holds an operation back; `neither` where it is far from every ceiling, so that a better kernel would help."""
+"""The bottleneck of an op; `neither` if it is far below both limits, so that a better kernel would help."""
 
 _NEAR = 0.6
-"""The share of a ceiling from which on an operation counts as bound by it."""
+"""An op is compute-bound or memory-bound if it reaches at least this share of the limit."""
 _DISPATCH = 1.5
-"""Up to this many times the cost of an empty operation, an operation is overhead."""
+"""An op is overhead-bound if it takes less than this many times as long as an empty op."""
 
 
 class Achieved(Struct, frozen=True, omit_defaults=True):
-    """One kind of operation; rates are of its median execution."""
+    """Time and rates of one kind of op; the rates are those of its median execution."""
 
     kind: int
     name: str
@@ -29,34 +29,34 @@ class Achieved(Struct, frozen=True, omit_defaults=True):
     spread_s: float
     total_s: float
     share: float | None
-    """Of all operations' time."""
+    """Its share of the total time of all ops."""
     flops: int | None
     bytes: int | None
     flops_per_s: float | None
     bytes_per_s: float | None
     intensity: float | None
     bound: str
-    """One of the five words above."""
+    """`compute`, `memory`, `overhead`, `neither` or `unknown`."""
     roof_s: float | None = None
-    """The least one execution could take on the device."""
+    """The shortest time one execution could take on the device."""
     recoverable_s: float | None = None
-    """What all executions take beyond that."""
+    """How much longer all executions took than `roof_s` allows."""
 
 
 def achieved(document: Document, device: Device | None = None, *, overhead_s: float | None = None) -> list[Achieved]:
-    """Every timed kind, the one that takes longest first; without a device no kind has a ceiling."""
+    """Every timed kind of op, longest total time first; without a device, bottlenecks are unknown."""
     profile, cost = document.profile, document.cost
     if profile is None or cost is None:
         return []
     roofs = {row.kind: row for row in bound(document, device).kinds} if device is not None else {}
-    whole = sum(time.total_s for time in profile.kinds if time is not None)
+    all_kinds_s = sum(time.total_s for time in profile.kinds if time is not None)
     rows = []
     for index, time in enumerate(profile.kinds):
         if time is None:
             continue
-        one, kind = cost.kinds[index], document.kinds[index]
+        kind_cost, kind = cost.kinds[index], document.kinds[index]
         roof = roofs.get(index)
-        least = roof.seconds if roof is not None else None
+        roof_s = roof.seconds if roof is not None else None
         rows.append(
             Achieved(
                 kind=index,
@@ -66,15 +66,15 @@ def achieved(document: Document, device: Device | None = None, *, overhead_s: fl
                 time_s=time.time_s,
                 spread_s=time.spread_s,
                 total_s=time.total_s,
-                share=time.total_s / whole if whole else None,
-                flops=one.flops,
-                bytes=one.bytes,
-                flops_per_s=_rate(one.flops, time.time_s),
-                bytes_per_s=_rate(one.bytes, time.time_s),
-                intensity=one.intensity,
+                share=time.total_s / all_kinds_s if all_kinds_s else None,
+                flops=kind_cost.flops,
+                bytes=kind_cost.bytes,
+                flops_per_s=_rate(kind_cost.flops, time.time_s),
+                bytes_per_s=_rate(kind_cost.bytes, time.time_s),
+                intensity=kind_cost.intensity,
                 bound=_bound(time, roof, overhead_s),
-                roof_s=least,
-                recoverable_s=None if least is None else max(time.total_s - least * time.count, 0.0),
+                roof_s=roof_s,
+                recoverable_s=None if roof_s is None else max(time.total_s - roof_s * time.count, 0.0),
             )
         )
     return sorted(rows, key=lambda row: -row.total_s)

@@ -1,7 +1,7 @@
-"""What sort of model it is: its layers by category, and a family with the evidence that led to it.
+"""The architecture of a model: its layers by category, and its family with the evidence for it.
 
-Everything is told from modules and operations that are there; a name alone decides only where nothing was watched.
-Where nothing fits, the family is unknown.
+The family is inferred from the modules and from the ops of the forward pass. Class names decide only if no ops were
+recorded. If nothing matches, the family is unknown.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ CNN, TRANSFORMER, SSM, RNN, GNN, MLP, UNKNOWN = "CNN", "Transformer", "SSM", "RN
 MOE, UNET, DIFFUSION, AUTOENCODER = "mixture of experts", "U-Net", "diffusion U-Net", "autoencoder"
 
 CONV_SHARE = 0.1
-"""Of the FLOPs: below it, convolutions beside attention are its stem."""
+"""Share of the FLOPs; if convolutions next to attention do less, they are only its stem."""
 CONV_MANY = 4
-_WATCHED = Counted("operations of the watched pass")
+"""Fewer convolutions than this next to attention are only its stem."""
+_WATCHED = Counted("ops of the forward pass")
 _MODULES = Counted("modules of the model")
 
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -46,7 +47,7 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("Resampling", re.compile(r"upsampl|pixel(un)?shuffle|interpolat", re.IGNORECASE)),
     ("Linear", re.compile(r"linear(\d*bit\w*)?$|^Conv1D$|linear", re.IGNORECASE)),
 )
-"""The category of a layer by its class name, the first that fits; `Conv1D` of transformers is a linear layer."""
+"""Categories with patterns for class names; the first match counts. `Conv1D` of transformers is a linear layer."""
 
 _CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
 _LINEAR_RNN_TENSORS = frozenset({"time_decay", "time_first", "time_maa_w", "time_mix_key"})
@@ -58,25 +59,25 @@ _GRAPH_CLASSES = re.compile(r"(GCN|GAT|SAGE|GIN|Graph|MessagePassing|EdgeConv)\w
 
 
 class Evidence(Struct, frozen=True):
-    """Something that speaks for a family."""
+    """A value that indicates a family or a trait."""
 
     what: str
-    """`attention operations`"""
+    """What the value counts: `attention ops`."""
     figure: Figure
     speaks_for: str
 
 
 class Architecture(Struct, frozen=True):
-    """What sort of model it is."""
+    """The family of a model, its traits, its layers and the evidence."""
 
     family: str
     """`CNN`, `Transformer`, `hybrid (CNN + Transformer)`, …, or `unknown`."""
     blocks: tuple[str, ...]
-    """The families it has parts of; several make a hybrid."""
+    """Every family that the model contains blocks of; a hybrid has several."""
     traits: tuple[str, ...]
     """`mixture of experts`, `U-Net`, `diffusion U-Net`, `autoencoder`."""
     layers: dict[str, int]
-    """Layers by category, most first."""
+    """Number of layers per category, most frequent first."""
     evidence: tuple[Evidence, ...]
 
     @property
@@ -87,22 +88,22 @@ class Architecture(Struct, frozen=True):
 
 def architecture(document: Document) -> Architecture:
     """The architecture of the document's model."""
-    seen = _Seen(document)
-    evidence = [each for sign in _SIGNS for each in sign(seen)]
-    named = {each.speaks_for for each in evidence}
-    blocks = tuple(family for family in (CNN, TRANSFORMER, SSM, RNN, GNN) if family in named)
-    if not blocks and MLP in named:
+    facts = _Facts(document)
+    evidence = [each for sign in _SIGNS for each in sign(facts)]
+    labels = {each.speaks_for for each in evidence}
+    blocks = tuple(family for family in (CNN, TRANSFORMER, SSM, RNN, GNN) if family in labels)
+    if not blocks and MLP in labels:
         blocks = (MLP,)
-    traits = tuple(trait for trait in (MOE, DIFFUSION, UNET, AUTOENCODER) if trait in named)
+    traits = tuple(trait for trait in (MOE, DIFFUSION, UNET, AUTOENCODER) if trait in labels)
     family = UNKNOWN if not blocks else blocks[0] if len(blocks) == 1 else f"hybrid ({' + '.join(blocks)})"
     kept = tuple(each for each in evidence if each.speaks_for in (*blocks, *traits))
-    if DIFFUSION in traits:  # it is a U-Net by its name
+    if DIFFUSION in traits:  # its name already says U-Net
         traits = tuple(trait for trait in traits if trait != UNET)
     return Architecture(family, blocks, traits, layers(document), kept)
 
 
 def layers(document: Document) -> dict[str, int]:
-    """How many layers there are of each category: modules that are one by their class, containers left out."""
+    """The number of layers per category, by the class names of the modules; containers are not counted."""
     below = tree.children(document.modules)
     counts: dict[str, int] = {}
     inside_attention: set[int] = set()
@@ -119,19 +120,19 @@ def layers(document: Document) -> dict[str, int]:
 
 
 def _category(module: Module, *, leaf: bool) -> str | None:
-    """The category of a module; only attention may have modules below it, anything else is a leaf."""
+    """The category of a module, if it counts as a layer: leaf modules, and attention modules with submodules."""
     if module.class_name in _CONTAINERS:
         return None
     if module.class_name == "Conv1D":
         return "Linear"
-    found = next((name for name, pattern in _CATEGORIES if pattern.search(module.class_name)), None)
+    category = next((name for name, pattern in _CATEGORIES if pattern.search(module.class_name)), None)
     if leaf:
-        return found or ("Other" if module.tensors else None)
-    return found if found == "Attention" else None
+        return category or ("Other" if module.tensors else None)
+    return category if category == "Attention" else None
 
 
-class _Seen:
-    """What the signs look at, worked out once."""
+class _Facts:
+    """The facts about a document that several signs need, computed once."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -142,36 +143,35 @@ class _Seen:
         self.flops = self.cost.forward.flops or 0
 
     def softmaxes_in_attention(self) -> int:
-        """Softmaxes that run in a module named for attention."""
+        """The number of softmax ops that run in a module whose class name says attention."""
         document = self.document
-        found = ops_named(document, "aten.softmax")
-        owners = (document.modules[document.module_of(document.ops[op])] for op in found)
+        softmaxes = ops_named(document, "aten.softmax")
+        owners = (document.modules[document.module_of(document.ops[op])] for op in softmaxes)
         return sum(_category(module, leaf=False) == "Attention" for module in owners)
 
     def category(self, name: str) -> CostTotals:
-        """What operations of a category cost."""
+        """The total cost of all ops in a category."""
         return self.cost.categories.get(name, CostTotals())
 
-    def holding(self, names: Iterable[str]) -> int:
-        """Modules that hold a tensor, or have a child, of one of these names."""
-        wanted = frozenset(names)
-        own = sum(bool(wanted & module.tensors.keys()) for module in self.document.modules)
-        return own or sum(module.path.rpartition(".")[2] in wanted for module in self.document.modules)
+    def count_modules(self, names: frozenset[str]) -> int:
+        """The number of modules that own a tensor with one of these names; if 0, of modules with such a name."""
+        owners = sum(bool(names & module.tensors.keys()) for module in self.document.modules)
+        return owners or sum(module.path.rpartition(".")[2] in names for module in self.document.modules)
 
 
-def _attention(seen: _Seen) -> Iterable[Evidence]:
-    if seen.attentions:
-        yield Evidence("attention operations", Figure(seen.attentions, _WATCHED), TRANSFORMER)
-    elif seen.layers.get("Attention") and (not seen.watched or seen.softmaxes_in_attention()):
-        yield Evidence("modules named attention", Figure(seen.layers["Attention"], _MODULES), TRANSFORMER)
+def _attention(facts: _Facts) -> Iterable[Evidence]:
+    if facts.attentions:
+        yield Evidence("attention ops", Figure(facts.attentions, _WATCHED), TRANSFORMER)
+    elif facts.layers.get("Attention") and (not facts.watched or facts.softmaxes_in_attention()):
+        yield Evidence("modules named attention", Figure(facts.layers["Attention"], _MODULES), TRANSFORMER)
 
 
-def _convolutions(seen: _Seen) -> Iterable[Evidence]:
-    """Convolutions beside attention, a state space or a recurrence count where they do a part of the work."""
-    count = seen.layers.get("Convolution", 0) or seen.category(categories.CONVOLUTION).ops
-    others = seen.attentions or _holds_ssm(seen) or seen.layers.get("Recurrent")
-    share = (seen.category(categories.CONVOLUTION).flops or 0) / seen.flops if seen.flops else None
-    only_patches = count == 1 and seen.layers.get("Linear", 0) > 1
+def _convolutions(facts: _Facts) -> Iterable[Evidence]:
+    """Next to attention, a state space or a recurrence, convolutions count only if they do part of the work."""
+    count = facts.layers.get("Convolution", 0) or facts.category(categories.CONVOLUTION).ops
+    others = facts.attentions or _ssm_modules(facts) or facts.layers.get("Recurrent")
+    share = (facts.category(categories.CONVOLUTION).flops or 0) / facts.flops if facts.flops else None
+    only_patches = count == 1 and facts.layers.get("Linear", 0) > 1
     if not count or (others and (count < CONV_MANY or (share is not None and share < CONV_SHARE))) or only_patches:
         return
     yield Evidence("convolutions", Figure(count, _MODULES), CNN)
@@ -179,99 +179,99 @@ def _convolutions(seen: _Seen) -> Iterable[Evidence]:
         yield Evidence("share of FLOPs in convolutions", Figure(share, _WATCHED), CNN)
 
 
-def _holds_ssm(seen: _Seen) -> int:
-    return seen.holding(("A_log",))
+def _ssm_modules(facts: _Facts) -> int:
+    return facts.count_modules(frozenset({"A_log"}))
 
 
-def _state_space(seen: _Seen) -> Iterable[Evidence]:
-    count = _holds_ssm(seen)
+def _state_space(facts: _Facts) -> Iterable[Evidence]:
+    count = _ssm_modules(facts)
     if count:
         yield Evidence("modules with a state matrix A_log", Figure(count, _MODULES), SSM)
 
 
-def _recurrent(seen: _Seen) -> Iterable[Evidence]:
-    count = seen.layers.get("Recurrent", 0) or seen.category(categories.RECURRENT).ops
+def _recurrent(facts: _Facts) -> Iterable[Evidence]:
+    count = facts.layers.get("Recurrent", 0) or facts.category(categories.RECURRENT).ops
     if count:
         yield Evidence("recurrent layers", Figure(count, _MODULES), RNN)
-    decays = seen.holding(_LINEAR_RNN_TENSORS)
+    decays = facts.count_modules(_LINEAR_RNN_TENSORS)
     if decays:
         yield Evidence("modules with a decay over time", Figure(decays, _MODULES), RNN)
 
 
-def _graph(seen: _Seen) -> Iterable[Evidence]:
-    """Sums over edges given as an input of two rows of integers, or layers named for graphs that scatter."""
+def _graph(facts: _Facts) -> Iterable[Evidence]:
+    """Scatter ops in a model that takes an edge index (two rows of integers) or has layers named for graphs."""
     edges = any(
-        len(given.type.shape) == 2 and given.type.shape[0] == 2 and given.type.dtype in ("int64", "int32")
-        for given in seen.document.run.inputs
+        len(argument.type.shape) == 2 and argument.type.shape[0] == 2 and argument.type.dtype in ("int64", "int32")
+        for argument in facts.document.run.inputs
     )
-    classes = sum(bool(_GRAPH_CLASSES.search(module.class_name)) for module in seen.document.modules)
-    scatters = len(ops_named(seen.document, *_SCATTERS))
+    classes = sum(bool(_GRAPH_CLASSES.search(module.class_name)) for module in facts.document.modules)
+    scatters = len(ops_named(facts.document, *_SCATTERS))
     if scatters and (edges or classes):
         yield Evidence("sums over edges", Figure(scatters, _WATCHED), GNN)
 
 
-def _linear(seen: _Seen) -> Iterable[Evidence]:
-    count = seen.layers.get("Linear", 0) or seen.category(categories.LINEAR).ops
+def _linear(facts: _Facts) -> Iterable[Evidence]:
+    count = facts.layers.get("Linear", 0) or facts.category(categories.LINEAR).ops
     if count:
         yield Evidence("linear layers", Figure(count, _MODULES), MLP)
 
 
-def _experts(seen: _Seen) -> Iterable[Evidence]:
-    """Modules called experts with several below them or stacked in one tensor, or routing settings."""
-    below = tree.children(seen.document.modules)
+def _experts(facts: _Facts) -> Iterable[Evidence]:
+    """Modules named experts that contain several modules or one tensor with several experts stacked."""
+    below = tree.children(facts.document.modules)
     most = 0
-    for index, module in enumerate(seen.document.modules):
+    for index, module in enumerate(facts.document.modules):
         if module.path.rpartition(".")[2] == "experts" or module.class_name.endswith(("Experts", "MoE")):
-            shapes = (seen.document.tensors[at].type.shape for at in module.tensors.values())
+            shapes = (facts.document.tensors[at].type.shape for at in module.tensors.values())
             most = max(most, len(below[index]), *(shape[0] for shape in shapes if len(shape) == 3))
     if most > 1:
-        yield Evidence("experts in a layer", Figure(most, _MODULES), MOE)
+        yield Evidence("experts per layer", Figure(most, _MODULES), MOE)
 
 
-def _skips(seen: _Seen) -> Iterable[Evidence]:
-    """Feature maps made larger and joined with earlier ones: a U-Net, of diffusion where it is told the time."""
-    larger = seen.layers.get("Resampling", 0) or seen.category(categories.RESAMPLING).ops
-    larger += sum("ConvTranspose" in module.class_name for module in seen.document.modules)
-    joined = sum(_joins_maps(seen, op.kind) for op in seen.document.ops)
-    if larger < 2 or joined < 2 or not seen.layers.get("Convolution"):
+def _skips(facts: _Facts) -> Iterable[Evidence]:
+    """Upsampled feature maps concatenated with earlier ones: a U-Net; a diffusion U-Net if it encodes time steps."""
+    upsamplings = facts.layers.get("Resampling", 0) or facts.category(categories.RESAMPLING).ops
+    upsamplings += sum("ConvTranspose" in module.class_name for module in facts.document.modules)
+    joined = sum(_joins_maps(facts, op.kind) for op in facts.document.ops)
+    if upsamplings < 2 or joined < 2 or not facts.layers.get("Convolution"):
         return
-    yield Evidence("feature maps joined with earlier ones", Figure(joined, _WATCHED), UNET)
-    yield Evidence("steps that enlarge feature maps", Figure(larger, _MODULES), UNET)
-    waves = min(len(ops_named(seen.document, name)) for name in ("aten.sin", "aten.cos"))
-    times = any(len(given.type.shape) <= 1 for given in seen.document.run.inputs)
-    if waves and times:
-        yield Evidence("time steps encoded as waves", Figure(waves, _WATCHED), DIFFUSION)
+    yield Evidence("feature maps concatenated with earlier ones", Figure(joined, _WATCHED), UNET)
+    yield Evidence("upsampling steps", Figure(upsamplings, _MODULES), UNET)
+    waves = min(len(ops_named(facts.document, name)) for name in ("aten.sin", "aten.cos"))
+    takes_time = any(len(argument.type.shape) <= 1 for argument in facts.document.run.inputs)
+    if waves and takes_time:
+        yield Evidence("sinusoidal time embeddings", Figure(waves, _WATCHED), DIFFUSION)
 
 
-def _joins_maps(seen: _Seen, kind: int) -> bool:
-    found = seen.document.kinds[kind]
-    if found.target.rpartition(".")[0] != "aten.cat" or found.attributes.get("dim") not in (1, -3, -4, -2):
+def _joins_maps(facts: _Facts, index: int) -> bool:
+    kind = facts.document.kinds[index]
+    if kind.target.rpartition(".")[0] != "aten.cat" or kind.attributes.get("dim") not in (1, -3, -4, -2):
         return False
-    shapes = [one.type.shape for one in found.inputs]
+    shapes = [operand.type.shape for operand in kind.inputs]
     return len(shapes) == 2 and all(len(shape) in (4, 5) and len(shape) == len(shapes[0]) for shape in shapes)
 
 
-def _bottleneck(seen: _Seen) -> Iterable[Evidence]:
-    """An output like the input with a narrow place between, and nothing that attends or joins past it."""
-    root = next((call for call in seen.document.calls if call.parent is None), None)
-    if root is None or len(root.inputs) != 1 or not root.outputs or seen.attentions or list(_skips(seen)):
+def _bottleneck(facts: _Facts) -> Iterable[Evidence]:
+    """An output shaped like the input, a narrow layer in between, and no attention or skip connection around it."""
+    root = next((call for call in facts.document.calls if call.parent is None), None)
+    if root is None or len(root.inputs) != 1 or not root.outputs or facts.attentions or list(_skips(facts)):
         return
-    given, result = root.inputs[0], root.outputs[0]
-    if given.shape != result.shape or len(given.shape) < 2 or not given.dtype.startswith(("float", "bfloat")):
+    source, result = root.inputs[0], root.outputs[0]
+    if source.shape != result.shape or len(source.shape) < 2 or not source.dtype.startswith(("float", "bfloat")):
         return
-    features = prod(given.shape[1:])
+    features = prod(source.shape[1:])
     widths = [
         prod(call.outputs[0].shape[1:])
-        for call in seen.document.calls
-        if call.parent is not None and call.outputs and call.outputs[0].shape[:1] == given.shape[:1]
+        for call in facts.document.calls
+        if call.parent is not None and call.outputs and call.outputs[0].shape[:1] == source.shape[:1]
     ]
     narrowest = min(widths, default=features)
     if features and 0 < narrowest <= features / 4:
-        yield Evidence("features at the narrowest place", Figure(narrowest, _WATCHED), AUTOENCODER)
+        yield Evidence("features at the bottleneck", Figure(narrowest, _WATCHED), AUTOENCODER)
         yield Evidence("features of input and output", Figure(features, _WATCHED), AUTOENCODER)
 
 
-_SIGNS: tuple[Callable[[_Seen], Iterable[Evidence]], ...] = (
+_SIGNS: tuple[Callable[[_Facts], Iterable[Evidence]], ...] = (
     _attention,
     _convolutions,
     _state_space,

@@ -1,6 +1,6 @@
-"""From energy to carbon dioxide and money: grids with their source and year, overhead of a building, a price.
+"""Carbon dioxide and cost from energy: grid intensities with source and year, overhead of a data centre, a price.
 
-Where the energy is used is never guessed; whoever asks names a grid.
+The grid is always given by the user, never inferred.
 """
 
 from __future__ import annotations
@@ -19,78 +19,79 @@ from assay.errors import UsageError
 J_PER_KWH = 3.6e6
 MILLION = 1_000_000
 
-_GIVEN = re.compile(r"(\d+(?:\.\d+)?)\s*g(?:/kwh)?", re.IGNORECASE)
+_GRAMS = re.compile(r"(\d+(?:\.\d+)?)\s*g(?:/kwh)?", re.IGNORECASE)
 
 
 class PowerGrid(Struct, frozen=True, omit_defaults=True):
-    """How much carbon dioxide a grid gives off for each unit of energy, over a year."""
+    """The carbon intensity of a power grid, as a yearly mean."""
 
     code: str
     name: str
     g_per_kwh: float
     year: int | None = None
     source: str = ""
-    """The title of the text it comes from."""
+    """Title of the publication."""
 
 
 @cache
 def grids() -> tuple[PowerGrid, ...]:
-    """Every grid there are figures for."""
+    """Every grid in the built-in table."""
     data = files("assay.analysis").joinpath("grid.json").read_bytes()
     return msgspec.json.decode(data, type=tuple[PowerGrid, ...])
 
 
 def find_grid(text: str) -> PowerGrid:
-    """The grid of `FR`, `US-CA`, `france`, or one given as `400g` a kilowatt-hour."""
+    """The grid called `FR`, `US-CA` or `france`, or one with the given intensity: `400g` (per kilowatt-hour)."""
     plain = text.strip()
-    given = _GIVEN.fullmatch(plain)
-    if given is not None:
-        return PowerGrid(plain, "as given", float(given[1]), source="as given")
+    grams = _GRAMS.fullmatch(plain)
+    if grams is not None:
+        return PowerGrid(plain, "custom grid", float(grams[1]), source="given by the user")
     names = {name.lower(): grid for grid in grids() for name in (grid.code, grid.name)}
     if plain.lower() in names:
         return names[plain.lower()]
     near = get_close_matches(plain.lower(), names, n=4, cutoff=0.6)
     shown = ", ".join(dict.fromkeys(names[each].code for each in near)) or "FR, DE, US, US-CA, WORLD"
-    raise UsageError(f"no grid is called {text!r}: say {shown}, or give grams a kilowatt-hour as 400g")
+    raise UsageError(f"unknown grid {text!r}: expected {shown}, or grams per kilowatt-hour such as 400g")
 
 
 def carbon_g(energy_j: Figure, grid: PowerGrid, pue: float = 1.0) -> Figure:
-    """Grams of carbon dioxide for that energy; modelled, however the energy was obtained."""
-    _check(pue, 1.0, "a PUE is 1 or more: all energy of a building over that of its machines")
+    """Grams of carbon dioxide for that energy; always modelled, even if the energy was measured."""
+    _check_pue(pue)
     if energy_j.value is None:
         return energy_j
     when = f", {grid.year}" if grid.year else ""
     assumptions = (
         f"{grid.g_per_kwh:g} g/kWh, the yearly mean of {grid.name} ({grid.source}{when})",
-        "no energy of the building is added" if pue == 1.0 else f"a building that takes {pue:g} times its machines",
+        "no data-centre overhead (PUE 1)" if pue == 1.0 else f"data-centre overhead: PUE {pue:g}",
         *(energy_j.how.assumptions if isinstance(energy_j.how, Modelled) else ()),
     )
     value = energy_j.value / J_PER_KWH * pue * grid.g_per_kwh
-    return Figure(value, Modelled(f"{_by(energy_j)} × grid intensity", assumptions, _error(energy_j)))
+    return Figure(value, Modelled(f"{_method(energy_j)} × grid intensity", assumptions, _relative_error(energy_j)))
 
 
 def price(energy_j: Figure, per_kwh: float, *, pue: float = 1.0) -> Figure:
-    """What a million times that energy costs, in the currency of the price."""
-    _check(pue, 1.0, "a PUE is 1 or more: all energy of a building over that of its machines")
-    _check(per_kwh, 0.0, "a price a kilowatt-hour is not negative")
+    """The price of a million times that energy, in the currency of `per_kwh`."""
+    _check_pue(pue)
+    if not per_kwh >= 0:
+        raise UsageError(f"invalid price {per_kwh:g}: a price per kilowatt-hour must be 0 or more")
     if energy_j.value is None:
         return energy_j
-    assumptions = (f"{per_kwh:g} a kilowatt-hour, electricity alone", *([f"PUE {pue:g}"] if pue != 1.0 else []))
+    assumptions = (f"{per_kwh:g} per kilowatt-hour, electricity only", *([f"PUE {pue:g}"] if pue != 1.0 else []))
     value = energy_j.value * MILLION / J_PER_KWH * pue * per_kwh
-    return Figure(value, Modelled(f"{_by(energy_j)} × price", assumptions, _error(energy_j)))
+    return Figure(value, Modelled(f"{_method(energy_j)} × price", assumptions, _relative_error(energy_j)))
 
 
-def _check(value: float, least: float, wanted: str) -> None:
-    if not value >= least:
-        raise UsageError(f"{value:g} was given: {wanted}")
+def _check_pue(pue: float) -> None:
+    if not pue >= 1:
+        raise UsageError(f"invalid PUE {pue:g}: must be 1 or more (energy of the data centre ÷ that of its machines)")
 
 
-def _by(figure: Figure) -> str:
+def _method(figure: Figure) -> str:
     return "energy" if isinstance(figure.how, Unknown) else figure.how.by
 
 
-def _error(figure: Figure) -> float | None:
-    """Relative: that of a model, or the spread of a measurement."""
+def _relative_error(figure: Figure) -> float | None:
+    """The relative error: the error of a model, or the spread of a measurement."""
     if isinstance(figure.how, Modelled):
         return figure.how.error
     if isinstance(figure.how, Measured) and figure.how.spread is not None and figure.value:

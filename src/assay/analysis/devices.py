@@ -1,6 +1,6 @@
-"""Devices a model may run on: how much memory, how fast it is read, how fast they calculate, each with its source.
+"""Devices a model may run on: memory, bandwidth and peak FLOP/s, each with its source.
 
-The figures are data (`devices.json`), peaks are dense. What a vendor does not say is absent.
+The values are data (`devices.json`); peaks are dense. Values that the vendor does not publish are absent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from assay.errors import UsageError
 GIB = 1 << 30
 
 THIS = "this"
-"""Stands for the machine at hand."""
+"""The name of the current machine."""
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(GiB|GB|MiB|MB|TiB|TB)", re.IGNORECASE)
 _UNITS = {"gib": GIB, "gb": 10**9, "mib": 1 << 20, "mb": 10**6, "tib": 1 << 40, "tb": 10**12}
@@ -30,77 +30,77 @@ class Device(Struct, frozen=True, omit_defaults=True):
 
     name: str
     memory_gib: float
-    """What vendors write as GB: memory is built in powers of two."""
+    """Vendors write GB, but memory comes in powers of two."""
     bandwidth_gb_s: float | None = None
     tflops: dict[str, float] = {}
     """Dense peaks by `fp64`, `fp32`, `tf32`, `bf16`, `fp16`, `fp8`, `int8`."""
     tdp_w: float | None = None
     source: str = ""
-    """The title of the vendor's text."""
+    """Title of the vendor's publication."""
     aliases: tuple[str, ...] = ()
     note: str = ""
     checked: bool = False
-    """Whether memory, bandwidth and the main peak were compared with public text when they were entered."""
+    """Whether memory, bandwidth and the main peak were checked against a public source."""
 
     @property
     def memory_bytes(self) -> int:
-        """All memory it has, before anything is kept back."""
+        """Total memory, before any reserve is subtracted."""
         return round(self.memory_gib * GIB)
 
     @property
     def bandwidth(self) -> float | None:
-        """Bytes a second."""
+        """Bytes per second."""
         return None if self.bandwidth_gb_s is None else self.bandwidth_gb_s * 1e9
 
     def peak(self, precision: str) -> float | None:
-        """FLOPs a second in `precision`, where the vendor says."""
+        """FLOP/s in `precision`; None if the vendor does not publish it."""
         tera = self.tflops.get(precision)
         return None if tera is None else tera * 1e12
 
 
 FindDevice = Callable[[], Device | None]
-"""The machine at hand as a device, where it was measured."""
+"""A function that returns the current machine as a device, or None if it was not measured."""
 
 
 @cache
 def devices() -> tuple[Device, ...]:
-    """Every device there are figures for."""
+    """Every device in the built-in table."""
     data = files("assay.analysis").joinpath("devices.json").read_bytes()
     return msgspec.json.decode(data, type=tuple[Device, ...])
 
 
 def find(name: str, this: FindDevice | None = None) -> Device:
-    """The device called `name`, by any of its names, however they are spaced or capitalised.
+    """The device with that name or alias; spaces, hyphens and case do not matter.
 
-    `this` gives the machine at hand, where it was measured.
+    `this` returns the current machine, for the name `this`.
     """
     if _plain(name) == THIS:
         measured = this() if this is not None else None
         if measured is None:
-            raise UsageError("'this' machine was not measured yet: run `assay machine` once, or name a device")
+            raise UsageError("this machine has not been measured: run `assay machine` once, or name a device")
         return measured
-    found = _by_name().get(_plain(name))
-    if found is None:
-        raise UsageError(f"no device is called {name!r}: {_near(name)}")
-    return found
+    device = _by_name().get(_plain(name))
+    if device is None:
+        raise UsageError(f"unknown device {name!r}: {_hint(name)}")
+    return device
 
 
 def sized(text: str) -> Device | None:
-    """A device of which only the memory is known, from `24GiB` or `24 GB`; None where it is no size."""
+    """A device with only the given amount of memory (`24GiB`, `24 GB`); None if `text` is not a size."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         return None
     size = float(match[1]) * _UNITS[match[2].lower()]
-    return Device(text.strip(), size / GIB, source="as given")
+    return Device(text.strip(), size / GIB, source="given by the user")
 
 
 def listed(text: str, this: FindDevice | None = None) -> Sequence[Device]:
-    """The devices in a list such as `H100,RTX4090,24GiB,this`; `all` is every one with a name of its own."""
+    """The devices in a list such as `H100,RTX4090,24GiB,this`; `all` is every built-in device."""
     if _plain(text) == "all":
         return devices()
     names = [part for part in text.split(",") if part.strip()]
     if not names:
-        raise UsageError("no device was named: say H100, 24GiB or all, with commas between several")
+        raise UsageError(f"no device in {text!r}: expected names such as H100 or 24GiB, separated by commas, or all")
     return [sized(name) or find(name, this) for name in names]
 
 
@@ -109,12 +109,14 @@ def _by_name() -> dict[str, Device]:
     return {_plain(name): device for device in devices() for name in (device.name, *device.aliases)}
 
 
-def _near(name: str) -> str:
+def _hint(name: str) -> str:
     plain = _plain(name)
     names = _by_name()
-    alike = get_close_matches(plain, names, n=4, cutoff=0.5) or [known for known in names if plain and plain in known]
-    shown = list(dict.fromkeys(names[known].name for known in alike))[:4]
-    return f"near it are {', '.join(shown)}" if shown else f"known are {', '.join(each.name for each in devices())}"
+    similar = get_close_matches(plain, names, n=4, cutoff=0.5) or [each for each in names if plain and plain in each]
+    shown = list(dict.fromkeys(names[each].name for each in similar))[:4]
+    if shown:
+        return f"did you mean {' or '.join(shown)}?"
+    return f"expected {', '.join(device.name for device in devices())}, or a size such as 24GiB"
 
 
 def _plain(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What was executed, one row a kind and phase, and sums over such rows by any key."""
+"""Executed kinds of ops, one row per kind and phase, and totals over such rows by any key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BACKWARD = "backward"
 
 
 class Executed(Struct, frozen=True):
-    """A kind, how often it was executed in one phase, and what one execution costs."""
+    """A kind of op with the number of its executions in one phase and the cost of one execution."""
 
     kind: OpKind
     each: KindCost
@@ -27,12 +27,12 @@ class Executed(Struct, frozen=True):
 
     @property
     def totals(self) -> CostTotals:
-        """All its executions together."""
+        """The total cost of all executions."""
         return times(self.each, self.count)
 
 
 def executed(document: Document, cost: Cost) -> list[Executed]:
-    """Every kind of the forward pass, then of the backward pass where that was watched, first executed first."""
+    """Every kind of op in order of first execution: the forward pass, then the backward pass if it was recorded."""
     rows = _rows(document.ops, document.kinds, cost.kinds, FORWARD)
     if document.training is not None and cost.backward is not None:
         kinds = document.training.kinds
@@ -42,7 +42,7 @@ def executed(document: Document, cost: Cost) -> list[Executed]:
 
 
 def grouped(rows: Iterable[Executed], key: Callable[[Executed], Label]) -> dict[Label, CostTotals]:
-    """The sums over the rows of each key, in the order the keys are met."""
+    """The total cost of the rows of each key, keys in order of first appearance."""
     groups: dict[Label, list[CostTotals]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row.totals)

@@ -1,6 +1,6 @@
-"""Folding a tree: runs of equal siblings become one row that stands for all of them, subtrees included.
+"""Folding a tree: a run of equal siblings, including their subtrees, becomes one row.
 
-Subtrees get a number each, equal ones the same, from the leaves up; so folding is linear in the tree's size.
+Every subtree gets a number, from the leaves up; equal subtrees share one. So folding is linear in the tree's size.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>0|[1-9][0-9]{0,17})", re.DOTALL
 
 
 class TreeNode(Struct, frozen=True):
-    """A node of a tree; its parent comes before it, its siblings in their order."""
+    """A node of a tree; parents come before their children, siblings in order."""
 
     name: str
-    """Among its siblings: `3` or `conv1`."""
+    """Its name among its siblings: `3` or `conv1`."""
     parent: int | None
     key: Hashable
-    """What must be equal, besides the subtrees, for two siblings to be one."""
+    """Siblings fold only if their keys and their subtrees are equal."""
 
 
 class FoldedRow(Struct, frozen=True):
-    """A row of the folded tree; its parent row comes before it."""
+    """A row of the folded tree; parent rows come before their children."""
 
     members: tuple[int, ...]
-    """The nodes it stands for: its own run in every copy of the rows above it, in the tree's order."""
+    """The nodes it represents: its run in every copy of the rows above it, in tree order."""
     run: int
-    """How many siblings it folds; 1 where it is not folded."""
+    """Number of siblings folded into the row; 1 if it is not folded."""
     depth: int
     parent: int | None
 
 
 def fold(nodes: Sequence[TreeNode], *, runs: bool = True) -> list[FoldedRow]:
-    """The rows in the order a person reads a tree; with `runs` false one row a node."""
+    """The rows of the folded tree, depth first; one row per node if `runs` is false."""
     below = children(nodes)
-    same = _subtree_numbers(nodes, below)
+    subtrees = _subtree_numbers(nodes, below)
     roots = [index for index, node in enumerate(nodes) if node.parent is None]
     rows: list[FoldedRow] = []
     stack: list[tuple[tuple[int, ...], int, int, int | None]] = [((root,), 1, 0, None) for root in reversed(roots)]
@@ -46,7 +46,7 @@ def fold(nodes: Sequence[TreeNode], *, runs: bool = True) -> list[FoldedRow]:
         here = len(rows)
         rows.append(FoldedRow(members, run, depth, parent))
         shown = below[members[0]]
-        spans = list(_spans([nodes[child].name for child in shown], [same[child] for child in shown], runs))
+        spans = list(_spans([nodes[child].name for child in shown], [subtrees[child] for child in shown], runs))
         for start, end in reversed(spans):
             inner = tuple(child for member in members for child in below[member][start:end])
             stack.append((inner, end - start, depth + 1, here))
@@ -54,7 +54,7 @@ def fold(nodes: Sequence[TreeNode], *, runs: bool = True) -> list[FoldedRow]:
 
 
 def children(nodes: Sequence[TreeNode]) -> list[list[int]]:
-    """For each node its children, in order."""
+    """The children of each node, in order."""
     below: list[list[int]] = [[] for _ in nodes]
     for index, node in enumerate(nodes):
         if node.parent is not None:
@@ -63,13 +63,13 @@ def children(nodes: Sequence[TreeNode]) -> list[list[int]]:
 
 
 def run_name(first: str, run: int) -> str:
-    """The name of a run by that of its first node: `run_name("0", 32) == "0–31"`."""
+    """The name of a run of `run` siblings whose first is `first`: `run_name("0", 32) == "0–31"`."""
     matched = _NUMBERED.fullmatch(first)
     return f"{first}–{int(matched['number']) + run - 1}" if matched and run > 1 else first
 
 
 def _subtree_numbers(nodes: Sequence[TreeNode], below: list[list[int]]) -> list[int]:
-    """A number for each node, equal where keys, names below and subtrees are."""
+    """A number for each node; nodes share it if their keys and their subtrees with all names are equal."""
     numbers: dict[Hashable, int] = {}
     result = [0] * len(nodes)
     for index in range(len(nodes) - 1, -1, -1):
@@ -78,11 +78,11 @@ def _subtree_numbers(nodes: Sequence[TreeNode], below: list[list[int]]) -> list[
     return result
 
 
-def _spans(names: list[str], same: list[int], runs: bool) -> Iterator[tuple[int, int]]:
-    """Where each run of equal siblings with consecutive numbers begins and ends."""
+def _spans(names: list[str], subtrees: list[int], runs: bool) -> Iterator[tuple[int, int]]:
+    """Start and end of each run of equal siblings with consecutive numbers."""
     start = 0
     for end in range(1, len(names) + 1):
-        if end < len(names) and runs and same[end] == same[end - 1] and _follows(names[end - 1], names[end]):
+        if end < len(names) and runs and subtrees[end] == subtrees[end - 1] and _follows(names[end - 1], names[end]):
             continue
         yield start, end
         start = end

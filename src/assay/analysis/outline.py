@@ -1,4 +1,4 @@
-"""The outline of a model: its module tree as rows with their figures, runs of equal siblings folded."""
+"""The outline of a model: its module tree as rows with their values, runs of equal siblings folded."""
 
 from __future__ import annotations
 
@@ -19,52 +19,52 @@ from assay.document.rows import Call, Module, Tensor
 
 
 class Tie(Struct, frozen=True):
-    """A parameter that a module holds and that another module before it holds too."""
+    """A parameter of a module that an earlier module owns too."""
 
     name: str
     other: str
 
 
 class OutlineRow(Struct, frozen=True):
-    """One row of an outline. Sums cover all the modules it stands for, with everything they hold and run."""
+    """One row of an outline. Sums cover all modules of the row, including their submodules."""
 
     name: str
-    """Among its siblings, a run as `0–31`."""
+    """Its name among its siblings; a run is written `0–31`."""
     path: str
-    """Of the first module it stands for."""
+    """The path of the row's first module."""
     class_name: str
     depth: int
     run: int
-    """How many equal siblings it folds."""
+    """Number of equal siblings folded into the row."""
     modules: int = 0
-    """How many modules it stands for: its run in every copy of the rows above it."""
+    """Number of modules it represents: its run in every copy of the rows above it."""
     calls: int = 0
-    """Calls of all of them together."""
+    """Calls of all these modules."""
     output_shapes: list[str] = []
-    """Of the first module's first call."""
+    """Output shapes of the first module's first call."""
     varies: bool = False
-    """Whether its calls gave outputs of more than one shape."""
+    """Whether the output shapes differ between calls."""
     own_parameters: int | None = 0
-    """Held by these modules themselves and by none before them."""
+    """Parameters that these modules own directly and no earlier module owns."""
     parameters: int | None = 0
     trainable: int | None = 0
     totals: CostTotals = CostTotals()
     ties: tuple[Tie, ...] = ()
-    """Parameters of the first module that were counted before."""
+    """Parameters of the first module that are already counted in an earlier row."""
     same_as: str | None = None
-    """Where the very same module stands already; such a row has no figures of its own."""
+    """Path of the row that already shows the same module; such a row has no values of its own."""
     created_in_forward: bool = False
 
 
 def outline(document: Document, cost: Cost, *, runs: bool = True) -> list[OutlineRow]:
-    """The rows of the whole tree, parents first; with `runs` false every module has its own."""
+    """The rows of the whole tree, parents first; every module has its own row if `runs` is false."""
     members, nodes = _nodes(document)
     facts = _Facts(document, cost)
     return [_row(facts, row, [members[at] for at in row.members], nodes) for row in folding.fold(nodes, runs=runs)]
 
 
 class _Alias(Struct, frozen=True):
-    """A further place of a module that stands elsewhere."""
+    """Another path of a module that is already in the tree."""
 
     module: int
     path: str
@@ -74,7 +74,7 @@ _Member = int | _Alias
 
 
 def _nodes(document: Document) -> tuple[list[_Member], list[TreeNode]]:
-    """The modules and their further places in the order of the tree, and what folding is to know of them."""
+    """The modules and their other paths in tree order, and the tree nodes to fold."""
     below = _members_below(document)
     keys = _keys(document)
     members: list[_Member] = []
@@ -95,7 +95,7 @@ def _nodes(document: Document) -> tuple[list[_Member], list[TreeNode]]:
 
 
 def _members_below(document: Document) -> list[list[_Member]]:
-    """For each module what stands below it; numbered ones in the order of their numbers."""
+    """The children of each module, including other paths of modules; numbered children in numerical order."""
     below: list[list[_Member]] = [list(inner) for inner in tree.children(document.modules)]
     index_of = {module.path: index for index, module in enumerate(document.modules)}
     for index, module in enumerate(document.modules):
@@ -123,7 +123,7 @@ def _local_name(path: str) -> str:
 
 
 def _keys(document: Document) -> list[object]:
-    """What makes a module equal to its sibling, without its subtree."""
+    """The folding key of each module: everything that must match for siblings to be equal, except the subtree."""
     calls = _calls(document)
     return [
         (
@@ -155,7 +155,7 @@ def _shapes(call: Call) -> tuple[tuple[int, ...], ...]:
 
 
 class _Facts:
-    """What is looked up for every row."""
+    """Values that every row needs, computed once."""
 
     def __init__(self, document: Document, cost: Cost) -> None:
         self.document = document
@@ -169,7 +169,7 @@ class _Facts:
         return [tensors[index] for index in indices if tensors[index].role == PARAMETER]
 
     def _subtrees(self) -> list[tuple[int | None, int | None]]:
-        """For each module the parameters of its whole subtree: all, and those that can be trained."""
+        """For each module, the parameters of its whole subtree: all of them, and the trainable ones."""
         sums = [(held(own).elements, held(t for t in own if t.requires_grad).elements) for own in self.own]
         for index in range(len(sums) - 1, -1, -1):
             parent = self.document.modules[index].parent
@@ -183,8 +183,8 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
     first = members[0]
     name = folding.run_name(nodes[row.members[0]].name, row.run)
     if isinstance(first, _Alias):
-        named = facts.document.modules[first.module]
-        return OutlineRow(name, first.path, named.class_name, row.depth, row.run, same_as=tree.shown(named.path))
+        module = facts.document.modules[first.module]
+        return OutlineRow(name, first.path, module.class_name, row.depth, row.run, same_as=tree.shown(module.path))
     modules = [member for member in members if isinstance(member, int)]
     module = facts.document.modules[first]
     calls = facts.calls[first]
@@ -208,11 +208,11 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
 
 
 def _ties(document: Document, module: Module) -> tuple[Tie, ...]:
-    """The parameters of `module` whose first name is not its own."""
+    """The parameters of `module` that an earlier module owns."""
     prefix = f"{module.path}." if module.path else ""
-    held_here = {name: document.tensors[at] for name, at in module.tensors.items()}
+    own_tensors = {name: document.tensors[at] for name, at in module.tensors.items()}
     return tuple(
         Tie(name, tensor.names[0])
-        for name, tensor in held_here.items()
+        for name, tensor in own_tensors.items()
         if tensor.role == PARAMETER and tensor.names[0] != prefix + name
     )

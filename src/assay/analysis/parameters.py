@@ -1,4 +1,4 @@
-"""Counting parameters and buffers: each tensor once, whatever its names, at the module that holds it first."""
+"""Counts of parameters and buffers; a tensor with several names counts once, in the first module that owns it."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ BUFFER = "buffer"
 
 
 class TensorTotals(Struct, frozen=True):
-    """Tensors of one dtype, or all of them: how many elements and bytes; None is a size nobody knows."""
+    """Elements and bytes of a group of tensors; `elements` is None if a size is unknown."""
 
     elements: int | None
     bytes: int
 
 
 class Parameters(Struct, frozen=True):
-    """What a model holds."""
+    """The parameters and buffers of a model."""
 
     count: int | None
-    """Elements of all parameters, tied ones once."""
+    """Elements of all parameters; tied ones count once."""
     trainable: int | None
     bytes: int
     by_dtype: dict[str, TensorTotals]
-    """Parameters by element type, most bytes first."""
+    """Parameters by dtype, most bytes first."""
     buffers: TensorTotals
     tied: list[tuple[str, ...]]
-    """The names of each parameter that has several."""
+    """The names of each parameter that has more than one."""
 
 
 def parameters(document: Document) -> Parameters:
     """The parameters and buffers of `document`."""
     own = [tensor for tensor in document.tensors if tensor.role == PARAMETER]
-    everything = held(own)
+    totals = held(own)
     return Parameters(
-        count=everything.elements,
+        count=totals.elements,
         trainable=held(tensor for tensor in own if tensor.requires_grad).elements,
-        bytes=everything.bytes,
+        bytes=totals.bytes,
         by_dtype=_by_dtype(own),
         buffers=held(tensor for tensor in document.tensors if tensor.role == BUFFER),
         tied=[tensor.names for tensor in own if len(tensor.names) > 1],
@@ -51,46 +51,46 @@ def parameters(document: Document) -> Parameters:
 
 
 def held(tensors: Iterable[Tensor]) -> TensorTotals:
-    """The elements and bytes of `tensors` together."""
+    """The total elements and bytes of `tensors`."""
     listed = list(tensors)
     return TensorTotals(known_sum(elements(tensor.type) for tensor in listed), sum(tensor.bytes for tensor in listed))
 
 
 def known_sum(counts: Iterable[int | None]) -> int | None:
-    """The sum, or None where one of them is unknown."""
-    listed = list(counts)
-    known = [count for count in listed if count is not None]
-    return sum(known) if len(known) == len(listed) else None
+    """The sum, or None if any count is unknown."""
+    every = list(counts)
+    known = [count for count in every if count is not None]
+    return sum(known) if len(known) == len(every) else None
 
 
 def sum_of_known(counts: Iterable[int | None]) -> int | None:
-    """The sum of those that are known; None where none is."""
+    """The sum of the known counts; None if all are unknown."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 
 def elements(type: TensorType) -> int | None:
-    """How many elements a tensor has: `elements(TensorType((2, 3), "float32")) == 6`; None where it is ragged."""
+    """The number of elements: `elements(TensorType((2, 3), "float32")) == 6`; None if the tensor is ragged."""
     return None if any(size < 0 for size in type.shape) else prod(type.shape)
 
 
 def storage_owners(document: Document) -> tuple[list[int], bool]:
-    """The tensors with a storage of their own, and whether the document's first storages are theirs in this order."""
+    """The tensors with their own storage, and whether the document's first storages are theirs in this order."""
     owners = [index for index, tensor in enumerate(document.tensors) if tensor.shares_storage_with is None]
     # A capture numbers the storages of the model first, in the order of its tensors.
     pairs = [(document.tensors[index], storage) for index, storage in zip(owners, document.storages, strict=False)]
-    told = all(storage.role == tensor.role and storage.bytes >= tensor.bytes for tensor, storage in pairs)
-    return owners, told and len(pairs) == len(owners)
+    matches = all(storage.role == tensor.role and storage.bytes >= tensor.bytes for tensor, storage in pairs)
+    return owners, matches and len(pairs) == len(owners)
 
 
 def first_holders(document: Document) -> list[list[int]]:
-    """For each module the tensors that no module before it holds; every tensor that is held stands once."""
-    taken: set[int] = set()
+    """For each module, the tensors that no earlier module owns; so every tensor appears once."""
+    visited: set[int] = set()
     result: list[list[int]] = [[] for _ in document.modules]
     for index in tree.preorder(document.modules):
         for tensor in document.modules[index].tensors.values():
-            if tensor not in taken:
-                taken.add(tensor)
+            if tensor not in visited:
+                visited.add(tensor)
                 result[index].append(tensor)
     return result
 

@@ -1,8 +1,8 @@
-"""The roofline: how long each operation takes at least on a device, from its arithmetic and its bytes.
+"""The roofline: the shortest time each op can take on a device, from its FLOPs and its bytes.
 
-An execution takes no less than its needed matrix work at the matrix peak, its pointwise work at the fp32 vector
-peak, and its bytes at the memory bandwidth; these overlap at best, so the bound is the largest of the three. The
-bound of a pass is the sum over its executions, one after the other. Real kernels take longer.
+An execution takes at least as long as its needed matrix FLOPs at the matrix peak, its pointwise FLOPs at the fp32
+vector peak, and its bytes at the memory bandwidth. At best these overlap, so the bound is the largest of the three.
+The bound of a pass is the sum over its executions, one after another. Real kernels take longer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from assay.document.provenance import Coverage, Modelled
 from assay.document.rows import OpKind, TensorType
 
 COMPUTE, MEMORY, NOTHING, UNKNOWN = "compute", "memory", "nothing", "unknown"
-"""What an operation is bound by; `nothing` where it neither calculates nor moves anything."""
+"""The bottleneck of an op; `nothing` if it neither computes nor moves data."""
 
 _PRECISIONS = {
     "float64": "fp64", "complex128": "fp64",
@@ -34,7 +34,7 @@ _PRECISIONS = {
     "float4_e2m1fn_x2": "fp8",
     "int8": "int8", "uint8": "int8", "qint8": "int8", "quint8": "int8",
 }  # fmt: skip
-"""The peak that each dtype asks for; any other asks for fp32."""
+"""The peak that applies to each dtype; fp32 applies to any other."""
 
 _FALLBACKS = {
     "fp64": ("fp64", "fp32", "tf32", "bf16", "fp16"),
@@ -45,28 +45,28 @@ _FALLBACKS = {
     "fp8": ("fp8", "bf16", "fp16", "fp32"),
     "int8": ("int8", "fp8", "bf16", "fp16", "fp32"),
 }
-"""Where a device has no such peak: how it would be run instead, then something narrower, which is no slower."""
+"""Peaks to use if a device lacks one: first the likely replacement, then narrower types, which are no slower."""
 
 
 class KindBound(Struct, frozen=True, omit_defaults=True):
-    """The bound of one kind of operation; times are of one execution."""
+    """The bound of one kind of op; times are per execution."""
 
     kind: int
     name: str
     shapes: tuple[tuple[int, ...], ...]
-    """Of its inputs."""
+    """Shapes of its inputs."""
     count: int
     """Executions."""
     by: str
     """`compute`, `memory`, `nothing` or `unknown`."""
     precision: str | None = None
-    """The peak its matrix work was held against, where it has any."""
+    """The peak used for its matrix FLOPs; None if it has none."""
     flops: int | None = None
     bytes: int | None = None
     compute_s: float | None = None
     memory_s: float | None = None
     why: str = ""
-    """Why it is unknown."""
+    """The reason if the bound is unknown."""
 
     @property
     def seconds(self) -> float | None:
@@ -80,17 +80,17 @@ class KindBound(Struct, frozen=True, omit_defaults=True):
 
 
 class Roofline(Struct, frozen=True, omit_defaults=True):
-    """What a pass takes at least on a device."""
+    """The shortest time a pass can take on a device."""
 
     device: str
     bound_s: float | None
-    """The sum over executions whose cost is known; None where none is."""
+    """Sum over the executions of known cost; None if there are none."""
     by: dict[str, float]
-    """The same seconds, by what bounds them."""
+    """The same seconds by bottleneck."""
     coverage: Coverage
-    """How many executions the sum holds."""
+    """How many executions the sum includes."""
     ridge: dict[str, float]
-    """FLOPs per byte above which matrix work is bound by arithmetic, by precision."""
+    """FLOPs per byte above which matrix ops are compute-bound, by precision."""
     kinds: list[KindBound]
     how: Modelled
 
@@ -98,7 +98,7 @@ class Roofline(Struct, frozen=True, omit_defaults=True):
 def bound(document: Document, device: Device, *, training: bool = False) -> Roofline:
     """The bound of the document's forward pass, or of its training step, on `device`.
 
-    float32 matrix products use the fp32 peak, and convolutions tf32, as torch does by default.
+    float32 matrix products use the fp32 peak and float32 convolutions the tf32 peak, which is torch's default.
     """
     step = document.training if training else None
     if step is not None:
@@ -122,41 +122,41 @@ def bound(document: Document, device: Device, *, training: bool = False) -> Roof
 
 def _bound(index: int, kind: OpKind, cost: KindCost, count: int, device: Device) -> KindBound:
     shapes = tuple(one.type.shape for one in kind.inputs)
-    known = KindBound(index, kind.name, shapes, count, UNKNOWN, bytes=cost.bytes, flops=cost.flops)
+    unknown = KindBound(index, kind.name, shapes, count, UNKNOWN, bytes=cost.bytes, flops=cost.flops)
     if cost.matrix_flops is None or cost.pointwise_flops is None:
-        return replace(known, why=cost.unknown or "its cost is unknown")
+        return replace(unknown, why=cost.unknown or "its cost is unknown")
     if device.bandwidth is None:
-        return replace(known, why=f"the bandwidth of {device.name} is unknown")
-    # Kernels may skip what no result depends on, so only needed work is sure to take time.
+        return replace(unknown, why=f"the bandwidth of {device.name} is unknown")
+    # Kernels may skip FLOPs that no result depends on, so only the needed ones are certain to take time.
     needed = cost.matrix_flops if cost.needed_flops is None else cost.needed_flops
     precision = _available(_precision(kind, cost.category), device) if needed else None
     peak = device.peak(precision) if precision is not None else None
     if needed and peak is None:
-        return replace(known, why=f"no peak of {device.name} is known")
+        return replace(unknown, why=f"the peak FLOP/s of {device.name} are unknown")
     matrix_s = needed / peak if peak else 0.0
     vector = device.peak("fp32")
-    # Without a vector peak pointwise arithmetic is left out, which keeps the bound a bound.
+    # Without a vector peak, pointwise FLOPs are ignored; the result is still a lower bound.
     compute_s = max(matrix_s, cost.pointwise_flops / vector if vector else 0.0)
     memory_s = cost.bytes / device.bandwidth
     by = COMPUTE if compute_s > memory_s else MEMORY if memory_s else NOTHING
-    return replace(known, by=by, precision=precision, compute_s=compute_s, memory_s=memory_s)
+    return replace(unknown, by=by, precision=precision, compute_s=compute_s, memory_s=memory_s)
 
 
 def _precision(kind: OpKind, category: str) -> str:
-    """The peak that a kind's largest floating operand asks for; its largest operand where none is floating."""
+    """The peak that applies to the largest floating-point operand, or to the largest operand if none is floating."""
     operands = [one.type for one in kind.inputs if not is_ragged(one.type)]
     floating = [one for one in operands if one.dtype.startswith(("float", "bfloat", "complex"))]
-    largest = max(floating or operands, key=_weight, default=None)
-    asked = _PRECISIONS.get(largest.dtype, "fp32") if largest is not None else "fp32"
-    return "tf32" if asked == "fp32" and category == CONVOLUTION else asked
+    largest = max(floating or operands, key=_size_order, default=None)
+    precision = _PRECISIONS.get(largest.dtype, "fp32") if largest is not None else "fp32"
+    return "tf32" if precision == "fp32" and category == CONVOLUTION else precision
 
 
-def _weight(tensor: TensorType) -> tuple[int, int]:
+def _size_order(tensor: TensorType) -> tuple[int, int]:
     return numel(tensor), -BITS.get(tensor.dtype, 32)
 
 
-def _available(asked: str, device: Device) -> str | None:
-    return next((name for name in _FALLBACKS[asked] if name in device.tflops), None)
+def _available(precision: str, device: Device) -> str | None:
+    return next((name for name in _FALLBACKS[precision] if name in device.tflops), None)
 
 
 def _ridges(device: Device) -> dict[str, float]:
@@ -177,8 +177,8 @@ def _provenance(device: Device) -> Modelled:
         by=f"roofline with the peaks of {device.source}",
         assumptions=(
             "dense peaks and full bandwidth: a lower bound, real kernels take longer",
-            "causal attention works on visible pairs alone; convolutions are direct",
-            "operations run one after the other and nothing stays in a cache between them",
-            "float32 products use fp32, float32 convolutions tf32, as torch does by default",
+            "causal attention computes only visible pairs; convolutions are direct",
+            "ops run one after another and nothing stays in a cache between them",
+            "float32 products use fp32, float32 convolutions tf32 (torch's default)",
         ),
     )
