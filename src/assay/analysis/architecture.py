@@ -87,7 +87,7 @@ class Architecture(Struct, frozen=True):
 
 
 def architecture(document: Document) -> Architecture:
-    """The architecture of the document's model."""
+    """The architecture of the document's model, inferred from its modules and ops."""
     facts = _Facts(document)
     evidence = [each for sign in _SIGNS for each in sign(facts)]
     labels = {each.speaks_for for each in evidence}
@@ -143,7 +143,7 @@ class _Facts:
         self.flops = self.cost.forward.flops or 0
 
     def softmaxes_in_attention(self) -> int:
-        """The number of softmax ops that run in a module whose class name says attention."""
+        """The number of softmax ops that run in a module named attention."""
         document = self.document
         softmaxes = ops_named(document, "aten.softmax")
         owners = (document.modules[document.module_of(document.ops[op])] for op in softmaxes)
@@ -154,7 +154,7 @@ class _Facts:
         return self.cost.categories.get(name, CostTotals())
 
     def count_modules(self, names: frozenset[str]) -> int:
-        """The number of modules that own a tensor with one of these names; if 0, of modules with such a name."""
+        """The number of modules that own a tensor with one of these names, or, if 0, of modules with such a name."""
         owners = sum(bool(names & module.tensors.keys()) for module in self.document.modules)
         return owners or sum(module.path.rpartition(".")[2] in names for module in self.document.modules)
 
@@ -167,7 +167,7 @@ def _attention(facts: _Facts) -> Iterable[Evidence]:
 
 
 def _convolutions(facts: _Facts) -> Iterable[Evidence]:
-    """Next to attention, a state space or a recurrence, convolutions count only if they do part of the work."""
+    """Evidence for a CNN; next to attention, an SSM or an RNN, a convolutional stem does not count."""
     count = facts.layers.get("Convolution", 0) or facts.category(categories.CONVOLUTION).ops
     others = facts.attentions or _ssm_modules(facts) or facts.layers.get("Recurrent")
     share = (facts.category(categories.CONVOLUTION).flops or 0) / facts.flops if facts.flops else None
@@ -199,7 +199,7 @@ def _recurrent(facts: _Facts) -> Iterable[Evidence]:
 
 
 def _graph(facts: _Facts) -> Iterable[Evidence]:
-    """Scatter ops in a model that takes an edge index (two rows of integers) or has layers named for graphs."""
+    """Evidence for a GNN: scatter ops, and an edge index (two rows of integers) as input or graph layers by name."""
     edges = any(
         len(argument.type.shape) == 2 and argument.type.shape[0] == 2 and argument.type.dtype in ("int64", "int32")
         for argument in facts.document.run.inputs
@@ -217,7 +217,7 @@ def _linear(facts: _Facts) -> Iterable[Evidence]:
 
 
 def _experts(facts: _Facts) -> Iterable[Evidence]:
-    """Modules named experts that contain several modules or one tensor with several experts stacked."""
+    """Evidence for a mixture of experts: modules named experts with several submodules or a stacked tensor."""
     below = tree.children(facts.document.modules)
     most = 0
     for index, module in enumerate(facts.document.modules):
@@ -229,7 +229,7 @@ def _experts(facts: _Facts) -> Iterable[Evidence]:
 
 
 def _skips(facts: _Facts) -> Iterable[Evidence]:
-    """Upsampled feature maps concatenated with earlier ones: a U-Net; a diffusion U-Net if it encodes time steps."""
+    """Evidence for a U-Net: upsampled feature maps concatenated with earlier ones; for diffusion: time embeddings."""
     upsamplings = facts.layers.get("Resampling", 0) or facts.category(categories.RESAMPLING).ops
     upsamplings += sum("ConvTranspose" in module.class_name for module in facts.document.modules)
     joined = sum(_joins_maps(facts, op.kind) for op in facts.document.ops)
@@ -252,7 +252,7 @@ def _joins_maps(facts: _Facts, index: int) -> bool:
 
 
 def _bottleneck(facts: _Facts) -> Iterable[Evidence]:
-    """An output shaped like the input, a narrow layer in between, and no attention or skip connection around it."""
+    """Evidence for an autoencoder: output shaped like the input, a narrow layer in between, no attention or skips."""
     root = next((call for call in facts.document.calls if call.parent is None), None)
     if root is None or len(root.inputs) != 1 or not root.outputs or facts.attentions or list(_skips(facts)):
         return

@@ -1,4 +1,4 @@
-"""Attention: fused ops, and attention written out as a query-key product, a softmax and a product with the values."""
+"""Fused attention ops, and unfused attention: a query-key product, a softmax and a product with the values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FUSED = frozenset(
         "higher_order.flex_attention",
     }
 )  # fmt: skip
-"""Ops that compute attention as a whole."""
+"""Fused attention ops."""
 
 _SOFTMAX = frozenset({"aten.softmax", "aten._softmax", "aten._safe_softmax"})
 _PRODUCTS = frozenset({"aten.matmul", "aten.bmm", "aten.baddbmm", "aten.einsum"})
@@ -35,7 +35,7 @@ _STEPS = 8
 
 
 class UnfusedAttention(Struct, frozen=True):
-    """One attention that is written out; ops are indices into `Document.ops`."""
+    """One unfused attention; ops are indices into `Document.ops`."""
 
     softmax: int
     between: tuple[int, ...]
@@ -43,11 +43,11 @@ class UnfusedAttention(Struct, frozen=True):
     score_bytes: int
     """Bytes of the scores after the softmax."""
     plain: bool
-    """Whether `between` only scales, masks, adds a bias and drops out, which a fused op can do too."""
+    """Whether `between` contains only scaling, bias, mask and dropout, which fused ops support too."""
 
 
 def attention_by_hand(document: Document) -> list[UnfusedAttention]:
-    """Every softmax whose input comes from a product of two activations and whose output weights the values."""
+    """Every unfused attention: a softmax between a product of two activations and a product with the values."""
     if not any(op.reads for op in document.ops):
         return []
     flow = DataFlow(document)
@@ -64,7 +64,7 @@ def attention_by_hand(document: Document) -> list[UnfusedAttention]:
 
 
 def fused_attention(document: Document) -> list[int]:
-    """The ops that compute attention as a whole, as indices into `Document.ops`."""
+    """The fused attention ops, as indices into `Document.ops`."""
     return ops_named(document, *FUSED)
 
 
@@ -76,15 +76,15 @@ def _ops_before(document: Document, flow: DataFlow, softmax: int) -> list[int] |
     """The ops between a product of two activations and the softmax; None if there is no such product."""
     shape = _kind(document, softmax).outputs[0].type.shape
     passed: list[int] = []
-    at = softmax
+    op = softmax
     for _ in range(_STEPS):
-        maker = _source(document, flow, at, shape)
+        maker = _source(document, flow, op, shape)
         if maker is None:
             return None
         if _is_product(_kind(document, maker)):
             return passed
         passed.append(maker)
-        at = maker
+        op = maker
     return None
 
 
@@ -103,10 +103,10 @@ def _ops_after(document: Document, flow: DataFlow, softmax: int) -> list[int] | 
     """The ops between the softmax and the product that has it as first operand; None if there is no such product."""
     shape = _kind(document, softmax).outputs[0].type.shape
     passed: list[int] = []
-    at = softmax
+    op = softmax
     for _ in range(_STEPS):
-        storage = next(iter(document.ops[at].writes), None)
-        readers = [reader for reader in flow.readers.get(storage, []) if reader > at] if storage is not None else []
+        storage = next(iter(document.ops[op].writes), None)
+        readers = [reader for reader in flow.readers.get(storage, []) if reader > op] if storage is not None else []
         product = next((reader for reader in readers if _is_weighted_sum(document, reader, storage, shape)), None)
         if product is not None:
             return passed
@@ -114,7 +114,7 @@ def _ops_after(document: Document, flow: DataFlow, softmax: int) -> list[int] | 
         if following is None:
             return None
         passed.append(following)
-        at = following
+        op = following
     return None
 
 

@@ -1,4 +1,4 @@
-"""Carbon dioxide and cost from energy: grid intensities with source and year, overhead of a data centre, a price.
+"""Carbon dioxide and price of energy, from grid intensities with source and year, data-centre overhead and a tariff.
 
 The grid is always given by the user, never inferred.
 """
@@ -45,7 +45,7 @@ def find_grid(text: str) -> PowerGrid:
     plain = text.strip()
     grams = _GRAMS.fullmatch(plain)
     if grams is not None:
-        return PowerGrid(plain, "custom grid", float(grams[1]), source="given by the user")
+        return PowerGrid(plain, "a custom grid", float(grams[1]), source="user input")
     names = {name.lower(): grid for grid in grids() for name in (grid.code, grid.name)}
     if plain.lower() in names:
         return names[plain.lower()]

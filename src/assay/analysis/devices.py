@@ -72,7 +72,7 @@ def devices() -> tuple[Device, ...]:
 def find(name: str, this: FindDevice | None = None) -> Device:
     """The device with that name or alias; spaces, hyphens and case do not matter.
 
-    `this` returns the current machine, for the name `this`.
+    For the name `this`, the function `this` is called to get the current machine.
     """
     if _plain(name) == THIS:
         measured = this() if this is not None else None
@@ -91,7 +91,7 @@ def sized(text: str) -> Device | None:
     if match is None:
         return None
     size = float(match[1]) * _UNITS[match[2].lower()]
-    return Device(text.strip(), size / GIB, source="given by the user")
+    return Device(text.strip(), size / GIB, source="user input")
 
 
 def listed(text: str, this: FindDevice | None = None) -> Sequence[Device]:

@@ -79,7 +79,7 @@ def work_of_kind(cost: KindCost, precision: str | None) -> EnergyWork:
 
 
 def estimate(work: EnergyWork, seconds: float | None, model: EnergyModel, *, busy_s: float | None = None) -> Figure:
-    """The joules of `work` that takes `seconds`, of which the device is busy for `busy_s`; unknown if any term is."""
+    """The energy in joules of `work` that takes `seconds`, `busy_s` of them busy; unknown if any term is unknown."""
     if seconds is None and model.static_w:
         return Figure(None, Unknown("the duration is unknown"))
     elapsed = seconds or 0.0
@@ -139,7 +139,7 @@ def from_rated_power(device: Device) -> EnergyModel | None:
         j_per_byte=dynamic_w / device.bandwidth,
         static_w=STATIC_SHARE * device.tdp_w,
         error=RULE_ERROR,
-        source=f"rated power, peaks and bandwidth of {device.source}",
+        source=f"rated power, peaks and bandwidth from {device.source}",
         assumptions=("peak compute or full bandwidth draws the rated power; accurate to a factor of two",),
     )
 

@@ -83,6 +83,7 @@ class Roofline(Struct, frozen=True, omit_defaults=True):
     """The shortest time a pass can take on a device."""
 
     device: str
+    """Name of the device."""
     bound_s: float | None
     """Sum over the executions of known cost; None if there are none."""
     by: dict[str, float]
@@ -92,7 +93,9 @@ class Roofline(Struct, frozen=True, omit_defaults=True):
     ridge: dict[str, float]
     """FLOPs per byte above which matrix ops are compute-bound, by precision."""
     kinds: list[KindBound]
+    """The bound of each kind of op."""
     how: Modelled
+    """Source of the peaks, and the assumptions."""
 
 
 def bound(document: Document, device: Device, *, training: bool = False) -> Roofline:
@@ -174,7 +177,7 @@ def _coverage(rows: Sequence[KindBound]) -> Coverage:
 
 def _provenance(device: Device) -> Modelled:
     return Modelled(
-        by=f"roofline with the peaks of {device.source}",
+        by=f"roofline with peaks from {device.source}",
         assumptions=(
             "dense peaks and full bandwidth: a lower bound, real kernels take longer",
             "causal attention computes only visible pairs; convolutions are direct",

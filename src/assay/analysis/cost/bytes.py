@@ -29,7 +29,7 @@ class Traffic(Struct, frozen=True):
 
 TrafficRule = Callable[[OpKind], Traffic]
 Touched = Mapping[str, int]
-"""The number of elements accessed, by operand name; of an operand that is absent, all elements are."""
+"""The number of elements accessed, by operand name; operands that are not listed are accessed whole."""
 
 
 def streamed(kind: OpKind) -> Traffic:
@@ -53,7 +53,7 @@ def outputs_only(kind: OpKind) -> Traffic:
 
 
 def gathered(*tables: str) -> TrafficRule:
-    """A rule for lookups: each named table is read only as far as the output is large."""
+    """A rule for lookups: of each named table, only as many elements are read as the output has."""
 
     def rule(kind: OpKind) -> Traffic:
         return _traffic(kind, dict.fromkeys(tables, all_results_numel(kind)), {})

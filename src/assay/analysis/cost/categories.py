@@ -33,4 +33,4 @@ CATEGORIES = (
     SORTING, POOLING, EMBEDDING, DATA_MOVEMENT, RESAMPLING, FFT, SPARSE, QUANTIZED, LINEAR_ALGEBRA, LOSS,
     OPTIMIZER, RANDOM, COMMUNICATION, CONTROL, CUSTOM, OTHER,
 )  # fmt: skip
-"""All categories, in the order of tables."""
+"""All categories, in the order in which tables list them."""

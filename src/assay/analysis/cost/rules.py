@@ -9,7 +9,7 @@ from assay.document.rows import OpKind
 
 
 def free(kind: OpKind) -> Work:
-    """No arithmetic at all."""
+    """A formula: no arithmetic."""
     return Work()
 
 

@@ -20,7 +20,7 @@ from assay.document.rows import Op, OpKind
 _ZERO = (0,) * 9
 
 UNKNOWN = CostTotals(unknown_ops=1)
-"""The total of a module whose ops were not recorded: the pass stopped before it, or it runs inside TorchScript."""
+"""The total if no ops were recorded although some may have run: the pass stopped early, or TorchScript hid them."""
 
 Label = TypeVar("Label", bound=Hashable)
 
@@ -65,7 +65,7 @@ def _by_call(ops: Sequence[Op], columns: list[tuple[int, ...]], count: int) -> t
 
 
 def per_call(document: Document, cost: Cost) -> list[CostTotals]:
-    """The own cost of each call of the forward pass."""
+    """The cost of each call of the forward pass, without the calls inside it."""
     columns = [_columns(kind) for kind in cost.kinds]
     return [CostTotals(*values) for values in _by_call(document.ops, columns, len(document.calls))[1]]
 

@@ -99,7 +99,9 @@ class Laws(Struct, frozen=True):
     """The scaling formulas of a model's costs: `laws["macs"]` is a `Law`, or None if there is no formula."""
 
     model: str
+    """Name of the model."""
     variables: tuple[str, ...]
+    """Names of the sizes that vary: `("batch", "seq")`."""
     laws: dict[str, Law]
     """Scaling formulas by quantity name."""
     refused: dict[str, str]
@@ -115,7 +117,9 @@ class Laws(Struct, frozen=True):
     mode: str = "meta"
     """How the captures were run."""
     inputs_from: str = ""
+    """How the inputs were obtained: `given`, a file and function, a literal, or how they were inferred."""
     inputs_kind: str = ""
+    """`given`, `function`, `literal`, `inferred` or `example`."""
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Law | None:

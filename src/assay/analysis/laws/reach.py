@@ -105,7 +105,7 @@ def _primes(number: int) -> Iterator[int]:
 
 
 def _first(verdict: Verdict, sizes: Iterator[int], otherwise: int) -> tuple[int, bool]:
-    """The first size at which the formula holds, and whether it failed at one before; `otherwise` if at none."""
+    """The first size at which the formula holds, else `otherwise`, and whether it failed at a size before that."""
     refuted = False
     for size in sizes:
         holds = verdict(size)

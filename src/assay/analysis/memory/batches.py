@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 LIMIT = 1 << 20
-"""Doubling stops here: if a million still fits, the batch does not limit the memory."""
+"""Doubling stops here: if a million still fits, memory does not depend on the batch."""
 
 
 class LargestBatch(Struct, frozen=True, omit_defaults=True):

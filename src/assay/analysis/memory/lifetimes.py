@@ -40,7 +40,7 @@ class LiveStorage(Struct, frozen=True, omit_defaults=True):
 
 
 class Peak(Struct, frozen=True, omit_defaults=True):
-    """The op during which most bytes are live."""
+    """The op during which the most bytes are live."""
 
     op: int
     """Index of the op; of the first one if several are equal."""
@@ -148,11 +148,11 @@ def _is_live(storage: Storage, op: int, ops: int) -> bool:
 
 def _live_storage(storage: Storage, recorded_pass: PassStorages) -> LiveStorage:
     maker = min(storage.born, len(recorded_pass.ops) - 1)
-    made = storage.role != "constant"
+    created = storage.role != "constant"
     return LiveStorage(
         bytes=storage.bytes,
         role=storage.role,
-        target=recorded_pass.target(maker) if made else BEFORE,
+        target=recorded_pass.target(maker) if created else BEFORE,
         module=recorded_pass.module(maker),
         born=storage.born,
         died=storage.died,

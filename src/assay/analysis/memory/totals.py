@@ -55,14 +55,19 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     """The memory that a model needs for inference and training."""
 
     parameters: Figure
+    """Bytes of parameters; tied ones count once."""
     buffers: Figure
+    """Bytes of buffers."""
     inputs: Figure
+    """Bytes of inputs."""
     by_dtype: dict[str, int]
     """Bytes of parameters and buffers per dtype."""
     trained_parameters: int
     """Elements that an optimizer updates."""
     gradients: Figure
+    """Bytes of gradients."""
     optimizer: OptimizerState
+    """State of the optimizer and its master weights."""
     inference: Occupancy | None
     """Memory during the forward pass; None if no op was recorded."""
     training: Occupancy | None
@@ -72,8 +77,11 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     saved: Figure
     """Bytes that the forward pass creates and the backward pass reads."""
     cache: KeyValue | None = None
+    """The KV cache; None if the forward pass did not return one."""
     assumptions: tuple[str, ...] = ()
+    """Assumptions behind the values."""
     not_modelled: tuple[str, ...] = NOT_MODELLED
+    """What the values do not include."""
 
 
 def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: bool = False) -> Memory:

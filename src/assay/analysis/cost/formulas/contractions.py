@@ -32,7 +32,7 @@ _RIGHT = ("mat2", "batch2", "vec2", "vec", "other", "tensor", "weight", "dense")
 
 
 def product_macs(left: TensorType, right: TensorType, out: int) -> int:
-    """MACs of `left @ right` with `out` output elements: one per output element and element of a row of `left`."""
+    """MACs of `left @ right` with `out` output elements: one per output element and column of `left`."""
     if is_sparse(left) and is_sparse(right):
         raise Uncountable("the cost of a product of two sparse tensors depends on the positions of their elements")
     length = left.shape[-1] * packing(left.dtype)
@@ -97,7 +97,7 @@ def linear(kind: OpKind) -> Work:
 
 @register("linear_backward mkldnn_linear_backward", category=LINEAR)
 def linear_backward(kind: OpKind) -> Work:
-    """As many MACs as the forward for each gradient of input and weight; one addition per element for the bias."""
+    """As many MACs as the forward op for each gradient of input and weight; one addition per element for the bias."""
     gradients, grad = mask(kind), operand(kind, "grad_output")
     macs = numel(grad) * operand(kind, "weight").shape[-1]
     return contraction(macs * sum(gradients[:2]), grad.dtype, pointwise=numel(grad) * gradients[2])
@@ -113,7 +113,7 @@ def linear_backward_half(kind: OpKind) -> Work:
 
 @register("matmul_backward", category=MATMUL)
 def matmul_backward(kind: OpKind) -> Work:
-    """As many MACs as the forward for each gradient requested."""
+    """As many MACs as the forward op for each gradient requested."""
     grad, left = operand(kind, "grad"), operand(kind, "self")
     return contraction(numel(grad) * left.shape[-1] * sum(mask(kind, "mask")), grad.dtype)
 
@@ -190,7 +190,7 @@ def _chain_sizes(shapes: list[tuple[int, ...]]) -> list[int]:
 
 @register("_foreach_mm", category=MATMUL)
 def foreach_product(kind: OpKind) -> Work:
-    """A list of matrix products."""
+    """The MACs of all matrix products in a list."""
     pairs = zip(items(kind, "self"), items(kind, "mat2"), strict=True)
     return contraction(sum(numel(left) * right.shape[-1] for left, right in pairs), first(kind).dtype)
 

@@ -1,4 +1,4 @@
-"""Convolutions. MACs = output elements × weights per output element; if transposed, input elements instead."""
+"""Convolutions. MACs = output elements × weights per output element, or the same of the input if transposed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def convolve_tbc(kind: OpKind) -> Work:
 
 @register("convolution_backward convolution_backward_overrideable mps_convolution_backward", category=CONVOLUTION)
 def convolve_backward(kind: OpKind) -> Work:
-    """As many MACs as the forward for each gradient of input and weight; one addition per element for the bias."""
+    """As many MACs as the forward op for each gradient of input and weight; one addition per element for the bias."""
     gradients, grad = mask(kind), operand(kind, "grad_output")
     grid = _input(kind) if kind.attributes.get("transposed") else grad
     macs = convolution_macs(grid, _weight(kind)) * sum(gradients[:2])
@@ -92,13 +92,13 @@ def convolve_slow_backward(kind: OpKind) -> Work:
 
 @register("mps_convolution_transpose_backward", category=CONVOLUTION)
 def convolve_transposed_backward(kind: OpKind) -> Work:
-    """As many MACs as the forward for each gradient of input and weight."""
+    """As many MACs as the forward op for each gradient of input and weight."""
     return contraction(convolution_macs(_input(kind), _weight(kind)) * sum(mask(kind)[:2]), _input(kind).dtype)
 
 
 @register("conv_tbc_backward", category=CONVOLUTION)
 def convolve_tbc_backward(kind: OpKind) -> Work:
-    """Twice the MACs of the forward, and one addition per element for the bias."""
+    """Twice the MACs of the forward op, and one addition per element for the bias."""
     grad, weight = operand(kind, "self"), _weight(kind)
     return contraction(2 * numel(grad) * prod(weight.shape[:2]), weight.dtype, pointwise=numel(grad))
 

@@ -26,7 +26,7 @@ def pairwise(kind: OpKind) -> Work:
 
 @register("_cdist_backward _pdist_backward", category=MATMUL)
 def pairwise_backward(kind: OpKind) -> Work:
-    """Three ops per coordinate pair of the forward."""
+    """Three ops per coordinate pair of the forward op."""
     coordinates = numel(operand(kind, "grad")) * operand(kind, "x1", "self").shape[-1]
     return Work(pointwise=PER_COORDINATE * coordinates)
 

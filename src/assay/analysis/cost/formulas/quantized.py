@@ -1,4 +1,4 @@
-"""Quantised ops. The shape of packed weights is not recorded, so it is inferred from input, result and facts.
+"""Quantised ops. The shape of packed weights is not recorded, so it is inferred from input, result and `facts`.
 
 Requantising takes 4 ops per output element: scale, round, clamp, shift.
 """

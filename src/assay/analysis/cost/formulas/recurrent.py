@@ -45,7 +45,7 @@ def fused_layers(kind: OpKind) -> Work:
 
 @register("_cudnn_rnn_backward miopen_rnn_backward lstm_mps_backward", category=RECURRENT)
 def fused_layers_backward(kind: OpKind) -> Work:
-    """Twice the work of the forward, for the gradients of input and weights."""
+    """Twice the work of the forward op, for the gradients of input and weights."""
     weights = items(kind, "weight") or items(kind, "params")
     return _twice(_layer(rows(operand(kind, "input")), weights, _mode(kind)))
 
@@ -59,7 +59,7 @@ def one_layer(kind: OpKind) -> Work:
 
 @register("mkldnn_rnn_layer_backward", category=RECURRENT)
 def one_layer_backward(kind: OpKind) -> Work:
-    """Twice the work of the forward."""
+    """Twice the work of the forward op."""
     return _twice(one_layer(kind))
 
 
@@ -95,7 +95,7 @@ def cell_gates(kind: OpKind) -> Work:
     category=RECURRENT,
 )
 def cell_gates_backward(kind: OpKind) -> Work:
-    """Twice the pointwise ops of the forward."""
+    """Twice the pointwise ops of the forward op."""
     gates = _gates(kind)
     units = operand(kind, "grad_hy", "grad_cy", "cx", "hx")
     return Work(pointwise=2 * numel(units) * PER_UNIT[gates])

@@ -94,6 +94,6 @@ def affine_grid(kind: OpKind) -> Work:
 
 @register("affine_grid_generator_backward cudnn_affine_grid_generator_backward", category=RESAMPLING)
 def affine_grid_backward(kind: OpKind) -> Work:
-    """As many MACs as the forward, summed over the grid."""
+    """As many MACs as the forward op, summed over the grid."""
     grad = operand(kind, "grad")
     return Work(macs=numel(grad) * (grad.shape[-1] + 1))

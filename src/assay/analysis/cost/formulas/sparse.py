@@ -65,7 +65,7 @@ def product_reduced(kind: OpKind) -> Work:
 
 @register("_sparse_mm_reduce_impl_backward", category=SPARSE)
 def product_reduced_backward(kind: OpKind) -> Work:
-    """As many MACs as the forward for each gradient requested."""
+    """As many MACs as the forward op for each gradient requested."""
     gradients = sum(bool(one) for one in kind.attributes["output_mask"])
     return Work(macs=gradients * stored(operand(kind, "self")) * operand(kind, "grad_out").shape[-1])
 
