@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.analysis.laws import reach
-from assay.analysis.laws.comparing import highest, never_above
+from assay.analysis.laws.comparing import never_above, possible_maxima
 from assay.analysis.laws.law import Law, Laws, Part, VerifiedRange
-from assay.analysis.laws.polynomials import Polynomial, grid, polynomial, through
+from assay.analysis.laws.polynomials import Polynomial, grid, interpolate, polynomial
 from assay.errors import UsageError
 
 NAMES = ("batch", "seq")
@@ -39,13 +39,13 @@ def law(*parts: Part, **spans: VerifiedRange) -> Law:
 @given(polynomials(), nodes(3), nodes(4))
 def test_a_polynomial_is_recovered_from_its_grid(expected, first, second):
     points = grid((first, second))
-    assert through(NAMES, (first, second), [expected.at(point) for point in points]) == expected
+    assert interpolate(NAMES, (first, second), [expected.at(point) for point in points]) == expected
 
 
 @few
 @given(polynomials(degrees=(1, 1)), nodes(3), nodes(4))
 def test_extra_nodes_add_no_terms(expected, first, second):
-    fitted = through(NAMES, (first, second), [expected.at(point) for point in grid((first, second))])
+    fitted = interpolate(NAMES, (first, second), [expected.at(point) for point in grid((first, second))])
     assert fitted == expected
     assert all(max(powers) <= 1 for powers in fitted.terms)
 
@@ -56,7 +56,7 @@ def test_a_polynomial_does_not_fit_n_log_n_outside_its_grid(scale, chosen):
     def value(size: int) -> int:
         return scale * size * (size.bit_length() - 1)
 
-    fitted = through(("seq",), (chosen,), [value(each) for each in chosen])
+    fitted = interpolate(("seq",), (chosen,), [value(each) for each in chosen])
     assert any(fitted.at((size,)) != value(size) for size in (64, 128, 256, 512, 1024))
 
 
@@ -76,7 +76,7 @@ def test_a_polynomial_proven_never_above_is_never_above(lower, upper, batch, seq
 @few
 @given(st.lists(polynomials(degrees=(1, 2), coefficients=st.integers(-3, 9)), min_size=1, max_size=6))
 def test_dropped_candidates_never_change_the_maximum(candidates):
-    kept = highest(candidates)
+    kept = possible_maxima(candidates)
     assert all(each in candidates for each in kept)
     for point in product((1, 2, 5, 40), (1, 3, 17, 1000)):
         assert max(each.at(point) for each in kept) == max(each.at(point) for each in candidates)
@@ -85,7 +85,7 @@ def test_dropped_candidates_never_change_the_maximum(candidates):
 def test_a_polynomial_below_a_mean_of_two_others_is_dropped():
     square, line = polynomial(("n",), {(2,): Fraction(4)}), polynomial(("n",), {(1,): Fraction(40)})
     between = polynomial(("n",), {(2,): Fraction(2), (1,): Fraction(19)})
-    assert highest([square, between, line]) == [square, line]
+    assert possible_maxima([square, between, line]) == [square, line]
 
 
 def test_a_limit_proves_that_a_lookup_never_exceeds_its_table():

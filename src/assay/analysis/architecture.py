@@ -29,7 +29,7 @@ CONV_SHARE = 0.1
 """Share of the FLOPs; if convolutions next to attention do less, they are only its stem."""
 CONV_MANY = 4
 """Fewer convolutions than this next to attention are only its stem."""
-_WATCHED = Counted("ops of the forward pass")
+_OPS = Counted("ops of the forward pass")
 _MODULES = Counted("modules of the model")
 
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -161,7 +161,7 @@ class _Facts:
 
 def _attention(facts: _Facts) -> Iterable[Evidence]:
     if facts.attentions:
-        yield Evidence("attention ops", Figure(facts.attentions, _WATCHED), TRANSFORMER)
+        yield Evidence("attention ops", Figure(facts.attentions, _OPS), TRANSFORMER)
     elif facts.layers.get("Attention") and (not facts.watched or facts.softmaxes_in_attention()):
         yield Evidence("modules named attention", Figure(facts.layers["Attention"], _MODULES), TRANSFORMER)
 
@@ -176,7 +176,7 @@ def _convolutions(facts: _Facts) -> Iterable[Evidence]:
         return
     yield Evidence("convolutions", Figure(count, _MODULES), CNN)
     if share is not None:
-        yield Evidence("share of FLOPs in convolutions", Figure(share, _WATCHED), CNN)
+        yield Evidence("share of FLOPs in convolutions", Figure(share, _OPS), CNN)
 
 
 def _ssm_modules(facts: _Facts) -> int:
@@ -207,7 +207,7 @@ def _graph(facts: _Facts) -> Iterable[Evidence]:
     classes = sum(bool(_GRAPH_CLASSES.search(module.class_name)) for module in facts.document.modules)
     scatters = len(ops_named(facts.document, *_SCATTERS))
     if scatters and (edges or classes):
-        yield Evidence("sums over edges", Figure(scatters, _WATCHED), GNN)
+        yield Evidence("sums over edges", Figure(scatters, _OPS), GNN)
 
 
 def _linear(facts: _Facts) -> Iterable[Evidence]:
@@ -235,12 +235,12 @@ def _skips(facts: _Facts) -> Iterable[Evidence]:
     joined = sum(_joins_maps(facts, op.kind) for op in facts.document.ops)
     if upsamplings < 2 or joined < 2 or not facts.layers.get("Convolution"):
         return
-    yield Evidence("feature maps concatenated with earlier ones", Figure(joined, _WATCHED), UNET)
+    yield Evidence("feature maps concatenated with earlier ones", Figure(joined, _OPS), UNET)
     yield Evidence("upsampling steps", Figure(upsamplings, _MODULES), UNET)
     waves = min(len(ops_named(facts.document, name)) for name in ("aten.sin", "aten.cos"))
     takes_time = any(len(argument.type.shape) <= 1 for argument in facts.document.run.inputs)
     if waves and takes_time:
-        yield Evidence("sinusoidal time embeddings", Figure(waves, _WATCHED), DIFFUSION)
+        yield Evidence("sinusoidal time embeddings", Figure(waves, _OPS), DIFFUSION)
 
 
 def _joins_maps(facts: _Facts, index: int) -> bool:
@@ -267,8 +267,8 @@ def _bottleneck(facts: _Facts) -> Iterable[Evidence]:
     ]
     narrowest = min(widths, default=features)
     if features and 0 < narrowest <= features / 4:
-        yield Evidence("features at the bottleneck", Figure(narrowest, _WATCHED), AUTOENCODER)
-        yield Evidence("features of input and output", Figure(features, _WATCHED), AUTOENCODER)
+        yield Evidence("features at the bottleneck", Figure(narrowest, _OPS), AUTOENCODER)
+        yield Evidence("features of input and output", Figure(features, _OPS), AUTOENCODER)
 
 
 _SIGNS: tuple[Callable[[_Facts], Iterable[Evidence]], ...] = (

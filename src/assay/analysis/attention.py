@@ -75,15 +75,15 @@ def _all_named(document: Document, ops: Iterable[int], names: frozenset[str]) ->
 def _ops_before(document: Document, flow: DataFlow, softmax: int) -> list[int] | None:
     """The ops between a product of two activations and the softmax; None if there is no such product."""
     shape = _kind(document, softmax).outputs[0].type.shape
-    passed: list[int] = []
+    between: list[int] = []
     op = softmax
     for _ in range(_STEPS):
         maker = _source(document, flow, op, shape)
         if maker is None:
             return None
         if _is_product(_kind(document, maker)):
-            return passed
-        passed.append(maker)
+            return between
+        between.append(maker)
         op = maker
     return None
 
@@ -102,18 +102,18 @@ def _source(document: Document, flow: DataFlow, op: int, shape: tuple[int, ...])
 def _ops_after(document: Document, flow: DataFlow, softmax: int) -> list[int] | None:
     """The ops between the softmax and the product that has it as first operand; None if there is no such product."""
     shape = _kind(document, softmax).outputs[0].type.shape
-    passed: list[int] = []
+    between: list[int] = []
     op = softmax
     for _ in range(_STEPS):
         storage = next(iter(document.ops[op].writes), None)
         readers = [reader for reader in flow.readers.get(storage, []) if reader > op] if storage is not None else []
         product = next((reader for reader in readers if _is_weighted_sum(document, reader, storage, shape)), None)
         if product is not None:
-            return passed
+            return between
         following = next((reader for reader in readers if _keeps_size(_kind(document, reader), shape)), None)
         if following is None:
             return None
-        passed.append(following)
+        between.append(following)
         op = following
     return None
 

@@ -26,7 +26,7 @@ def never_above(lower: Polynomial, upper: Polynomial, limits: Mapping[str, int])
     return least >= 0
 
 
-def highest(candidates: Sequence[Polynomial]) -> list[Polynomial]:
+def possible_maxima(candidates: Sequence[Polynomial]) -> list[Polynomial]:
     """The candidates that the maximum of all depends on; the rest are provably never the largest for sizes from 1."""
     kept: list[Polynomial] = []
     for candidate in candidates:

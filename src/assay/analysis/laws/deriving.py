@@ -17,10 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.analysis.cost.bytes import Traffic, streamed
-from assay.analysis.laws.comparing import highest, never_above
+from assay.analysis.laws.comparing import never_above, possible_maxima
 from assay.analysis.laws.law import Law, Part, VerifiedRange
-from assay.analysis.laws.polynomials import Polynomial, Sizes, polynomial, through
-from assay.analysis.laws.samples import PhaseOps, Quantity, SizeSample, in_step, matched
+from assay.analysis.laws.polynomials import Polynomial, Sizes, interpolate, polynomial
+from assay.analysis.laws.samples import PhaseOps, Quantity, SizeSample, match_ops, ran_same_ops
 
 _NAMED = 3
 """How many ops a reason lists."""
@@ -38,7 +38,7 @@ class SampleGrid(Struct, frozen=True):
 
     def fit(self, values: Sequence[int]) -> Polynomial:
         """The polynomial that has these values at the samples."""
-        return through(self.variables, self.nodes, values)
+        return interpolate(self.variables, self.nodes, values)
 
     def points(self) -> list[Sizes]:
         """The sizes of the samples."""
@@ -57,7 +57,7 @@ def law_of(quantity: Quantity, grid: SampleGrid) -> Law | None:
         return None
     traces = _traces(quantity, grid.samples)
     spans = _spans(grid)
-    if quantity.peak and in_step(traces):
+    if quantity.peak and ran_same_ops(traces):
         parts: tuple[Part, ...] = (_largest(traces, grid),)
     elif quantity.column in Traffic.__struct_fields__:
         parts = _with_lookups(traces, str(quantity.column), grid)
@@ -74,7 +74,7 @@ def agrees(law: Law, quantity: Quantity, sample: SizeSample) -> bool:
     return law.at(sample.sizes) == quantity.figure(sample)
 
 
-def reason(quantity: Quantity, grid: SampleGrid) -> str:
+def failure_reason(quantity: Quantity, grid: SampleGrid) -> str:
     """Why a quantity has no scaling formula, with the ops that prevent one."""
     degree = max(len(nodes) for nodes in grid.nodes) - 1
     message = f"not a polynomial of degree ≤ {degree}"
@@ -92,13 +92,13 @@ def _traces(quantity: Quantity, samples: Iterable[SizeSample]) -> list[PhaseOps]
 
 def _with_lookups(traces: list[PhaseOps], column: str, grid: SampleGrid) -> tuple[Part, ...]:
     """The sum over all ops that read whole inputs, and for each lookup the smaller of its rows and its table."""
-    matches = matched(traces)
+    matches = match_ops(traces)
     smooth = [
-        sum(times * getattr(trace.costs[kind], column) for kind, times in apart.items())
-        for trace, apart in zip(traces, matches.apart, strict=True)
+        sum(times * getattr(trace.costs[kind], column) for kind, times in unmatched.items())
+        for trace, unmatched in zip(traces, matches.unmatched, strict=True)
     ]
     lookups: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
-    for kinds, times in matches.together.items():
+    for kinds, times in matches.matched.items():
         pairs = list(zip(traces, kinds, strict=True))
         rows = tuple(getattr(trace.costs[kind], column) for trace, kind in pairs)
         whole = tuple(getattr(streamed(trace.kinds[kind]), column) for trace, kind in pairs)
@@ -126,7 +126,7 @@ def _uncapped(rows: Sequence[int], whole: Sequence[int], grid: SampleGrid) -> Po
         nodes = tuple(each[:count] for each, count in zip(grid.nodes, box, strict=True))
         inside = [index for index, sizes in enumerate(points) if all(map(contains, nodes, sizes))]
         if all(rows[index] < whole[index] for index in inside):
-            lower = through(grid.variables, nodes, [rows[index] for index in inside])
+            lower = interpolate(grid.variables, nodes, [rows[index] for index in inside])
             if all(min(lower.at(each), upper.at(each)) == value for each, value in zip(points, rows, strict=True)):
                 return lower
     return grid.fit(rows)
@@ -135,14 +135,14 @@ def _uncapped(rows: Sequence[int], whole: Sequence[int], grid: SampleGrid) -> Po
 def _largest(traces: list[PhaseOps], grid: SampleGrid) -> Part:
     """The maximum of the sums at each moment, without those that are provably never the largest."""
     moments = sorted(set(zip(*(trace.live for trace in traces), strict=True)), reverse=True)
-    kept = highest([grid.fit(values) for values in moments])
+    kept = possible_maxima([grid.fit(values) for values in moments])
     return Part(tuple(kept) or (polynomial(grid.variables, {}),), "max" if len(kept) > 1 else "only")
 
 
 def _culprits(traces: list[PhaseOps], column: str, grid: SampleGrid) -> list[str]:
     """The ops whose own cost is not a polynomial of the sizes, most frequent first."""
     names: Counter[str] = Counter()
-    for kinds, times in matched(traces).together.items():
+    for kinds, times in match_ops(traces).matched.items():
         values = [getattr(trace.costs[kind], column) or 0 for trace, kind in zip(traces, kinds, strict=True)]
         fitted = grid.fit(values[: len(grid.samples)])
         checks = zip(grid.checks, values[len(grid.samples) :], strict=True)

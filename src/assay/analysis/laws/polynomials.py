@@ -80,7 +80,7 @@ def grid(nodes: Sequence[Iterable[int]]) -> list[Sizes]:
     return list(product(*nodes))
 
 
-def through(variables: Sequence[str], nodes: Sequence[tuple[int, ...]], values: Sequence[int]) -> Polynomial:
+def interpolate(variables: Sequence[str], nodes: Sequence[tuple[int, ...]], values: Sequence[int]) -> Polynomial:
     """The interpolating polynomial: it has `values` at the points of the grid, in `grid` order."""
     terms: dict[tuple[int, ...], Fraction] = {}
     for row, value in zip(_rows(tuple(nodes)), values, strict=True):

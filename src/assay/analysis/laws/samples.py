@@ -67,28 +67,28 @@ def sample(sizes: Sizes, document: Document) -> SizeSample:
 class MatchedOps(Struct, frozen=True):
     """The ops of several traces, matched by position."""
 
-    together: Counter[tuple[int, ...]]
+    matched: Counter[tuple[int, ...]]
     """How often each combination of kinds, one per trace, occurs at the same position."""
-    apart: list[Counter[int]]
+    unmatched: list[Counter[int]]
     """Per trace, executions of each kind whose op cannot be matched, since the traces ran it unequally often."""
 
 
-def matched(traces: Sequence[PhaseOps]) -> MatchedOps:
+def match_ops(traces: Sequence[PhaseOps]) -> MatchedOps:
     """The ops of all traces, matched by their position among the ops with the same target."""
     by_target = [_by_target(trace) for trace in traces]
-    together: Counter[tuple[int, ...]] = Counter()
-    apart: list[Counter[int]] = [Counter() for _ in traces]
+    matched: Counter[tuple[int, ...]] = Counter()
+    unmatched: list[Counter[int]] = [Counter() for _ in traces]
     for target in dict.fromkeys(target for each in by_target for target in each):
         columns = [each.get(target, []) for each in by_target]
         if len({len(column) for column in columns}) == 1:
-            together.update(zip(*columns, strict=True))
+            matched.update(zip(*columns, strict=True))
         else:
-            for counter, column in zip(apart, columns, strict=True):
+            for counter, column in zip(unmatched, columns, strict=True):
                 counter.update(column)
-    return MatchedOps(together, apart)
+    return MatchedOps(matched, unmatched)
 
 
-def in_step(traces: Sequence[PhaseOps]) -> bool:
+def ran_same_ops(traces: Sequence[PhaseOps]) -> bool:
     """Whether all traces ran the same ops in the same order, with equally many moments."""
     first = [traces[0].kinds[kind].target for kind in traces[0].ops]
     return all(

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.analysis.laws import reach
-from assay.analysis.laws.deriving import SampleGrid, agrees, law_of, reason
+from assay.analysis.laws.deriving import SampleGrid, agrees, failure_reason, law_of
 from assay.analysis.laws.law import Law
 from assay.analysis.laws.polynomials import Sizes, grid
 from assay.analysis.laws.reach import SizePlan
@@ -44,14 +44,14 @@ def search(
     for attempt in _attempts(plans):
         narrow = {name for name, law in laws.items() if attempt.widens and _narrow(law, first.sizes)}
         pending = [name for name in quantities if name not in laws or name in narrow]
-        sampled = _sample_grid(capture, attempt.plans, limits, variables) if pending else None
-        if sampled is None:
+        samples = _sample_grid(capture, attempt.plans, limits, variables) if pending else None
+        if samples is None:
             continue
         for name in pending:
-            law = law_of(quantities[name], sampled)
-            law = law and _confined(law, quantities[name], capture, attempt.plans)
+            law = law_of(quantities[name], samples)
+            law = law and _with_verified_range(law, quantities[name], capture, attempt.plans)
             if law is None:
-                refused[name] = reason(quantities[name], sampled)
+                refused[name] = failure_reason(quantities[name], samples)
             elif name not in laws or _wider(law, laws[name]):
                 laws[name] = law
     ordered = {name: laws[name] for name in quantities if name in laws}
@@ -101,7 +101,7 @@ def _sample_grid(
     return SampleGrid(variables, nodes, samples, checks, limits)
 
 
-def _confined(law: Law, quantity: Quantity, capture: Sampler, plans: Sequence[SizePlan]) -> Law:
+def _with_verified_range(law: Law, quantity: Quantity, capture: Sampler, plans: Sequence[SizePlan]) -> Law:
     """The formula with the range it holds in, searched along each variable and at the corner of smallest sizes."""
     anchor = tuple(plan.nodes[0] for plan in plans)
     spans = dict(law.spans)
