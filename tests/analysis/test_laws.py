@@ -148,10 +148,10 @@ def test_formulas_by_quantity_name():
 def test_the_verified_range_is_searched_along_a_variable():
     along = reach.size_plan("seq", 16, limit=None, far=True)
     assert along.nodes == (16, 32, 48)
-    assert reach.span(lambda size: size >= 5, along) == VerifiedRange(8, 256, ends_below=True)
-    assert reach.span(lambda size: size % 4 == 0 or None, along) == VerifiedRange(4, 256, multiple=4)
-    assert reach.span(lambda size: size <= 128, along) == VerifiedRange(1, 128, ends_above=True)
-    assert reach.span(lambda size: None, along) == VerifiedRange(16, 112, multiple=16)
+    assert reach.verified_range(lambda size: size >= 5, along) == VerifiedRange(8, 256, ends_below=True)
+    assert reach.verified_range(lambda size: size % 4 == 0 or None, along) == VerifiedRange(4, 256, multiple=4)
+    assert reach.verified_range(lambda size: size <= 128, along) == VerifiedRange(1, 128, ends_above=True)
+    assert reach.verified_range(lambda size: None, along) == VerifiedRange(16, 112, multiple=16)
 
 
 @pytest.mark.parametrize("limit", [112, 120, 1000])

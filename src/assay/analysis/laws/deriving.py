@@ -51,7 +51,7 @@ class SampleGrid(Struct, frozen=True):
 
 def law_of(quantity: Quantity, grid: SampleGrid) -> Law | None:
     """The scaling formula of a quantity; None if it does not match every sample."""
-    values = [quantity.figure(each) for each in grid.samples]
+    values = [quantity.value_of(each) for each in grid.samples]
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None
@@ -71,7 +71,7 @@ def law_of(quantity: Quantity, grid: SampleGrid) -> Law | None:
 
 def agrees(law: Law, quantity: Quantity, sample: SizeSample) -> bool:
     """Whether the formula gives the value that the sample has."""
-    return law.at(sample.sizes) == quantity.figure(sample)
+    return law.at(sample.sizes) == quantity.value_of(sample)
 
 
 def failure_reason(quantity: Quantity, grid: SampleGrid) -> str:

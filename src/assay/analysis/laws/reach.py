@@ -74,7 +74,7 @@ def given(name: str, sizes: Sequence[int]) -> SizePlan:
     return SizePlan(chosen[:-1], chosen[-1], 1, explored=False)
 
 
-def span(verdict: Verdict, along: SizePlan) -> VerifiedRange:
+def verified_range(verdict: Verdict, along: SizePlan) -> VerifiedRange:
     """The range of one variable over which a formula holds."""
     multiple = _multiple(verdict, along)
     least, ends_below = _first(verdict, _doubled(multiple, along.nodes[0]), along.nodes[0])

@@ -43,7 +43,7 @@ class Quantity(Struct, frozen=True):
     """A cost that scales with the sizes: its title, how to read its value, and how ops add up to it."""
 
     title: str
-    figure: Callable[[SizeSample], int | None]
+    value_of: Callable[[SizeSample], int | None]
     phase: str = "forward"
     column: str | None = None
     """The column of `KindCost` that each op adds, if it is a sum over ops."""
@@ -52,7 +52,7 @@ class Quantity(Struct, frozen=True):
 
     def unknown(self, sample: SizeSample) -> bool:
         """Whether the phase ran but the value is unknown, because no op has a cost formula."""
-        return self.column is not None and getattr(sample, self.phase) is not None and self.figure(sample) is None
+        return self.column is not None and getattr(sample, self.phase) is not None and self.value_of(sample) is None
 
 
 def sample(sizes: Sizes, document: Document) -> SizeSample:
@@ -123,22 +123,22 @@ def _live(recorded_pass: lifetimes.PassStorages) -> list[int]:
 def _sum(phase: str, column: str) -> Callable[[SizeSample], int | None]:
     counted = column.endswith(("macs", "flops"))
 
-    def figure(sample: SizeSample) -> int | None:
+    def value_of(sample: SizeSample) -> int | None:
         trace: PhaseOps | None = getattr(sample, phase)
         if trace is None or (counted and not trace.totals.known):
             return None
         value: int = getattr(trace.totals, column)
         return value
 
-    return figure
+    return value_of
 
 
 def _peak(phase: str) -> Callable[[SizeSample], int | None]:
-    def figure(sample: SizeSample) -> int | None:
+    def value_of(sample: SizeSample) -> int | None:
         trace: PhaseOps | None = getattr(sample, phase)
         return None if trace is None else max(trace.live, default=0)
 
-    return figure
+    return value_of
 
 
 _COLUMNS = {

@@ -37,7 +37,7 @@ def search(
 ) -> tuple[dict[str, Law], dict[str, str]]:
     """The scaling formulas by quantity, with the sizes they hold for, and the reasons for quantities without one."""
     first = _first_sample(capture, grid([plan.nodes for plan in plans]), variables)
-    quantities = {name: each for name, each in QUANTITIES.items() if each.figure(first) is not None}
+    quantities = {name: each for name, each in QUANTITIES.items() if each.value_of(first) is not None}
     refused = {name: _UNKNOWN for name, each in QUANTITIES.items() if each.unknown(first)}
     refused |= dict.fromkeys(quantities, _UNCHECKED)
     laws: dict[str, Law] = {}
@@ -108,7 +108,7 @@ def _with_verified_range(law: Law, quantity: Quantity, capture: Sampler, plans: 
     for index, (name, plan) in enumerate(zip(law.variables, plans, strict=True)):
         if plan.explored:
             bounded = _bounded(capture, plan, anchor, index)
-            span = reach.span(_verdict(law, quantity, capture, anchor, index), bounded)
+            span = reach.verified_range(_verdict(law, quantity, capture, anchor, index), bounded)
             spans[name] = replace(span, ends_above=span.ends_above or spans[name].ends_above)
     corner = capture(tuple(spans[name].least for name in law.variables))
     if not isinstance(corner, SizeSample) or not agrees(law, quantity, corner):
