@@ -138,8 +138,8 @@ def test_with_time_the_pass_is_recorded_once_and_untimed_figures_stay_unknown():
     [
         ("scripted.pt", 4, "pass --trust"),
         ("pickled.pt", 4, "pass --trust"),
-        ("state.pt", 0, "holds weights without code"),
-        ("net.safetensors", 0, "holds weights without code"),
+        ("state.pt", 0, "contains weights without code"),
+        ("net.safetensors", 0, "contains weights without code"),
     ],
 )
 def test_files_whose_code_is_not_run(saved, name, modules, reason, depth):

@@ -310,7 +310,7 @@ def test_dimensions_by_name(shape, name, wanted):
 @pytest.mark.parametrize(
     ("shapes", "names", "message"),
     [
-        ([(1, 3, 8, 8)], ["depth"], r"cannot vary 'depth': say batch.*args\[0\] 1x3x8x8"),
+        ([(1, 3, 8, 8)], ["depth"], r"cannot vary 'depth': expected batch.*args\[0\] 1x3x8x8"),
         ([(1, 3, 8, 8)], ["seq"], r"no seq to vary: .*1x3x8x8"),
         ([(2, 6, 4), (2, 6, 6, 3)], ["seq"], "seq is ambiguous"),
         ([(1, 8, 8, 16, 16)], ["frames"], "frames are ambiguous"),

@@ -1,4 +1,4 @@
-"""Exported programs read without torch, against what torch itself says of the same program."""
+"""Exported programs read without torch, compared with torch's own view of the same program."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """Tied weights, a module called twice, all kinds of tensors and a few odd operations."""
+    """Tied weights, a module called twice, all kinds of tensors and a few unusual ops."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ def read(path):
 
 
 def operations(program: Any) -> list[Any]:
-    """The live graph's operations: what torch holds in memory of the same program."""
+    """The ops in torch's own graph of the same program."""
     return [node for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
 
 
@@ -108,7 +108,7 @@ def kinds(document: Document) -> list[Any]:
     return [document.kinds[op.kind] for op in document.ops]
 
 
-def test_operations_are_those_of_the_live_graph(program: Any, document: Document):
+def test_ops_are_those_of_the_live_graph(program: Any, document: Document):
     assert [kind.target for kind in kinds(document)] == [str(node.target) for node in operations(program)]
 
 
@@ -122,7 +122,7 @@ def test_output_types_are_those_of_the_live_graph(program: Any, document: Docume
         assert [output.type.strides for output in kind.outputs] == strides
 
 
-def test_each_operation_is_in_its_module(program: Any, document: Document):
+def test_each_op_is_in_its_module(program: Any, document: Document):
     found = [document.modules[document.calls[op.call].module].path for op in document.ops]
     stacks = [list(node.meta["nn_module_stack"].values()) for node in operations(program)]
     assert found == [stack[-1][0] for stack in stacks]
@@ -137,7 +137,7 @@ def test_modules_are_the_models_own(model: Model, document: Document):
     assert all(row.parent is None or row.parent < index for index, row in enumerate(document.modules))
 
 
-def test_tensors_are_the_state_of_the_model(model: Model, document: Document):
+def test_tensors_are_the_parameters_and_buffers_of_the_model(model: Model, document: Document):
     named = {
         **dict(model.named_parameters(remove_duplicate=False)),
         **dict(model.named_buffers(remove_duplicate=False)),
@@ -159,7 +159,7 @@ def test_tied_weights_are_one_tensor(document: Document):
     assert set(tied.names) == {"embedding.weight", "head.weight"}
 
 
-def test_views_of_one_storage_say_so(tmp_path: Path):
+def test_views_of_one_storage_are_marked_as_shared(tmp_path: Path):
     _, path = export_case("weights_of_one_storage", tmp_path)
     rows = {row.names[0]: row for row in read(path).tensors}
     assert (rows["first"].shares_storage_with, rows["second"].shares_storage_with) == (None, 0)
@@ -204,14 +204,14 @@ def test_calls_have_the_types_that_flow_through_them(document: Document):
     assert [item.shape for item in calls[""].outputs] == [(3, 5, 20), (3, 5), (3, 5, 8)]
 
 
-def test_the_run_says_what_is_assumed(document: Document):
+def test_the_run_lists_its_assumptions(document: Document):
     assert document.run.mode == "none"
     assert [(item.name, item.type.shape) for item in document.run.inputs] == [("tokens", (3, 5)), ("shift", (4,))]
     assert any("= 3" in line and "dynamic" in line for line in document.run.assumptions)
     assert document.machine.torch == torch.__version__
 
 
-def test_the_public_door_opens_it(saved: Path, document: Document):
+def test_assay_open_reads_it(saved: Path, document: Document):
     opened = assay.open(saved)
     assert opened.document == document
     assert (opened.origin.kind, opened.origin.name) == ("exported", "model.pt2")
@@ -225,7 +225,7 @@ def test_reading_needs_no_torch(saved: Path):
     assert subprocess.run([sys.executable, "-c", code, str(saved)], check=False).returncode == 0
 
 
-def test_wrappers_are_opened_and_control_flow_is_said(tmp_path: Path):
+def test_wrappers_are_inlined_and_control_flow_is_noted(tmp_path: Path):
     _, path = export_case("autocast", tmp_path)
     document = read(path)
     linear = next(op for op in document.ops if document.kinds[op.kind].target == "aten.linear.default")
@@ -263,7 +263,7 @@ def test_the_older_layout_is_read_too(saved: Path, document: Document, tmp_path:
     assert any("share" in line for line in found.run.assumptions)
 
 
-def test_repeats_without_numbers_are_told_apart_by_what_ran_between(saved: Path, tmp_path: Path):
+def test_unnumbered_repeats_are_distinguished_by_the_ops_between_them(saved: Path, tmp_path: Path):
     model = description(saved)
     for node in model["graph_module"]["graph"]["nodes"]:
         node["metadata"]["nn_module_stack"] = node["metadata"]["nn_module_stack"].replace("@1", "")
@@ -272,7 +272,7 @@ def test_repeats_without_numbers_are_told_apart_by_what_ran_between(saved: Path,
     assert paths.count("block.conv") == 2
 
 
-def test_a_size_without_an_example_is_said(saved: Path, tmp_path: Path):
+def test_a_size_without_an_example_is_noted(saved: Path, tmp_path: Path):
     text = json.dumps(description(saved)).replace('"hint": {"as_int": 3}', '"hint": null')
     found = read(write(tmp_path / "unknown.pt2", {"a/models/model.json": text.encode()}))
     assert any("without an example" in line for line in found.run.assumptions)
@@ -287,7 +287,7 @@ def refused(path: Path) -> str:
     return message
 
 
-def test_what_is_no_program_is_refused(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_files_that_are_not_programs_are_rejected(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     content = members(saved)
     json_member = "model/models/model.json"
     text = tmp_path / "text.pt2"
@@ -311,7 +311,7 @@ def test_what_is_no_program_is_refused(saved: Path, tmp_path: Path, monkeypatch:
     assert "at most 100 are read" in refused(saved)
 
 
-def test_a_flipped_byte_is_noticed(saved: Path, tmp_path: Path):
+def test_a_flipped_byte_is_detected(saved: Path, tmp_path: Path):
     data = bytearray(saved.read_bytes())
     place = data.find(b'"graph_module"') + 40
     data[place] ^= 0xFF
@@ -322,7 +322,7 @@ def test_a_flipped_byte_is_noticed(saved: Path, tmp_path: Path):
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_change_of_the_description_is_read_or_refused(saved: Path, tmp_path: Path, data: st.DataObject):
+def test_any_change_of_the_description_is_read_or_rejected(saved: Path, tmp_path: Path, data: st.DataObject):
     changed = copy.deepcopy(description(saved))
     here: Any = changed
     for _ in range(data.draw(st.integers(1, 9))):
@@ -333,7 +333,9 @@ def test_any_change_of_the_description_is_read_or_refused(saved: Path, tmp_path:
         here = here[key]
     keys = list(here) if isinstance(here, dict) else list(range(len(here)))
     key = data.draw(st.sampled_from(keys))
-    junk = st.sampled_from([None, 0, -1, "", "x", [], {}, [None], {"as_int": "x"}, {"as_tensor": {"name": "nobody"}}])
+    junk = st.sampled_from(
+        [None, 0, -1, "", "x", [], {}, [None], {"as_int": "x"}, {"as_tensor": {"name": "missing"}}]
+    )
     if data.draw(st.booleans()):
         del here[key]
     else:

@@ -1,4 +1,4 @@
-"""One door: the same thing opens the same way through every verb and command, and a file is opened once."""
+"""Opening is uniform: every verb and command opens a model in the same way, and opens each file once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def hf(tmp_path_factory):
-    """A folder that transformers saved a small model with its weights in."""
+    """A folder with a small model and its weights, saved by transformers."""
     transformers = pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("hf")
     config = transformers.LlamaConfig(
@@ -77,7 +77,7 @@ def hf(tmp_path_factory):
 
 @pytest.fixture
 def remote(place):
-    """The same files behind URLs."""
+    """The same files at URLs."""
     fsspec = pytest.importorskip("fsspec")
     files = fsspec.filesystem("memory")
     for path in filter(Path.is_file, place.iterdir()):
@@ -94,7 +94,7 @@ WEIGHTS = ("w.safetensors", "w.pt", "s.pt", "m.pt")
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_a_url_opens_wherever_the_file_does(place, remote, name):
+def test_a_url_opens_like_the_file(place, remote, name):
     here, there = place / name, f"{remote}/{name}"
     norms = [[row.l2 for row in assay.analyze_weights(each).tensors] for each in (here, there)]
     assert norms[0] == norms[1]
@@ -112,7 +112,7 @@ def test_a_url_opens_in_every_command(remote, command, tmp_path, monkeypatch, ca
     assert capsys.readouterr().out
 
 
-def test_what_only_runs_says_why_it_cannot(place, remote):
+def test_functions_that_run_the_model_reject_files_without_one(place, remote):
     for name in ("w.safetensors", f"{remote}/w.safetensors"):
         source = name if "://" in name else place / name
         with pytest.raises(ReadError, match="weights without code"):
@@ -121,7 +121,7 @@ def test_what_only_runs_says_why_it_cannot(place, remote):
         assay.cost(place / "s.pt")
 
 
-def test_a_pipeline_opens_by_name_as_it_does_live(place, tmp_path, monkeypatch, capsys):
+def test_a_pipeline_opens_by_name_like_a_live_one(place, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(place)
     spec = "mod.py::pipeline"
     live = open_source(spec).model.holder
@@ -148,7 +148,7 @@ def test_containers_open_and_are_not_run_as_one(container):
         assay.observe(held)
 
 
-def test_a_live_exported_program_is_the_model_it_came_from():
+def test_a_live_exported_program_gives_the_results_of_its_model():
     model = net()
     program = torch.export.export(model, (X,))
     document, plain = assay.observe(program), assay.observe(model, X)
@@ -159,7 +159,7 @@ def test_a_live_exported_program_is_the_model_it_came_from():
     assert assay.profile(program, passes=2, warmup=0).timing is not None
 
 
-def test_a_document_in_memory_is_one_too(place):
+def test_a_document_in_memory_opens_like_a_file(place):
     document = assay.load(place / "d.assay.json")
     assert assay.observe(document) == document
     assert assay.cost(document) == document.cost
@@ -191,7 +191,7 @@ def test_the_explorer_shows_the_stored_values_of_a_folder(hf):
     assert detail.max == pytest.approx(model.model.layers[1].mlp.down_proj.weight.max().item())
 
 
-def test_a_folder_whose_config_nobody_knows_opens_as_its_weights(place, tmp_path):
+def test_a_folder_with_an_unknown_config_opens_as_its_weights(place, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "not_a_model", "architectures": ["Nothing"]}))
     (tmp_path / "model.safetensors").write_bytes((place / "w.safetensors").read_bytes())
     assert len(assay.check(tmp_path).document.weights.tensors) == 4
@@ -206,8 +206,8 @@ raise RuntimeError("operator torchvision::nms does not exist")
 """
 
 
-def test_a_broken_package_is_named_and_is_not_our_defect(hf, tmp_path):
-    """A torchvision that does not fit torch breaks transformers; the message says which to mend."""
+def test_the_error_for_a_broken_package_names_it(hf, tmp_path):
+    """A torchvision that does not match torch breaks transformers; the message names the one to reinstall."""
     folder, _ = hf
     packages = tmp_path / "site-packages"
     (packages / "torchvision").mkdir(parents=True)
@@ -266,7 +266,7 @@ def test_a_file_is_opened_once_per_command(place, tmp_path, command, name):
 
 
 def test_run_fields_survive_saving(tmp_path):
-    """What decides about a document is data, and is there after it was saved."""
+    """Saving and loading a document keeps the fields of its run."""
 
     class Stops(nn.Module):
         def forward(self, x):
@@ -280,7 +280,7 @@ def test_run_fields_survive_saving(tmp_path):
 
 
 def test_a_trusted_program_runs_through_every_verb(place):
-    """What the file describes has no storages; what ran has."""
+    """A document read from the file has no storages; a document of a run has."""
     program = place / "m.pt2"
     assert not assay.observe(program).storages
     assert assay.observe(program, trust=True).storages
@@ -290,7 +290,7 @@ def test_a_trusted_program_runs_through_every_verb(place):
     assert assay.cost(program, trust=True, backward=True).backward is not None
 
 
-def test_a_training_step_that_a_document_lacks_is_refused(place):
+def test_a_training_step_that_a_document_lacks_is_an_error(place):
     document = assay.load(place / "d.assay.json")
     for verb in (assay.observe, assay.cost, assay.memory, lambda given, **how: assay.roofline(given, "H100", **how)):
         with pytest.raises(UsageError, match="--backward cannot apply"):
@@ -307,17 +307,17 @@ def test_weights_in_memory_are_checked_like_those_in_files(tmp_path):
     assert all("W101" in codes for codes in found)
 
 
-def test_code_and_configs_behind_urls_are_refused_in_one_line(place, hf, remote):
+def test_code_and_configs_at_urls_are_rejected_in_one_line(place, hf, remote):
     fsspec = pytest.importorskip("fsspec")
     fsspec.filesystem("memory").pipe("/door/config.json", (hf[0] / "config.json").read_bytes())
-    with pytest.raises(ReadError, match=r"memory://door/config.json is a config behind a URL.*download it"):
+    with pytest.raises(ReadError, match=r"memory://door/config.json is a config at a URL.*download it"):
         assay.observe(f"{remote}/config.json")
     for name in ("m.pt", "s.pt", "m.pt2"):
-        with pytest.raises(ReadError, match=r"behind a URL, and code runs from local files alone"):
+        with pytest.raises(ReadError, match=r"at a URL, but code runs only from local files"):
             assay.observe(f"{remote}/{name}", trust=True)
 
 
-def test_a_function_may_return_a_document_and_sets_of_modules_open(place, monkeypatch):
+def test_a_function_can_return_a_document_and_sets_of_modules_open(place, monkeypatch):
     document = assay.load(place / "d.assay.json")
     assert assay.observe(lambda: document) == document
     for held in ({net()}, frozenset([net()])):
@@ -325,7 +325,7 @@ def test_a_function_may_return_a_document_and_sets_of_modules_open(place, monkey
 
 
 @pytest.mark.parametrize("given", [3, b"w.pt", {"w": torch.ones(2)}, {"lr": 0.1}])
-def test_what_cannot_be_opened_is_named(given):
+def test_the_error_for_an_object_that_cannot_be_opened_names_it(given):
     with pytest.raises(UsageError, match="cannot open") as caught:
         assay.open(given)
     assert repr(given)[:20] in str(caught.value)
@@ -334,7 +334,7 @@ def test_what_cannot_be_opened_is_named(given):
 
 def test_weights_larger_than_memory_are_not_loaded(hf, monkeypatch):
     monkeypatch.setattr("assay.host.free_memory", lambda: 1000)
-    with pytest.raises(UsageError, match=r"of memory is free: use --meta"):
+    with pytest.raises(UsageError, match=r"of memory is free: use meta mode"):
         assay.observe(hf[0], mode="real")
     assert assay.observe(hf[0]).run.mode == "meta"
 
@@ -351,13 +351,13 @@ def test_weights_larger_than_memory_are_not_loaded(hf, monkeypatch):
 )  # fmt: skip
 def test_options_of_a_profile_are_checked_before_anything_runs(options):
     def unbuilt():
-        pytest.fail("nothing may be built before the options are checked")
+        pytest.fail("the model was built before the options were checked")
 
     with pytest.raises(UsageError):
         assay.profile(unbuilt, **options)
 
 
-def test_weights_are_checked_where_no_pass_is_possible():
+def test_weights_are_checked_even_if_no_pass_is_possible():
     model = nn.ModuleDict({"a": net()})
     with torch.no_grad():
         model["a"][0].weight[0, 0] = float("nan")
@@ -366,6 +366,6 @@ def test_weights_are_checked_where_no_pass_is_possible():
 
 @pytest.mark.parametrize("options", [{"device": "bogus"}, {"dtype": "bogus"}])
 @pytest.mark.parametrize("verb", [assay.observe, assay.check, assay.analyze, assay.profile])
-def test_a_device_or_dtype_that_is_not_there_is_refused_by_every_verb(verb, options):
+def test_every_verb_rejects_an_unknown_device_or_dtype(verb, options):
     with pytest.raises(UsageError, match="bogus"):
         verb(net(), **options)

@@ -1,4 +1,4 @@
-"""`path/file.py::name`: what it may name, what it may import, and what it leaves behind."""
+"""`path/file.py::name`: what it can name and import, and that no trace of it is left behind."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def test_a_function_a_class_and_an_instance_are_opened(file):
     assert open_model(f"{file}::ready").module.layer.in_features == 9
 
 
-def test_the_origin_says_what_the_user_pointed_at(file, tmp_path):
+def test_the_origin_is_what_the_user_wrote(file, tmp_path):
     origin = open_model(f"{file}::load_model").origin
     assert (origin.kind, origin.location, origin.name) == ("file", "my_model.py:load_model", "load_model")
     absolute = f"{tmp_path}/{file}"
     assert open_model(f"{absolute}::load_model").origin.location == f"{absolute}:load_model"
 
 
-def test_what_we_print_ourselves_can_be_given_back(file):
+def test_a_printed_location_can_be_opened_again(file):
     location = open_model(f"{file}::load_model").origin.location
     assert open_model(location).origin.location == location
 
@@ -72,10 +72,10 @@ def test_model_args_reach_the_function(file):
 @pytest.mark.parametrize(
     ("name", "arguments", "parts"),
     [
-        ("sized", None, ["sized() in my_model.py", "width", "--model-args"]),
+        ("sized", None, ["sized() in my_model.py", "width", "give them as model args"]),
         ("sized", {"width": 1, "depth": 3}, ["depth", "(width, bias=True)"]),
         ("load_model", {"width": 1}, ["load_model() in my_model.py", "takes no arguments"]),
-        ("ready", {"width": 1}, ["width", "takes none"]),
+        ("ready", {"width": 1}, ["width", "takes no arguments"]),
     ],
 )
 def test_model_args_that_do_not_fit_are_a_usage_error(file, name, arguments, parts):
@@ -87,22 +87,22 @@ def test_model_args_that_do_not_fit_are_a_usage_error(file, name, arguments, par
 
 
 @pytest.mark.parametrize("arguments", [["width"], {1: 2}, "width"])
-def test_model_args_must_map_names(file, arguments):
-    with pytest.raises(UsageError, match="map names to values"):
+def test_model_args_must_be_a_mapping(file, arguments):
+    with pytest.raises(UsageError, match="must be a mapping from names to values"):
         open_model(f"{file}::sized", model_args=arguments)
 
 
-def test_a_function_that_returns_something_else_is_named_with_its_type(file):
+def test_the_error_for_a_wrong_return_value_names_the_function_and_the_type(file):
     with pytest.raises(ReadError, match=r"number\(\) in my_model.py returned an int"):
         open_model(f"{file}::number")
 
 
-def test_a_wrong_name_is_answered_with_near_ones(file):
+def test_the_error_for_a_wrong_name_suggests_similar_names(file):
     with pytest.raises(ReadError, match=r"no 'load_modl': did you mean load_model\?"):
         open_model(f"{file}::load_modl")
 
 
-def test_a_wrong_name_far_from_all_is_answered_with_what_there_is(file):
+def test_the_error_for_an_unrelated_name_lists_the_names_in_the_file(file):
     with pytest.raises(ReadError, match=r"it has Net, load_model, number"):
         open_model(f"{file}::zzz")
 
@@ -135,7 +135,7 @@ def load():
     assert isinstance(open_model(f"{tmp_path}/parts/net.py::load").module, torch.nn.Identity)
 
 
-def test_a_package_may_climb_to_its_parents(tmp_path):
+def test_a_package_can_import_from_its_parents(tmp_path):
     write(tmp_path / "top/__init__.py", "")
     write(tmp_path / "top/shared_width.py", "WIDTH = 3")
     write(tmp_path / "top/models/__init__.py", "from ..shared_width import WIDTH as INIT")
@@ -157,7 +157,7 @@ def load():
     assert "top" not in sys.modules
 
 
-def test_two_files_of_one_name_are_not_confused(tmp_path):
+def test_files_of_the_same_name_in_two_folders_are_not_confused(tmp_path):
     for folder, width in (("a", 2), ("b", 3)):
         write(tmp_path / folder / "net.py", "import torch, helper\ndef load(): return helper.make()")
         write(tmp_path / folder / "helper.py", f"import torch\ndef make(): return torch.nn.Linear({width}, 1)")
@@ -207,7 +207,7 @@ def test_classes_keep_their_source_and_their_module(tmp_path):
     assert getattr(sys.modules[kind.__module__], "Net") is kind  # noqa: B009
 
 
-def test_one_file_is_run_once_until_it_or_a_sibling_changes(tmp_path):
+def test_a_file_runs_once_until_it_or_a_sibling_changes(tmp_path):
     write(
         tmp_path / "net.py", "import torch, width\ndef load(): return torch.nn.Linear(width.WIDTH, 1)\ntag = object"
     )
@@ -219,19 +219,19 @@ def test_one_file_is_run_once_until_it_or_a_sibling_changes(tmp_path):
     assert open_model(f"{tmp_path}/net.py::load").module.in_features == 2
 
 
-def test_a_sibling_named_like_an_installed_package_does_not_reach_it(tmp_path):
+def test_a_sibling_named_like_an_installed_package_does_not_replace_it(tmp_path):
     write(tmp_path / "msgspec.py", "MINE = True")
     write(tmp_path / "net.py", "import torch, msgspec\nassert msgspec.MINE\ndef load(): return torch.nn.Identity()")
     open_model(f"{tmp_path}/net.py::load")
     assert hasattr(importlib.import_module("msgspec"), "Struct")
 
 
-def test_a_file_may_be_called_like_what_it_imports(tmp_path):
+def test_a_file_can_have_the_name_of_a_package_it_imports(tmp_path):
     write(tmp_path / "torch.py", "from torch import nn\ndef load(): return nn.Identity()")
     assert isinstance(open_model(f"{tmp_path}/torch.py::load").module, torch.nn.Identity)
 
 
-def test_a_bare_folder_beside_the_file_hides_no_package(tmp_path):
+def test_a_folder_next_to_the_file_does_not_hide_a_package(tmp_path):
     (tmp_path / "torch").mkdir()
     write(tmp_path / "data" / "sizes.py", "WIDTH = 8")
     write(
@@ -242,7 +242,7 @@ def test_a_bare_folder_beside_the_file_hides_no_package(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["my-net.py", "net.v2.py", "1net.py"])
-def test_file_names_that_no_import_could_say(tmp_path, name):
+def test_file_names_that_an_import_statement_cannot_express(tmp_path, name):
     write(tmp_path / name, MODEL)
     assert open_model(f"{tmp_path}/{name}::load_model").module.layer.in_features == 4
 

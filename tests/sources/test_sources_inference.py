@@ -1,4 +1,4 @@
-"""Inputs that are inferred: whatever is said about them, the model must run on them."""
+"""Inferred inputs: the model must run on them, wherever they come from."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def inferred(module, **options):
 
 
 def shapes(module):
-    """The shapes of the inferred inputs, on which the module really runs."""
+    """The shapes of the inferred inputs, after checking that the module runs on them."""
     inputs = inferred(module)
     module.eval()(*inputs.args, **inputs.kwargs)
     return [tuple(tensor.shape) for tensor in (*inputs.args, *inputs.kwargs.values())]
 
 
 def convolutional(channels, side, kernel=3):
-    """A classifier whose last layer only fits images of `side`."""
+    """A classifier whose last layer accepts only images of `side` × `side` pixels."""
     left = ((side - kernel + 1) // 2) ** 2 * 8
     return nn.Sequential(
         nn.Conv2d(channels, 8, kernel), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(left, 10)
@@ -72,16 +72,16 @@ class Named(nn.Module):
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
 )
-def test_the_first_layer_that_takes_data_tells(module, expected):
+def test_the_first_layer_that_takes_data_determines_the_shape(module, expected):
     assert shapes(module) == expected
 
 
 @pytest.mark.parametrize(("channels", "side"), [(1, 28), (3, 32), (3, 64), (3, 224), (4, 84), (3, 50)])
-def test_a_classifier_that_fixes_the_image_size_is_obeyed(channels, side):
+def test_the_image_size_that_a_classifier_requires_is_found(channels, side):
     assert shapes(convolutional(channels, side)) == [(1, channels, side, side)]
 
 
-def test_how_names_the_layer():
+def test_the_description_names_the_layer():
     model = nn.Sequential()
     model.conv1 = nn.Conv2d(3, 4, 3)
     assert inferred(model).how == "inferred: 1x3x224x224:float32 from the first convolution 'conv1'"
@@ -95,7 +95,7 @@ def test_layers_registered_in_another_order_are_found_by_trial():
     assert shapes(Named(forward, head=nn.Linear(8, 2), stem=nn.Conv2d(3, 8, 3))) == [(1, 3, 224, 224)]
 
 
-def test_ids_fit_the_embedding_and_its_learned_positions():
+def test_ids_are_valid_for_the_embedding_and_its_learned_positions():
     def forward(self, x):
         return self.tokens(x) + self.pos_emb(torch.arange(x.shape[1]))
 
@@ -106,7 +106,7 @@ def test_ids_fit_the_embedding_and_its_learned_positions():
     assert inputs.args[0].max() < 11
 
 
-def test_a_position_table_of_one_length_is_obeyed():
+def test_the_length_that_a_position_table_requires_is_found():
     def forward(self, x):
         return self.tokens(x) + self.table
 
@@ -123,7 +123,7 @@ class TwoTexts(nn.Module):
         return self.source(input_ids).sum() + self.target(decoder_input_ids).sum() * attention_mask.sum()
 
 
-def test_the_names_of_parameters_tell():
+def test_parameter_names_determine_the_inputs():
     inputs = inferred(TwoTexts())
     TwoTexts()(*inputs.args, **inputs.kwargs)
     assert inputs.kwargs["attention_mask"].unique().tolist() == [1]
@@ -158,16 +158,16 @@ class Unknown(nn.Module):
         return query + weird
 
 
-def test_names_alone_can_be_enough():
+def test_parameter_names_can_be_enough():
     assert shapes(NoLayers()) == [(1, 3, 224, 224)]
 
 
-def test_a_model_that_takes_nothing_gets_nothing():
+def test_a_model_without_parameters_gets_no_inputs():
     assert inferred(Nothing()).args == ()
 
 
-def test_where_nothing_tells_the_error_says_how_to_give_inputs():
-    with pytest.raises(InputsError, match=r"Unknown cannot be inferred: give them with --inputs"):
+def test_if_inference_fails_the_error_explains_how_to_give_inputs():
+    with pytest.raises(InputsError, match=r"Unknown cannot be inferred: give the inputs as file.py::function"):
         find_inputs(None, open_model(Unknown()))
 
 
@@ -196,17 +196,17 @@ class WithBrokenProperty(WithExample):
         raise RuntimeError("not yet")
 
 
-def test_an_example_of_the_model_comes_first():
+def test_the_models_own_example_comes_first():
     assert shapes(WithExample()) == [(3, 4)]
     assert inferred(WithExample()).how == "inferred: 3x4:float32 from example_input_array"
     assert list(inferred(WithProperty()).kwargs) == ["x"]
 
 
-def test_an_example_that_raises_is_passed_over():
+def test_an_example_that_raises_is_ignored():
     assert shapes(WithBrokenProperty()) == [(1, 4)]
 
 
-def test_an_input_size_among_the_settings_is_used():
+def test_the_input_size_in_the_settings_is_used():
     module = nn.Conv2d(3, 4, 3)
     module.pretrained_cfg = {"input_size": (3, 99, 77)}
     assert shapes(module) == [(1, 3, 99, 77)]
@@ -217,20 +217,20 @@ def test_floats_have_the_models_dtype():
     assert inferred(nn.Linear(4, 2), dtype="f16").args[0].dtype is torch.float16
 
 
-def test_a_traced_graph_tells_its_sizes():
+def test_a_traced_graph_has_the_input_sizes():
     traced = torch.jit.trace(nn.Conv2d(3, 4, 3), torch.ones(2, 3, 11, 11))
     assert shapes(traced) == [(2, 3, 11, 11)]
 
 
 @pytest.mark.parametrize("make", [torch.jit.script, lambda module: torch.jit.trace(module, torch.ones(1, 1, 28, 28))])
-def test_a_saved_script_is_read_by_its_layers(tmp_path, make):
+def test_the_inputs_of_a_saved_script_are_inferred_from_its_layers(tmp_path, make):
     make(convolutional(1, 28)).save(tmp_path / "m.pt")
     opened = open_model(tmp_path / "m.pt", trust=True)
     inputs = find_inputs(None, opened)
     assert opened.module(*inputs.args).shape == (1, 10)
 
 
-def test_an_exported_graph_tells_its_sizes():
+def test_an_exported_graph_has_the_input_sizes():
     module = torch.export.export(nn.Linear(4, 2), (torch.ones(6, 4),)).module()
     inputs = inferred(module)
     assert module(*inputs.args).shape == (6, 2)
@@ -250,7 +250,7 @@ class Counting(nn.Module):
         return self.head(self.norm(self.conv(torch.nn.functional.dropout(x))).flatten(1))
 
 
-def test_trying_leaves_the_model_and_the_world_as_they_were(capsys):
+def test_a_trial_does_not_change_the_model_or_the_random_state(capsys):
     module = Counting().train()
     before = copy.deepcopy(module.state_dict())
     states = torch.random.get_rng_state(), random.getstate()
@@ -275,5 +275,5 @@ class Uncopyable(nn.Module):
         return self.conv(x)
 
 
-def test_a_model_that_cannot_be_copied_gets_the_likeliest():
+def test_a_model_that_cannot_be_copied_gets_the_likeliest_inputs():
     assert shapes(Uncopyable()) == [(1, 3, 224, 224)]

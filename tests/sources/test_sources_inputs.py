@@ -1,4 +1,4 @@
-"""Inputs as they are given: in which form, from where, moved to which device."""
+"""Inputs given by the user: in every form, from every source, moved to a device."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_every_form_of_arguments(form, wrapped):
 
 
 @pytest.mark.parametrize("value", [3, object(), {1: A}, lambda: None, lambda: 7])
-def test_other_things_are_refused(value):
-    with pytest.raises(InputsError, match=r"give a tensor, a tuple"):
+def test_other_values_are_rejected(value):
+    with pytest.raises(InputsError, match=r"expected a tensor, a tuple"):
         find_inputs(value, OPENED)
 
 
@@ -72,7 +72,7 @@ def test_a_function_in_a_file_is_called(file, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_value_in_a_file_is_taken(file):
+def test_a_value_in_a_file_is_used(file):
     assert [tuple(tensor.shape) for tensor in find_inputs(f"{file}::example", OPENED).args] == [(2,), (3,)]
 
 
@@ -80,18 +80,18 @@ def test_a_value_in_a_file_is_taken(file):
     ("name", "kind", "part"),
     [
         ("broken", UserCodeError, "broken() in my_model.py raised ValueError: no data"),
-        ("nothing", InputsError, "what nothing() in my_model.py returned cannot be arguments, being None"),
+        ("nothing", InputsError, "cannot use the return value of nothing() in my_model.py (None) as arguments"),
         ("needy", UsageError, "missing a required argument: 'batch'"),
         ("get_input", ReadError, "did you mean get_inputs?"),
     ],
 )
-def test_functions_that_give_no_inputs_are_told(file, name, kind, part):
+def test_functions_that_return_no_inputs_are_an_error(file, name, kind, part):
     with pytest.raises(kind) as caught:
         find_inputs(f"{file}::{name}", OPENED)
     assert part in str(caught.value)
 
 
-def test_a_missing_file_is_told():
+def test_a_missing_file_is_a_read_error():
     with pytest.raises(ReadError, match=r"no file gone\.py"):
         find_inputs("gone.py::f", OPENED)
 
@@ -106,7 +106,7 @@ def test_the_model_and_its_inputs_share_one_module(file):
     opened.module(*find_inputs(f"{file_path}::inputs", opened).args)
 
 
-def test_tensors_are_moved_and_converted_wherever_they_are():
+def test_nested_tensors_are_moved_and_converted():
     Pair = namedtuple("Pair", "left right")
     ids = torch.arange(3)
     given = (Pair(A, ids), {"deep": [B, "text"]}, 7)
@@ -120,11 +120,11 @@ def test_tensors_are_moved_and_converted_wherever_they_are():
     assert number == 7
 
 
-def test_given_tensors_are_not_touched_unless_asked():
+def test_given_tensors_are_used_unchanged_by_default():
     assert find_inputs(A, OPENED).args[0] is A
 
 
-def test_a_model_on_meta_gets_its_floats_there():
+def test_a_model_on_meta_gets_its_floats_on_meta():
     opened = open_model(torch.nn.Linear(2, 2, device="meta"))
     inputs = find_inputs((A, torch.arange(2)), opened)
     assert inputs.args[0].is_meta

@@ -1,4 +1,4 @@
-"""The door: live modules, callables, packages, and every string that means nothing."""
+"""Opening a model: live modules, callables, packages, and strings that name nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import assay
 from assay.errors import AssayError, ReadError, UsageError, UserCodeError
 
 
-def test_a_live_module_is_itself():
+def test_a_live_module_is_opened_as_it_is():
     module = torch.nn.Linear(2, 3)
     opened = open_model(module)
     assert opened.module is module
@@ -24,7 +24,7 @@ def test_a_live_module_is_itself():
     assert opened.origin.location == "torch.nn.modules.linear.Linear"
 
 
-def test_meta_parameters_are_said():
+def test_a_model_with_meta_parameters_is_on_meta():
     assert open_model(torch.nn.Linear(2, 3, device="meta")).model.on_meta
 
 
@@ -35,7 +35,7 @@ def test_callables_and_classes_are_called():
     assert made.origin.name == "Linear"
 
 
-def test_a_callable_that_raises_is_told():
+def test_a_callable_that_raises_is_a_user_code_error():
     def broken():
         raise ValueError("no")
 
@@ -43,13 +43,13 @@ def test_a_callable_that_raises_is_told():
         open_model(broken)
 
 
-def test_model_args_for_a_live_module_are_refused():
-    with pytest.raises(UsageError, match="takes none"):
+def test_model_args_for_a_live_module_are_rejected():
+    with pytest.raises(UsageError, match="takes no arguments"):
         open_model(torch.nn.Identity(), model_args={"a": 1})
 
 
 @pytest.mark.parametrize("value", [None, 3, b"bytes", [], {"lr": 0.1}])
-def test_things_that_are_no_model_are_refused(value):
+def test_objects_that_are_not_models_are_rejected(value):
     with pytest.raises(UsageError, match=r"cannot open (a|None)"):
         open_model(value)
 
@@ -95,6 +95,7 @@ def test_the_current_directory_is_importable_and_not_confused_with_another(tmp_p
         ("torch.nn:Lineer", ReadError, "did you mean Linear"),
         ("torch:version.cuda_is_no_model", ReadError, "has no"),
         ("torch:pi", ReadError, "pi in torch is a float"),
+        ("torch.nn:functional", ReadError, "torch.nn.functional is a Python module, not a torch.nn.Module"),
         ("model::load", ReadError, "no file or folder model::load"),
         ("x" * 100_000, ReadError, "no file or folder xxx"),
         ("x" * 100_000 + ".py::f", ReadError, "there is no file xxx"),
@@ -103,7 +104,7 @@ def test_the_current_directory_is_importable_and_not_confused_with_another(tmp_p
         ("a\nb", ReadError, r"a\nb"),
     ],
 )
-def test_names_that_mean_nothing_are_one_short_line(text, kind, part):
+def test_the_error_for_an_unknown_name_is_one_short_line(text, kind, part):
     with pytest.raises(AssayError) as caught:
         open_model(text)
     assert type(caught.value) is kind
@@ -112,7 +113,7 @@ def test_names_that_mean_nothing_are_one_short_line(text, kind, part):
     assert str(caught.value).isprintable()
 
 
-def test_importing_the_door_imports_no_torch(tmp_path):
+def test_opening_a_document_does_not_import_torch(tmp_path):
     from assay.document.document import Document
     from assay.document.files import save
 

@@ -1,4 +1,4 @@
-"""Inputs inferred from a transformers config, run for real on a small model of each family."""
+"""Inputs inferred from a transformers config, run with data on a small model of each family."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def folder_of(name, fields, tmp_path):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_small_model_of_each_family_runs_on_what_is_inferred(name, tmp_path):
+def test_a_small_model_of_each_family_runs_on_the_inferred_inputs(name, tmp_path):
     fields, expected = FAMILIES[name]
     opened = open_model(folder_of(name, fields, tmp_path))
     assert type(opened.module).__name__ == name
@@ -121,14 +121,14 @@ def test_a_small_model_of_each_family_runs_on_what_is_inferred(name, tmp_path):
         assert inputs.how == f"inferred: {expected} from the {type(opened.model.config).__name__}"
 
 
-def test_a_live_model_is_read_like_a_folder(tmp_path):
+def test_inputs_of_a_live_model_are_inferred_like_those_of_a_folder(tmp_path):
     model = hf.GPT2Model(hf.GPT2Config(vocab_size=60, n_embd=16, n_layer=1, n_head=2, n_positions=64))
     inputs = find_inputs(None, open_model(model))
     assert inputs.kwargs["input_ids"].shape == (1, 64)
     assert inputs.kwargs["input_ids"].device.type == "cpu"
 
 
-def test_ids_that_stand_for_images_are_avoided(tmp_path):
+def test_ids_of_image_placeholders_are_avoided(tmp_path):
     config = hf.LlavaConfig(
         text_config={"model_type": "llama", **LLAMA},
         vision_config={"model_type": "clip_vision_model", **VISION},
@@ -141,7 +141,7 @@ def test_ids_that_stand_for_images_are_avoided(tmp_path):
     assert inputs.kwargs["input_ids"].max() < 60
 
 
-def test_on_meta_ids_are_real_and_pixels_are_not(tmp_path):
+def test_on_meta_ids_have_values_and_pixels_do_not(tmp_path):
     opened = open_model(folder_of("CLIPModel", CLIP, tmp_path))
     inputs = find_inputs(None, opened)
     assert inputs.kwargs["input_ids"].device.type == "cpu"

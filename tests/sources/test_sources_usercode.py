@@ -1,4 +1,4 @@
-"""User code that fails: one line, its own frames, nothing on stdout."""
+"""Errors in user code: one line, the user's own frames, no output on stdout."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def failure(opened, text):
     return caught.value
 
 
-def test_the_line_says_which_function_raised_what(opened):
+def test_the_message_names_the_function_and_the_error(opened):
     error = failure(
         opened, "def inner():\n    raise ValueError('no\\nweights')\ndef load_model():\n    return inner()"
     )
@@ -44,14 +44,14 @@ def test_frames_are_the_users_own(opened):
     assert error.frames.rstrip().splitlines()[-1].startswith("RuntimeError")
 
 
-def test_frames_of_libraries_are_left_out_between_the_users(opened):
+def test_frames_of_libraries_are_left_out(opened):
     error = failure(opened, "import json\ndef load_model():\n    json.loads('{')")
     assert "json.loads('{')" in error.frames
     assert "decoder.py" not in error.frames
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("def load_model(:", "importing my_model.py raised SyntaxError: "),
         ("import not_there_at_all", "importing my_model.py raised ModuleNotFoundError: No module named"),
@@ -62,15 +62,15 @@ def test_frames_of_libraries_are_left_out_between_the_users(opened):
         ("\0", "importing my_model.py raised "),
     ],
 )
-def test_failures_of_every_kind_are_one_line(opened, text, said):
-    assert str(failure(opened, text)).startswith(said)
+def test_every_kind_of_failure_is_one_line(opened, text, message):
+    assert str(failure(opened, text)).startswith(message)
 
 
 def test_a_syntax_error_shows_the_line(opened):
     assert "def load_model(:" in failure(opened, "def load_model(:").frames
 
 
-def test_an_exception_that_cannot_be_printed_is_still_told(opened):
+def test_an_exception_that_cannot_be_printed_is_reported(opened):
     text = "class Odd(Exception):\n    def __str__(self): raise ValueError\ndef load_model(): raise Odd"
     assert str(failure(opened, text)).startswith("load_model() in my_model.py raised Odd: ")
 
@@ -79,19 +79,19 @@ def test_a_huge_message_is_shortened(opened):
     assert len(str(failure(opened, "def load_model(): raise ValueError('x' * 100000)"))) < 400
 
 
-def test_interrupts_pass_through(opened):
+def test_keyboard_interrupts_are_not_caught(opened):
     with pytest.raises(KeyboardInterrupt):
         opened("def load_model(): raise KeyboardInterrupt")
 
 
-def test_what_user_code_prints_goes_to_stderr(opened, capsys):
+def test_output_of_user_code_goes_to_stderr(opened, capsys):
     opened("print('importing')\ndef load_model():\n    print('building')\n    return torch.nn.Identity()")
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err == "importing\nbuilding\n"
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "importing\nbuilding\n"
     assert sys.stdout is not sys.stderr
 
 
-def test_a_file_that_failed_can_be_mended_and_opened(opened):
+def test_a_file_that_failed_can_be_fixed_and_opened(opened):
     failure(opened, "oops")
     assert opened("def load_model(): return torch.nn.Identity()").module is not None

@@ -1,5 +1,5 @@
-"""WHERE A MODEL COMES FROM: whatever names or holds one, opened without surprise, and what to call it with.
+"""Opening models: turn a path, name or object into a model, and find the inputs to call it with.
 
-Belongs here: opening and importing, reading model files, finding inputs. Does not: running the model for
-its figures, or formatting anything.
+Belongs here: opening and importing, reading model files, finding inputs. Does not belong here: running the model
+to measure it, or formatting anything.
 """

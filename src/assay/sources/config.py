@@ -1,4 +1,4 @@
-"""A model that transformers builds from a config: no weights, no network, no foreign code unless trusted."""
+"""Building a model from a transformers config: no network access, and no third-party code unless trusted."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _AUTO = (
     "AutoModelForPreTraining",
     "AutoModelForImageClassification",
 )
-"""The automatic classes tried for a config that names no architecture, the plainest first."""
+"""The Auto classes tried for a config without `architectures`, most general first."""
 
 
 def build(path: str, *, trust: bool, weights: bool = False) -> Model:
-    """The model and its config, from a folder with config.json or that file itself.
+    """The model and its config, built from a folder with config.json or from the file itself.
 
-    Without `weights` the module is on the meta device; with them it is loaded from the folder, on the CPU.
+    With `weights`, the stored weights are loaded on the CPU; otherwise the module is on the meta device.
     """
     file = Path(path, "config.json") if os.path.isdir(path) else Path(path)
     fields = _fields(file)
@@ -42,81 +42,88 @@ def build(path: str, *, trust: bool, weights: bool = False) -> Model:
         return _remote(file, fields, trust=trust, weights=weights)
     if config_class is None:
         raise ReadError(
-            f"{brief(file)} is not a config that transformers {transformers.__version__} knows "
-            f"(model_type {brief(fields.get('model_type'))!r}, architectures {brief(architectures)})"
+            f"{brief(file)} is not a config that transformers {transformers.__version__} supports "
+            f"(model_type {brief(fields.get('model_type'))!r}, architectures {brief(architectures)}): "
+            "upgrade transformers, or give file.py::function"
         )
-    with guarded(f"transformers, building {brief(path)},"), torch.device("cpu" if weights else "meta"):
-        # The class's own reader knows how transformers writes infinities.
+    with guarded(f"building {brief(path)} with transformers"), torch.device("cpu" if weights else "meta"):
+        # The config class's own reader handles the way transformers writes infinities.
         config = config_class.from_dict(config_class._dict_from_json_file(str(file)))
-        kind = built_in[0] if built_in else _automatic_class(transformers, config)
+        model_class = built_in[0] if built_in else _auto_class(transformers, config)
         if weights:
-            model = kind.from_pretrained(str(file.parent), config=config, local_files_only=True)
+            model = model_class.from_pretrained(str(file.parent), config=config, local_files_only=True)
         else:
-            model = kind._from_config(config) if built_in else kind.from_config(config)
+            model = model_class._from_config(config) if built_in else model_class.from_config(config)
     return Model(model.eval(), config)
 
 
 def _fields(file: Path) -> Mapping[str, Any]:
-    """The config's content."""
+    """The content of the config file as a dictionary; raises if the file is not a transformers config."""
     try:
         fields = json.loads(file.read_bytes())
     except OSError as error:
         raise ReadError(f"cannot read {brief(file)}: {error.strerror or error_line(error)}") from error
     except (ValueError, RecursionError) as error:
-        raise ReadError(f"{brief(file)} is not JSON: {brief(error)}") from error
+        raise ReadError(f"{brief(file)} is not valid JSON: {brief(error)}") from error
     if not isinstance(fields, dict) or not fields.keys() & {"model_type", "architectures", "auto_map"}:
-        raise ReadError(f"{brief(file)} is neither a transformers config nor an Assay document")
-    for name, kinds in (("architectures", (list, str)), ("auto_map", (dict,))):
-        if fields.get(name) and not isinstance(fields[name], kinds):
-            raise ReadError(f"{brief(file)} is damaged: its {name} cannot be {brief(fields[name])!r}")
+        raise ReadError(f"{brief(file)} is not a transformers config: no model_type, architectures or auto_map in it")
+    for name, types, expected in (("architectures", (list, str), "a list"), ("auto_map", (dict,), "an object")):
+        if fields.get(name) and not isinstance(fields[name], types):
+            raise ReadError(f"{brief(file)} is damaged: {name} must be {expected}, got {brief(fields[name])!r}")
     return fields
 
 
 def _built_in(transformers: Any, name: str) -> Any:
-    """The model class called `name` in transformers itself, or None."""
-    found = getattr(transformers, name, None)
-    return found if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel) else None
+    """The model class `name` that transformers itself defines, or None."""
+    value = getattr(transformers, name, None)
+    return value if isinstance(value, type) and issubclass(value, transformers.PreTrainedModel) else None
 
 
 def _config_class(transformers: Any, model_type: Any, built_in: list[Any]) -> Any:
-    known = transformers.CONFIG_MAPPING
-    if isinstance(model_type, str) and model_type in known:
-        return known[model_type]
+    """The config class for `model_type`, else that of the first built-in architecture, else None."""
+    config_classes = transformers.CONFIG_MAPPING
+    if isinstance(model_type, str) and model_type in config_classes:
+        return config_classes[model_type]
     return built_in[0].config_class if built_in else None
 
 
-def _automatic_class(transformers: Any, config: Any) -> Any:
-    """The first automatic class that has a model for `config`."""
+def _auto_class(transformers: Any, config: Any) -> Any:
+    """The first Auto class that has a model for `config`."""
     for name in _AUTO:
-        automatic = getattr(transformers, name, None)
-        if automatic is not None and type(config) in automatic._model_mapping:
-            return automatic
-    raise ValueError(f"no automatic model class takes a {type(config).__name__}")
+        auto_class = getattr(transformers, name, None)
+        if auto_class is not None and type(config) in auto_class._model_mapping:
+            return auto_class
+    raise ValueError(f"no Auto class of transformers has a model for {type(config).__name__}")
 
 
 def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool) -> Model:
-    """The model whose code lies beside its config."""
-    code = {name: str(where) for name, where in fields["auto_map"].items()}
+    """The model whose Python code is stored next to its config."""
+    code = {name: str(reference) for name, reference in fields["auto_map"].items()}
     if not trust:
         raise TrustError(
-            f"{brief(file)} brings code of its own ({brief(', '.join(code.values()))}): "
+            f"{brief(file)} needs the Python code in its folder ({brief(', '.join(code.values()))}): "
             "pass --trust (trust=True) to run it"
         )
-    elsewhere = [where for where in code.values() if "--" in where]
-    makers = [name for name in code if name.startswith("AutoModel")]
-    if elsewhere or not makers:
-        reason = f"has its code in another place ({brief(elsewhere[0])})" if elsewhere else "names no model class"
+    other_repositories = [reference for reference in code.values() if "--" in reference]
+    auto_classes = [name for name in code if name.startswith("AutoModel")]
+    if other_repositories or not auto_classes:
+        reason = (
+            f"keeps its code in another repository ({brief(other_repositories[0])})"
+            if other_repositories
+            else "has no AutoModel class in auto_map"
+        )
         raise ReadError(f"{brief(file)} {reason}: write a function that builds it and give file.py::function")
-    wanted = fields.get("architectures") or ()
-    maker = next((name for name in makers if code[name].rpartition(".")[2] in wanted), makers[0])
+    architectures = fields.get("architectures") or ()
+    matches = (name for name in auto_classes if code[name].rpartition(".")[2] in architectures)
+    auto_class = next(matches, auto_classes[0])
     torch, transformers = need("torch"), need("transformers")
-    with guarded(f"the code beside {brief(file)}"), torch.device("cpu" if weights else "meta"):
-        folder, kind = str(file.parent), getattr(transformers, maker)
-        # local_files_only: what the folder lacks is an error, never a download.
-        here = {"trust_remote_code": True, "local_files_only": True}
-        config = transformers.AutoConfig.from_pretrained(folder, **here)
+    with guarded(f"the code next to {brief(file)}"), torch.device("cpu" if weights else "meta"):
+        folder, model_class = str(file.parent), getattr(transformers, auto_class)
+        # local_files_only: a file missing from the folder is an error, never a download.
+        options = {"trust_remote_code": True, "local_files_only": True}
+        config = transformers.AutoConfig.from_pretrained(folder, **options)
         if weights:
-            model = kind.from_pretrained(folder, config=config, **here)
+            model = model_class.from_pretrained(folder, config=config, **options)
         else:
-            model = kind.from_config(config, trust_remote_code=True)
+            model = model_class.from_config(config, trust_remote_code=True)
     return Model(model.eval(), config)

@@ -1,7 +1,7 @@
-"""The modules of a model, or of an object that holds several, by path; nothing of it is executed.
+"""The modules of a model, or of an object that contains several models, by path; no user code is executed.
 
-A pipeline is walked through its attributes, lists and dictionaries as far as `_DEEPEST` steps, reading what is
-stored and never a property.
+A pipeline is searched through its attributes, lists and dictionaries up to `_MAX_DEPTH` levels deep. Only stored
+attributes are read, never properties.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from assay.sources.needs import is_module, is_tensor
 if TYPE_CHECKING:
     from torch import nn
 
-_DEEPEST = 3
-_MOST = 10_000
-"""Objects outside modules that are looked at."""
-_NO_CONTAINERS = (type, types.ModuleType, types.FunctionType, types.MethodType, str, bytes, int, float)
+_MAX_DEPTH = 3
+_MAX_OBJECTS = 10_000
+"""The search stops after this many objects that are not modules."""
+_LEAF_TYPES = (type, types.ModuleType, types.FunctionType, types.MethodType, str, bytes, int, float)
 
 
 def roots(holder: object) -> list[tuple[str, nn.Module]]:
-    """The outermost modules with their paths; a module is its own root, with the empty path."""
+    """The outermost modules in `holder` with their paths; a module is its own root, with the empty path."""
     if is_module(holder):
         return [("", holder)]
-    found: dict[int, tuple[str, nn.Module]] = {}
+    modules: dict[int, tuple[str, nn.Module]] = {}
     seen = {id(holder)}
     level: list[tuple[str, object]] = [("", holder)]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         deeper: list[tuple[str, object]] = []
         for path, value in level:
-            for name, item in _held(value):
-                below = f"{path}.{name}" if path else name
+            for name, item in _stored_items(value):
+                item_path = f"{path}.{name}" if path else name
                 if is_module(item):
-                    found.setdefault(id(item), (below, item))
-                elif id(item) not in seen and len(seen) < _MOST:
+                    modules.setdefault(id(item), (item_path, item))
+                elif id(item) not in seen and len(seen) < _MAX_OBJECTS:
                     seen.add(id(item))
-                    deeper.append((below, item))
+                    deeper.append((item_path, item))
         level = deeper
-    return list(found.values())
+    return list(modules.values())
 
 
 def named_modules(holder: object) -> Iterator[tuple[str, nn.Module]]:
-    """Every module once, parents first, by its first path; cycles are followed once."""
+    """Every module once with its first path, parents first; cycles are followed once."""
     seen: set[int] = set()
     stack = list(reversed(roots(holder)))
     while stack:
@@ -59,19 +59,19 @@ def named_modules(holder: object) -> Iterator[tuple[str, nn.Module]]:
 
 
 def module_at(holder: object, path: str) -> nn.Module | None:
-    """The module at `path`, by whichever of its names; None where there is none."""
+    """The module at `path`, which may be any of its paths if it is shared; None if there is no such module."""
     for start, module in roots(holder):
         if path == start:
             return module
         prefix = f"{start}." if start else ""
-        found = _below(module, path[len(prefix) :]) if path.startswith(prefix) else None
-        if found is not None:
-            return found
+        submodule = _submodule(module, path[len(prefix) :]) if path.startswith(prefix) else None
+        if submodule is not None:
+            return submodule
     return None
 
 
-def _below(module: nn.Module, path: str) -> nn.Module | None:
-    """The module at `path` below `module`. Names may hold dots where they were not given by `add_module`."""
+def _submodule(module: nn.Module, path: str) -> nn.Module | None:
+    """The module at `path` below `module`. A child's name may contain dots if it was not set by `add_module`."""
     names = path.split(".")
     pending: list[tuple[nn.Module, int]] = [(module, 0)]
     while pending:
@@ -79,7 +79,7 @@ def _below(module: nn.Module, path: str) -> nn.Module | None:
         if first == len(names):
             return module
         children = module._modules
-        longest = max((name.count(".") for name in children.keys()), default=0) + 1  # noqa: SIM118  as TorchScript wants
+        longest = max((name.count(".") for name in children.keys()), default=0) + 1  # noqa: SIM118  for TorchScript
         for last in range(first + 1, min(first + longest, len(names)) + 1):
             name = ".".join(names[first:last])
             if name in children and children[name] is not None:
@@ -87,9 +87,9 @@ def _below(module: nn.Module, path: str) -> nn.Module | None:
     return None
 
 
-def _held(value: object) -> Iterator[tuple[str, Any]]:
-    """What is stored in an object, by name; no property runs."""
-    if isinstance(value, _NO_CONTAINERS) or value is None or is_tensor(value):
+def _stored_items(value: object) -> Iterator[tuple[str, Any]]:
+    """The items of a container, or the stored attributes of an object, by name; no property is executed."""
+    if isinstance(value, _LEAF_TYPES) or value is None or is_tensor(value):
         return
     if isinstance(value, (list, tuple)):
         items = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)

@@ -1,4 +1,4 @@
-"""What a model is called with: as given, from a function, from a literal, or inferred."""
+"""The inputs a model is called with: given, returned by a function, described by a literal, or inferred."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from assay.sources.specifier import file_function
 from assay.sources.tensors import make, texts
 from assay.sources.usercode import call
 
-_ACCEPTED = "a tensor, a tuple or list of arguments, a dict of keywords, or (args, kwargs)"
+_ACCEPTED = "a tensor, a tuple or list of arguments, a dict of keyword arguments, or (args, kwargs)"
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The arguments of one call of the model, and in one line where they came from."""
+    """The arguments of one call of the model, and a line that describes where they came from."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     how: str
     """`given`, `my_model.py:get_inputs`, `literal 1x3x224x224:float32` or `inferred: ... from ...`."""
     kind: str = GIVEN
-    """`given`, `function`, `literal`, `inferred` or `example` (brought along by an exported program)."""
+    """`given`, `function`, `literal`, `inferred` or `example` (stored in an exported program)."""
 
 
 def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype: str | None = None) -> Inputs:
-    """The inputs for `opened`; None means those it brings along, or inferred from what is known of the model."""
+    """The inputs for `opened`; if `inputs` is None, its stored example inputs, else inferred ones."""
     model = opened.model
     _refuse_holder(model.holder)
     if isinstance(inputs, Inputs):
@@ -48,26 +48,25 @@ def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype
         return _inferred(model, target, dtype)
     if not isinstance(inputs, str):
         label = f"{getattr(inputs, '__qualname__', kind_name(inputs))}()"
-        args, kwargs = _split(_called(inputs, label), "the inputs")
+        args, kwargs = _split(_call_if_function(inputs, label), "the inputs")
         return _placed(args, kwargs, "given", GIVEN, target, dtype)
     named = file_function(inputs)
     if named is None:
         specs = literals.parse(inputs)
         made = make(specs, target or model_device(model.module))
         return _placed(*made, f"literal {texts(specs)}", LITERAL, target, dtype)
-    with attribute(named) as found:
-        value = _called(found, named.label)
-    args, kwargs = _split(value, f"what {named.label} returned")
+    with attribute(named) as value:
+        value = _call_if_function(value, named.label)
+    args, kwargs = _split(value, f"the return value of {named.label}")
     return _placed(args, kwargs, named.location, FUNCTION, target, dtype)
 
 
 def _refuse_holder(holder: object) -> None:
+    """Raise if the opened object contains several models instead of being one."""
     if holder is None:
         return
     names = brief(", ".join(path for path, _ in roots(holder)))
-    raise InputsError(
-        f"a {type(holder).__name__} that holds models ({names}) cannot be run as one model: give one of them"
-    )
+    raise InputsError(f"{type(holder).__name__} (models: {names}) cannot be run as one model: give one of the models")
 
 
 def _inferred(model: Model, device: str | None, dtype: str | None) -> Inputs:
@@ -81,23 +80,24 @@ def _placed(args: Any, kwargs: Any, how: str, kind: str, device: str | None, dty
     return Inputs(place(tuple(args), device, dtype), place(dict(kwargs), device, dtype), how, kind)
 
 
-def _called(value: Any, label: str) -> Any:
-    """What a callable makes, or the value itself."""
+def _call_if_function(value: Any, label: str) -> Any:
+    """The return value of `value` if it is a function, else `value` itself."""
     return call(value, label) if callable(value) and not is_tensor(value) and not is_module(value) else value
 
 
 def _split(value: Any, what: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments, in whichever way they were put."""
+    """The positional and keyword arguments that `value` stands for; `what` names it in the error."""
     if is_tensor(value):
         return (value,), {}
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (tuple, list)) and _keywords(value[1]):
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (tuple, list)) and _has_names(value[1]):
         return tuple(value[0]), dict(value[1])
     if isinstance(value, (tuple, list)):
         return tuple(value), {}
-    if _keywords(value):
+    if _has_names(value):
         return (), dict(value)
-    raise InputsError(f"{what} cannot be arguments, being {kind_name(value)}: give {_ACCEPTED}")
+    raise InputsError(f"cannot use {what} ({kind_name(value)}) as arguments: expected {_ACCEPTED}")
 
 
-def _keywords(value: Any) -> bool:
+def _has_names(value: Any) -> bool:
+    """Whether `value` is a mapping whose keys can be keyword arguments."""
     return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)

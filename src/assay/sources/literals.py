@@ -1,7 +1,7 @@
 """Input literals: `1x3x224x224:float32`, `input_ids=1x128:int64[0,50257], mask=1x128:bool`.
 
-Parts are separated by commas (semicolons and spaces do as well); the comma of a range stands inside
-its brackets, so the two are never confused.
+Parts are separated by commas, semicolons or spaces. The comma of a range is inside brackets, so the two are never
+confused.
 """
 
 from __future__ import annotations
@@ -26,33 +26,34 @@ _LARGEST_DIM = 2**63 - 1
 
 
 def parse(text: str) -> tuple[TensorSpec, ...]:
-    """The tensors that a literal describes."""
+    """The tensors that the literal `text` describes; raises `InputsError` if it is not a valid literal."""
     if len(text) > _LONGEST:
-        raise InputsError(f"inputs {brief(text)} are too long for a literal: write {EXAMPLE}")
+        raise InputsError(f"inputs literal {brief(text)} is too long (over {_LONGEST:,} characters): write {EXAMPLE}")
     parts = [part for part in _SPLIT.split(text.strip()) if part]
     if not parts:
-        raise InputsError(f"the inputs are empty: write {EXAMPLE}")
+        raise InputsError(f"the inputs literal is empty: write {EXAMPLE}")
     if len(parts) > 1 and all(part.isdigit() for part in parts):
-        raise InputsError(f"inputs {brief(text)} look like one shape: write {brief('x'.join(parts))}")
+        raise InputsError(f"inputs literal {brief(text)} looks like one shape: write {brief('x'.join(parts))}")
     specs = tuple(_part(part) for part in parts)
     names = [spec.name for spec in specs if spec.name is not None]
     for name in names:
         if names.count(name) > 1:
-            raise InputsError(f"inputs {brief(text)} name {brief(name)!r} twice: name each argument once")
+            raise InputsError(f"inputs literal {brief(text)} has {brief(name)!r} twice: name each argument once")
     return specs
 
 
 def _part(part: str) -> TensorSpec:
+    """The tensor that one part of a literal describes."""
     match = _PART.fullmatch(part)
     if match is None:
-        raise InputsError(f"inputs part {brief(part)!r} is no literal: write name=shape:dtype, like {EXAMPLE}")
+        raise InputsError(f"{brief(part)!r} is not a valid inputs literal: write name=shape:dtype, such as {EXAMPLE}")
     dtype = dtype_name(match["dtype"] or "float32")
     if dtype is None:
-        raise InputsError(f"inputs part {brief(part)!r} has an unknown dtype: one of {', '.join(DTYPES)}")
+        raise InputsError(f"unknown dtype in the inputs literal {brief(part)!r}: expected one of {', '.join(DTYPES)}")
     shape = () if match["shape"] == "scalar" else tuple(int(dim) for dim in re.split("[x×]", match["shape"]))
     if max(shape, default=0) > _LARGEST_DIM:
-        raise InputsError(f"inputs part {brief(part)!r} is larger than any tensor: write {EXAMPLE}")
+        raise InputsError(f"inputs literal {brief(part)!r} has a dimension above {_LARGEST_DIM}: write {EXAMPLE}")
     low, high = (int(match["low"]), int(match["high"])) if match["low"] is not None else (None, None)
     if low is not None and high is not None and low >= high:
-        raise InputsError(f"inputs part {brief(part)!r} has an empty range: the upper end is not included")
+        raise InputsError(f"inputs literal {brief(part)!r} has an empty range: the upper bound is not included")
     return TensorSpec(shape, dtype, match["name"], low, high)

@@ -1,4 +1,4 @@
-"""Opening what a specifier names: import it, find the attribute, and keep its imports working meanwhile."""
+"""Importing what a specifier names: load its module, find the attribute, and keep its own imports working."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ _MISSING = object()
 
 @contextlib.contextmanager
 def attribute(named: Named) -> Iterator[Any]:
-    """The function, class or value that `named` says; inside the block its own imports work."""
+    """The function, class or value that `named` refers to; inside the block its own imports work."""
     with _module(named) as module:
-        found: Any = module
+        target: Any = module
         for part in named.name.split("."):
             with guarded(f"reading {brief(named.name)} in {brief(named.where)}"):
-                found, owner = getattr(found, part, _MISSING), found
-            if found is _MISSING:
+                target, owner = getattr(target, part, _MISSING), target
+            if target is _MISSING:
                 raise ReadError(
                     f"{brief(named.where)} has no {brief(named.name)!r}: {nearest(part, _callables(owner))}"
                 )
-        yield found
+        yield target
 
 
 @contextlib.contextmanager
 def _module(named: Named) -> Iterator[ModuleType]:
+    """The imported module that contains `named`; raises `ReadError` if it does not exist."""
     opening = file_module(existing_file(named.where)) if named.in_file else _package(named.where)
     with contextlib.ExitStack() as stack:
         try:
@@ -44,24 +45,26 @@ def _module(named: Named) -> Iterator[ModuleType]:
             if named.in_file or not _is_absent(named.where, error.__cause__):
                 raise
             raise ReadError(
-                f"there is no module {brief(named.where)} in the current directory or on the Python path"
+                f"there is no module {brief(named.where)} in the current directory or on the Python path: "
+                "check its name, or give file.py::function"
             ) from error
         yield module
 
 
 def _is_absent(name: str, error: BaseException | None) -> bool:
-    """Whether the import failed because module `name` itself, or a package it is in, does not exist."""
+    """Whether the import failed because module `name` itself, or a package that contains it, does not exist."""
     return isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
 
 
 @contextlib.contextmanager
 def _package(name: str) -> Iterator[ModuleType]:
+    """The module `name`, imported from the current directory or the Python path."""
     with current_directory():
         yield importlib.import_module(name)
 
 
 def _callables(owner: Any) -> list[str]:
-    """The public names in `owner` that could make a model, those it defines itself first."""
+    """The public names in `owner` that can be called; those defined in `owner` itself come first."""
     home = getattr(owner, "__name__", None)
     public = {
         name: getattr(value, "__module__", home) != home

@@ -1,4 +1,4 @@
-"""The optional packages a source needs, imported only when it does."""
+"""Optional packages (torch, transformers), imported only when a source needs them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ EXTRAS = {"torch": "torch", "transformers": "hf"}
 
 
 def need(package: str) -> Any:
-    """The imported package, or an error that says what to install or repair."""
+    """The imported package; if it cannot be imported, the error names what to install or repair."""
     with usable(package):
         return importlib.import_module(package)
 
 
 @contextlib.contextmanager
 def usable(package: str) -> Iterator[None]:
-    """A block that imports `package` or parts of it; where that fails, the error names the package to repair."""
+    """A block that imports `package` or parts of it; if that fails, the error names the package to repair."""
     try:
         yield
     except AssayError:
@@ -33,31 +33,31 @@ def usable(package: str) -> Iterator[None]:
         broken, why = _broken(error) or package, error_line(error)
         if broken == package:
             remedy = f"pip install torch-assay[{EXTRAS[package]}]"
-            raise ReadError(f"this needs {package}, which cannot be imported ({why}): {remedy}") from error
+            raise ReadError(f"{package} is required but cannot be imported ({why}): run {remedy}") from error
         raise ReadError(
             f"{package} cannot be used because {broken} is broken ({why}): reinstall or uninstall {broken}"
         ) from error
 
 
 def _broken(error: BaseException | None) -> str | None:
-    """The installed package in whose own import the error was raised: that of the deepest frame in one."""
-    found = None
+    """The installed package whose code raised the error, from the deepest frame inside a package; else None."""
+    package = None
     while error is not None:
         for frame in traceback.extract_tb(error.__traceback__):
             match = _INSTALLED.search(frame.filename)
-            found = match["package"] if match else found
+            package = match["package"] if match else package
         error = error.__cause__ or error.__context__
-    return found
+    return package
 
 
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\](?P<package>\w+)")
 
 
 def is_module(value: object) -> bool:
-    """Whether `value` is an `nn.Module`; where torch was never imported nothing is one."""
+    """Whether `value` is an `nn.Module`; always False if torch was never imported."""
     return "torch" in sys.modules and isinstance(value, sys.modules["torch"].nn.Module)
 
 
 def is_tensor(value: object) -> bool:
-    """Whether `value` is a tensor; where torch was never imported nothing is one."""
+    """Whether `value` is a tensor; always False if torch was never imported."""
     return "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor)

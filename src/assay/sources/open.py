@@ -1,6 +1,6 @@
-"""The one door: whatever stands for a model is recognised here, once, and opened the same way everywhere.
+"""The single entry point for opening models: every command and every API function opens a model here.
 
-What is given may be a live module, an object or container that holds modules, a live exported program, something
+A model can be given as a live module, an object or container with modules inside, a live exported program, a callable
 that builds a model, `file.py::function`, `package.module:name`, a folder with a config, a checkpoint (file, folder or
 URL), TorchScript, a pickled module, a `.pt2` file or a saved document.
 """
@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from assay.checkpoint.remote import is_url
@@ -28,7 +29,7 @@ from assay.sources.usercode import call
 
 
 def open_source(given: Any, *, model_args: Mapping[str, Any] | None = None, trust: bool = False) -> Opened:
-    """What `given` stands for. Nothing from a file runs unless `trust` is set."""
+    """Recognise and open the model `given`. No code from a file runs unless `trust` is set."""
     if isinstance(given, Opened):
         return given
     _check_args(model_args)
@@ -36,15 +37,15 @@ def open_source(given: Any, *, model_args: Mapping[str, Any] | None = None, trus
         return _open_text(os.fspath(given), model_args, trust=trust)
     if is_maker(given):
         name = getattr(given, "__qualname__", type(given).__name__)
-        made = call(given, f"{name}()", model_args, hint=_HINT)
-        return _in_memory(made, Origin("live", _qualified(given), name), f"{name}() returned")
-    _refuse_args(model_args, "an object that exists already")
+        value = call(given, f"{name}()", model_args, hint=_HINT)
+        return _in_memory(value, Origin("live", _qualified(given), name), f"{name}() returned")
+    _refuse_args(model_args, "an existing object")
     origin = Origin("live", _qualified(type(given)), type(given).__name__)
     return _in_memory(given, origin, "cannot open", refusal=UsageError)
 
 
 def is_maker(given: Any) -> bool:
-    """Whether calling `given` makes a model: a class, a function, or another callable that holds no modules."""
+    """Whether `given` builds a model when called: a class, a function, or another callable without modules inside."""
     if isinstance(given, type) or inspect.isroutine(given):
         return True
     return callable(given) and not is_module(given) and not roots(given)
@@ -64,33 +65,41 @@ def _open_named(named: Named, model_args: Mapping[str, Any] | None) -> Opened:
     label = named.label.replace("()", "")
     with attribute(named) as target:
         if is_maker(target):
-            made = call(target, named.label, model_args, hint=_HINT)
-            return _in_memory(made, origin, f"{named.label} returned")
-        _refuse_args(model_args, f"{label}, an object that exists already,")
+            value = call(target, named.label, model_args, hint=_HINT)
+            return _in_memory(value, origin, f"{named.label} returned")
+        _refuse_args(model_args, f"{label}, an existing object,")
         return _in_memory(target, origin, f"{label} is")
 
 
-_HINT = ", give them as --model-args (model_args)"
+_HINT = "; give them as model args"
 
 
 def _in_memory(value: Any, origin: Origin, what: str, refusal: type[AssayError] = ReadError) -> Opened:
-    """A module, an exported program, a document, or an object that holds modules."""
+    """Open an object in memory: a module, an exported program, a document, or an object with modules inside.
+
+    `what` begins the error message for any other object: "cannot open", "load() returned" or "name in file.py is".
+    """
     if isinstance(value, Document):
         return Opened(value.origin, partial(not_run, value.origin), saved=lambda: value)
     model = _model_of(value)
+    if model is None and isinstance(value, ModuleType):
+        not_a_model = "is a Python module, not a torch.nn.Module or a function that builds one"
+        raise refusal(f"{brief(value.__name__)} {not_a_model}: name a class or function in it")
     if model is None:
-        shown = "" if value is None else f" ({brief(repr(value), 60)})"
-        raise refusal(f"{what} {_article(kind_name(value))}{shown}: expected {_expected(value)}")
+        text = "" if value is None else f" ({brief(repr(value), 60)})"
+        raise refusal(f"{what} {_with_article(kind_name(value))}{text}: expected {_expected(value)}")
     return Opened(origin, lambda: model)
 
 
 def _expected(value: Any) -> str:
+    """What could be opened instead of `value`, for the error message."""
     if isinstance(value, Mapping) and any(is_tensor(each) for each in value.values()):
-        return "a model; of a state dict, save it and give the file, or load it into its module"
-    return "a torch.nn.Module, an object that holds modules, a function that builds one, a path, URL or document"
+        return "a model; save the state dict and give the file, or load it into its module"
+    return "a torch.nn.Module, a function that builds one, an object with modules inside, a path, URL or document"
 
 
 def _model_of(value: Any) -> Model | None:
+    """The model that `value` is or contains; None if there is no module in it."""
     if is_module(value):
         return Model(value, own_config(value))
     torch = sys.modules.get("torch")
@@ -98,12 +107,12 @@ def _model_of(value: Any) -> Model | None:
         from assay.sources.exported.run import model_of
 
         return model_of(value)
-    held = roots(value)
-    if not held:
+    modules = roots(value)
+    if not modules:
         return None
     outer = need("torch").nn.Module()
-    # Straight into the dictionary: add_module refuses dots, and none of the modules may notice.
-    outer._modules.update(held)
+    # Written directly to the dictionary: add_module rejects dots, and user code must not be called.
+    outer._modules.update(modules)
     return Model(outer, holder=value)
 
 
@@ -111,15 +120,16 @@ def _check_args(model_args: Mapping[str, Any] | None) -> None:
     if model_args is None:
         return
     if not isinstance(model_args, Mapping) or not all(isinstance(name, str) for name in model_args):
-        raise UsageError(f"model args must map names to values, got {brief(repr(model_args))}")
+        raise UsageError(f"model args must be a mapping from names to values, got {brief(repr(model_args))}")
 
 
 def _refuse_args(model_args: Mapping[str, Any] | None, what: str) -> None:
     if model_args:
-        raise UsageError(f"model args ({brief(', '.join(model_args))}) were given, but {what} takes none")
+        names = brief(", ".join(model_args))
+        raise UsageError(f"model args ({names}) were given, but {what} takes no arguments: remove them")
 
 
-def _article(name: str) -> str:
+def _with_article(name: str) -> str:
     return name if name == "None" else f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 

@@ -1,4 +1,4 @@
-"""What opening a source yields: the parts that there are, each read when first used."""
+"""The result of opening a source: its model, document and checkpoint, each read on first use."""
 
 from __future__ import annotations
 
@@ -18,64 +18,67 @@ class Model(NamedTuple):
     """A model in memory."""
 
     module: Any
-    """The `nn.Module`; for a holder of several models a module made here that holds them all."""
+    """The `nn.Module`; for an object that contains several models, a new module that contains them all."""
     config: Any = None
-    """The transformers config, where there is one."""
+    """The transformers config, if there is one."""
     holder: object = None
-    """The object that holds several models and cannot be run as one; None for a model."""
+    """The object that contains several models and cannot be run as one; None for a single model."""
     inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
-    """The arguments and keywords it brings along: what a program was exported with."""
+    """The positional and keyword arguments stored with it: the inputs a program was exported with."""
     classes: Mapping[str, tuple[str, str]] = {}
-    """Name and path of each module's class, by the module's path, where the module itself does not know."""
+    """Name and path of the original class, by module path, for modules whose own class is a stand-in."""
 
     @property
     def on_meta(self) -> bool:
-        """Whether parameters are on the meta device, without values."""
+        """Whether any parameter or buffer is on the meta device, without values."""
         return any(tensor.is_meta for tensor in (*self.module.parameters(), *self.module.buffers()))
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """What was given, recognised; each part is read when it is first used, and only once."""
+    """An opened model, checkpoint or document. Each part is read when it is first used, and only once.
+
+    `assay.open` returns it, and every function of the API takes it in place of a model.
+    """
 
     origin: Origin
     build: Callable[[], Model]
-    """Makes or loads the model; raises where there is none, or it may not be loaded."""
+    """Builds or loads the model; raises if there is none or if it must not be loaded."""
     saved: Callable[[], Document] | None = None
-    """Reads the document, where the file is one or describes its program as one."""
+    """Reads the document, if the file is a saved document or an exported program."""
     stored: Callable[..., Checkpoint] | None = None
-    """Reads where the tensors lie, where they are in files; takes `lenient`."""
+    """Reads the location of each tensor, if the tensors are in files; takes `lenient`."""
     load: Callable[[], Model] | None = None
-    """Builds the model with its stored weights, where `build` leaves them out."""
+    """Builds the model with its stored weights, if `build` leaves them out."""
     runs: bool = False
-    """Whether a file that could be read as a document is trusted, and run instead."""
+    """Whether a file that could be read as a document is trusted and run instead."""
     files: Files = field(default_factory=Files)
 
     @cached_property
     def model(self) -> Model:
-        """The model in memory; raises why there is none."""
+        """The model in memory; raises `ReadError` or `UsageError` if there is none."""
         return self.build()
 
     @property
     def module(self) -> Any:
-        """The `nn.Module`; raises why there is none."""
+        """The `nn.Module`; raises `ReadError` or `UsageError` if there is none."""
         return self.model.module
 
     @cached_property
     def document(self) -> Document | None:
-        """What was saved about a model; None for anything that is run instead."""
+        """The saved document; None for a model that is run instead."""
         return None if self.saved is None or self.runs else self.saved()
 
     @cached_property
     def checkpoint(self) -> Checkpoint | None:
-        """The tensors in files; None for a model that exists in memory alone."""
+        """The stored tensors; None for a model that exists only in memory."""
         return None if self.stored is None else self.stored()
 
     @cached_property
     def model_error(self) -> ReadError | None:
-        """Why only the stored tensors can be examined; None where there is a model or a document.
+        """The reason why only the stored tensors can be examined; None if there is a model or a document.
 
-        Raises where there is nothing to examine at all.
+        Raises `ReadError` if there are no readable tensors either.
         """
         if self.saved is not None and not self.runs:
             return None
@@ -89,7 +92,7 @@ class Opened:
         return None
 
     def _need_tensors(self, error: ReadError) -> None:
-        """Raise where the tensors cannot be read either: the reason that tells the user more."""
+        """Raise if the tensors cannot be read either, with the more informative of the two reasons."""
         try:
             self.checkpoint  # noqa: B018
         except ReadError as unreadable:
@@ -97,22 +100,22 @@ class Opened:
 
     @cached_property
     def with_weights(self) -> Opened:
-        """The same model with its stored weights, loaded once; itself where it has none but those in memory."""
+        """The same model with its stored weights, loaded once; `self` if all its weights are in memory already."""
         return self if self.load is None else replace(self, build=self.load, load=None)
 
 
 def not_run(origin: Origin) -> Model:
-    """Raises why a file that is read as data has no model to run."""
+    """Raise `UsageError`: a file that is read as data has no model to run."""
     raise UsageError(why_not_run(origin))
 
 
 def why_not_run(origin: Origin) -> str:
-    """Why a file that is read as data is not run, and what would be."""
-    remedy = "pass --trust (trust=True) to run it" if origin.kind == "exported" else "give the model itself"
+    """The message that a file is read as data and not run, with the way to run it."""
+    remedy = "pass --trust (trust=True) to run it" if origin.kind == "exported" else "give the model itself to run it"
     return f"{brief(origin.location)} is read, not run: {remedy}"
 
 
 def own_config(module: Any) -> Any:
-    """The transformers config that a module carries, if any."""
+    """The transformers config of a module, or None."""
     own = vars(module).get("config")
     return own if hasattr(own, "model_type") and hasattr(own, "to_dict") else None

@@ -1,4 +1,4 @@
-"""Files, folders and URLs: what lies there, and how each kind is opened. Nothing from a file runs without trust."""
+"""Opening files, folders and URLs, each kind in its own way. No code from a file runs without trust."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ CONFIG = "config.json"
 
 
 def open_path(path: str, *, trust: bool) -> Opened:
-    """What lies at a path or URL, judged by its bytes; opened once, and read when a part of it is needed."""
+    """Open a path or URL, recognised by its bytes; it is opened once, and each part is read when needed."""
     files = Files()
     names = folder_names(path)
     if names is not None:
         return _open_folder(path, names, files, trust=trust)
     with files.region(path) as region:
-        found = recognise(region)
-        return _OPENERS.get(found.kind, _open_weights)(found, files, trust)
+        recognised = recognise(region)
+        return _OPENERS.get(recognised.kind, _open_weights)(recognised, files, trust)
 
 
 def _open_folder(path: str, names: list[str], files: Files, *, trust: bool) -> Opened:
-    read, there = partial(open_folder, path, names, files), holds_checkpoint(names)
+    read, has_checkpoint = partial(open_folder, path, names, files), holds_checkpoint(names)
     if CONFIG in names and not is_url(path):
-        return _of_config(path, read if there else None, files, trust=trust)
-    if not there:
-        read()  # raises what a folder without weights lacks
+        return _of_config(path, read if has_checkpoint else None, files, trust=trust)
+    if not has_checkpoint:
+        read()  # raises an error that lists what is missing
     return _of_weights(path, read, files)
 
 
@@ -52,29 +52,30 @@ def _of_config(path: str, stored: Callable[..., Checkpoint] | None, files: Files
 
 
 def _with_weights(stored: Callable[..., Checkpoint], build: Callable[..., Model]) -> Model:
-    """The model with its weights in memory, unless they do not fit there."""
+    """The model with its weights in memory; raises `UsageError` if they do not fit."""
     checkpoint = stored()
     needed, free = sum(entry.bytes for entry in checkpoint.entries), host.free_memory()
     if needed > free:
         raise UsageError(
-            f"the weights in {brief(checkpoint.path)} take {units.size(needed)}, and {units.size(free)} of memory is "
-            "free: use --meta (mode='meta') to run on shapes alone"
+            f"the weights in {brief(checkpoint.path)} take {units.size(needed)}, but only {units.size(free)} of "
+            "memory is free: use meta mode to run on shapes only"
         )
     return build(weights=True)
 
 
-def _open_config(found: Recognised, files: Files, trust: bool) -> Opened:
-    path = found.region.path
+def _open_config(recognised: Recognised, files: Files, trust: bool) -> Opened:
+    path = recognised.region.path
     if is_url(path):
-        raise ReadError(f"{brief(path)} is a config behind a URL, and models are built from local ones: download it")
+        raise ReadError(f"{brief(path)} is a config at a URL, but a model needs a local config: download it")
     folder = os.path.dirname(path) or os.curdir
     names = folder_names(folder) or []
-    beside = os.path.basename(path) == CONFIG and holds_checkpoint(names)
-    return _of_config(path, partial(open_folder, folder, names, files) if beside else None, files, trust=trust)
+    has_checkpoint = os.path.basename(path) == CONFIG and holds_checkpoint(names)
+    read = partial(open_folder, folder, names, files) if has_checkpoint else None
+    return _of_config(path, read, files, trust=trust)
 
 
-def _open_document(found: Recognised, files: Files, trust: bool) -> Opened:
-    region = found.region
+def _open_document(recognised: Recognised, files: Files, trust: bool) -> Opened:
+    region = recognised.region
     origin = _origin("document", region.path)
 
     def saved() -> Document:
@@ -83,48 +84,50 @@ def _open_document(found: Recognised, files: Files, trust: bool) -> Opened:
     return Opened(origin, partial(not_run, origin), saved=saved, files=files)
 
 
-def _open_exported(found: Recognised, files: Files, trust: bool) -> Opened:
+def _open_exported(recognised: Recognised, files: Files, trust: bool) -> Opened:
     from assay.sources.exported.read import read
     from assay.sources.exported.run import loaded
 
-    origin = _origin("exported", found.region.path)
-    assert found.archive is not None
+    origin = _origin("exported", recognised.region.path)
+    assert recognised.archive is not None
     return Opened(
         origin,
         partial(_run_local, loaded, origin.location) if trust else partial(not_run, origin),
-        saved=partial(read, found.archive),
-        stored=partial(open_recognised, found, files),
+        saved=partial(read, recognised.archive),
+        stored=partial(open_recognised, recognised, files),
         files=files,
         runs=trust,
     )
 
 
-def _open_code(found: Recognised, files: Files, trust: bool) -> Opened:
-    """TorchScript and pickles: they may hold a model, and loading them runs their code."""
-    opened = _open_weights(found, files, trust)
-    origin = _origin("scripted" if found.kind == formats.TORCHSCRIPT else "pickled", found.region.path)
-    load = partial(stored.load, kind=found.kind)
+def _open_code(recognised: Recognised, files: Files, trust: bool) -> Opened:
+    """Open TorchScript or a pickle: it may contain a model, and loading it runs its code."""
+    opened = _open_weights(recognised, files, trust)
+    origin = _origin("scripted" if recognised.kind == formats.TORCHSCRIPT else "pickled", recognised.region.path)
+    load = partial(stored.load, kind=recognised.kind)
     build = partial(_run_local, load, origin.location) if trust else partial(_untrusted, opened)
     return replace(opened, origin=origin, build=build)
 
 
 def _run_local(load: Callable[[str], Model], path: str) -> Model:
+    """Load the model at `path`, which must not be a URL."""
     if is_url(path):
-        raise ReadError(f"{brief(path)} is behind a URL, and code runs from local files alone: download it")
+        raise ReadError(f"{brief(path)} is at a URL, but code runs only from local files: download it")
     return load(path)
 
 
 def _untrusted(opened: Opened) -> Model:
-    path, held = opened.origin.location, opened.checkpoint
-    if held is not None and held.entries and not held.modules and not held.globals:
+    """Raise: the file contains only weights, or loading it would run code."""
+    path, checkpoint = opened.origin.location, opened.checkpoint
+    if checkpoint is not None and checkpoint.entries and not checkpoint.modules and not checkpoint.globals:
         raise ReadError(f"{brief(path)} {stored.WEIGHTS_ONLY}")
     raise TrustError(
         f"opening {brief(path)} would run code from it: pass --trust (trust=True) if you trust its author"
     )
 
 
-def _open_weights(found: Recognised, files: Files, trust: bool) -> Opened:
-    return _of_weights(found.region.path, partial(open_recognised, found, files), files)
+def _open_weights(recognised: Recognised, files: Files, trust: bool) -> Opened:
+    return _of_weights(recognised.region.path, partial(open_recognised, recognised, files), files)
 
 
 def _of_weights(path: str, read: Callable[..., Checkpoint], files: Files) -> Opened:
@@ -146,4 +149,4 @@ _OPENERS: dict[str, Callable[[Recognised, Files, bool], Opened]] = {
     formats.PT2: _open_exported,
     **dict.fromkeys(_CODE, _open_code),
 }
-"""How each kind of file is opened; all others hold weights alone."""
+"""How each kind of file is opened; all other kinds contain only weights."""

@@ -1,4 +1,4 @@
-"""Where input tensors live: on a device, with a dtype, also deep inside tuples, lists and dictionaries."""
+"""Moving input tensors to a device and dtype, also inside nested tuples, lists and dictionaries."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from assay.sources.tensors import DTYPES, dtype_name
 
 
 def place(value: Any, device: str | None, dtype: str | None) -> Any:
-    """`value` with its tensors moved to `device` and its floating ones to `dtype`.
+    """`value` with all tensors moved to `device` and the floating-point ones converted to `dtype`.
 
-    On `meta` integers stay real: they are indices, and what a model does can depend on them.
+    For `meta`, integer tensors stay on the CPU: they are indices, and the model's control flow can depend on them.
     """
-    wanted = _torch_dtype(dtype)
+    torch_dtype = _torch_dtype(dtype)
 
     def move(tensor: Any) -> Any:
         floating = tensor.is_floating_point()
         if device == "meta" and not (floating or tensor.is_complex()):
             return tensor if tensor.is_meta else tensor.to("cpu")
-        return tensor.to(device=device, dtype=wanted if floating else None)
+        return tensor.to(device=device, dtype=torch_dtype if floating else None)
 
     return value if device is None and dtype is None else _mapped(value, move)
 
 
 def model_device(module: Any) -> str | None:
-    """The device of the module's first parameter or buffer, None where it has none."""
+    """The device of the module's first parameter or buffer; None if it has none."""
     tensors = chain(module.parameters(), module.buffers())
     return next((str(tensor.device) for tensor in tensors), None)
 
 
 def model_dtype(module: Any) -> str:
-    """The dtype of the module's first floating parameter, as `float32` where it has none."""
+    """The dtype of the module's first floating-point parameter or buffer; `float32` if it has none."""
     for tensor in chain(module.parameters(), module.buffers()):
         if tensor.is_floating_point() and tensor.element_size() > 1:
             return str(tensor.dtype).removeprefix("torch.")
@@ -47,11 +47,12 @@ def _torch_dtype(dtype: str | None) -> Any:
         return None
     name = dtype_name(dtype)
     if name is None:
-        raise InputsError(f"unknown dtype {brief(dtype)!r}: one of {', '.join(DTYPES)}")
+        raise InputsError(f"unknown dtype {brief(dtype)!r}: expected one of {', '.join(DTYPES)}")
     return getattr(need("torch"), name)
 
 
 def _mapped(value: Any, move: Callable[[Any], Any]) -> Any:
+    """`value` with every tensor in it replaced by `move(tensor)`."""
     if is_tensor(value):
         return move(value)
     if isinstance(value, tuple):

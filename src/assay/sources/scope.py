@@ -1,8 +1,8 @@
-"""Importing a file from anywhere without its names leaking: every folder is a package of its own.
+"""Importing a file from any folder without name clashes: every folder becomes a package of its own.
 
-A file's siblings are imported as `__user__.helper`, whether the file says `import helper` or
-`from . import helper`. Nothing enters `sys.modules` under a plain name, two folders never meet, and
-imports that a model makes later, in its forward, still find what lies beside the file.
+The files next to it are imported as `__user__.helper`, whether the file has `import helper` or
+`from . import helper`. No module is added to `sys.modules` under its plain name, modules of two folders never clash,
+and imports that the model executes later, in its forward, still find the files next to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 
 class Folder:
-    """A folder whose Python files are imported below the package `name`."""
+    """A folder whose Python files are imported as submodules of the package `name`."""
 
     def __init__(self, name: str, root: Path, beside: Path) -> None:
         self.name = name
@@ -37,8 +37,8 @@ class Folder:
         package.__spec__ = ModuleSpec(self.name, None, is_package=True)
         sys.modules[self.name] = package
 
-    def stale(self) -> bool:
-        """Whether a file imported from here has changed since."""
+    def is_stale(self) -> bool:
+        """Whether a file imported from here has changed since it was imported."""
         return any(_stamp(path) != stamp for path, stamp in self.stamps.items())
 
     def import_(
@@ -49,7 +49,7 @@ class Folder:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """What `import` means inside the folder: a sibling first, then the rest of the world."""
+        """The `__import__` of code in the folder: look for a file in the folder first, then import as usual."""
         top, _, rest = name.partition(".")
         inner = self.sibling(top, (globals or {}).get("__file__")) if level == 0 else None
         if inner is None:
@@ -61,14 +61,14 @@ class Folder:
         return sys.modules[inner]
 
     def sibling(self, top: str, importer: str | None) -> str | None:
-        """The inner name of the top-level module `top` where it lies in this folder."""
+        """The full name of the top-level module `top` if it is in this folder, else None."""
         if top in sys.builtin_module_names:
             return None
         for directory in dict.fromkeys((self.beside, self.root)):
             spec = PathFinder.find_spec(top, [str(directory)])
             if spec is None or (spec.origin is not None and spec.origin == importer):
                 continue
-            # A bare directory gives way to any real module of that name, as it does on sys.path.
+            # As on sys.path, a real module takes precedence over a directory without __init__.py.
             if spec.origin is None and importlib.util.find_spec(top) is not None:
                 continue
             return ".".join((self.name, *directory.relative_to(self.root).parts, top))
@@ -76,7 +76,7 @@ class Folder:
 
 
 class _Loader(SourceFileLoader):
-    """Runs a source file with its folder's `import`, and leaves no bytecode beside it."""
+    """Runs a source file with its folder's `__import__`, without writing bytecode next to it."""
 
     def __init__(self, fullname: str, path: str, folder: Folder) -> None:
         super().__init__(fullname, path)
@@ -92,7 +92,7 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of every folder that was opened."""
+    """Finds the modules of all folders that were opened."""
 
     def __init__(self) -> None:
         self.folders: dict[str, Folder] = {}
@@ -109,22 +109,22 @@ class _Finder(MetaPathFinder):
         return spec
 
     def folder(self, root: Path, beside: Path) -> Folder:
-        """The folder of `beside`, made anew where one of its files has changed."""
-        for known in reversed(self.folders.values()):
-            if (known.root, known.beside) == (root, beside) and not known.stale():
-                return known
+        """The `Folder` for `beside`; a new one if any of its files has changed."""
+        for folder in reversed(self.folders.values()):
+            if (folder.root, folder.beside) == (root, beside) and not folder.is_stale():
+                return folder
         number = len(self.folders) + 1
-        made = Folder("__user__" if number == 1 else f"__user_{number}__", root, beside)
-        self.folders[made.name] = made
-        made.register()
-        return made
+        folder = Folder("__user__" if number == 1 else f"__user_{number}__", root, beside)
+        self.folders[folder.name] = folder
+        folder.register()
+        return folder
 
 
 _FINDER = _Finder()
 
 
 def load(file: Path, root: Path, packages: Sequence[str]) -> ModuleType:
-    """The module in `file`, which lies in `packages` below `root`, under a name nothing else has."""
+    """Import `file`, which is in `packages` below `root`, under a unique module name."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
     importlib.invalidate_caches()
@@ -135,18 +135,18 @@ def load(file: Path, root: Path, packages: Sequence[str]) -> ModuleType:
 
 
 def own_name(file: Path) -> tuple[str, ...]:
-    """What `file` adds to its package's dotted name: nothing where it is the package itself."""
+    """The part that `file` adds to its package's dotted name; empty for `__init__.py`."""
     return () if file.stem == "__init__" else (file.stem,)
 
 
 def _by_path(file: Path, folder: Folder) -> ModuleType:
-    """The module of a file whose name no import statement can say."""
+    """Import a file whose name contains a dot, which an import statement cannot express."""
     name = f"{folder.name}.{file.stem.replace('.', '_')}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file, loader=_Loader(name, str(file), folder))
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file.name} is no Python file")
+        raise ImportError(f"{file.name} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -158,7 +158,7 @@ def _by_path(file: Path, folder: Folder) -> ModuleType:
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
-    """When and how long `path` is; None where it is gone."""
+    """Modification time and size of `path`; None if it does not exist."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a string can mean where a model or inputs are wanted: a function in a file, a callable, a path."""
+"""Parsing the string for a model or its inputs: a function in a file, an importable name, or a path."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from assay.messages import brief
 _FILE = re.compile(r"(?P<file>.+\.py)::?(?P<name>[^:/\\]+)", re.DOTALL)
 _PACKAGE = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*(\.[^\W\d]\w*)*)")
 _PATH_LIMIT = 4096
-"""Longer than any path an operating system takes."""
+"""A text longer than this is not checked as a path: no operating system accepts longer ones."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """A callable by name: in a file, or in an importable module."""
+    """The name of a callable in a file or in an importable module."""
 
     where: str
     """The file as the user wrote it, or the module."""
@@ -37,7 +37,7 @@ class Named:
 
 
 def file_function(text: str) -> Named | None:
-    """The function in a file that `text` names, if that is its form; what we print ourselves is one too."""
+    """The function that `text` names in the form `file.py::name` or `file.py:name` (as printed), else None."""
     match = _FILE.fullmatch(text)
     return Named(match["file"], match["name"], in_file=True) if match else None
 
@@ -45,29 +45,29 @@ def file_function(text: str) -> Named | None:
 def parse(text: str) -> Named | Path:
     """The callable or the existing path that `text` names."""
     if not text.strip():
-        raise UsageError("no model was given: name a file.py::function, package.module:callable, folder or file")
+        raise UsageError("no model was given: expected file.py::function, package.module:callable, folder or file")
     if "\0" in text:
-        raise UsageError(f"{brief(text)} contains a NUL byte: no file or module is called that")
+        raise UsageError(f"{brief(text)} contains a NUL byte, which no file or module name can have")
     named = file_function(text)
     if named is not None:
         return named
     if len(text) <= _PATH_LIMIT and os.path.exists(text):
         if text.endswith(".py"):
-            raise UsageError(f"{brief(text)} names no function: write {brief(text)}::load_model, say")
+            raise UsageError(f"{brief(text)} names no function; for example {brief(text)}::load_model")
         return Path(text)
     match = _PACKAGE.fullmatch(text)
     if match:
         return Named(match["module"], match["name"], in_file=False)
     raise ReadError(
-        f"there is no file or folder {brief(text)}: give file.py::function, package.module:callable, "
+        f"there is no file or folder {brief(text)}: expected file.py::function, package.module:callable, "
         "a folder with config.json, or a model file"
     )
 
 
 def existing_file(where: str) -> Path:
-    """The Python file `where`, or an error that says it is not there."""
+    """The path of the Python file `where`; raises `ReadError` if it does not exist."""
     if "\0" in where:
-        raise UsageError(f"{brief(where)} contains a NUL byte: no file is called that")
+        raise UsageError(f"{brief(where)} contains a NUL byte, which no file name can have")
     if len(where) > _PATH_LIMIT or not os.path.isfile(where):
-        raise ReadError(f"there is no file {brief(where)}")
+        raise ReadError(f"there is no file {brief(where)}: check the path")
     return Path(where)

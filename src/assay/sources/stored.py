@@ -1,4 +1,4 @@
-"""TorchScript and pickled modules: files whose reading runs their code, opened only when trusted."""
+"""Loading TorchScript and pickled modules, which runs their code: only for trusted files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from assay.sources.needs import is_module, need
 from assay.sources.opened import Model, own_config
 from assay.sources.usercode import guarded
 
-WEIGHTS_ONLY = "holds weights without code: point at the function that builds the model, or its config.json"
+WEIGHTS_ONLY = "contains weights without code: give the function that builds the model, or its config.json"
 
 
 def load(path: str, kind: str) -> Model:
-    """The model in a file of this recognised kind; its code runs."""
+    """Load the model from a file of this kind, which runs the file's code."""
     torch = need("torch")
     with guarded(f"loading {brief(path)}"), current_directory():
         if kind == TORCHSCRIPT:
@@ -33,7 +33,7 @@ def load(path: str, kind: str) -> Model:
 
 
 def _module_in(value: Any, path: str) -> Any:
-    """The module that a file held: alone, or as the only one in a dictionary with other things."""
+    """The module that was loaded from `path`: `value` itself, or the only module in a dictionary."""
     if is_module(value):
         return value
     if isinstance(value, Mapping):
@@ -42,4 +42,4 @@ def _module_in(value: Any, path: str) -> Any:
             return inside[0]
         if not inside:
             raise ReadError(f"{brief(path)} {WEIGHTS_ONLY}")
-    raise ReadError(f"{brief(path)} holds a {kind_name(value)}; expected one torch.nn.Module")
+    raise ReadError(f"{brief(path)} contains an object of type {kind_name(value)}: expected one torch.nn.Module")

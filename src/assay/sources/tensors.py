@@ -1,4 +1,4 @@
-"""Tensors yet to be made: a shape, a dtype and a range, written `input_ids=1x128:int64[0,50257]`."""
+"""Descriptions of tensors to create: shape, dtype and range, written `input_ids=1x128:int64[0,50257]`."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ DTYPES = {
     "uint8": "u8 byte",
     "bool": "b1",
 }
-"""The dtypes a literal can name, each with its short names."""
+"""The dtypes that a literal can use, each with its short names."""
 
 _BY_NAME = {short: name for name, shorts in DTYPES.items() for short in (name, *shorts.split())}
 _REAL_RANDOM = ("float32", "float64", "complex64", "complex128")
-"""What torch draws normal numbers in directly; the others are converted from float32."""
+"""Dtypes in which torch draws normal numbers directly; the rest are converted from float32."""
 
 
 class TensorSpec(Struct, frozen=True):
-    """A tensor to be made: `TensorSpec((1, 128), "int64", name="input_ids", low=0, high=50257)`."""
+    """A tensor to create: `TensorSpec((1, 128), "int64", name="input_ids", low=0, high=50257)`."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     name: str | None = None
     low: int | None = None
     high: int | None = None
-    """The range is half-open; None: normal numbers, or 0 and 1 for integers."""
+    """Values are drawn from `low` up to, but not including, `high`; None: normal numbers, or 0 and 1 for integers."""
     values: tuple[int, ...] | None = None
-    """The very content, where only that will do."""
+    """The exact values, if random ones would not be valid."""
 
     @property
     def floating(self) -> bool:
-        """Whether it holds real or complex numbers and not integers."""
+        """Whether the dtype is floating-point or complex."""
         return self.dtype.startswith(("float", "bfloat", "complex"))
 
     @property
     def text(self) -> str:
-        """The literal that says the same."""
+        """The literal that describes this tensor."""
         low, high = (min(self.values), max(self.values) + 1) if self.values else (self.low, self.high)
         span = "" if high is None else f"[{low or 0},{high}]"
         label = "" if self.name is None else f"{self.name}="
@@ -62,7 +62,7 @@ class TensorSpec(Struct, frozen=True):
 
 
 def dtype_name(text: str) -> str | None:
-    """The full name of a dtype given by any of its names, or None."""
+    """The full name of the dtype that `text` names (in full or short); None if it is unknown."""
     return _BY_NAME.get(text.removeprefix("torch."))
 
 
@@ -72,7 +72,7 @@ def texts(specs: Iterable[TensorSpec]) -> str:
 
 
 def make(specs: Iterable[TensorSpec], device: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The tensors, unnamed ones as positional arguments; the global random state is left alone."""
+    """Create the tensors as (args, kwargs), unnamed ones in args; the global random state does not change."""
     torch = need("torch")
     generator = torch.Generator(device="cpu").manual_seed(0)
     args: list[Any] = []
@@ -81,7 +81,8 @@ def make(specs: Iterable[TensorSpec], device: str | None) -> tuple[tuple[Any, ..
         try:
             tensor = _one(spec, torch, generator, device)
         except (RuntimeError, TypeError, ValueError, OverflowError) as error:
-            raise InputsError(f"cannot make {brief(spec.text)}: {brief(error)}; give a smaller shape") from error
+            reason = f"cannot create {brief(spec.text)} ({brief(error)})"
+            raise InputsError(f"{reason}: give a smaller shape or range") from error
         if spec.name is None:
             args.append(tensor)
         else:

@@ -1,4 +1,4 @@
-"""Running code that is not ours: its output kept off stdout, its failures in one line with its own frames."""
+"""Running user code: its output goes to stderr, and its errors become one line plus the user's own frames."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "pla
 
 @contextlib.contextmanager
 def guarded(what: str) -> Iterator[None]:
-    """A block of foreign code called `what`; stdout is data, so what it prints goes to stderr."""
+    """Run a block of user code: its output goes to stderr, an error becomes a `UserCodeError` that names `what`."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
@@ -29,34 +29,35 @@ def guarded(what: str) -> Iterator[None]:
 
 
 def own_frames(error: BaseException) -> str:
-    """The traceback of `error` cut to the user's lines; to all but ours where it has none."""
-    foreign = [
+    """The traceback of `error` with only the user's frames; if there are none, all frames outside Assay."""
+    outside_frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith((_OURS, "<frozen importlib"))
     ]
-    theirs = [frame for frame in foreign if not frame.filename.startswith((*_LIBRARIES, "<frozen"))]
-    lines = traceback.format_list(theirs or foreign)
+    user_frames = [frame for frame in outside_frames if not frame.filename.startswith((*_LIBRARIES, "<frozen"))]
+    lines = traceback.format_list(user_frames or outside_frames)
     return "".join([*lines, *traceback.format_exception_only(type(error), error)])
 
 
 def call(function: Callable[..., Any], what: str, arguments: Mapping[str, Any] | None = None, hint: str = "") -> Any:
-    """What `function(**arguments)` returns; arguments that do not fit its signature are a UsageError."""
-    given = dict(arguments or {})
-    _check_fit(function, what, given, hint)
+    """The result of `function(**arguments)`; raises `UsageError` if the arguments do not match its signature."""
+    keywords = dict(arguments or {})
+    _check_arguments(function, what, keywords, hint)
     with guarded(what):
-        return function(**given)
+        return function(**keywords)
 
 
-def _check_fit(function: Callable[..., Any], what: str, given: Mapping[str, Any], hint: str) -> None:
+def _check_arguments(function: Callable[..., Any], what: str, keywords: Mapping[str, Any], hint: str) -> None:
+    """Raise `UsageError` if `function` cannot be called with these keyword arguments."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        # Some builtins have no signature: calling them is the only way to know.
+        # Some builtins have no signature: only the call itself can show a mismatch.
         return
     try:
-        signature.bind(**given)
+        signature.bind(**keywords)
     except TypeError as error:
-        wanted = brief(", ".join(str(parameter) for parameter in signature.parameters.values()))
-        takes = f"it takes ({wanted}){hint}" if wanted else "it takes no arguments"
-        raise UsageError(f"{what} does not fit: {brief(error)}; {takes}") from error
+        parameters = brief(", ".join(str(parameter) for parameter in signature.parameters.values()))
+        takes = f"it takes ({parameters}){hint}" if parameters else "it takes no arguments"
+        raise UsageError(f"cannot call {what}: {brief(error)}; {takes}") from error

@@ -1,4 +1,4 @@
-"""The members of a `.pt2` archive that describe the program, decoded; the tensors' bytes stay untouched."""
+"""Decoding the members of a `.pt2` archive that describe the program; the tensors' bytes are not read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import msgspec
 from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.pt2_schema import ExportedProgram, Payload, PayloadConfig
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import brief, plural
 
 LARGEST_JSON = 1 << 30
-"""Bytes of JSON beyond which a file is refused; the largest real programs have a few dozen MiB."""
+"""Largest JSON member in bytes that is read; the largest real programs have a few dozen MiB."""
 
 _PROGRAM = re.compile(r"(?:^|/)models/([^/]+)\.json$")
 _OLD_PROGRAM = re.compile(r"(?:^|/)serialized_exported_program\.json$")
@@ -22,7 +22,7 @@ Read = TypeVar("Read")
 
 
 class Contents(NamedTuple):
-    """A program and where the bytes of its tensors lie."""
+    """A program and the location of its tensors' bytes."""
 
     program: ExportedProgram
     weights: dict[str, Payload]
@@ -31,29 +31,31 @@ class Contents(NamedTuple):
 
 
 def contents(archive: ZipArchive) -> Contents:
-    """The program that the archive describes; raises `ReadError` where there is none that can be read."""
+    """The program that the archive describes; raises `ReadError` if there is no readable program in it."""
     member, notes = _program_member(archive)
     program = _decode(archive, member, ExportedProgram)
     model = match.group(1) if (match := _PROGRAM.search(member)) else ""
     weights = _payloads(archive, f"data/weights/{model}_weights_config.json")
     constants = _payloads(archive, f"data/constants/{model}_constants_config.json")
     if not weights:
-        notes = (*notes, "the archive does not say which tensors share their bytes")
+        notes = (*notes, "the archive does not record which tensors share storage")
     return Contents(program, weights, constants, notes)
 
 
 def _program_member(archive: ZipArchive) -> tuple[str, tuple[str, ...]]:
-    found = sorted(filter(_PROGRAM.search, archive.members)) or list(filter(_OLD_PROGRAM.search, archive.members))
-    if not found:
+    """The name of the member with the program, and a note if there are several programs."""
+    members = sorted(filter(_PROGRAM.search, archive.members)) or list(filter(_OLD_PROGRAM.search, archive.members))
+    if not members:
         compiled = any(map(_COMPILED.search, archive.members))
-        held = "only compiled code (AOTInductor)" if compiled else "no models/*.json"
+        content = "only compiled code (AOTInductor)" if compiled else "no models/*.json"
         raise ReadError(
-            f"{brief(archive.region.path)} is not an exported program: it holds {held}; "
+            f"{brief(archive.region.path)} is not an exported program: it contains {content}; "
             "write it with torch.export.save"
         )
-    chosen = next((name for name in found if name.endswith("models/model.json")), found[0])
-    rest = len(found) - 1
-    return chosen, (f"the archive holds {rest} more programs; {chosen} was read",) if rest else ()
+    chosen = next((name for name in members if name.endswith("models/model.json")), members[0])
+    rest = len(members) - 1
+    note = f"the archive contains {plural(rest, 'more program')}; only {chosen} was read"
+    return chosen, (note,) if rest else ()
 
 
 def _payloads(archive: ZipArchive, member: str) -> dict[str, Payload]:

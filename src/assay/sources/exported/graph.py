@@ -1,6 +1,6 @@
 """The graph of an exported program as a flat list of steps over numbered values.
 
-Wrappers that only change a mode (autocast, no_grad) are opened up; control flow stays one step.
+Wrappers that only change a mode (autocast, no_grad) are inlined; a control-flow operator stays one step.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 from assay.checkpoint.formats.pt2_schema import Graph, GraphModule, GraphNode, NamedArgument, Union
 from assay.checkpoint.formats.pt2_values import SymbolicSizes, plain
 from assay.document.rows import TensorType
+from assay.messages import plural
 
 _OPS = "torch.ops."
 _SIZES_ONLY = "torch.ops.aten.sym_"
@@ -28,7 +29,7 @@ class Value(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One operation: its tensors are numbers of values, by argument name."""
+    """One op; its tensors are pairs of (argument name, number of the value)."""
 
     target: str
     """The dispatcher's name: `aten.conv2d.default`."""
@@ -36,11 +37,11 @@ class Step(NamedTuple):
     attributes: dict[str, Any]
     outputs: list[int]
     stack: str
-    """Which modules it happened in, as the file writes it."""
+    """The modules it ran in, in the file's notation."""
 
 
 class Program(NamedTuple):
-    """All steps, all values, and which values come from and go to the user."""
+    """All steps and values, and the numbers of the values that are the program's inputs and outputs."""
 
     steps: list[Step]
     values: list[Value]
@@ -50,7 +51,7 @@ class Program(NamedTuple):
 
 
 def flatten(module: GraphModule, sizes: SymbolicSizes) -> Program:
-    """The steps of the whole program in order."""
+    """The whole program, its steps in order."""
     flattening = _Flattening(sizes)
     roles = dict(_roles(module.signature.input_specs))
     scope = flattening.scope(module.graph, {}, roles)
@@ -66,6 +67,7 @@ def flatten(module: GraphModule, sizes: SymbolicSizes) -> Program:
 
 
 def _roles(specs: list[dict[str, dict[str, Any]]]) -> Iterator[tuple[str, str]]:
+    """The name of each graph input with its role."""
     for spec in specs:
         for kind, body in spec.items():
             argument = body.get("arg") or {}
@@ -75,20 +77,24 @@ def _roles(specs: list[dict[str, dict[str, Any]]]) -> Iterator[tuple[str, str]]:
 
 
 class _Scope(NamedTuple):
+    """The values and symbolic numbers of a graph, by name."""
+
     values: dict[str, int]
     symbols: dict[str, Any]
 
 
 class _Flattening:
+    """Collects the steps and values of a graph and of the wrappers inside it."""
+
     def __init__(self, sizes: SymbolicSizes) -> None:
         self.steps: list[Step] = []
         self.values: list[Value] = []
         self._sizes = sizes
         self._bodies = 0
 
-    def scope(self, graph: Graph, given: Mapping[str, int], roles: Mapping[str, str]) -> _Scope:
-        """The names of `graph` with their values; those `given` from outside keep theirs."""
-        values = dict(given)
+    def scope(self, graph: Graph, outer_values: Mapping[str, int], roles: Mapping[str, str]) -> _Scope:
+        """The scope of `graph`: a new value for each of its names, except for `outer_values`, which keep theirs."""
+        values = dict(outer_values)
         for name, meta in graph.tensor_values.items():
             if name not in values:
                 values[name] = len(self.values)
@@ -97,43 +103,46 @@ class _Flattening:
         return _Scope(values, {name: self._number(value) for name, value in numbers.items()})
 
     def walk(self, graph: Graph, scope: _Scope, stack: str) -> None:
-        """Append the steps of `graph`; `stack` stands in for nodes that do not say where they happened."""
+        """Append the steps of `graph`; `stack` is used for nodes without a module stack of their own."""
         for node in graph.nodes:
             here = str(node.metadata.get("nn_module_stack") or stack)
             if node.target.startswith(_WRAPPERS):
-                self._open(node, scope, here)
+                self._inline(node, scope, here)
             elif node.target.startswith(_OPS) and not node.target.startswith(_SIZES_ONLY):
                 self.steps.append(self._step(node, scope, here))
 
     def notes(self) -> tuple[str, ...]:
-        """What the steps leave out, in words."""
-        return (f"{self._bodies} bodies of control-flow operators are not counted",) if self._bodies else ()
+        """A note about the operators whose bodies are not among the steps."""
+        bodies = plural(self._bodies, "body", "bodies")
+        return (f"{bodies} of control-flow operators not counted",) if self._bodies else ()
 
-    def _open(self, node: GraphNode, scope: _Scope, stack: str) -> None:
-        """Walk a wrapper's body as if it stood in the outer graph."""
+    def _inline(self, node: GraphNode, scope: _Scope, stack: str) -> None:
+        """Walk a wrapper's body as if it were part of the outer graph."""
         place = ["as_graph" in item.arg for item in node.inputs].index(True)
         body = msgspec.convert(node.inputs[place].arg["as_graph"]["graph"], Graph)
-        passed = [scope.values[name] for item in node.inputs[place + 1 :] for name in _names(item.arg)]
-        inside = [name for item in body.inputs for name in _names(item)]
-        made = [scope.values[name] for item in node.outputs for name in _names(item)]
+        arguments = [scope.values[name] for item in node.inputs[place + 1 :] for name in _names(item.arg)]
+        parameters = [name for item in body.inputs for name in _names(item)]
+        outputs = [scope.values[name] for item in node.outputs for name in _names(item)]
         returned = [name for item in body.outputs for name in _names(item)]
-        given = dict(zip(inside, passed, strict=False))
-        given.update({name: value for name, value in zip(returned, made, strict=False) if name not in given})
-        self.walk(body, self.scope(body, given, {}), stack)
+        outer_values = dict(zip(parameters, arguments, strict=False))
+        results = zip(returned, outputs, strict=False)
+        outer_values.update({name: value for name, value in results if name not in outer_values})
+        self.walk(body, self.scope(body, outer_values, {}), stack)
 
     def _step(self, node: GraphNode, scope: _Scope, stack: str) -> Step:
         tensors: list[tuple[str, int]] = []
         attributes: dict[str, Any] = {}
         for position, item in enumerate(node.inputs):
-            found = [(label, scope.values[name]) for label, name in _labelled(_label(item, position), item.arg)]
-            tensors += found
-            if not found and "as_none" not in item.arg:
+            operands = [(label, scope.values[name]) for label, name in _labelled(_label(item, position), item.arg)]
+            tensors += operands
+            if not operands and "as_none" not in item.arg:
                 self._bodies += "as_graph" in item.arg
                 attributes[_label(item, position)] = plain(item.arg, scope.symbols)
         outputs = [scope.values[name] for item in node.outputs for name in _names(item)]
         return Step(node.target.removeprefix(_OPS), tensors, attributes, outputs, stack)
 
     def _number(self, value: Union) -> Any:
+        """The value of a symbolic number, from its hint if it has one."""
         if "as_expr" not in value:
             return next(iter(value.values()), None)
         hint = value["as_expr"].get("hint") or {}
@@ -150,7 +159,7 @@ def _names(argument: Mapping[str, Any]) -> list[str]:
 
 
 def _labelled(label: str, argument: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every tensor in an argument as (label, name); a list's items are `label[0]`, `label[1]`."""
+    """Every tensor in an argument as (label, name); the items of a list are `label[0]`, `label[1]`."""
     for kind, value in argument.items():
         if kind == "as_tensor":
             yield label, value["name"]

@@ -1,4 +1,4 @@
-"""Exported programs (`torch.export.save`) read as what they are: a zip of JSON. No torch, nothing run."""
+"""Reading exported programs (`torch.export.save`) as data, a zip of JSON: without torch, without running them."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ NEWEST_SCHEMA = 8
 
 
 def read(archive: ZipArchive) -> Document:
-    """The document of an exported program: its tree, tensors and operations as the file describes them."""
-    path, held = archive.region.path, contents(archive)
-    exported = held.program
+    """The document of an exported program: its modules, tensors and ops as described in the file."""
+    path, archived = archive.region.path, contents(archive)
+    exported = archived.program
     if exported.schema_version.major > NEWEST_SCHEMA:
         raise ReadError(
-            f"{path} was written by a newer torch (export schema {exported.schema_version.major}, this reads up to "
+            f"{path} was written by a newer torch (export schema {exported.schema_version.major}, supported up to "
             f"{NEWEST_SCHEMA}): export it with an older torch or upgrade torch-assay"
         )
     try:
-        return _document(path, held)
-    except _MISFITS as error:
-        raise ReadError(f"{path} is damaged: its graph does not hold together ({error!r})") from error
+        return _document(path, archived)
+    except _ERRORS as error:
+        raise ReadError(f"{path} is damaged: its graph is inconsistent ({error!r}); export it again") from error
 
 
-_MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, msgspec.MsgspecError)
-"""What a graph raises that names what is not there or holds one thing where another belongs."""
+_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, msgspec.MsgspecError)
+"""Errors raised by a graph that refers to missing names or has values of the wrong type."""
 
 
-def _document(path: str, held: Contents) -> Document:
-    exported, sizes = held.program, SymbolicSizes()
+def _document(path: str, archived: Contents) -> Document:
+    exported, sizes = archived.program, SymbolicSizes()
     program = flatten(exported.graph_module, sizes)
-    stock = exported_tensors.take(exported.graph_module, held, sizes)
-    tree = exported_tree.grow(exported.graph_module, program, stock.by_name)
+    inventory = exported_tensors.collect(exported.graph_module, archived, sizes)
+    tree = exported_tree.build(exported.graph_module, program, inventory.by_name)
     kinds, ops = _ops(program, tree.call_of)
     return Document(
         origin=Origin("exported", path, os.path.basename(path)),
@@ -52,21 +52,21 @@ def _document(path: str, held: Contents) -> Document:
             mode="none",
             inputs=tuple(InputTensor(name, program.values[value].type) for name, value in program.inputs),
             inputs_from="the file's example inputs" if program.inputs else "",
-            assumptions=(*held.notes, *program.notes, *sizes.notes(), *tree.notes, _NOT_IN_THE_FILE),
+            assumptions=(*archived.notes, *program.notes, *sizes.notes(), *tree.notes, _NOT_IN_THE_FILE),
         ),
         modules=tree.modules,
-        tensors=stock.tensors,
+        tensors=inventory.tensors,
         calls=tree.calls,
         kinds=kinds,
         ops=ops,
     )
 
 
-_NOT_IN_THE_FILE = "attributes that were left at their defaults are not in the file"
+_NOT_IN_THE_FILE = "arguments left at their defaults are not in the file"
 
 
 def _ops(program: Program, call_of: list[int]) -> tuple[list[OpKind], list[Op]]:
-    """The kinds as they appear, and for every step one execution of its kind in its call."""
+    """The kinds of ops in order of appearance, and one op per step, with its kind and its call."""
     kinds: dict[bytes, OpKind] = {}
     places: dict[bytes, int] = {}
     ops: list[Op] = []
@@ -79,6 +79,7 @@ def _ops(program: Program, call_of: list[int]) -> tuple[list[OpKind], list[Op]]:
 
 
 def _kind(step: Step, values: list[Value]) -> OpKind:
+    """The kind of op that a step executes."""
     namespace, _, rest = step.target.partition(".")
     base, _, overload = rest.partition(".")
     written = _written(base, overload, [label for label, _ in step.tensors])
@@ -97,7 +98,7 @@ def _kind(step: Step, values: list[Value]) -> OpKind:
 
 
 def _written(base: str, overload: str, labels: list[str]) -> set[str]:
-    """The operands written into, by the naming rules of torch: `relu_` writes its first, `add.out` its `out`."""
+    """The operands that the op writes to, by torch's naming rules: `relu_` its first, `add.out` its `out`."""
     if base.endswith("_") and not base.endswith("__"):
         return set(labels[:1])
     return {label for label in labels if label.startswith("out")} if overload.endswith("out") else set()

@@ -1,4 +1,4 @@
-"""Exported programs as models that run: a live one, or one from a file that the user trusts."""
+"""Running exported programs: a live one, or one loaded from a trusted file."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from assay.sources.usercode import guarded
 
 
 def loaded(path: str) -> Model:
-    """The program in a `.pt2` file; loading it lets torch run what is in it."""
+    """Load the program in a `.pt2` file as a model; torch may run code from the file."""
     torch = need("torch")
     with guarded(f"loading {brief(path)}"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of its own internals here
+        warnings.simplefilter("ignore")  # torch warns about its own internals
         return model_of(torch.export.load(path))
 
 
 def model_of(program: Any) -> Model:
-    """A `torch.export.ExportedProgram` as a tree of modules that can be called."""
+    """The model of a `torch.export.ExportedProgram`, as a tree of modules that can be called."""
     torch = need("torch")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -33,7 +33,7 @@ def model_of(program: Any) -> Model:
 
 
 def with_classes(document: Document, classes: Mapping[str, tuple[str, str]]) -> Document:
-    """The document whose modules have the classes they were exported from."""
+    """`document` with the original class of each module, by path, in place of torch's stand-in classes."""
     if not classes:
         return document
     rows = [
@@ -44,15 +44,15 @@ def with_classes(document: Document, classes: Mapping[str, tuple[str, str]]) -> 
 
 
 def _classes(program: Any) -> dict[str, tuple[str, str]]:
-    """The class of each module that a program's operations were called in, by the module's path."""
-    found: dict[str, tuple[str, str]] = {}
+    """Name and path of the class of each module that the program's ops ran in, by the module's path."""
+    classes: dict[str, tuple[str, str]] = {}
     for node in program.graph.nodes:
         for path, kind in (node.meta.get("nn_module_stack") or {}).values():
-            where = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
-            found.setdefault(_plain(path), (where.rpartition(".")[2], where))
-    return found
+            class_path = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+            classes.setdefault(_plain(path), (class_path.rpartition(".")[2], class_path))
+    return classes
 
 
 def _plain(path: str) -> str:
-    """A path without the number of the call (`layer@1`) and the root's placeholder."""
+    """`path` without the call number (`layer@1`) and the root's placeholder."""
     return path.partition("@")[0].removeprefix("L['self'].").removeprefix("L__self__.")

@@ -1,4 +1,4 @@
-"""The parameters and buffers of an exported program; names that share their bytes are one tensor."""
+"""The parameters and buffers of an exported program; names that refer to the same bytes are one tensor."""
 
 from __future__ import annotations
 
@@ -14,57 +14,59 @@ from assay.document.rows import Tensor
 from assay.sources.exported.archive import Contents
 
 
-class Stock(NamedTuple):
-    """The rows and, for every name, its row."""
+class Inventory(NamedTuple):
+    """The tensors, and the index of the tensor for every name."""
 
     tensors: list[Tensor]
     by_name: dict[str, int]
 
 
-class _Found(NamedTuple):
+class _Stored(NamedTuple):
+    """A parameter or buffer of the program."""
+
     role: str
     meta: TensorMeta
-    place: str | None
-    """Where the bytes lie, where the archive says so."""
+    member: str | None
+    """The archive member with the bytes; None if the archive does not record it."""
 
 
-def take(module: GraphModule, held: Contents, sizes: SymbolicSizes) -> Stock:
-    """Every parameter and buffer that the signature or the weights' table names."""
+def collect(module: GraphModule, archived: Contents, sizes: SymbolicSizes) -> Inventory:
+    """The parameters and buffers in the program's signature or in the table of weights."""
     tensors: list[Tensor] = []
     by_name: dict[str, int] = {}
-    same: dict[Any, int] = {}
+    by_key: dict[Any, int] = {}
     first_of: dict[str, int] = {}
-    for name, found in _named(module, held).items():
-        type = sizes.tensor_type(found.meta)
-        offset = sizes.number(found.meta.storage_offset) if found.meta.storage_offset else 0
-        key = name if found.place is None else (found.place, offset, type, found.role)
-        if key in same:
-            by_name[name] = index = same[key]
+    for name, stored in _named(module, archived).items():
+        type = sizes.tensor_type(stored.meta)
+        offset = sizes.number(stored.meta.storage_offset) if stored.meta.storage_offset else 0
+        key = name if stored.member is None else (stored.member, offset, type, stored.role)
+        if key in by_key:
+            by_name[name] = index = by_key[key]
             tensors[index] = replace(tensors[index], names=(*tensors[index].names, name))
             continue
-        by_name[name] = same[key] = len(tensors)
-        shares = first_of.setdefault(found.place, len(tensors)) if found.place is not None else len(tensors)
+        by_name[name] = by_key[key] = len(tensors)
+        shares = first_of.setdefault(stored.member, len(tensors)) if stored.member is not None else len(tensors)
         size = nbytes(math.prod(type.shape), type.dtype)
         other = shares if shares != len(tensors) else None
-        tensors.append(Tensor((name,), found.role, type, size, found.meta.requires_grad, other))
-    return Stock(tensors, by_name)
+        tensors.append(Tensor((name,), stored.role, type, size, stored.meta.requires_grad, other))
+    return Inventory(tensors, by_name)
 
 
-def _named(module: GraphModule, held: Contents) -> dict[str, _Found]:
-    """The tensors in the weights' own order, then those that only the signature names."""
+def _named(module: GraphModule, archived: Contents) -> dict[str, _Stored]:
+    """The tensors in the order of the table of weights, then those that are only in the signature."""
     roles = _signature_roles(module)
-    found: dict[str, _Found] = {}
-    for name, payload in held.weights.items():
+    tensors: dict[str, _Stored] = {}
+    for name, payload in archived.weights.items():
         role = roles[name][0] if name in roles else "parameter" if payload.is_param else "buffer"
         meta = payload.tensor_meta or _graph_meta(module, roles, name)
         if meta is not None:
-            found[name] = _Found(role, meta, f"weights/{payload.path_name}")
+            tensors[name] = _Stored(role, meta, f"weights/{payload.path_name}")
     for name, (role, _) in roles.items():
-        constant = held.constants.get(name)
+        constant = archived.constants.get(name)
         meta = _graph_meta(module, roles, name)
-        if name not in found and meta is not None:
-            found[name] = _Found(role, meta, f"constants/{constant.path_name}" if constant else None)
-    return found
+        if name not in tensors and meta is not None:
+            tensors[name] = _Stored(role, meta, f"constants/{constant.path_name}" if constant else None)
+    return tensors
 
 
 def _signature_roles(module: GraphModule) -> dict[str, tuple[str, str]]:
@@ -78,4 +80,5 @@ def _signature_roles(module: GraphModule) -> dict[str, tuple[str, str]]:
 
 
 def _graph_meta(module: GraphModule, roles: dict[str, tuple[str, str]], name: str) -> TensorMeta | None:
+    """The metadata of tensor `name` in the graph, or None."""
     return module.graph.tensor_values.get(roles[name][1]) if name in roles else None

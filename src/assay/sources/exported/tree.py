@@ -1,4 +1,4 @@
-"""The module tree and the module calls of an exported program, from the paths and stacks in its file."""
+"""The modules and module calls of an exported program, from the paths and stacks in its file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from assay.checkpoint.formats.pt2_schema import GraphModule
 from assay.document.rows import Call, Module, TensorType
+from assay.messages import plural
 from assay.sources.exported.graph import Program
 
 UNKNOWN_CLASS = "(unknown)"
-"""The class of a module that no operation happened in: the file names classes only beside operations."""
+"""The class of a module in which no op ran: the file records classes only with ops."""
 
 _REPEAT = re.compile(r"@\d+$")
 _SLICE = re.compile(r"\.slice\((?:None|0), [^)]*\)")
@@ -20,16 +21,16 @@ _LIVE_ROOT = re.compile(r"^L\['self'\]\.?")
 
 
 class Frame(NamedTuple):
-    """One module on the stack of an operation: which call of which module of which class."""
+    """One module on the stack of an op: its path, call and class."""
 
     path: str
     repeat: str
-    """Tells the calls of one module apart, where the file does."""
+    """`@1`, `@2`, … for repeated calls of a module, if the file numbers them."""
     class_path: str
 
 
 class Tree(NamedTuple):
-    """The modules, their calls, and for each step the call it happened in."""
+    """The modules, their calls, and for each step the index of its call."""
 
     modules: list[Module]
     calls: list[Call]
@@ -37,8 +38,8 @@ class Tree(NamedTuple):
     notes: tuple[str, ...]
 
 
-def grow(module: GraphModule, program: Program, tensors: Mapping[str, int]) -> Tree:
-    """The tree over all modules the file names."""
+def build(module: GraphModule, program: Program, tensors: Mapping[str, int]) -> Tree:
+    """The tree of all modules in the file."""
     stacks = [frames(step.stack) for step in program.steps]
     classes = {frame.path: frame.class_path for stack in stacks for frame in stack}
     listed = [_REPEAT.sub("", call.fqn) for call in module.module_call_graph]
@@ -51,13 +52,14 @@ def grow(module: GraphModule, program: Program, tensors: Mapping[str, int]) -> T
     modules = [_module(path, index, classes.get(path), own[path]) for path in paths]
     calls, call_of = _calls(stacks, index)
     unknown = sum(row.class_name == UNKNOWN_CLASS for row in modules)
-    notes = (f"{unknown} modules ran no operation: the file does not tell their class",) if unknown else ()
+    modules_text = plural(unknown, "module")
+    notes = (f"class unknown for {modules_text} in which no op ran: the file does not record it",) if unknown else ()
     return Tree(modules, _with_types(calls, call_of, program), call_of, notes)
 
 
 @lru_cache(maxsize=4096)
 def frames(stack: str) -> tuple[Frame, ...]:
-    """The modules around an operation, outermost first: `key,path,class;key,path,class`."""
+    """Parse the modules around an op, outermost first, from `key,path,class;key,path,class`."""
     parts = [_split(part) for part in stack.split(";") if part]
     result = [_frame(part) for part in parts if len(part) == 3]
     return tuple(result) if result and result[0].path == "" else (Frame("", "", ""), *result)
@@ -84,12 +86,12 @@ def _split(part: str) -> list[str]:
 
 def _with_parents(paths: Iterable[str]) -> list[str]:
     """Each path once, after its parents; the root comes first."""
-    found: dict[str, None] = {"": None}
+    unique: dict[str, None] = {"": None}
     for path in paths:
         parts = path.split(".")
         for end in range(1, len(parts) + 1):
-            found.setdefault(".".join(parts[:end]))
-    return list(found)
+            unique.setdefault(".".join(parts[:end]))
+    return list(unique)
 
 
 def _module(path: str, index: Mapping[str, int], class_path: str | None, own: dict[str, int]) -> Module:
@@ -105,39 +107,39 @@ def _module(path: str, index: Mapping[str, int], class_path: str | None, own: di
 def _calls(stacks: list[tuple[Frame, ...]], index: Mapping[str, int]) -> tuple[list[Call], list[int]]:
     """The calls in order of their first operation, and each step's innermost call.
 
-    A file that numbers repeated calls is taken at its word; in one that does not, a module that
-    appears again after something else ran is called again.
+    If the file numbers repeated calls, the numbers are used. Otherwise a module that appears again after another
+    module has run counts as a new call.
     """
     numbered = any(frame.repeat for stack in stacks for frame in stack)
     calls = [Call(0, None)]
-    known: dict[tuple[int, str, str], int] = {}
+    call_numbers: dict[tuple[int, str, str], int] = {}
     call_of: list[int] = []
-    before: list[int] = []
+    previous: list[int] = []
     for stack in stacks:
-        here = [0]
+        current = [0]
         for depth, frame in enumerate(stack[1:], 1):
-            key = (here[-1], frame.path, frame.repeat)
-            still_open = depth < len(before) and known.get(key) == before[depth]
-            if key not in known or not (numbered or still_open):
-                known[key] = len(calls)
-                calls.append(Call(index[frame.path], here[-1]))
-            here.append(known[key])
-        call_of.append(here[-1])
-        before = here
+            key = (current[-1], frame.path, frame.repeat)
+            still_open = depth < len(previous) and call_numbers.get(key) == previous[depth]
+            if key not in call_numbers or not (numbered or still_open):
+                call_numbers[key] = len(calls)
+                calls.append(Call(index[frame.path], current[-1]))
+            current.append(call_numbers[key])
+        call_of.append(current[-1])
+        previous = current
     return calls, call_of
 
 
 def _with_types(calls: list[Call], call_of: list[int], program: Program) -> list[Call]:
-    """The calls with the tensors that went in from outside and those that came out and were used there."""
+    """The calls with their inputs (tensors made outside) and outputs (tensors used outside)."""
     inputs: list[dict[int, None]] = [{} for _ in calls]
     outputs: list[dict[int, None]] = [{} for _ in calls]
     made_in: dict[int, int] = {}
     for step, call in zip(program.steps, call_of, strict=True):
-        around = _around(calls, call)
+        around = _enclosing(calls, call)
         for _, value in step.tensors:
             if program.values[value].role not in ("activation", "input"):
                 continue
-            inside = set(_around(calls, made_in[value])) if value in made_in else set()
+            inside = set(_enclosing(calls, made_in[value])) if value in made_in else set()
             for outer in around:
                 if outer not in inside:
                     inputs[outer].setdefault(value)
@@ -145,7 +147,7 @@ def _with_types(calls: list[Call], call_of: list[int], program: Program) -> list
                 outputs[other].setdefault(value)
         made_in.update(dict.fromkeys(step.outputs, call))
     for value in program.outputs:
-        for other in _around(calls, made_in[value]) if value in made_in else ():
+        for other in _enclosing(calls, made_in[value]) if value in made_in else ():
             outputs[other].setdefault(value)
     inputs[0] = dict.fromkeys(value for _, value in program.inputs)
     outputs[0] = dict.fromkeys(program.outputs)
@@ -155,8 +157,8 @@ def _with_types(calls: list[Call], call_of: list[int], program: Program) -> list
     ]
 
 
-def _around(calls: list[Call], call: int) -> list[int]:
-    """The call and all calls around it."""
+def _enclosing(calls: list[Call], call: int) -> list[int]:
+    """The call and all calls that enclose it, innermost first."""
     result = [call]
     while (parent := calls[result[-1]].parent) is not None:
         result.append(parent)

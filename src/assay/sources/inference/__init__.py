@@ -1,5 +1,5 @@
-"""WHAT A MODEL WANTS TO BE CALLED WITH, where nobody said: its own examples, its config, its layers.
+"""Inferring a model's inputs, if none are given, from its own examples, its config, its graph or its layers.
 
-Belongs here: one file for each place that can tell, and the trial that chooses between guesses. Does
-not: making the tensors.
+Belongs here: one file per source of guesses, and the trial that chooses between guesses. Does not belong here:
+creating the tensors.
 """

@@ -1,4 +1,4 @@
-"""Guesses from a transformers config: which inputs the model wants, and what each looks like."""
+"""Guesses from a transformers config: which inputs the model needs, and the shape of each."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ from assay.sources.inference.guess import Guess, parameters, required
 from assay.sources.tensors import TensorSpec
 
 _COMBINATIONS = 16
-"""Shapes tried for one set of names."""
-_SENSES = ("pixel_values", "input_features", "input_values", "pixel_values_videos")
-"""What some models want beside or instead of their main input although forward does not demand it."""
-_COMPANIONS = ("input_ids", *_SENSES, "bbox", "input_features_mask")
-"""What some models want beside it."""
+"""Combinations of shapes tried per set of names."""
+_MODALITIES = ("pixel_values", "input_features", "input_values", "pixel_values_videos")
+"""Inputs that some models need besides or instead of their main input although forward does not require them."""
+_COMPANIONS = ("input_ids", *_MODALITIES, "bbox", "input_features_mask")
+"""Inputs that some models need besides their main input."""
 
 
 def from_config(module: Any, config: Any) -> Iterator[Guess]:
-    """Guesses for a transformers model, text alone before text with images or sound."""
-    known = parameters(module)
-    told = facts(config)
+    """Guesses for a transformers model: text only first, then text with images or sound."""
+    parameter_names = parameters(module)
+    config_facts = facts(config)
     seen: set[tuple[str, ...]] = set()
-    for names in _wanted(module, config, known):
+    for names in _name_sets(module, config, parameter_names):
         if names and names not in seen and all(name in modalities.TABLE for name in names):
             seen.add(names)
-            for specs in _shapes(names, told, module):
+            for specs in _shapes(names, config_facts, module):
                 yield Guess(specs, f"the {type(config).__name__}")
 
 
-def _wanted(module: Any, config: Any, known: Container[str]) -> Iterator[tuple[str, ...]]:
-    """Sets of names that forward knows, likeliest first."""
+def _name_sets(module: Any, config: Any, parameter_names: Container[str]) -> Iterator[tuple[str, ...]]:
+    """Sets of names of forward's parameters, likeliest first."""
     main = getattr(module, "main_input_name", "input_ids")
-    demanded = [found.name for found in required(module)]
-    base = [*([main] if isinstance(main, str) else main), *demanded]
+    required_names = [parameter.name for parameter in required(module)]
+    base = [*([main] if isinstance(main, str) else main), *required_names]
     if getattr(config, "is_encoder_decoder", False):
         base.append("decoder_input_ids")
     base += modalities.TOGETHER.get(getattr(config, "model_type", ""), ())
-    sets = [base, *([*base, name] for name in _COMPANIONS), demanded, *([name, *demanded] for name in _SENSES)]
+    with_companion = [[*base, name] for name in _COMPANIONS]
+    sets = [base, *with_companion, required_names, *([name, *required_names] for name in _MODALITIES)]
     for names in sets:
-        yield tuple(dict.fromkeys(name for name in names if name in known))
+        yield tuple(dict.fromkeys(name for name in names if name in parameter_names))
 
 
-def _shapes(names: Sequence[str], told: Facts, module: Any) -> Iterator[tuple[TensorSpec, ...]]:
-    """The combinations of what each input may look like."""
-    options = [modalities.TABLE[name](told, module) for name in names]
+def _shapes(names: Sequence[str], config_facts: Facts, module: Any) -> Iterator[tuple[TensorSpec, ...]]:
+    """The combinations of possible shapes for these inputs."""
+    options = [modalities.TABLE[name](config_facts, module) for name in names]
     for chosen in islice(product(*options), _COMBINATIONS):
         yield tuple(structs.replace(spec, name=name) for name, spec in zip(names, chosen, strict=True))

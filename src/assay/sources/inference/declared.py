@@ -1,4 +1,4 @@
-"""Inputs that a model carries along: an example of its own, or what its traced or exported graph remembers."""
+"""Inputs stored in a model: its own example, or the input types in its traced or exported graph."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from assay.sources.usercode import guarded
 
 _ATTRIBUTES = ("example_input_array", "dummy_inputs")
 _SETTINGS = ("pretrained_cfg", "default_cfg")
-"""Where image model libraries keep the input size a model was trained with."""
+"""Attributes in which image model libraries store the input size a model was trained with."""
 
 
 def declared(module: Any, config: Any | None) -> Guess | None:
-    """The example among the module's attributes, if it has one.
+    """The example inputs or input size in the module's attributes, or None.
 
-    Every transformers model has `dummy_inputs`, mostly three rows of token ids whatever the model takes:
-    there the config knows better.
+    Examples are ignored if there is a transformers config, which is more reliable: every transformers model has
+    `dummy_inputs`, mostly three rows of token ids whatever the model takes.
     """
     if config is None:
         for name in _ATTRIBUTES:
@@ -31,7 +31,7 @@ def declared(module: Any, config: Any | None) -> Guess | None:
 
 
 def _read(module: Any, name: str) -> Any:
-    """The attribute, None where there is none or its property raises."""
+    """The attribute; None if it does not exist or its property raises."""
     try:
         with guarded(name):
             return getattr(module, name, None)
@@ -40,6 +40,7 @@ def _read(module: Any, name: str) -> Any:
 
 
 def _example(name: str, value: Any) -> Guess | None:
+    """The attribute's value as a guess; None if it cannot be arguments."""
     if is_tensor(value):
         return Guess(_specs([(None, value)]), name, ((value,), {}))
     if isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value):
@@ -53,7 +54,7 @@ def _example(name: str, value: Any) -> Guess | None:
 
 
 def _specs(pairs: Any) -> tuple[TensorSpec, ...]:
-    """What the tensors among the values look like."""
+    """The specs of the tensors among the values."""
     return tuple(
         TensorSpec(tuple(value.shape), dtype_name(str(value.dtype)) or str(value.dtype), name)
         for name, value in pairs
@@ -62,6 +63,7 @@ def _specs(pairs: Any) -> tuple[TensorSpec, ...]:
 
 
 def _from_settings(module: Any) -> Iterator[Guess]:
+    """Guesses from the input size in the settings of an image model."""
     for name in _SETTINGS:
         settings = vars(module).get(name)
         size = settings.get("input_size") if isinstance(settings, Mapping) else None
@@ -70,21 +72,21 @@ def _from_settings(module: Any) -> Iterator[Guess]:
 
 
 def from_graph(module: Any) -> Iterator[Guess]:
-    """The one guess that a scripted or fx graph allows, where it knows every input."""
+    """One guess from a scripted or fx graph, if the graph has the sizes of every input."""
     torch = need("torch")
     if isinstance(module, torch.jit.ScriptModule):
-        known = _script_inputs(module)
+        inputs = _script_inputs(module)
     elif isinstance(module, torch.fx.GraphModule):
-        known = [_placeholder(node) for node in module.graph.nodes if node.op == "placeholder"]
+        inputs = [_placeholder(node) for node in module.graph.nodes if node.op == "placeholder"]
     else:
         return
-    specs = [spec for spec in known if spec is not None]
-    if specs and len(specs) == len(known):
+    specs = [spec for spec in inputs if spec is not None]
+    if specs and len(specs) == len(inputs):
         yield Guess(tuple(specs), "its graph")
 
 
 def _script_inputs(module: Any) -> list[TensorSpec | None]:
-    """The types of the graph's inputs; tracing notes sizes, scripting and saving do not."""
+    """The types of the graph's inputs; None for an input without sizes, which only tracing records."""
     types = [value.type() for value in list(module.graph.inputs())[1:]]
     return [_spec(kind.sizes(), kind.dtype()) if kind.kind() == "TensorType" else None for kind in types]
 

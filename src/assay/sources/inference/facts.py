@@ -1,4 +1,4 @@
-"""What a transformers config says, whichever part of it says it and whatever it calls it."""
+"""Reading a transformers config: the same fact is in different parts and under different names."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from msgspec import Struct
 
 TOKENS = 128
-"""Tokens in a text, where the model allows as many."""
+"""Tokens in a text, if the model allows that many."""
 
 _TEXT = ("text_config", "text_encoder", "decoder", "language_config", "llm_config", "thinker_config")
 _VISION = ("vision_config", "encoder", "image_encoder", "vision_encoder", "backbone_config", "vit_config")
 _AUDIO = ("audio_config", "audio_encoder", "speech_config", "encoder_config", "speech_encoder", "encoder")
 _COMMON_IDS = ("bos", "eos", "pad", "sep", "cls", "unk", "mask", "decoder_start", "begin", "forced")
-"""Special tokens that any text may hold; the others stand for images, sounds and the like."""
+"""Prefixes of special tokens that any text may contain; other special tokens represent images, sound and so on."""
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions", "max_seq_len", "n_ctx")
 
 
 class Facts(Struct, frozen=True):
-    """A config seen as its parts."""
+    """A config and its parts for text, images and sound."""
 
     config: Any
     text: Any
@@ -29,7 +29,7 @@ class Facts(Struct, frozen=True):
 
     @property
     def vocabulary(self) -> tuple[int, int]:
-        """The widest half-open range of ids that mean text."""
+        """The widest half-open range of ids without placeholders for images, sound and so on."""
         size = number((self.text, self.config), "vocab_size", "n_vocab", "src_vocab_size") or 2
         taken = sorted(token for token in _placeholders((self.config, self.text)) if 0 <= token < size)
         edges = [-1, *taken, size]
@@ -38,13 +38,13 @@ class Facts(Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """How many tokens a text may have here."""
+        """The number of tokens in a text: `TOKENS`, or less if the config limits it."""
         limits = [number((part,), *_POSITIONS) for part in (self.text, self.config)]
         return min([TOKENS, *(limit for limit in limits if limit and limit > 0)])
 
     @property
     def channels(self) -> int:
-        """The channels of an image."""
+        """The number of channels of an image."""
         return number((self.vision, self.config), "num_channels", "in_channels", "in_chans", "input_channels") or 3
 
     @property
@@ -59,19 +59,19 @@ class Facts(Struct, frozen=True):
 
     @property
     def mels(self) -> int:
-        """The features of one step of sound."""
+        """The number of audio features per time step."""
         names = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "input_feat_size")
         more = ("num_mel_filters", "feature_size", "input_dim", "mel_bins", "n_mels", "num_mels", "input_size")
         return number((self.audio, self.config), *names, *more) or 80
 
 
 def facts(config: Any) -> Facts:
-    """The parts of `config`; a part it does not have is the config itself."""
+    """The parts of `config`; a missing part is the config itself."""
     return Facts(config, _part(config, _TEXT), _part(config, _VISION), _part(config, _AUDIO))
 
 
 def number(parts: Iterable[Any], *names: str) -> int | None:
-    """The first of `names` that is a number in the first of `parts` to have one."""
+    """The first integer attribute among `names`, searched part by part; None if there is none."""
     for part in parts:
         for name in names:
             value = getattr(part, name, None)
@@ -89,7 +89,7 @@ def _part(config: Any, names: Iterable[str]) -> Any:
 
 
 def _placeholders(parts: Iterable[Any]) -> set[int]:
-    """The ids of tokens that stand for something that is no text."""
+    """The ids of tokens that represent something other than text."""
     return {
         value
         for part in parts

@@ -1,4 +1,4 @@
-"""A guess at a model's inputs and what it rests on."""
+"""A guess at a model's inputs and its source."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from assay.sources.tensors import TensorSpec, texts
 
 
 class Guess(Struct, frozen=True):
-    """Tensors to be made, or values that the model brought along."""
+    """Tensors to create, or values stored in the model."""
 
     specs: tuple[TensorSpec, ...]
     source: str
-    """What it rests on: `the first convolution 'conv1'`."""
+    """Where the guess comes from: `the first convolution 'conv1'`."""
     values: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 
     @property
@@ -25,15 +25,15 @@ class Guess(Struct, frozen=True):
 
 
 def parameters(module: Any) -> dict[str, inspect.Parameter]:
-    """The parameters of the module's forward by name, without `self` and the catch-alls."""
+    """The parameters of the module's forward by name, without `self`, `*args` and `**kwargs`."""
     try:
         signature = inspect.signature(module.forward)
     except (TypeError, ValueError):
         return {}
     catch_all = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return {name: found for name, found in signature.parameters.items() if found.kind not in catch_all}
+    return {name: parameter for name, parameter in signature.parameters.items() if parameter.kind not in catch_all}
 
 
 def required(module: Any) -> list[inspect.Parameter]:
-    """The parameters of forward that have no default."""
-    return [found for found in parameters(module).values() if found.default is inspect.Parameter.empty]
+    """The parameters of forward without a default."""
+    return [parameter for parameter in parameters(module).values() if parameter.default is inspect.Parameter.empty]

@@ -1,4 +1,4 @@
-"""The order in which the places that can tell are asked."""
+"""Inferring inputs: the sources of guesses, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from assay.sources.placing import model_dtype
 
 
 def infer(module: Any, config: Any | None) -> Guess:
-    """The likeliest inputs of `module`, from its own example, config, graph, or signature and layers."""
+    """The likeliest inputs of `module`, from its own example, its config, its graph, or its signature and layers."""
     if getattr(module.forward, "__func__", None) is need("torch").nn.Module.forward:
-        raise InputsError(f"{type(module).__name__} has no forward: open a part of it that has one")
+        raise InputsError(f"{type(module).__name__} has no forward method: give one of its submodules instead")
     example = declared(module, config)
     if example is not None:
         return example
     floats = model_dtype(module)
-    for guesses in _places(module, config):
+    for guesses in _guesses(module, config):
         chosen = choose(module, (_with_floats(guess, floats) for guess in guesses))
         if chosen is not None:
             return chosen
     raise InputsError(
-        f"the inputs of {type(module).__name__} cannot be inferred: give them with --inputs, "
-        f"as file.py::function or a literal like {EXAMPLE}"
+        f"the inputs of {type(module).__name__} cannot be inferred: give the inputs as file.py::function "
+        f"or as a literal, for example {EXAMPLE}"
     )
 
 
-def _places(module: Any, config: Any | None) -> Iterator[Iterator[Guess]]:
+def _guesses(module: Any, config: Any | None) -> Iterator[Iterator[Guess]]:
+    """The guesses of each source, most reliable source first."""
     if config is not None:
         yield from_config(module, config)
     yield from_graph(module)
@@ -44,6 +45,6 @@ def _places(module: Any, config: Any | None) -> Iterator[Iterator[Guess]]:
 
 
 def _with_floats(guess: Guess, floats: str) -> Guess:
-    """`guess` with its floating tensors in the model's own dtype."""
+    """`guess` with its float32 tensors in the model's own dtype, `floats`."""
     specs = (structs.replace(spec, dtype=floats) if spec.dtype == "float32" else spec for spec in guess.specs)
     return structs.replace(guess, specs=tuple(specs))

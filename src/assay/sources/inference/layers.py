@@ -1,4 +1,4 @@
-"""What the first layers that take data say about it: channels, features, vocabulary."""
+"""The inputs that a model's first layers take: channels, features, vocabulary."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from msgspec import Struct
 from assay.sources.tensors import TensorSpec
 
 STEPS = 16
-"""Time steps given to a model that takes a sequence of features."""
+"""Time steps in the inputs of a model that takes a sequence of features."""
 TOKENS = 128
-"""Tokens given to a model that takes text."""
+"""Tokens in the inputs of a model that takes text."""
 _LAYERS = 6
-"""Layers asked before giving up: the one that takes the input is among the first."""
+"""Number of kinds of layers examined: the layer that takes the input is among the first."""
 _IMAGE_SIDES = (224, 32, 28, 64, 96, 128, 256, 299, 384, 48, 84, 16, 8)
 _SIGNAL_LENGTHS = (1024, 128, 16000, 256, 512, 100, 64, 32, 16)
 _VOLUMES = ((16, 112, 112), (32, 32, 32), (64, 64, 64), (16, 16, 16), (8, 8, 8))
 _LATENT_SIDES = (1, 4, 8, 16, 32)
-_OTHER_SENSES = re.compile(r"vision|visual|image|img|audio|speech|patch|pixel|video")
+_OTHER_MODALITIES = re.compile(r"vision|visual|image|img|audio|speech|patch|pixel|video")
 _POSITIONS = re.compile(r"(^|\.|_)(w?pe|pos[a-z]*)(_emb[a-z]*)?$")
-"""Names of tables that know each position, not each distance or token."""
+"""Names of embeddings of absolute positions, as opposed to distances or tokens."""
 
 
 class Layer(Struct, frozen=True):
-    """A layer that takes data, and the inputs it would take, likeliest first."""
+    """A layer that takes data, and the inputs it can take, likeliest first."""
 
     source: str
     """`the first convolution 'conv1'`."""
     tokens: bool
     inputs: tuple[TensorSpec, ...]
     unlikely: tuple[TensorSpec, ...] = ()
-    """Tried only when nothing likely runs."""
+    """Tried only if no likely input runs."""
 
 
 def layers(module: Any) -> list[Layer]:
-    """The first layers in the module's order that take data."""
-    found: list[Layer] = []
+    """The first layers that take data, one per kind, in the module's order."""
+    first_layers: list[Layer] = []
     seen: set[str] = set()
     inside = ""
     for path, child in module.named_modules():
@@ -51,32 +51,33 @@ def layers(module: Any) -> list[Layer]:
         noun, read, tokens = entry
         try:
             inputs, unlikely = read(child)
-        except (AttributeError, TypeError, StopIteration):  # a class of the user's own that has only the name
+        except (AttributeError, TypeError, StopIteration):  # a user's class that only has the same name
             continue
-        # What a composite layer is made of takes the layer's own data, not the model's.
+        # The parts of a composite layer take the layer's internal data, not the model's input.
         inside = f"{path}."
         if noun not in seen:
             where = f"the first {noun} '{path}'" if path else f"the model, which is a {noun}"
-            found.append(Layer(where, tokens, tuple(inputs), tuple(unlikely)))
+            first_layers.append(Layer(where, tokens, tuple(inputs), tuple(unlikely)))
             seen.add(noun)
-        if len(found) == _LAYERS:
+        if len(first_layers) == _LAYERS:
             break
-    return found
+    return first_layers
 
 
 def _class_names(module: Any) -> Iterable[str]:
-    """The names of the module's classes, most special first; a scripted module says its original one."""
+    """The names of the module's classes, most derived first; for a scripted module, its original class."""
     scripted = vars(module).get("original_name") or getattr(module, "original_name", None)
     return (scripted,) if isinstance(scripted, str) else (kind.__name__ for kind in type(module).__mro__)
 
 
 Read = tuple[Iterable[TensorSpec], Iterable[TensorSpec]]
+"""Likely and unlikely inputs of a layer."""
 Reader = Callable[[Any], Read]
 Sizes = Sequence[tuple[int, ...]]
 
 
 def _number(module: Any, name: str, axis: int, otherwise: int) -> int:
-    """An attribute that traced modules lack but whose weight still shows it."""
+    """An integer attribute; traced modules lack it, so it is then read from `axis` of the weight's shape."""
     value = getattr(module, name, None)
     if isinstance(value, int):
         return value or otherwise
@@ -87,11 +88,11 @@ def _number(module: Any, name: str, axis: int, otherwise: int) -> int:
 def _channelled(
     sizes: Sizes, unlikely: Sizes = (), *, name: str = "in_channels", axis: int = 0, otherwise: int = 3
 ) -> Reader:
-    """Reads a layer that takes channels, which its attribute or an axis of its weight tells, of any of the sizes."""
+    """A reader for layers that take channels (an attribute or an axis of the weight) of any of the sizes."""
 
     def read(module: Any) -> Read:
         channels = _number(module, name, axis, otherwise)
-        likely, others = ((TensorSpec((1, channels, *size)) for size in some) for some in (sizes, unlikely))
+        likely, others = ((TensorSpec((1, channels, *size)) for size in group) for group in (sizes, unlikely))
         return likely, others
 
     return read
@@ -115,7 +116,7 @@ def _linear(module: Any) -> Read:
 def _embedding(module: Any) -> Read:
     ids = _number(module, "num_embeddings", 0, 2)
     likely = ((1, TOKENS), *((1, length) for length in (64, 32, STEPS, 8)), (TOKENS,))
-    # A single token comes last: it would fit any length by broadcasting.
+    # A single token comes last, because it would match any length by broadcasting.
     unlikely = (*((1, length) for length in range(TOKENS - 1, 0, -1)), (1,))
     return _token_ids(likely, ids), _token_ids(unlikely, ids)
 
@@ -147,7 +148,7 @@ def _transformer(module: Any) -> Read:
 
 
 def _sequence(features: int, batch_first: bool) -> Iterator[TensorSpec]:
-    """One sequence of features; time comes first unless the layer says otherwise."""
+    """One sequence of features; the likelier order of time and batch comes first."""
     likely, other = (1, STEPS, features), (STEPS, 1, features)
     return map(TensorSpec, (likely, other) if batch_first else (other, likely))
 
@@ -180,22 +181,25 @@ _TABLE: dict[str, tuple[str, Reader, bool]] = {
     "TransformerDecoder": ("transformer", _transformer, False),
     "Transformer": ("transformer", _transformer, False),
 }
-"""Layers by class name: what people call them, how they are read, and whether they take token ids."""
+"""Layers by class name: their common name, their reader, and whether they take token ids."""
 
 
 def vocabularies(module: Any) -> list[int]:
-    """How many ids each embedding knows, in the model's order."""
+    """The number of ids of each embedding, in the model's order."""
     return [_number(child, "num_embeddings", 0, 2) for _, child in _embeddings(module)]
 
 
 def learned_positions(module: Any, *, apart_from: str | None = None) -> int:
-    """The longest sequence that learned positions allow; those of a padded table start after the padding."""
+    """The longest sequence that learned positions allow, sys.maxsize if there are none.
+
+    Positions of a table with a padding index start after it. Tables with `apart_from` in their path are ignored.
+    """
     limits = [
         _number(child, "num_embeddings", 0, 2)
         - 1
         - (-1 if (pad := getattr(child, "padding_idx", None)) is None else pad)
         for path, child in _embeddings(module)
-        if _POSITIONS.search(path) and not _OTHER_SENSES.search(path) and not (apart_from and apart_from in path)
+        if _POSITIONS.search(path) and not _OTHER_MODALITIES.search(path) and not (apart_from and apart_from in path)
     ]
     return min((limit for limit in limits if limit > 0), default=sys.maxsize)
 

@@ -1,4 +1,4 @@
-"""Letting tensors without content meet real ones, so that ids and lengths keep their values in a trial."""
+"""Combining meta tensors with real ones, so that ids and lengths keep their values in a trial."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 
 class Mixing(TorchDispatchMode):  # type: ignore[misc]  # torch is not read by the type checker
-    """Under it an operation that gets a meta tensor gets all its tensors on meta.
+    """A mode in which an op that gets one meta tensor gets all its tensors on the meta device.
 
-    Where Python asks for the value of a number that has none, one is made up: masks are mostly true.
+    If Python reads the value of a meta scalar, it gets a made-up one: True or 1, because masks are mostly true.
     """
 
     def __torch_dispatch__(

@@ -1,4 +1,4 @@
-"""Guesses from forward's parameters: their names say what they are, the first layers what they look like."""
+"""Guesses from forward's parameters: their names give the role of each input, the first layers its shape."""
 
 from __future__ import annotations
 
@@ -17,46 +17,48 @@ _IDS = TensorSpec((1, 128), "int64", low=0, high=2)
 
 
 def from_signature(module: Any) -> Iterator[Guess]:
-    """Guesses at what forward's required parameters want, likeliest first."""
-    # Where every parameter has a default the first is still the data.
-    wanted = required(module) or list(parameters(module).values())[:1]
-    found = layers(module)
-    if not wanted and _takes_nothing(module):
-        yield Guess((), "forward, which takes nothing")
-    elif found:
-        yield from _guesses(module, wanted, found)
-    elif wanted and all(parameter.name in _ROLES for parameter in wanted):
-        specs = _arguments(wanted, _IMAGE, [])
-        yield Guess(specs, f"forward({', '.join(parameter.name for parameter in wanted)})")
+    """Guesses at the inputs for forward's required parameters, likeliest first."""
+    # If every parameter has a default, the first one is still the data.
+    needed = required(module) or list(parameters(module).values())[:1]
+    first_layers = layers(module)
+    if not needed and _takes_nothing(module):
+        yield Guess((), "forward, which takes no arguments")
+    elif first_layers:
+        yield from _guesses_from_layers(module, needed, first_layers)
+    elif needed and all(parameter.name in _ROLES for parameter in needed):
+        specs = _arguments(needed, _IMAGE, [])
+        yield Guess(specs, f"forward({', '.join(parameter.name for parameter in needed)})")
 
 
-def _guesses(module: Any, wanted: list[inspect.Parameter], found: list[Layer]) -> Iterator[Guess]:
+def _guesses_from_layers(module: Any, needed: list[inspect.Parameter], first_layers: list[Layer]) -> Iterator[Guess]:
+    """One guess per input that a first layer may take, all likely ones before the unlikely ones."""
     vocabulary, longest = vocabularies(module), learned_positions(module)
-    if wanted and wanted[0].name in _TOKENS:
-        found = sorted(found, key=lambda layer: not layer.tokens)
+    if needed and needed[0].name in _TOKENS:
+        first_layers = sorted(first_layers, key=lambda layer: not layer.tokens)
     for likely in (True, False):
-        for layer in found:
+        for layer in first_layers:
             for spec in layer.inputs if likely else layer.unlikely:
                 if not layer.tokens or spec.shape[-1] <= longest:
-                    yield Guess(_arguments(wanted, spec, vocabulary), layer.source)
+                    yield Guess(_arguments(needed, spec, vocabulary), layer.source)
 
 
-def _arguments(wanted: list[inspect.Parameter], spec: TensorSpec, vocabulary: list[int]) -> tuple[TensorSpec, ...]:
-    """One tensor for each wanted parameter, made after `spec`; keyword-only ones carry their name."""
-    if not wanted:
+def _arguments(needed: list[inspect.Parameter], spec: TensorSpec, vocabulary: list[int]) -> tuple[TensorSpec, ...]:
+    """One tensor per parameter, modelled on `spec`; only those of keyword-only parameters have a name."""
+    if not needed:
         return (spec,)
     specs: list[TensorSpec] = []
-    for parameter in wanted:
-        made = _ROLES[parameter.name](spec) if parameter.name in _ROLES else spec
-        if made.high is not None and not made.floating and parameter.name not in (*_MASKS, *_TIMESTEPS, *_LENGTHS):
-            made = structs.replace(made, high=_ids(made.high, len(specs), vocabulary))
+    for parameter in needed:
+        argument = _ROLES[parameter.name](spec) if parameter.name in _ROLES else spec
+        is_ids = not argument.floating and parameter.name not in (*_MASKS, *_TIMESTEPS, *_LENGTHS)
+        if argument.high is not None and is_ids:
+            argument = structs.replace(argument, high=_ids(argument.high, len(specs), vocabulary))
         name = parameter.name if parameter.kind is inspect.Parameter.KEYWORD_ONLY else None
-        specs.append(structs.replace(made, name=name))
+        specs.append(structs.replace(argument, name=name))
     return tuple(specs)
 
 
 def _ids(high: int, index: int, vocabulary: list[int]) -> int:
-    """An upper end that also fits the embedding a further argument may be looked up in."""
+    """An upper bound of ids that is also valid for the embedding that belongs to argument `index`."""
     return min(high, vocabulary[index]) if 0 < index < len(vocabulary) else high
 
 
@@ -68,6 +70,7 @@ def _takes_nothing(module: Any) -> bool:
 
 
 def _length(spec: TensorSpec) -> TensorSpec:
+    """A length argument that equals the number of steps in `spec`."""
     steps = spec.shape[1] if len(spec.shape) > 1 else 1
     return TensorSpec((1,), "int64", low=steps, high=steps + 1)
 
@@ -83,4 +86,4 @@ _ROLES: dict[str, Callable[[TensorSpec], TensorSpec]] = {
     **dict.fromkeys(_TIMESTEPS, lambda spec: TensorSpec((1,), "int64", low=0, high=1000)),
     **dict.fromkeys(_LENGTHS, _length),
 }
-"""Parameter names that say what they want, whatever the first layer takes."""
+"""Parameter names that determine the tensor, whatever the first layer takes."""

@@ -1,4 +1,4 @@
-"""Trying a guess out: on a copy of the model whose tensors are all shape and no bytes."""
+"""Trying guesses on a copy of the model whose tensors are on the meta device."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from assay.sources.needs import need
 from assay.sources.tensors import make
 
 LIMIT = 400
-"""Guesses tried before the first is taken on faith."""
+"""Number of guesses tried before falling back to one that did not run."""
 _SELECT_ALL = "meta_nonzero_assume_all_nonzero"
-"""With it, where torch has it, selecting by a mask that has no content selects everything."""
+"""A torch setting, not in every version: indexing with a meta mask selects all elements."""
 
 
 def choose(module: Any, guesses: Iterable[Guess]) -> Guess | None:
-    """The first guess that runs, else the first whose failure says nothing about shapes, else the first.
+    """The first guess that runs, else the first whose failure is unrelated to shapes, else the first guess.
 
-    None where there are no guesses. A single guess is not tried.
+    None if there are no guesses. A single guess is returned without a trial.
     """
-    offered = iter(guesses)
-    start = list(islice(offered, 2))
+    remaining = iter(guesses)
+    start = list(islice(remaining, 2))
     if len(start) < 2:
         return start[0] if start else None
-    shadow = _shadow(module)
-    if shadow is None:
+    meta_copy = _meta_copy(module)
+    if meta_copy is None:
         return start[0]
     undecided: Guess | None = None
-    for guess in islice(chain(start, offered), LIMIT):
-        verdict = _runs(shadow, guess)
+    for guess in islice(chain(start, remaining), LIMIT):
+        verdict = _runs(meta_copy, guess)
         if verdict:
             return guess
         if verdict is None:
@@ -44,14 +44,14 @@ def choose(module: Any, guesses: Iterable[Guess]) -> Guess | None:
     return undecided or start[0]
 
 
-def _shadow(module: Any) -> Any | None:
-    """A copy of `module` on the meta device that shares nothing with it; None where it cannot be copied."""
+def _meta_copy(module: Any) -> Any | None:
+    """A copy of `module` on the meta device that shares nothing with it; None if it cannot be copied."""
     torch = need("torch")
     tensors = [*module.parameters(), *module.buffers()]
     memo: dict[int, Any] = {}
     try:
         if isinstance(module, torch.jit.ScriptModule):
-            return _reloaded(torch, module).eval()
+            return _reloaded_on_meta(torch, module).eval()
         for tensor in tensors:
             empty = torch.empty_like(tensor, device="meta")
             is_parameter = isinstance(tensor, torch.nn.Parameter)
@@ -61,38 +61,39 @@ def _shadow(module: Any) -> Any | None:
         return None
 
 
-def _reloaded(torch: Any, module: Any) -> Any:
-    """A copy of a scripted module, whose tensors belong to its own interpreter."""
+def _reloaded_on_meta(torch: Any, module: Any) -> Any:
+    """A copy of a scripted module by saving and loading, because its tensors cannot be replaced."""
     buffer = io.BytesIO()
     torch.jit.save(module, buffer)
     buffer.seek(0)
     return torch.jit.load(buffer, map_location="meta")
 
 
-def _runs(shadow: Any, guess: Guess) -> bool | None:
-    """Whether the copy runs; None where it stopped because its tensors have no content."""
-    # Deferred like torch itself, on which this module is built.
+def _runs(meta_copy: Any, guess: Guess) -> bool | None:
+    """Whether the copy runs on the guess; None if it stopped because its tensors have no values."""
+    # Imported late, because it imports torch.
     from assay.sources.inference.mixing import Mixing
 
     torch = need("torch")
     args, kwargs = make(guess.specs, "meta")
     try:
-        with _quiet(), _same_luck(), torch.no_grad(), torch.random.fork_rng(devices=[]), Mixing():
-            shadow(*args, **kwargs)
+        with _quiet(), _same_random_state(), torch.no_grad(), torch.random.fork_rng(devices=[]), Mixing():
+            meta_copy(*args, **kwargs)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - any failure means the guess is wrong
-        return None if isinstance(error, NotImplementedError) or _lacks_content(error) else False
+        return None if isinstance(error, NotImplementedError) or _lacks_values(error) else False
     return True
 
 
-def _lacks_content(error: BaseException) -> bool:
-    # The last line is the reason; what scripted code prints before it is its traceback.
+def _lacks_values(error: BaseException) -> bool:
+    """Whether the error is about missing values of meta tensors, not about shapes."""
+    # The last line is the reason; in scripted code, the lines before it are a traceback.
     text = (str(error).strip().splitlines() or [""])[-1]
     return "dtype" in text or ("meta" in text and "shape" not in text)
 
 
 @contextlib.contextmanager
-def _same_luck() -> Iterator[None]:
-    """Put back the random states outside torch that a forward may use up."""
+def _same_random_state() -> Iterator[None]:
+    """Restore the random states of Python and numpy after the block."""
     numpy = sys.modules.get("numpy")
     python_state, numpy_state = random.getstate(), numpy.random.get_state() if numpy else None
     try:
@@ -105,9 +106,10 @@ def _same_luck() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
+    """Suppress warnings, send output to stderr, and let meta masks select all elements."""
     from torch.fx.experimental import _config
 
-    known = {_SELECT_ALL: True} if hasattr(_config, _SELECT_ALL) else {}
-    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(), _config.patch(**known):
+    settings = {_SELECT_ALL: True} if hasattr(_config, _SELECT_ALL) else {}
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(), _config.patch(**settings):
         warnings.simplefilter("ignore")
         yield
