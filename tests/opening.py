@@ -1,4 +1,4 @@
-"""The door with the model or the document read at once, so that what is wrong with either is raised here."""
+"""Opening a source and reading its model or document immediately, so that errors in either are raised here."""
 
 from __future__ import annotations
 

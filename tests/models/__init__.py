@@ -1,1 +1,1 @@
-"""Models that tests and benchmarks share; none of them needs a download."""
+"""Models shared by tests and benchmarks; none needs a download."""

@@ -1,7 +1,7 @@
-"""Hard cases: small models that do what real ones do and what trips tools up.
+"""Hard cases: small models that do what real ones do and what makes tools fail.
 
-`CASES` run to their end; `FAILING` raise midway. Each value is a function that makes a fresh
-`(model, inputs)`; the families stand in the `hard_*` files beside this one.
+`CASES` complete their forward pass; `FAILING` raise in it. Each value is a function that returns a new
+`(model, inputs)`. The families of cases are in the `hard_*` files next to this one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hard ways to call modules: shared, tied, bypassed, repeated, made on the fly, not called at all."""
+"""Hard module calls: shared, tied, bypassed, repeated, created in forward, not called at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hard control flow: the data decides what runs and how often."""
+"""Hard control flow: branches, loops and shapes that depend on the data."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def expert_loop() -> tuple[nn.Module, Inputs]:
 
 
 class Generates(nn.Module):
-    """Grows a sequence token by token and stops at the end token."""
+    """Extends a sequence token by token until the end token."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,7 +173,7 @@ def torch_cond() -> tuple[nn.Module, Inputs]:
 
 
 class Random(nn.Module):
-    """Draws noise, so that a second run differs unless the generator is put back."""
+    """Draws noise, so that a second run differs unless the generator is restored."""
 
     def __init__(self) -> None:
         super().__init__()

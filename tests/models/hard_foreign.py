@@ -1,4 +1,4 @@
-"""Hard neighbours: scripted, traced, compiled, quantized and custom pieces inside an ordinary model."""
+"""Hard parts: scripted, traced, compiled, quantized and custom parts of an ordinary model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ X = torch.linspace(-1, 1, 16).reshape(2, 8)
 
 
 class Between(nn.Module):
-    """An inner module of any make between two plain layers."""
+    """An inner module of any kind between two plain layers."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Small(nn.Module):
 
 
 def _quietly(make: Any, *args: Any, **options: Any) -> Any:
-    """What `make` returns; torch's notes that these doors will close are not the case's business."""
+    """The result of `make`, without torch's deprecation warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return make(*args, **options)

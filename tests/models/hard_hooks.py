@@ -1,4 +1,4 @@
-"""Hard hooks: what users hang on their modules before anyone looks."""
+"""Hard hooks: hooks that were registered on the modules before the analysis."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def hook_raises() -> tuple[nn.Module, Inputs]:
     model = _two_layers()
 
     def refuse(module: nn.Module, args: Any, out: Tensor) -> None:
-        raise RuntimeError("this hook does not like what it sees")
+        raise RuntimeError("this hook always raises")
 
     model[1].register_forward_hook(refuse)
     return model, (X,)

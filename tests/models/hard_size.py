@@ -25,7 +25,7 @@ class Level(nn.Module):
 
 @case
 def deep_nesting() -> tuple[nn.Module, Inputs]:
-    # Each level takes three frames of torch's own, so the model needs more than Python's default.
+    # Each level adds three frames in torch, so the model needs a higher limit than Python's default.
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
     model: nn.Module = nn.Linear(8, 8)
     for _ in range(LEVELS):

@@ -1,4 +1,4 @@
-"""Hard state: forward passes that change things, and modules that answer strangely when looked at."""
+"""Hard state: forward passes with side effects, and modules with unusual attributes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def mutates_itself() -> tuple[nn.Module, Inputs]:
 
 
 class Cache(nn.Module):
-    """Makes a buffer on its first call and reuses it."""
+    """Creates a tensor on its first call and reuses it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class Prints(nn.Module):
         self.inner = nn.Linear(8, 8)
 
     def forward(self, x: Tensor) -> Tensor:
-        print("shape", tuple(x.shape))  # noqa: T201  printing is the case
+        print("shape", tuple(x.shape))  # noqa: T201  the case is about printing
         return self.inner(x)
 
 
@@ -150,7 +150,7 @@ def throwing_property() -> tuple[nn.Module, Inputs]:
 
 
 class Forwards(nn.Module):
-    """Answers every unknown name from the module it wraps."""
+    """Looks up unknown attributes in the module that it wraps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ def getattr_tricks() -> tuple[nn.Module, Inputs]:
 
 
 class OddAttributes(nn.Module):
-    """Holds itself, a lambda and a huge list beside its layers."""
+    """Has itself, a lambda and a huge list as attributes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -240,7 +240,7 @@ class RaisesItself(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self.inner(x)
-        raise ValueError("this model never\nends well")
+        raise ValueError("this model always\nraises")
 
 
 @failing

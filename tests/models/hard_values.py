@@ -1,4 +1,4 @@
-"""Hard values: what goes in and out of modules beside plain tensors."""
+"""Hard values: inputs and outputs of modules that are not plain tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Loose = namedtuple("Loose", ["value", "extra"])
 
 
 class Returns(nn.Module):
-    """Wraps what an inner linear gives in whatever `wrap` makes of it."""
+    """Returns `wrap(y)` for the output `y` of an inner linear layer."""
 
     def __init__(self, wrap: Any) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Returns(nn.Module):
 
 
 class Around(nn.Module):
-    """Calls an inner module that returns something odd and takes it apart."""
+    """Calls an inner module with an unusual return value, and returns it with another output."""
 
     def __init__(self, wrap: Any) -> None:
         super().__init__()

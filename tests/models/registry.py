@@ -1,4 +1,4 @@
-"""Where hard cases are listed: each is a function that makes a model and its inputs."""
+"""The registry of hard cases: each is a function that returns a model and its inputs."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ Inputs = tuple[Any, ...] | dict[str, Any]
 Make = Callable[[], tuple[nn.Module, Inputs]]
 
 CASES: dict[str, Make] = {}
-"""Models whose forward pass ends."""
+"""Models whose forward pass completes."""
 FAILING: dict[str, Make] = {}
 """Models whose forward pass raises."""
 
 
 def case(make: Make) -> Make:
-    """List `make` under its name as a model that runs."""
-    return _listed(CASES, make)
+    """Register `make` under its name as a model whose forward pass completes."""
+    return _registered(CASES, make)
 
 
 def failing(make: Make) -> Make:
-    """List `make` under its name as a model whose forward pass raises."""
-    return _listed(FAILING, make)
+    """Register `make` under its name as a model whose forward pass raises."""
+    return _registered(FAILING, make)
 
 
 def call(model: nn.Module, inputs: Inputs) -> Any:
-    """What the model returns for `inputs`."""
+    """The result of the model for `inputs`."""
     return model(**inputs) if isinstance(inputs, dict) else model(*inputs)
 
 
-def _listed(cases: dict[str, Make], make: Make) -> Make:
+def _registered(cases: dict[str, Make], make: Make) -> Make:
     if make.__name__ in CASES or make.__name__ in FAILING:
-        raise ValueError(f"two hard cases are called {make.__name__}")
+        raise ValueError(f"there are two hard cases named {make.__name__}")
     cases[make.__name__] = make
     return make

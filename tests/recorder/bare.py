@@ -1,4 +1,4 @@
-"""An independent count of operations: the barest dispatch mode there can be."""
+"""An independent record of ops: a minimal dispatch mode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Bare(TorchDispatchMode):
 
 
 def bare_targets(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """The operations of a plain forward pass in eval mode, below autograd."""
+    """The ops of a plain forward pass in eval mode, below autograd."""
     model.eval()
     counter = Bare()
     with torch.no_grad():
@@ -35,10 +35,10 @@ def bare_targets(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
 
 
 def split(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Inputs of a hard case as positional and keyword arguments."""
+    """The inputs of a hard case as positional and keyword arguments."""
     return ((), inputs) if isinstance(inputs, dict) else (tuple(inputs), {})
 
 
-def targets(shown: Any) -> list[str]:
-    """The operations of a pass or document in order."""
-    return [shown.kinds[op.kind].target for op in shown.ops]
+def targets(result: Any) -> list[str]:
+    """The ops of a pass or document in order."""
+    return [result.kinds[op.kind].target for op in result.ops]

@@ -1,4 +1,4 @@
-"""The backward pass: what torch really runs, given to the right modules, with gradients left alone."""
+"""The backward pass: the ops that torch runs, attributed to the right modules, without changing gradients."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def test_a_linear_layer_costs_twice_its_forward(mode):
     figures = dict(zip([module.path for module in document.modules], cost.modules, strict=True))
     assert figures["2.0"].backward.macs == 2 * figures["2.0"].own.macs == 2 * 8 * 32 * 32
     assert figures["2.1"].backward.macs == 2 * figures["2.1"].own.macs
-    assert figures["0"].backward.macs == figures["0"].own.macs, "no gradient is wanted for the model's input"
+    assert figures["0"].backward.macs == figures["0"].own.macs, "the model's input needs no gradient"
     assert cost.backward.macs == sum(entry.backward.macs for entry in cost.modules)
 
 
-def test_operations_are_those_of_a_plain_backward_pass():
+def test_ops_are_those_of_a_plain_backward_pass():
     from recorder.bare import Bare
 
     model, x = mlp(), torch.randn(8, 16)
@@ -37,7 +37,7 @@ def test_operations_are_those_of_a_plain_backward_pass():
     assert seen == counter.targets
 
 
-def test_gradients_of_the_user_stay():
+def test_the_users_gradients_do_not_change():
     model = mlp()
     model[0].weight.grad = before = torch.ones(32, 16)
     document = observe(model, torch.randn(8, 16), backward=True)
@@ -48,7 +48,7 @@ def test_gradients_of_the_user_stay():
     assert gradients == sum(4 * parameter.numel() for parameter in model.parameters())
 
 
-def test_a_frozen_model_is_run_as_if_trainable_and_says_so():
+def test_a_frozen_model_runs_as_if_trainable_with_a_note():
     model = mlp().requires_grad_(False)
     document = observe(model, torch.randn(8, 16), backward=True)
     assert document.cost.backward.macs > 0
@@ -56,7 +56,7 @@ def test_a_frozen_model_is_run_as_if_trainable_and_says_so():
     assert not any(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_nothing_to_differentiate_is_said():
+def test_a_model_without_differentiable_output_has_a_backward_failure():
     class Counts(nn.Module):
         def __init__(self):
             super().__init__()
@@ -72,7 +72,7 @@ def test_nothing_to_differentiate_is_said():
     assert not document.run.backward
 
 
-def test_shared_module_gets_both_calls():
+def test_a_shared_module_gets_the_cost_of_both_calls():
     class Twice(nn.Module):
         def __init__(self):
             super().__init__()

@@ -1,4 +1,4 @@
-"""Every module and every operation is there, against a bare count of torch's own dispatches."""
+"""Every module and every op is recorded, compared with a minimal record of torch's own dispatches."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from torch import nn
 
 from assay.recorder import passes
 
-# Where a bare mode sees something else by nature: it cannot run at all, counts a control-flow operator
-# without its body, meets what only a first run does, or runs the model before its lazy parameters exist.
-ELSEWHERE = {"flexible_attention", "forces_from_energy", "torch_cond", "lazy_modules", "nested_jagged"}
+# Cases in which a minimal mode differs by design: it cannot run at all, records a control-flow operator without its
+# body, records ops that only a first run has, or runs the model before its lazy parameters exist.
+DIFFERS = {"flexible_attention", "forces_from_energy", "torch_cond", "lazy_modules", "nested_jagged"}
 
 
-@pytest.mark.parametrize("name", sorted(set(hard.CASES) - ELSEWHERE))
-def test_operations_equal_a_bare_count(name):
+@pytest.mark.parametrize("name", sorted(set(hard.CASES) - DIFFERS))
+def test_ops_equal_those_of_a_minimal_mode(name):
     model, inputs = hard.CASES[name]()
     args, kwargs = split(inputs)
     torch.manual_seed(0)
-    shown = passes.observe(model, args, kwargs, mode="real")
+    result = passes.observe(model, args, kwargs, mode="real")
     again, inputs = hard.CASES[name]()
     args, kwargs = split(inputs)
     torch.manual_seed(0)
-    assert shown.failure is None
-    assert targets(shown) == bare_targets(again, args, kwargs)
+    assert result.failure is None
+    assert targets(result) == bare_targets(again, args, kwargs)
 
 
 @pytest.mark.parametrize("name", sorted(hard.CASES))
-def test_every_module_is_there(name):
+def test_every_module_is_recorded(name):
     model, inputs = hard.CASES[name]()
     args, kwargs = split(inputs)
-    shown = passes.observe(model, args, kwargs, mode="real")
-    wanted = [path for path, _ in model.named_modules()]
-    assert [row.path for row in shown.modules if not row.created_in_forward] == wanted
-    for row in shown.modules[1:]:
+    result = passes.observe(model, args, kwargs, mode="real")
+    expected = [path for path, _ in model.named_modules()]
+    assert [row.path for row in result.modules if not row.created_in_forward] == expected
+    for row in result.modules[1:]:
         assert row.parent is not None
-        assert row.parent < len(shown.modules)
-    assert all(call.module < len(shown.modules) for call in shown.calls)
-    assert all(-1 <= op.call < len(shown.calls) for op in shown.ops)
+        assert row.parent < len(result.modules)
+    assert all(call.module < len(result.modules) for call in result.calls)
+    assert all(-1 <= op.call < len(result.calls) for op in result.ops)
 
 
-def test_body_of_a_condition_is_seen():
+def test_the_body_of_a_condition_is_recorded():
     class Branch(nn.Module):
         def forward(self, x):
             return torch.cond(x.sum() > 0, lambda a: a.sin() + 1, lambda a: a.cos(), (x,))
 
-    shown = passes.observe(Branch(), (torch.ones(3),), {}, mode="real")
-    assert "aten.sin.default" in targets(shown)
-    assert "aten.cos.default" not in targets(shown)
-    assert targets(shown)[-1] == "higher_order.cond"
+    result = passes.observe(Branch(), (torch.ones(3),), {}, mode="real")
+    assert "aten.sin.default" in targets(result)
+    assert "aten.cos.default" not in targets(result)
+    assert targets(result)[-1] == "higher_order.cond"
 
 
-def test_flex_attention_is_one_operation():
+def test_flex_attention_is_one_op():
     from torch.nn.attention.flex_attention import flex_attention
 
     class Flex(nn.Module):
@@ -65,13 +65,13 @@ def test_flex_attention_is_one_operation():
             return flex_attention(q, q, q)
 
     q = torch.randn(1, 2, 16, 16)
-    shown = passes.observe(Flex(), (q,), {}, mode="real")
-    assert shown.failure is None
-    [kind] = [kind for kind in shown.kinds if kind.target == "higher_order.flex_attention"]
+    result = passes.observe(Flex(), (q,), {}, mode="real")
+    assert result.failure is None
+    [kind] = [kind for kind in result.kinds if kind.target == "higher_order.flex_attention"]
     assert [operand.type.shape for operand in kind.inputs[:3]] == [(1, 2, 16, 16)] * 3
 
 
-def test_calls_see_keywords_repeats_and_nested_outputs():
+def test_calls_record_keywords_repeats_and_nested_outputs():
     class Inner(nn.Module):
         def forward(self, x, *, scale):
             return {"a": x * scale, "b": [x, (x[:1],)]}
@@ -85,8 +85,8 @@ def test_calls_see_keywords_repeats_and_nested_outputs():
             first = self.inner(x=x, scale=torch.ones(1))
             return self.inner.forward(first["a"][:2], scale=torch.ones(2, 1))["a"]
 
-    shown = passes.observe(Outer(), (torch.randn(4, 3),), {}, mode="real")
-    calls = [call for call in shown.calls if shown.modules[call.module].path == "inner"]
+    result = passes.observe(Outer(), (torch.randn(4, 3),), {}, mode="real")
+    calls = [call for call in result.calls if result.modules[call.module].path == "inner"]
     assert [[entry.shape for entry in call.inputs] for call in calls] == [[(4, 3), (1,)], [(2, 3), (2, 1)]]
     assert [entry.shape for entry in calls[0].outputs] == [(4, 3), (4, 3), (1, 3)]
     assert [call.parent for call in calls] == [0, 0]
@@ -110,18 +110,18 @@ def test_aliases_and_writes_follow_storages():
             v.mul_(2)
             return torch.cat([y, y.t()])
 
-    shown = passes.observe(Steps(), (torch.randn(3, 3),), {}, mode="real")
-    add, view, mul, transpose, cat = (shown.kinds[op.kind] for op in shown.ops)
+    result = passes.observe(Steps(), (torch.randn(3, 3),), {}, mode="real")
+    add, view, mul, transpose, cat = (result.kinds[op.kind] for op in result.ops)
     assert [operand.alias for operand in add.inputs] == [None, 0]
     assert view.outputs[0].alias == 0
     assert mul.inputs[0].written
     assert transpose.outputs[0].type.strides == (1, 3)
     assert [operand.name for operand in cat.inputs] == ["tensors[0]", "tensors[1]"]
-    assert shown.ops[2].writes == shown.ops[0].writes, "the in-place product writes into the sum's storage"
-    assert shown.ops[1].writes == (), "a view writes nothing"
+    assert result.ops[2].writes == result.ops[0].writes, "the in-place product writes to the sum's storage"
+    assert result.ops[1].writes == (), "a view does not write"
 
 
-def test_storages_die_when_their_last_view_does():
+def test_a_storage_is_freed_with_its_last_view():
     class Chain(nn.Module):
         def forward(self, x):
             a = x.exp()
@@ -132,14 +132,14 @@ def test_storages_die_when_their_last_view_does():
             d = c.cos()
             return d.tan()
 
-    shown = passes.observe(Chain(), (torch.randn(2, 8),), {}, mode="real")
-    made = {shown.kinds[op.kind].target: shown.storages[op.writes[0]] for op in shown.ops if op.writes}
+    result = passes.observe(Chain(), (torch.randn(2, 8),), {}, mode="real")
+    made = {result.kinds[op.kind].target: result.storages[op.writes[0]] for op in result.ops if op.writes}
     assert made["aten.exp.default"].bytes == 64
-    assert made["aten.exp.default"].died == 3, "alive through select and sin, gone before cos ends"
+    assert made["aten.exp.default"].died == 3, "live during select and sin, freed before cos ends"
     assert made["aten.tan.default"].died is None
 
 
-def test_shared_and_tied_are_one():
+def test_shared_modules_and_tied_weights_are_listed_once():
     class Tied(nn.Module):
         def __init__(self):
             super().__init__()
@@ -151,25 +151,25 @@ def test_shared_and_tied_are_one():
         def forward(self, ids):
             return self.again(self.embed(ids))
 
-    shown = passes.observe(Tied(), (torch.arange(3),), {}, mode="real")
-    [weight] = shown.tensors
+    result = passes.observe(Tied(), (torch.arange(3),), {}, mode="real")
+    [weight] = result.tensors
     assert weight.names == ("embed.weight", "head.weight")
-    assert [row.aliases for row in shown.modules] == [(), (), ("again",)]
+    assert [row.aliases for row in result.modules] == [(), (), ("again",)]
 
 
 def test_every_path_of_a_shared_subtree_is_an_alias():
     block = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
     model = nn.ModuleDict({"a": block, "b": nn.Sequential(block, block[1])})
     model.forward = lambda x: model["b"](model["a"](x))
-    shown = passes.observe(model, (torch.randn(1, 2),), {}, mode="real")
-    named = {row.path: {row.path, *row.aliases} for row in shown.modules}
-    wanted: dict[int, set[str]] = {}
+    result = passes.observe(model, (torch.randn(1, 2),), {}, mode="real")
+    named = {row.path: {row.path, *row.aliases} for row in result.modules}
+    expected: dict[int, set[str]] = {}
     for path, module in model.named_modules(remove_duplicate=False):
-        wanted.setdefault(id(module), set()).add(path)
-    assert sorted(map(sorted, named.values())) == sorted(map(sorted, wanted.values()))
+        expected.setdefault(id(module), set()).add(path)
+    assert sorted(map(sorted, named.values())) == sorted(map(sorted, expected.values()))
 
 
-def test_a_module_that_contains_its_own_parent_ends():
+def test_a_module_that_contains_its_own_parent_terminates():
     class Child(nn.Module):
         def forward(self, x):
             return x + 1
@@ -184,13 +184,13 @@ def test_a_module_that_contains_its_own_parent_ends():
             return self.child(x)
 
     model = Parent()
-    model.training = model.child.training = False  # eval() itself would never end
-    shown = passes.observe(model, (torch.ones(1),), {}, mode="real")
-    assert [row.path for row in shown.modules] == ["", "child"]
-    assert shown.modules[0].aliases == ("child.parent",)
+    model.training = model.child.training = False  # eval() itself would recurse endlessly
+    result = passes.observe(model, (torch.ones(1),), {}, mode="real")
+    assert [row.path for row in result.modules] == ["", "child"]
+    assert result.modules[0].aliases == ("child.parent",)
 
 
-def test_what_compiles_itself_is_seen_in_a_fresh_process(tmp_path):
+def test_operators_that_compile_themselves_are_recorded_in_a_fresh_process(tmp_path):
     program = tmp_path / "fresh.py"
     program.write_text(
         "import torch, sys\n"
@@ -208,5 +208,5 @@ def test_what_compiles_itself_is_seen_in_a_fresh_process(tmp_path):
     )
     command = [sys.executable, "-W", "ignore", str(program)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    told = subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
-    assert told.splitlines() == ["None higher_order.cond", "None higher_order.flex_attention"]
+    output = subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
+    assert output.splitlines() == ["None higher_order.cond", "None higher_order.flex_attention"]

@@ -1,4 +1,4 @@
-"""Configuration is read from attributes alone and written as plain values."""
+"""Configuration is read only from attributes and converted to plain values."""
 
 from __future__ import annotations
 
@@ -48,38 +48,38 @@ class Custom(nn.Module):
         raise AssertionError("a property was executed")
 
 
-def test_custom_module():
-    found = config.read(Custom())
-    digest = found.pop("settings")
+def test_the_configuration_of_a_custom_module():
+    configuration = config.read(Custom())
+    digest = configuration.pop("settings")
     assert digest.startswith("Settings@")
-    assert found.pop("space").startswith("SimpleNamespace@")
-    assert found == {
+    assert configuration.pop("space").startswith("SimpleNamespace@")
+    assert configuration == {
         "size": [3, 4],
         "rate": "inf",
         "dtype": "float16",
         "colour": "Colour.RED",
-        "activation": found["activation"],
-        "part": {"partial": found["part"]["partial"], "keywords": {"alpha": 2}},
+        "activation": configuration["activation"],
+        "part": {"partial": configuration["part"]["partial"], "keywords": {"alpha": 2}},
         "options": {"a": [1, None]},
         "_hidden": 7,
     }
-    assert "gelu" in found["activation"]
+    assert "gelu" in configuration["activation"]
 
 
-def test_settings_are_told_apart_by_content():
+def test_settings_are_distinguished_by_content():
     assert config.read(Custom())["settings"] == config.read(Custom(Settings()))["settings"]
     assert config.read(Custom())["settings"] != config.read(Custom(Settings(width=4)))["settings"]
 
 
 def test_torch_layers_show_their_constructor_arguments():
-    found = config.read(nn.Conv2d(3, 8, 3, stride=2, padding=1, dilation=1, groups=1))
-    wanted = {"in_channels": 3, "out_channels": 8, "kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]}
-    assert wanted.items() <= found.items()
-    assert not any(name.startswith("_") for name in found)
+    configuration = config.read(nn.Conv2d(3, 8, 3, stride=2, padding=1, dilation=1, groups=1))
+    expected = {"in_channels": 3, "out_channels": 8, "kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]}
+    assert expected.items() <= configuration.items()
+    assert not any(name.startswith("_") for name in configuration)
     assert config.read(nn.MultiheadAttention(8, 2))["num_heads"] == 2
     assert config.read(nn.LayerNorm(8, eps=1e-3))["eps"] == 1e-3
 
 
-def test_scripted_modules_keep_theirs():
+def test_scripted_modules_keep_their_configuration():
     scripted = torch.jit.script(nn.Conv2d(3, 8, 3, stride=2))
     assert config.read(scripted)["stride"] == [2, 2]

@@ -1,4 +1,4 @@
-"""Without data: the same operations and shapes as with it, known values kept, every guess noted."""
+"""Passes without data: the same ops and shapes as with data, known values kept, every assumption recorded."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torch import nn
 from assay.recorder import passes
 
 DIFFERS = {
-    "autocast",  # the CPU's autocast does not apply to the meta device
+    "autocast",  # autocast on the CPU does not apply to the meta device
     "expert_loop",  # every expert gets all rows
-    "generate_loop",  # a guess of True ends the loop
+    "generate_loop",  # an assumed True ends the loop
     "nested_jagged",  # builds its offsets differently
     "torch_cond",  # takes the true branch
-    "flexible_attention",  # fake, decomposed
-    "boolean_mask",  # indexing writes its scalar by another constructor on meta
-    "in_place",  # likewise
+    "flexible_attention",  # runs in fake mode, decomposed
+    "boolean_mask",  # on meta, indexing creates its scalar with another op
+    "in_place",  # as above
 }
 
 
 @pytest.mark.parametrize("name", sorted(set(hard.CASES) - DIFFERS))
-def test_same_operations_as_with_data(name):
+def test_ops_are_the_same_as_with_data(name):
     model, inputs = hard.CASES[name]()
     args, kwargs = split(inputs)
     real = passes.observe(model, args, kwargs, mode="real")
@@ -43,7 +43,7 @@ def test_shapes_roles_and_attributes_equal_a_real_pass():
     assert [op.reads for op in meta.ops] == [op.reads for op in real.ops]
 
 
-def test_known_values_steer_the_model():
+def test_known_values_determine_the_control_flow():
     class Padded(nn.Module):
         def __init__(self):
             super().__init__()
@@ -57,21 +57,21 @@ def test_known_values_steer_the_model():
             return self.head(kept) if lengths.min().item() < 3 else x
 
     ids = torch.tensor([[5, 6, 0, 0], [1, 2, 3, 0]])
-    shown = passes.observe(Padded(), (ids,), {}, mode="meta")
-    assert (shown.mode, shown.assumptions) == ("meta", ())
-    [linear] = [kind for kind in shown.kinds if kind.target == "aten.linear.default"]
+    result = passes.observe(Padded(), (ids,), {}, mode="meta")
+    assert (result.mode, result.assumptions) == ("meta", ())
+    [linear] = [kind for kind in result.kinds if kind.target == "aten.linear.default"]
     assert linear.inputs[0].type.shape == (5, 8)
 
 
-def test_unknown_sizes_take_their_upper_bound_and_say_so():
+def test_unknown_sizes_take_their_upper_bound_with_an_assumption():
     class Picks(nn.Module):
         def forward(self, x):
             rows = (x.sum(1) > 0).nonzero().squeeze(1)
             return x[rows] * 2
 
-    shown = passes.observe(Picks(), (torch.randn(6, 3),), {}, mode="meta")
-    assert shown.kinds[-1].outputs[0].type.shape == (6, 3)
-    assert shown.assumptions == ("aten.nonzero.default in '(root)': no data, took all 6 elements",)
+    result = passes.observe(Picks(), (torch.randn(6, 3),), {}, mode="meta")
+    assert result.kinds[-1].outputs[0].type.shape == (6, 3)
+    assert result.assumptions == ("aten.nonzero.default in '(root)': no data, assumed the maximum of 6 elements",)
 
 
 def test_values_written_into_a_known_tensor_are_unknown():
@@ -81,24 +81,24 @@ def test_values_written_into_a_known_tensor_are_unknown():
             table[0] = x.sum().to(torch.long)
             return x * table[0].item()
 
-    shown = passes.observe(Writes(), (torch.randn(3),), {}, mode="meta")
-    assert shown.failure is None
-    assert any("aten.item" in line for line in shown.assumptions)
+    result = passes.observe(Writes(), (torch.randn(3),), {}, mode="meta")
+    assert result.failure is None
+    assert any("aten.item" in line for line in result.assumptions)
 
 
-def test_a_loop_that_waits_for_data_falls_back_to_real_arithmetic():
+def test_a_loop_that_depends_on_data_falls_back_to_a_real_pass():
     class Converges(nn.Module):
         def forward(self, x):
             while x.norm().item() > 0.5:
                 x = x / 2
             return x
 
-    shown = passes.observe(Converges(), (torch.ones(4),), {}, mode="meta")
-    assert (shown.mode, shown.failure) == ("real", None)
-    assert "the meta pass stopped" in shown.assumptions[0]
+    result = passes.observe(Converges(), (torch.ones(4),), {}, mode="meta")
+    assert (result.mode, result.failure) == ("real", None)
+    assert "the meta pass failed" in result.assumptions[0]
 
 
-def test_model_without_weights_runs_on_made_up_ones_where_it_must():
+def test_a_model_without_weights_runs_on_made_up_ones_if_necessary():
     class Settles(nn.Module):
         def __init__(self):
             super().__init__()
@@ -111,12 +111,12 @@ def test_model_without_weights_runs_on_made_up_ones_where_it_must():
 
     with torch.device("meta"):
         model = Settles()
-    shown = passes.observe(model, (torch.ones(5, 4),), {})
-    assert (shown.mode, shown.failure) == ("made-up", None)
+    result = passes.observe(model, (torch.ones(5, 4),), {})
+    assert (result.mode, result.failure) == ("made-up", None)
     assert model.layer.weight.is_meta
 
 
-def test_sizes_read_from_made_up_values_are_shared_out():
+def test_splits_by_made_up_sizes_are_even():
     class Routed(nn.Module):
         def __init__(self):
             super().__init__()
@@ -126,13 +126,13 @@ def test_sizes_read_from_made_up_values_are_shared_out():
             sizes = self.gate(x).argmax(1).bincount(minlength=2).tolist()
             return [part + 1 for part in x.split(sizes)]
 
-    shown = passes.observe(Routed(), (torch.randn(5, 4),), {}, mode="meta")
-    assert shown.mode == "meta"
-    assert [shown.kinds[op.kind].outputs[0].type.shape for op in shown.ops[-2:]] == [(3, 4), (2, 4)]
-    assert any("took sizes [3, 2]" in line for line in shown.assumptions)
+    result = passes.observe(Routed(), (torch.randn(5, 4),), {}, mode="meta")
+    assert result.mode == "meta"
+    assert [result.kinds[op.kind].outputs[0].type.shape for op in result.ops[-2:]] == [(3, 4), (2, 4)]
+    assert any("assumed sizes [3, 2]" in line for line in result.assumptions)
 
 
-def test_constants_made_on_the_models_device_keep_their_value():
+def test_constants_created_on_the_models_device_keep_their_value():
     class Constant(nn.Module):
         def forward(self, x):
             limit = torch.tensor(2, device=x.device)
@@ -148,7 +148,7 @@ def test_constants_made_on_the_models_device_keep_their_value():
 
 
 @pytest.mark.parametrize("fused", [True, False])
-def test_attention_lies_in_memory_as_the_fused_kernel_leaves_it(fused):
+def test_attention_has_the_memory_layout_of_the_fused_kernel(fused):
     class Attention(nn.Module):
         def forward(self, x):
             q, k, v = x.unbind(2)
@@ -163,7 +163,7 @@ def test_attention_lies_in_memory_as_the_fused_kernel_leaves_it(fused):
     assert meta.kinds == real.kinds
 
 
-def test_an_operation_without_meta_kernel_runs_on_stand_ins():
+def test_an_op_without_meta_kernel_runs_on_stand_ins():
     lib = torch.library.Library("assay_test", "FRAGMENT")
     lib.define("halve(Tensor x) -> Tensor")
     lib.impl("halve", lambda x: x[: x.shape[0] // 2].clone(), "CPU")
@@ -172,14 +172,14 @@ def test_an_operation_without_meta_kernel_runs_on_stand_ins():
         def forward(self, x):
             return torch.ops.assay_test.halve(x) + 1
 
-    shown = passes.observe(Custom(), (torch.randn(6, 2),), {}, mode="meta")
-    assert shown.mode == "meta"
-    assert shown.kinds[-1].outputs[0].type.shape == (3, 2)
-    assert "zeros" in shown.assumptions[0]
+    result = passes.observe(Custom(), (torch.randn(6, 2),), {}, mode="meta")
+    assert result.mode == "meta"
+    assert result.kinds[-1].outputs[0].type.shape == (3, 2)
+    assert "zeros" in result.assumptions[0]
     lib._destroy()
 
 
-def test_repeats_come_from_memory_not_from_meta_kernels(monkeypatch):
+def test_repeated_ops_are_cached(monkeypatch):
     from assay.recorder.dataless import Dataless
 
     ran = []
@@ -188,6 +188,6 @@ def test_repeats_come_from_memory_not_from_meta_kernels(monkeypatch):
         Dataless, "_shape_only", lambda self, func, *rest: ran.append(func) or original(self, func, *rest)
     )
     model = nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.GELU()) for _ in range(50)])
-    shown = passes.observe(model, (torch.randn(2, 4),), {}, mode="meta")
-    assert len(shown.ops) == 100
+    result = passes.observe(model, (torch.randn(2, 4),), {}, mode="meta")
+    assert len(result.ops) == 100
     assert len(ran) <= 4

@@ -1,4 +1,4 @@
-"""The pause of the garbage collector leaves it as it was."""
+"""Pausing the garbage collector restores its state afterwards."""
 
 from __future__ import annotations
 

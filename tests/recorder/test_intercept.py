@@ -1,4 +1,4 @@
-"""The interceptor: every observer sees every call once, in whatever order they come and go, and nothing is left."""
+"""Intercepting calls: each observer sees each call once, in any order of entering and leaving, without residue."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Derived(Base):
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left():
+def _call_is_restored():
     yield
-    left = nn.Module.__dict__["__call__"]
+    remaining = nn.Module.__dict__["__call__"]
     nn.Module.__call__ = PLAIN
-    assert left is PLAIN
+    assert remaining is PLAIN
 
 
 def observer(seen, name):
@@ -54,7 +54,7 @@ def observer(seen, name):
 
 
 class Stage:
-    """Observers that enter and leave, a user who patches, and what each of them sees of one call."""
+    """Observers that enter and leave, patches by the user, and the names of those that see a call."""
 
     def __init__(self):
         self.seen = []
@@ -88,7 +88,7 @@ class Stage:
         self.patches.remove(name)
 
     def overwritten(self):
-        """Whether the user's own assignment has taken every replacement out of the way."""
+        """Whether the user's own assignment has removed all replacements."""
         method = nn.Module.__dict__["__call__"]
         while method in self.inner:
             method = self.inner[method]
@@ -101,14 +101,14 @@ class Stage:
 
 
 def orders(*sequences):
-    """Every order of these events in which each sequence keeps its own."""
+    """Every order of these events that keeps the order within each sequence."""
     events = [event for sequence in sequences for event in sequence]
     for order in itertools.permutations(events):
         if all(order.index(sequence[0]) <= order.index(sequence[-1]) for sequence in sequences):
             yield order
 
 
-# --- observers alone
+# --- only observers
 
 
 def test_every_order_of_entering_and_leaving():
@@ -120,7 +120,7 @@ def test_every_order_of_entering_and_leaving():
         assert nn.Module.__dict__["__call__"] is PLAIN
 
 
-def test_the_newest_is_outermost_and_the_same_one_twice_sees_a_call_once():
+def test_the_newest_is_outermost_and_a_repeated_observer_sees_a_call_once():
     seen = []
     first, second = observer(seen, "first"), observer(seen, "second")
     with observing(first), observing(second):
@@ -141,7 +141,7 @@ def test_one_observer_is_called_directly():
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_an_error_in_forward_takes_nothing_along(error):
+def test_an_error_in_forward_restores_the_method(error):
     class Raises(nn.Module):
         def forward(self):
             raise error
@@ -152,14 +152,14 @@ def test_an_error_in_forward_takes_nothing_along(error):
     assert seen == ["b", "a"]
 
 
-def test_an_entry_that_is_dropped_leaves():
+def test_an_entry_that_is_garbage_collected_leaves():
     entry = observing(observer([], "a"))
     entry.__enter__()
     assert nn.Module.__dict__["__call__"] is not PLAIN
     del entry
 
 
-def test_forward_is_replaced_where_it_is_defined_and_shared():
+def test_forward_is_replaced_in_the_class_that_defines_it():
     plain, seen = Base.__dict__["forward"], []
     with observing(observer(seen, "a"), Base, "forward"), observing(observer(seen, "b"), Base, "forward"):
         assert "forward" not in Derived.__dict__
@@ -179,11 +179,11 @@ def test_a_class_that_was_observed_is_not_kept_alive():
     alive = weakref.ref(Short)
     del Short
     gc.collect()
-    gc.collect()  # first what was known about the method, then the class
+    gc.collect()  # the first frees the target of the method, the second the class
     assert alive() is None
 
 
-# --- patches of the user's
+# --- the user's patches
 
 
 @pytest.mark.parametrize("calls_plain", [False, True])
@@ -222,7 +222,7 @@ def test_every_order_of_observers_and_a_patch_that_stays():
         nn.Module.__call__ = PLAIN
 
 
-def test_two_patches_taken_off_in_the_wrong_order():
+def test_two_patches_removed_in_the_wrong_order():
     stage = Stage()
     stage.enter("a")
     stage.patch("under")
@@ -233,14 +233,14 @@ def test_two_patches_taken_off_in_the_wrong_order():
     assert stage.called() == ["a", "b"]
     stage.leave("a")
     assert stage.called() == ["b"]
-    stage.unpatch("over")  # what it had found lay over the other patch
+    stage.unpatch("over")  # the method it replaced was above the other patch
     assert stage.called() == ["b", "under"]
     stage.leave("b")
     assert stage.called() == ["under"]
     nn.Module.__call__ = PLAIN
 
 
-def test_a_patch_that_calls_another_module_before_it_passes_on():
+def test_a_patch_that_calls_another_module_before_the_original():
     seen, other = [], Derived()
     with observing(observer(seen, "a")):
         inner = nn.Module.__call__
@@ -257,7 +257,7 @@ def test_a_patch_that_calls_another_module_before_it_passes_on():
     nn.Module.__call__ = PLAIN
 
 
-def test_a_replacement_kept_before_and_used_after_is_inert():
+def test_a_replacement_used_after_its_observer_left_has_no_effect():
     seen = []
     with observing(observer(seen, "a")):
         kept = nn.Module.__call__
@@ -272,7 +272,7 @@ def test_a_replacement_kept_before_and_used_after_is_inert():
     assert seen == ["b", "c"]
 
 
-def test_a_patch_made_with_wraps_is_not_taken_for_ours():
+def test_a_patch_made_with_wraps_is_not_mistaken_for_a_replacement():
     with observing(observer([], "a")):
         inner = nn.Module.__call__
 
@@ -285,7 +285,7 @@ def test_a_patch_made_with_wraps_is_not_taken_for_ours():
     nn.Module.__call__ = PLAIN
 
 
-def test_code_compiled_over_a_patch_that_keeps_a_replacement():
+def test_compiling_with_a_patch_that_refers_to_a_replacement():
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     x = torch.ones(1, 2)
     expected = model(x)
@@ -305,7 +305,7 @@ def test_code_compiled_over_a_patch_that_keeps_a_replacement():
 
 @pytest.fixture
 def _switching():
-    """Threads change places as often as the interpreter lets them."""
+    """Switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -318,7 +318,7 @@ def paths(log):
 
 @pytest.mark.usefixtures("_switching")
 @pytest.mark.parametrize("patched", [False, True])
-def test_threads_that_come_and_go_take_no_call_from_another(patched):
+def test_threads_that_enter_and_leave_do_not_lose_calls_of_others(patched):
     model = nn.Sequential(*(Derived() for _ in range(20)))
     start, count = threading.Barrier(4), 100
 
@@ -340,16 +340,16 @@ def test_threads_that_come_and_go_take_no_call_from_another(patched):
     if patched:
         nn.Module.__call__ = lambda self, *args, **kwargs: PLAIN(self, *args, **kwargs)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(again_and_again, range(4)))
+        results = list(pool.map(again_and_again, range(4)))
     if patched:
         assert nn.Module.__dict__["__call__"] is not PLAIN
         nn.Module.__call__ = PLAIN
-    assert found == [[expected] * count] * 4
+    assert results == [[expected] * count] * 4
     assert "forward" not in Derived.__dict__
 
 
 @pytest.mark.usefixtures("_switching")
-def test_threads_that_enter_and_leave_at_once_put_everything_back():
+def test_threads_that_enter_and_leave_at_once_restore_everything():
     start = threading.Barrier(4)
 
     def again_and_again(name):
@@ -366,7 +366,7 @@ def test_threads_that_enter_and_leave_at_once_put_everything_back():
 
 
 @pytest.mark.usefixtures("_switching")
-def test_a_patch_that_comes_and_goes_takes_no_call_from_a_recording():
+def test_a_temporary_patch_does_not_lose_calls_of_a_recording():
     model, stop = nn.Sequential(*(Derived() for _ in range(20))), threading.Event()
     ticks = iter(range(10**9))
     clock = ModuleClock(ticks.__next__)
@@ -393,7 +393,7 @@ def test_a_patch_that_comes_and_goes_takes_no_call_from_a_recording():
     nn.Module.__call__ = PLAIN
 
 
-def test_the_clock_and_the_recorder_watch_the_thread_that_entered():
+def test_the_clock_and_the_recorder_observe_only_their_own_thread():
     model = Base()
     log, clock = CallLog(inventory.take(model)), ModuleClock()
 

@@ -1,4 +1,4 @@
-"""A capture leaves the model bit for bit as it was, also when everything goes wrong."""
+"""A pass leaves the model unchanged, bit for bit, even after errors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from torch import nn
 
 from assay.recorder import passes
 
-NEVER_AWAKE = {"lazy_modules"}
-"""Uninitialised parameters have no bytes to compare; a test of its own looks at them."""
+LAZY = {"lazy_modules"}
+"""Uninitialised parameters have no bytes to compare; a separate test checks them."""
 
 
 def fingerprint(model, inputs):
-    """Everything the promise covers, by value and by identity."""
+    """Everything that must not change, by value and by identity."""
     tensors = {
         name: (
             id(tensor),
@@ -34,9 +34,9 @@ def fingerprint(model, inputs):
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]
     }
     modules = {name: (id(module), module.training, _plain_state(module)) for name, module in model.named_modules()}
-    given = [_bytes(value) for value in _leaves(inputs)]
+    input_bytes = [_bytes(value) for value in _leaves(inputs)]
     state = (torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist())
-    return tensors, modules, given, state
+    return tensors, modules, input_bytes, state
 
 
 def _plain_state(module):
@@ -64,8 +64,8 @@ def _leaves(value):
 
 
 @pytest.mark.parametrize("mode", ["real", "meta"])
-@pytest.mark.parametrize("name", sorted((set(hard.CASES) | set(hard.FAILING)) - NEVER_AWAKE))
-def test_hard_cases_are_left_alone(name, mode):
+@pytest.mark.parametrize("name", sorted((set(hard.CASES) | set(hard.FAILING)) - LAZY))
+def test_hard_cases_do_not_change(name, mode):
     model, inputs = {**hard.CASES, **hard.FAILING}[name]()
     args, kwargs = split(inputs)
     before = fingerprint(model, inputs)
@@ -75,15 +75,15 @@ def test_hard_cases_are_left_alone(name, mode):
 
 def test_lazy_modules_stay_lazy():
     model = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d())
-    shown = passes.observe(model, (torch.randn(2, 3),), {}, mode="real")
-    assert shown.failure is None
-    assert shown.tensors[0].type.shape == (4, 3)
+    result = passes.observe(model, (torch.randn(2, 3),), {}, mode="real")
+    assert result.failure is None
+    assert result.tensors[0].type.shape == (4, 3)
     assert type(model[0]) is nn.LazyLinear
     assert nn.parameter.is_lazy(model[0].weight)
 
 
 class Spoiler(nn.Module):
-    """Changes all it can reach, then ends as told."""
+    """Changes everything it can reach, then returns or raises `end`."""
 
     def __init__(self, end=None):
         super().__init__()
@@ -119,17 +119,17 @@ class Spoiler(nn.Module):
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("mode", ["real", "meta", "fake"])
 @pytest.mark.parametrize("end", [None, ValueError("no"), SystemExit(3)], ids=["returns", "raises", "exits"])
-def test_a_model_that_spoils_everything(train, mode, end):
+def test_a_model_that_changes_everything_is_restored(train, mode, end):
     model = Spoiler(end).train(not train)
     model.layer.weight.grad = torch.ones(4, 4)
     x = torch.randn(5, 4)
     before = fingerprint(model, x)
-    shown = passes.observe(model, (x,), {}, mode=mode, train=train)
+    result = passes.observe(model, (x,), {}, mode=mode, train=train)
     assert fingerprint(model, x) == before
-    assert (shown.failure is None) == (end is None)
+    assert (result.failure is None) == (end is None)
 
 
-def test_interrupt_passes_through_and_leaves_the_model_alone():
+def test_an_interrupt_is_raised_and_the_model_is_restored():
     model = Spoiler(KeyboardInterrupt())
     x = torch.randn(5, 4)
     before = fingerprint(model, x)
@@ -139,17 +139,17 @@ def test_interrupt_passes_through_and_leaves_the_model_alone():
 
 
 @pytest.mark.parametrize("options", [{"dtype": "bfloat16"}, {"mode": "meta", "dtype": "float16"}])
-def test_another_dtype_is_a_substitute(options):
+def test_another_dtype_does_not_convert_the_model(options):
     model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
     x = torch.randn(2, 4)
     before = fingerprint(model, x)
-    shown = passes.observe(model, (x,), {}, **options)
+    result = passes.observe(model, (x,), {}, **options)
     assert fingerprint(model, x) == before
-    assert {row.type.dtype for row in shown.tensors} == {options["dtype"]}
-    assert shown.kinds[0].outputs[0].type.dtype == options["dtype"]
+    assert {row.type.dtype for row in result.tensors} == {options["dtype"]}
+    assert result.kinds[0].outputs[0].type.dtype == options["dtype"]
 
 
-def test_classes_get_their_methods_back():
+def test_the_methods_of_classes_are_restored():
     originals = nn.Module.__call__, nn.Linear.forward
     passes.observe(nn.Linear(2, 2), (torch.randn(1, 2),), {}, mode="real")
     assert (nn.Module.__call__, nn.Linear.forward) == originals
@@ -172,13 +172,13 @@ def test_other_threads_are_not_recorded():
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
-    shown = passes.observe(Waits(), (torch.randn(2),), {}, mode="real")
+    result = passes.observe(Waits(), (torch.randn(2),), {}, mode="real")
     thread.join()
-    assert len(shown.calls) == 1
-    assert len(shown.ops) == 1
+    assert len(result.calls) == 1
+    assert len(result.ops) == 1
 
 
-def test_fake_passes_that_overlap_leave_torchs_log_on():
+def test_overlapping_fake_passes_leave_torchs_log_enabled():
     log, entered, left = logging.getLogger("torch._subclasses.fake_tensor"), threading.Event(), threading.Event()
 
     class Outlasting(nn.Module):

@@ -1,7 +1,7 @@
-"""The backward pass: run inside the recorder, each operation given to the module call it serves.
+"""The backward pass, run inside the recorder, with each op attributed to a module call of the forward pass.
 
-Autograd numbers its nodes in the order they are made, so the numbers seen when calls begin and end tell, for
-every node that runs later, inside which call it was made.
+Autograd numbers its nodes in order of creation. The numbers at the beginning and end of each call therefore show in
+which call a node was created when it runs later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from assay.recorder.storages import StorageLog
 
 
 def prepare(tensors: list[torch.Tensor]) -> tuple[str, ...]:
-    """Clear gradients, so that the user's are not added to; where nothing is trainable, everything is made so."""
+    """Clear all gradients and, if no parameter is trainable, make all trainable; returns a note if so."""
     for tensor in tensors:
         tensor.grad = None
     parameters = [tensor for tensor in tensors if isinstance(tensor, nn.Parameter) and tensor.is_floating_point()]
@@ -33,7 +33,7 @@ def prepare(tensors: list[torch.Tensor]) -> tuple[str, ...]:
 
 
 def run(result: Any, recorder: Recorder, calls: CallLog) -> None:
-    """Differentiate everything the model returned, recording what torch does."""
+    """Run the backward pass from all outputs of the model and record it."""
     outputs = differentiable(result)
     gradients = [torch.ones_like(output) for output in outputs]
     recorder.begin_backward(_locator(calls.autograd_events))
@@ -41,21 +41,22 @@ def run(result: Any, recorder: Recorder, calls: CallLog) -> None:
 
 
 def differentiable(result: Any) -> list[torch.Tensor]:
-    """The tensors that a model returned with a graph behind them; none is refused."""
+    """The tensors in a model's result that require grad; raises `UsageError` if there are none."""
     outputs = [tensor for tensor in tensors_among(result) if tensor.requires_grad]
     if not outputs:
-        raise UsageError("the model returned nothing that can be differentiated: there is no backward pass")
+        raise UsageError("the model returned no tensor that requires grad: a backward pass is not possible")
     return outputs
 
 
 def mark_gradients(tensors: list[torch.Tensor], storages: StorageLog) -> None:
-    """Say of the gradients' storages what they are."""
+    """Set the role of the gradients' storages to `gradient`."""
     for tensor in tensors:
         if tensor.grad is not None:
-            storages.rename(storages.find(tensor.grad, "gradient"), "gradient")
+            storages.set_role(storages.find(tensor.grad, "gradient"), "gradient")
 
 
 def _locator(events: list[tuple[int, int]]) -> Callable[[], int]:
+    """A function that returns the call in which the current autograd node was created, or -1."""
     numbers = [number for number, _ in events]
     current_node = torch._C._current_autograd_node
 
@@ -65,7 +66,7 @@ def _locator(events: list[tuple[int, int]]) -> Callable[[], int]:
             return -1
         number = node._sequence_nr()
         position = bisect_right(numbers, number) - 1
-        # Nodes that gather gradients carry the largest number there is and belong to no call.
+        # Nodes that accumulate gradients have the largest possible number and belong to no call.
         return events[position][1] if position >= 0 and number < 1 << 63 else -1
 
     return locate

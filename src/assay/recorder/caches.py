@@ -1,4 +1,4 @@
-"""The key and value cache that a decoder leaves in its output."""
+"""The KV cache in a decoder's output."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from assay.document.document import KeyValueCache
 from assay.recorder.inventory import tensors_among
 
 _DEPTH = 4
-"""A cache is an object with layers that hold tensors; deeper is something else."""
+"""Levels searched: a cache is an object with layers that contain tensors."""
 
 
-def found(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyValueCache | None:
-    """The cache in `past_key_values` of the result, with the batch and length of the ids that filled it."""
+def key_value_cache(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyValueCache | None:
+    """The cache in `past_key_values` of the result, with the batch and length of the token ids; None if absent."""
     cache = result.get("past_key_values") if isinstance(result, Mapping) else getattr(result, "past_key_values", None)
-    given = tensors_among((kwargs, args))
-    ids = next((tensor for tensor in given if tensor.dim() == 2 and not tensor.is_floating_point()), None)
+    inputs = tensors_among((kwargs, args))
+    ids = next((tensor for tensor in inputs if tensor.dim() == 2 and not tensor.is_floating_point()), None)
     tensors = {id(tensor): tensor for tensor in _tensors(cache, _DEPTH)}.values()
     if ids is None or not tensors:
         return None
@@ -27,6 +27,7 @@ def found(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyValu
 
 
 def _tensors(value: Any, depth: int) -> Iterator[torch.Tensor]:
+    """The tensors with at least 3 dimensions in `value`, up to `depth` levels deep."""
     if isinstance(value, torch.Tensor):
         if value.dim() >= 3:
             yield value

@@ -1,7 +1,7 @@
-"""The stack of module calls: which module runs now, and what every call got and gave back.
+"""The stack of module calls: which module is running, and the inputs and outputs of every call.
 
-A `CallLog` observes `nn.Module.__call__` and, so that direct `.forward()` calls are visible, the `forward` of the
-model's own classes. It costs 0.3 µs per module where hooks cost 5. Other threads pass straight through.
+A `CallLog` observes `nn.Module.__call__` and, to record direct `.forward()` calls, the `forward` of the model's own
+classes. It costs 0.3 µs per module; hooks would cost 5 µs. Calls in other threads are not recorded.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _PLAIN = frozenset({int, float, bool, str, bytes, complex, type(None), torch.dty
 class CallLog:
     """Records every module call while it is entered."""
 
-    def __init__(self, stock: inventory.Inventory) -> None:
+    def __init__(self, model_inventory: inventory.Inventory) -> None:
         self.current = -1
-        """The innermost call now; -1 outside the model."""
-        self.modules: list[Module] = stock.modules
-        self._index = dict(stock.module_index)
-        self._kept: list[nn.Module] = []
-        self._created: Counter[str] = Counter()
+        """The index of the innermost running call; -1 outside the model."""
+        self.modules: list[Module] = model_inventory.modules
+        self._index = dict(model_inventory.module_index)
+        self._created_modules: list[nn.Module] = []
+        self._created_counts: Counter[str] = Counter()
         self._rows: list[tuple[int, int, tuple[TensorType, ...]]] = []
         self._outputs: dict[int, tuple[TensorType, ...]] = {}
         self._running: list[nn.Module] = []
@@ -44,7 +44,7 @@ class CallLog:
         self._stack = contextlib.ExitStack()
         self._next_node: Callable[[], int] | None = None
         self.autograd_events: list[tuple[int, int]] = []
-        """(number of the next autograd node, call that is innermost from there on), where asked for."""
+        """(number of the next autograd node, innermost call from that node on); filled after `watch_autograd`."""
 
     def __enter__(self) -> CallLog:
         self._stack.enter_context(intercept.observing(functools.partial(self._watch, ())))
@@ -54,18 +54,18 @@ class CallLog:
         self._stack.close()
 
     def watch_forward(self, modules: Iterable[nn.Module]) -> None:
-        """Also see direct `.forward()` calls of these modules' classes."""
+        """Also record direct `.forward()` calls of these modules' classes."""
         observer = functools.partial(self._watch, self._running)
         owners = {owner for cls in {type(module) for module in modules} if (owner := _forward_owner(cls))}
         for owner in sorted(owners, key=lambda cls: (cls.__module__, cls.__qualname__)):
             self._stack.enter_context(intercept.observing(observer, owner, "forward"))
 
     def watch_autograd(self) -> None:
-        """Also note which autograd nodes each call makes."""
+        """Also record which autograd nodes each call creates."""
         self._next_node = torch.autograd._get_sequence_nr
 
     def rows(self) -> list[Call]:
-        """The calls in the order they began."""
+        """The calls in the order in which they began."""
         return [
             Call(
                 module=module,
@@ -78,11 +78,11 @@ class CallLog:
         ]
 
     def module_of(self, call: int) -> Module | None:
-        """The module of a call; None outside the model."""
+        """The module of a call; None for -1, outside the model."""
         return self.modules[self._rows[call][0]] if call >= 0 else None
 
     def failed_call(self) -> int:
-        """The innermost call that the error came out of; the outermost where it is not known."""
+        """The innermost call that raised the error; the outermost call if it is unknown, -1 if there are no calls."""
         if self._failure is None:
             return 0 if self._rows else -1
         return self._failure[1]
@@ -90,23 +90,24 @@ class CallLog:
     def _watch(
         self, running: Sequence[nn.Module], original: intercept.Method, replaced: Sequence[intercept.Method]
     ) -> intercept.Method:
-        """`original`, recorded but for the module that is last in `running`: its `__call__` has been already."""
+        """A wrapper that records calls of `original`, except by the last module in `running`, recorded already."""
         get_ident = threading.get_ident
-        owner, run = self._owner, self._run
+        owner, record = self._owner, self._record
 
         def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if replaced:
                 return replaced[0](self, *args, **kwargs)
             if (running and running[-1] is self) or get_ident() != owner:
                 return original(self, *args, **kwargs)
-            return run(self, original, args, kwargs)
+            return record(self, original, args, kwargs)
 
         return __call__
 
-    def _run(self, module: nn.Module, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def _record(self, module: nn.Module, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Call `original` and record the call."""
         outer = self.current
-        place = self._index.get(id(module))
-        row = (self._adopt(module) if place is None else place, outer, self._types_of(args, kwargs))
+        position = self._index.get(id(module))
+        row = (self._adopt(module) if position is None else position, outer, self._types_of(args, kwargs))
         rows, next_node = self._rows, self._next_node
         index = len(rows)
         rows.append(row)
@@ -131,56 +132,57 @@ class CallLog:
         return result
 
     def _adopt(self, module: nn.Module) -> int:
-        """A row for a module that forward created; it is kept alive so that its id stays its own."""
-        self._kept.append(module)
+        """Add a row for a module created in forward and return its index; the module is kept alive to keep its id."""
+        self._created_modules.append(module)
         parent = self._rows[self.current][0] if self.current >= 0 else 0
         stem = f"{self.modules[parent].path}.({type(module).__name__})".lstrip(".")
-        taken = self._created[stem]
-        self._created[stem] += 1
-        path = f"{stem}#{taken}" if taken else stem
+        earlier = self._created_counts[stem]
+        self._created_counts[stem] += 1
+        path = f"{stem}#{earlier}" if earlier else stem
         row = inventory.describe(module, path, parent, {})
         self.modules.append(msgspec.structs.replace(row, created_in_forward=True))
         self._index[id(module)] = len(self.modules) - 1
         return len(self.modules) - 1
 
     def _types_of(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[TensorType, ...]:
-        found: list[TensorType] = []
+        """The types of the tensors in the arguments, including nested ones."""
+        collected: list[TensorType] = []
         for value in args:
-            self._collect(value, found)
+            self._collect(value, collected)
         if kwargs:
             for value in kwargs.values():
-                self._collect(value, found)
-        return tuple(found)
+                self._collect(value, collected)
+        return tuple(collected)
 
-    def _collect(self, value: Any, found: list[TensorType]) -> None:
+    def _collect(self, value: Any, collected: list[TensorType]) -> None:
         cls = value.__class__
         if cls in _PLAIN:
             return
         if isinstance(value, torch.Tensor):
-            found.append(self._type_of(value))
+            collected.append(self._type_of(value))
         elif isinstance(value, (list, tuple)):
             for item in value:
-                self._collect(item, found)
+                self._collect(item, collected)
         elif isinstance(value, Mapping):
             for item in value.values():
-                self._collect(item, found)
+                self._collect(item, collected)
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
             for field in dataclasses.fields(value):
-                self._collect(getattr(value, field.name, None), found)
+                self._collect(getattr(value, field.name, None), collected)
 
     def _type_of(self, tensor: torch.Tensor) -> TensorType:
         key = (tensor.shape, tensor.dtype)
         try:
-            known = self._types.get(key)
-        except TypeError:  # a ragged dimension has no hash
+            tensor_type = self._types.get(key)
+        except TypeError:  # a ragged dimension is not hashable
             return TensorType(inventory.sizes(tensor), inventory.dtype_name(tensor.dtype))
-        if known is None:
-            known = self._types[key] = TensorType(inventory.sizes(tensor), inventory.dtype_name(tensor.dtype))
-        return known
+        if tensor_type is None:
+            tensor_type = self._types[key] = TensorType(inventory.sizes(tensor), inventory.dtype_name(tensor.dtype))
+        return tensor_type
 
 
 def _forward_owner(cls: type) -> type | None:
-    """The class that defines the `forward` of `cls` as a plain Python function, outside `nn.Module` itself."""
+    """The class other than `nn.Module` that defines the `forward` of `cls` as a Python function, else None."""
     if issubclass(cls, torch.jit.ScriptModule):
         return None
     for owner in cls.__mro__:

@@ -1,7 +1,7 @@
 """The configuration of a module: its constructor-level attributes, read without running any of its code.
 
-Only `module.__dict__` is read, so properties and `__getattr__` never execute. Values become plain JSON;
-what is no configuration (submodules, tensors, hooks, caches) is left out.
+Only `module.__dict__` is read, so properties and `__getattr__` never execute. Values are converted to plain JSON;
+attributes that are not configuration (submodules, tensors, hooks, caches) are left out.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from torch import nn
 _INTERNAL = frozenset(nn.Module().__dict__) | {"training", "forward_stats"}
 
 _POSITIONS = frozenset({"layer_idx", "layer_id", "layer_index", "layer_number", "block_idx", "block_index"})
-"""Where a module stands, not what it is: without this, every layer of a decoder would be unique."""
+"""Attributes with a module's position, left out: otherwise every layer of a decoder would be unique."""
 
 _DEPTH = 4
-"""Nesting beyond this is state or a foreign object, not configuration."""
+"""Levels of nesting that are read; anything deeper is state or an unrelated object."""
 
-_LONGEST = 256
-"""Lists longer than this are tables of data; they are told apart by a digest."""
+_MAX_ITEMS = 256
+"""Longer lists are tables of data and are represented by a digest."""
 
 _OMIT = object()
 
@@ -54,16 +54,18 @@ def read(module: nn.Module) -> dict[str, Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """An operation's argument as plain JSON; an object nobody can write down becomes its type's name."""
+    """An op's argument as plain JSON; an object without a JSON form becomes its type's name."""
     plain = _plain(value, 8)
     return type(value).__name__ if plain is _OMIT else plain
 
 
 def _is_private_setting(name: str, value: Any) -> bool:
+    """Whether a private attribute of a user's class is a plain value and therefore configuration."""
     return not name.startswith(("__", "_is_hf")) and isinstance(value, (bool, int, float, str))
 
 
 def _plain(value: Any, depth: int) -> Any:
+    """`value` as plain JSON, or `_OMIT` if it is not configuration."""
     if type(value) in _ATOMS:
         return value
     if isinstance(value, enum.Enum):
@@ -100,7 +102,7 @@ def _structured(value: Any, depth: int) -> Any:
 
 def _sequence(items: list[Any], depth: int) -> Any:
     plain = [_plain(item, depth) for item in items]
-    if len(items) > _LONGEST:
+    if len(items) > _MAX_ITEMS:
         return f"{len(items)} items @{_digest(plain)}"
     kept = [item for item in plain if item is not _OMIT]
     return kept if kept or not items else _OMIT
@@ -131,9 +133,9 @@ def _digest(content: Any) -> str:
 
 
 def _scripted(module: torch.jit.ScriptModule) -> dict[str, Any]:
-    """The constants that a compiled module still carries, by name."""
-    compiled = module.__dict__.get("_concrete_type")
-    if compiled is None:
+    """The constants of a scripted module, by name."""
+    script_type = module.__dict__.get("_concrete_type")
+    if script_type is None:
         return {}
-    constants = {name: _plain(value, _DEPTH) for name, value in sorted(compiled.get_constants().items())}
+    constants = {name: _plain(value, _DEPTH) for name, value in sorted(script_type.get_constants().items())}
     return {name: value for name, value in constants.items() if value is not _OMIT and name not in _POSITIONS}

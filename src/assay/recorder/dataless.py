@@ -1,9 +1,9 @@
-"""Running operations without data: shapes on the meta device, values only where they are known.
+"""Running ops without data: shapes on the meta device, values only if they are known.
 
-Token ids, positions, masks and what follows from them stay real on the CPU, so that code which looks at
-them takes its true path. Everything else is a meta tensor. Output shapes are remembered by the operation's
-signature (a meta kernel takes 20–1000 µs, a repeat 2), data-dependent operations follow `policies`, and
-what has no meta kernel runs on zeros of the right shape where those are small.
+Token ids, positions, masks and values computed from them stay real on the CPU, so that code which depends on them
+takes the right branch. Everything else is a meta tensor. Output shapes are cached by the op's signature (a meta
+kernel takes 20–1000 µs, a cache hit 2 µs), data-dependent ops follow `policies`, and ops without a meta kernel run on
+zeros of the right shape if those are small.
 """
 
 from __future__ import annotations
@@ -26,29 +26,32 @@ from assay.recorder.storages import Life, StorageLog
 from assay.recorder.substitute import without_data
 
 _KNOWN_LIMIT = 1 << 22
-"""Elements beyond which a value is not worth knowing."""
+"""Tensors with more elements are not kept as known values."""
 
 _STAND_IN_LIMIT = 1 << 24
-"""Elements beyond which an operation is not run on zeros."""
+"""Ops whose inputs have more elements are not run on zeros."""
 
 _SCALAR_LIMIT = 4096
-"""Guessed scalars beyond which a loop that waits for data is taken to never end."""
+"""After this many assumed scalars, a loop that depends on data is considered endless."""
 
 _RANDOM = ("rand", "normal", "bernoulli", "empty", "multinomial")
-"""Factories whose values mean nothing."""
+"""Parts of the names of factories whose values are arbitrary."""
 
 _META = torch.device("meta")
 _CPU = torch.device("cpu")
 
 
 class NeedsDataError(RuntimeError):
-    """The model's path depends on values that do not exist without data."""
+    """The model's control flow depends on values that do not exist without data."""
 
 
 class _Output(NamedTuple):
+    """How to make one output of an op."""
+
     source: int
-    """The input it is or views; -1 for a new tensor."""
+    """Index of the input that the output is or views; -1 for a new tensor."""
     same: bool
+    """Whether the output is the input itself, not a view."""
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
@@ -56,48 +59,50 @@ class _Output(NamedTuple):
 
 
 class _Recipe(NamedTuple):
-    """How to make an operation's result again."""
+    """How to make the result of an op again."""
 
     outputs: tuple[_Output, ...]
     several: bool
     written: tuple[int, ...]
-    """The inputs it writes into; their values are unknown afterwards."""
+    """Indices of the inputs that the op writes to; their values are unknown afterwards."""
 
     def make(self, tensors: list[torch.Tensor], lives: list[Life]) -> Any:
+        """The result for these inputs."""
         if self.written:
-            _forget(self.written, lives)
+            _mark_unknown(self.written, lives)
         if self.several:
             return [_make(output, tensors) for output in self.outputs]
         return _make(self.outputs[0], tensors)
 
 
 class Dataless:
-    """An executor for the recorder that needs no data."""
+    """An executor for the recorder that runs ops without data."""
 
-    def __init__(self, storages: StorageLog, originals: Originals, place: Callable[[], str]) -> None:
+    def __init__(self, storages: StorageLog, originals: Originals, module_label: Callable[[], str]) -> None:
         self._storages = storages
         self._originals = originals
-        self._place = place
-        self._memo: dict[tuple[Any, ...], _Recipe] = {}
+        self._module_label = module_label
+        self._recipes: dict[tuple[Any, ...], _Recipe] = {}
         self._assumed: Counter[str] = Counter()
-        self._guesses = 0
-        self.gave_values = False
-        """Whether code outside torch was given values that do not exist."""
+        self._assumed_values = 0
+        self.made_up_values = False
+        """Whether code outside torch has received made-up values."""
 
     def assumptions(self) -> tuple[str, ...]:
-        """What had to be assumed, a line each."""
+        """All assumptions, one line each, with a count if repeated."""
         return tuple(text if times == 1 else f"{text} ({times} times)" for text, times in self._assumed.items())
 
     def assume(self, op: str, what: str) -> None:
-        """Note that `op` had no data and what was taken instead."""
-        self._assumed[f"{op} in {self._place()}: {what}"] += 1
+        """Record that `op` had no data and what was assumed instead."""
+        self._assumed[f"{op} in {self._module_label()}: {what}"] += 1
 
-    def guess(self, op: str, value: Any) -> Any:
-        """A scalar that only data could tell; refuses to feed a loop for ever."""
-        self._guesses += 1
-        if self._guesses > _SCALAR_LIMIT:
-            raise NeedsDataError(f"{op} in {self._place()} was asked {_SCALAR_LIMIT} times for values that need data")
-        self.assume(op, f"no data, took {value}")
+    def assume_value(self, op: str, value: Any) -> Any:
+        """Return `value` for a scalar that depends on data; raises `NeedsDataError` in an endless loop."""
+        self._assumed_values += 1
+        if self._assumed_values > _SCALAR_LIMIT:
+            where = f"{op} in {self._module_label()}"
+            raise NeedsDataError(f"{where} read over {_SCALAR_LIMIT:,} values that exist only with data")
+        self.assume(op, f"no data, assumed {value}")
         return value
 
     def __call__(
@@ -109,80 +114,80 @@ class Dataless:
         tensors: list[torch.Tensor],
         lives: list[Life],
     ) -> Any:
-        recipe = self._memo.get(key)
+        recipe = self._recipes.get(key)
         if recipe is not None:
             return recipe.make(tensors, lives)
         if not isinstance(func, torch._ops.OpOverload):
             return self._shape_only(func, args, kwargs, tensors)
         if not tensors:
             return self._create(func, args, kwargs, key)
-        if all(life.known for life in lives):
-            return self._really(func, args, kwargs, tensors, lives)
+        if all(life.values_known for life in lives):
+            return self._compute(func, args, kwargs, tensors, lives)
         policy = policies.TABLE.get(func._schema.name)
-        result = policies.NO_OPINION if policy is None else policy(self, func, args, kwargs)
-        if result is not policies.NO_OPINION:
-            _forget(_written(func, args, kwargs), lives)
+        result = policies.NOT_HANDLED if policy is None else policy(self, func, args, kwargs)
+        if result is not policies.NOT_HANDLED:
+            _mark_unknown(_written(func, args, kwargs), lives)
             return result
         result = self._shape_only(func, args, kwargs, tensors)
         written = _written(func, args, kwargs)
-        _forget(written, lives)
+        _mark_unknown(written, lives)
         if torch.Tag.inplace_view not in func.tags:
-            self._remember(key, result, tensors, written)
+            self._cache(key, result, tensors, written)
         return result
 
     def is_known(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor's values are real."""
-        return self._storages.find(tensor, "constant").known
+        """Whether the tensor's values are known."""
+        return self._storages.find(tensor, "constant").values_known
 
     def made_up(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A real tensor of ones in its place, for code that leaves torch; its values count as unknown."""
-        self.gave_values = True
+        """A CPU tensor of ones in place of `tensor`, for code outside torch; its values count as unknown."""
+        self.made_up_values = True
         result = torch.ones(tensor.shape, dtype=tensor.dtype)
-        self._storages.find(result, "activation").known = False
+        self._storages.find(result, "activation").values_known = False
         return result
 
     def _create(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: tuple[Any, ...]) -> Any:
-        """A factory: real where its values may matter and are cheap, else meta."""
-        noise = any(part in func._schema.name for part in _RANDOM)
-        extent = _factory_extent(func, args)
-        if not noise and extent is not None and extent <= _KNOWN_LIMIT:
+        """Run a factory: on the CPU if its values may matter and are few, else on meta."""
+        is_random = any(part in func._schema.name for part in _RANDOM)
+        elements = _factory_elements(func, args)
+        if not is_random and elements is not None and elements <= _KNOWN_LIMIT:
             return _on_device(func, args, kwargs, _CPU)
         result = _on_device(func, args, kwargs, _META)
-        if noise or not isinstance(result, torch.Tensor) or result.numel() > _KNOWN_LIMIT:
-            self._remember(key, result, [], ())
+        if is_random or not isinstance(result, torch.Tensor) or result.numel() > _KNOWN_LIMIT:
+            self._cache(key, result, [], ())
             return result
         return _on_device(func, args, kwargs, _CPU)
 
-    def _remember(
+    def _cache(
         self, key: tuple[Any, ...], result: Any, tensors: list[torch.Tensor], written: tuple[int, ...]
     ) -> None:
-        """Keep how to make this result again, where it can be made from shapes alone."""
+        """Cache how to make this result again, if shapes are enough to make it."""
         several = isinstance(result, (list, tuple))
-        found = [_output(item, tensors) for item in (result if several else (result,))]
-        outputs = tuple(output for output in found if output is not None)
-        if len(outputs) == len(found):
-            self._memo[key] = _Recipe(outputs, several, written)
+        items = result if several else (result,)
+        outputs = tuple(output for item in items if (output := _output(item, tensors)) is not None)
+        if len(outputs) == len(items):
+            self._recipes[key] = _Recipe(outputs, several, written)
 
-    def _really(self, func: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor], lives: list[Life]) -> Any:
-        """All values are known: compute, and forget what became too large."""
+    def _compute(self, func: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor], lives: list[Life]) -> Any:
+        """Compute an op whose inputs are all known; results that are too large become meta tensors."""
         self._originals.protect(func, args, tensors, lives)
         try:
             real_args, real_kwargs = tree_map_only(torch.device, lambda _: _CPU, (args, kwargs))
             result = func(*real_args, **real_kwargs)
-        except (RuntimeError, NotImplementedError):  # no kernel for it on this device, perhaps: shapes will do
+        except (RuntimeError, NotImplementedError):  # perhaps there is no CPU kernel: shapes are enough
             result = self._shape_only(func, args, kwargs, tensors)
-            self.assume(str(func), "its CPU kernel refused known values, took shapes alone")
+            self.assume(str(func), "its CPU kernel failed on known values, computed only shapes")
             return result
         if any(output.numel() > _KNOWN_LIMIT for output in tensors_in(result)):
             return tree_map_only(torch.Tensor, without_data, result)
         return result
 
     def _shape_only(self, func: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> Any:
-        """The result's shape from the meta kernel, or from the real kernel on stand-ins."""
+        """The result as meta tensors, from the meta kernel or, if that fails, from the CPU kernel on stand-ins."""
         stand_ins: dict[int, torch.Tensor] = {}
         arguments = tree_map_only(torch.device, lambda _: _META, (args, kwargs))
         try:
-            meta_args, meta_kwargs = tree_map_only(torch.Tensor, _remembering(without_data, stand_ins), arguments)
+            meta_args, meta_kwargs = tree_map_only(torch.Tensor, _once_per_tensor(without_data, stand_ins), arguments)
             result = func(*meta_args, **meta_kwargs)
         except Exception:
             if sum(tensor.numel() for tensor in tensors) > _STAND_IN_LIMIT:
@@ -191,16 +196,17 @@ class Dataless:
             result = self._on_stand_ins(func, (args, kwargs), stand_ins)
             if result is None:
                 raise
-        back = {id(stand_ins[id(tensor)]): tensor for tensor in tensors if id(tensor) in stand_ins}
+        arguments_by_stand_in = {id(stand_ins[id(tensor)]): tensor for tensor in tensors if id(tensor) in stand_ins}
 
         def original(output: torch.Tensor) -> torch.Tensor:
-            """The caller's own tensor where the operation returned its argument."""
-            return back[id(output)] if id(output) in back else without_data(output)
+            """The caller's own tensor if the op returned its argument, else a meta tensor."""
+            own = arguments_by_stand_in.get(id(output))
+            return without_data(output) if own is None else own
 
         return tree_map_only(torch.Tensor, original, result)
 
     def _on_stand_ins(self, func: Any, arguments: Any, stand_ins: dict[int, torch.Tensor]) -> Any:
-        """The real kernel's result on zeros where values are unknown; None where that fails too."""
+        """The CPU kernel's result, with zeros for unknown values; None if that fails too."""
 
         def stand_in(tensor: torch.Tensor) -> torch.Tensor:
             if self.is_known(tensor):
@@ -209,19 +215,19 @@ class Dataless:
 
         try:
             arguments = tree_map_only(torch.device, lambda _: _CPU, arguments)
-            real_args, real_kwargs = tree_map_only(torch.Tensor, _remembering(stand_in, stand_ins), arguments)
+            real_args, real_kwargs = tree_map_only(torch.Tensor, _once_per_tensor(stand_in, stand_ins), arguments)
             result = func(*real_args, **real_kwargs)
         except (RuntimeError, NotImplementedError, IndexError, ValueError, TypeError):
             return None
-        self.assume(str(func), "no meta kernel, shapes taken from a run on zeros")
+        self.assume(str(func), "no meta kernel, took shapes from a run on zeros")
         return result
 
 
 @contextlib.contextmanager
-def real_constants(wanted: bool) -> Iterator[None]:
-    """While active, `torch.tensor(…, device=meta)` is made on the CPU, where its value stays known.
+def real_constants(enabled: bool) -> Iterator[None]:
+    """While active and `enabled`, `torch.tensor(…, device=meta)` creates a CPU tensor, whose value stays known.
 
-    On meta it is made without any dispatch: the value would be lost and the operation unseen.
+    On meta the tensor is created without a dispatch: the value would be lost and the op not recorded.
     """
     owner = threading.get_ident()
 
@@ -236,12 +242,13 @@ def real_constants(wanted: bool) -> Iterator[None]:
         return constant
 
     with contextlib.ExitStack() as stack:
-        for name in ("tensor", "as_tensor") if wanted else ():
+        for name in ("tensor", "as_tensor") if enabled else ():
             stack.enter_context(observing(on_cpu, torch, name))
         yield
 
 
 def _make(output: _Output, tensors: list[torch.Tensor]) -> Any:
+    """Make one output of an op from its inputs."""
     if output.source < 0:
         return torch.empty_strided(output.shape, output.strides, dtype=output.dtype, device=_META)
     source = tensors[output.source]
@@ -251,6 +258,7 @@ def _make(output: _Output, tensors: list[torch.Tensor]) -> Any:
 
 
 def _output(result: Any, tensors: list[torch.Tensor]) -> _Output | None:
+    """How to make `result` again from the inputs `tensors`; None if shapes are not enough."""
     if not isinstance(result, torch.Tensor):
         return None
     for position, tensor in enumerate(tensors):
@@ -271,10 +279,10 @@ def _output(result: Any, tensors: list[torch.Tensor]) -> _Output | None:
     return _Output(-1, False, shape, strides, 0, result.dtype)
 
 
-def _remembering(
+def _once_per_tensor(
     convert: Callable[[torch.Tensor], torch.Tensor], memory: dict[int, torch.Tensor]
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """`convert` once a tensor, so that an argument given twice stays one."""
+    """`convert` with a cache, so that an argument passed twice is converted to the same tensor."""
 
     def once(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in memory:
@@ -285,15 +293,15 @@ def _remembering(
 
 
 def _on_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device) -> Any:
-    """Run a factory on another device than it was asked for."""
+    """Run a factory on `device` instead of the device in its arguments."""
     args, kwargs = tree_map_only(torch.device, lambda _: device, (args, kwargs))
     if any(argument.name == "device" for argument in func._schema.arguments):
         kwargs = {**kwargs, "device": device}
     return func(*args, **kwargs)
 
 
-def _factory_extent(func: Any, args: tuple[Any, ...]) -> int | None:
-    """How many elements a factory will make, where its arguments say so at once."""
+def _factory_elements(func: Any, args: tuple[Any, ...]) -> int | None:
+    """The number of elements that a factory will create, if its arguments show it, else None."""
     name = func._schema.name
     if args and isinstance(args[0], (list, tuple)):
         return math.prod(args[0])
@@ -305,22 +313,22 @@ def _factory_extent(func: Any, args: tuple[Any, ...]) -> int | None:
 
 
 def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
-    """The positions, among the tensors, of those that the operation writes into."""
+    """The positions, among all tensor arguments, of those that the op writes to."""
     schema = func._schema
     if not schema.is_mutable:
         return ()
     positions: list[int] = []
-    seen = 0
+    counted = 0
     for position, argument in enumerate(schema.arguments):
         value = args[position] if position < len(args) else kwargs.get(argument.name)
-        extent = sum(1 for _ in tensors_in(value))
+        count = sum(1 for _ in tensors_in(value))
         if argument.alias_info is not None and argument.alias_info.is_write:
-            positions.extend(range(seen, seen + extent))
-        seen += extent
+            positions.extend(range(counted, counted + count))
+        counted += count
     return tuple(positions)
 
 
-def _forget(written: tuple[int, ...], lives: list[Life]) -> None:
-    """Unknown values were written into these: whatever was known of them is no longer true."""
+def _mark_unknown(written: tuple[int, ...], lives: list[Life]) -> None:
+    """Mark the values at these positions as unknown, because unknown values were written to them."""
     for position in written:
-        lives[position].known = False
+        lives[position].values_known = False

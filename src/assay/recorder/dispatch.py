@@ -1,7 +1,7 @@
-"""The dispatch mode that sees every operation of a pass, below autograd, where composite ops are whole.
+"""The dispatch mode that records every op of a pass, below autograd, where composite ops are not decomposed.
 
-The hot path is one function: sign the arguments, run, find the kind by its signature, note the storages.
-What is new goes through `kinds.build` once; the rest is a dictionary look-up.
+The hot path is one function: sign the arguments, run the op, look up its kind by the signature, record the storages.
+A new kind goes through `kinds.build` once; every repeat is a dictionary look-up.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from assay.recorder.calls import CallLog
 from assay.recorder.storages import Life, StorageLog
 
 Executor = Callable[[Any, tuple[Any, ...], dict[str, Any], tuple[Any, ...], list[torch.Tensor], list[Life]], Any]
-"""Runs an operation: (func, args, kwargs, signature, tensors, their lives) → result."""
+"""Runs an op: (func, args, kwargs, signature, tensors, the lives of their storages) → result."""
 
 _TENSOR, _PLAIN, _TAGGED, _LIST, _DICT, _OBJECT = range(6)
+"""How an argument is signed; a tagged value is signed with its class, because 1 == 1.0 == True."""
 
 _CODES: dict[type, int] = {
     **dict.fromkeys((torch.Tensor, torch.nn.Parameter), _TENSOR),
@@ -31,17 +32,17 @@ _CODES: dict[type, int] = {
     dict: _DICT,
 }
 _SUBCLASSES = ((torch.Tensor, _TENSOR), ((list, tuple), _LIST), (dict, _DICT), (object, _OBJECT))
-"""How to treat classes not met before."""
+"""The code for a class that is not in `_CODES` yet, by base class."""
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
-    """Records operations while it is entered; `executor` decides how each is run."""
+    """Records all ops while it is active; `executor` runs them."""
 
     supports_higher_order_operators = True
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Torch asks; yes would import the compiler (seconds) and wrap every operation."""
+        """Called by torch; True would import the compiler, which takes seconds, and wrap every op."""
         return False
 
     def __init__(self, calls: CallLog, storages: StorageLog, executor: Executor, nominal_device: str | None) -> None:
@@ -53,7 +54,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self._execute = executor
         self._nominal_device = nominal_device
         self._ops: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
-        self._found: dict[tuple[Any, ...], tuple[int, tuple[Any, ...]]] = {}
+        self._first_kinds: dict[tuple[Any, ...], tuple[int, tuple[Any, ...]]] = {}
         self._variants: dict[tuple[Any, ...], int] = {}
         self._objects: dict[int, Any] = {}
         self._forward_ops: int | None = None
@@ -84,16 +85,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             if self.failed_op is None or self.failed_op[0] is not error:
                 self.failed_op = (error, kinds.target_of(func))
             raise
-        self._note(func, args, kwargs, call, key, reads, lives, result)
+        self._record(func, args, kwargs, call, key, reads, lives, result)
         return result
 
     def begin_backward(self, locate: Callable[[], int]) -> None:
-        """From now on operations belong to the backward pass; `locate` tells whose call each serves."""
+        """Record all further ops as part of the backward pass; `locate` returns the call of the current op."""
         self._forward_ops = len(self._ops)
         self._locate = locate
 
     def rows(self) -> list[Op]:
-        """The operations in the order they ended."""
+        """The ops in the order in which they ended."""
         written = [[i for i, operand in enumerate(kind.inputs) if operand.written] for kind in self.kinds]
         fresh = [[i for i, output in enumerate(kind.outputs) if output.alias is None] for kind in self.kinds]
         boundary = len(self._ops) if self._forward_ops is None else self._forward_ops
@@ -102,13 +103,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 kind,
                 call,
                 reads,
-                tuple([made[i] for i in fresh[kind]] + [reads[i] for i in written[kind]]),
+                tuple([results[i] for i in fresh[kind]] + [reads[i] for i in written[kind]]),
                 "forward" if index < boundary else "backward",
             )
-            for index, (kind, call, reads, made) in enumerate(self._ops)
+            for index, (kind, call, reads, results) in enumerate(self._ops)
         ]
 
-    def _note(
+    def _record(
         self,
         func: Any,
         args: tuple[Any, ...],
@@ -119,56 +120,58 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         lives: list[Life],
         result: Any,
     ) -> None:
+        """Record one executed op: its kind, its call and the storages it reads and makes."""
         storages = self._storages
-        made: tuple[int, ...] = ()
+        results: tuple[int, ...] = ()
         if _CODES.get(result.__class__) == _TENSOR:
             life = storages.find(result, "activation")
-            made = (life.number,)
+            results = (life.number,)
             try:
-                looks: tuple[Any, ...] = (result.shape, result.stride(), result.dtype, life.number in reads)
+                output_types: tuple[Any, ...] = (result.shape, result.stride(), result.dtype, life.number in reads)
             except RuntimeError:
-                looks = (result.shape, result.dtype, life.number in reads)
+                output_types = (result.shape, result.dtype, life.number in reads)
         elif result is None:
-            looks = ()
+            output_types = ()
         else:
             outputs = list(kinds.tensors_in(result))
-            made = tuple([storages.find(output, "activation").number for output in outputs])
-            looks = tuple([(output.shape, output.dtype, n in reads) for output, n in zip(outputs, made, strict=True)])
+            results = tuple([storages.find(output, "activation").number for output in outputs])
+            pairs = zip(outputs, results, strict=True)
+            output_types = tuple([(output.shape, output.dtype, number in reads) for output, number in pairs])
         storages.clock += 1
         try:
-            found = self._found.get(key)
-            if found is not None and found[1] == looks:
-                self._ops.append((found[0], call, reads, made))
+            first_kind = self._first_kinds.get(key)
+            if first_kind is not None and first_kind[1] == output_types:
+                self._ops.append((first_kind[0], call, reads, results))
                 return
-            kind = self._variants.get((key, looks))
-        except TypeError:  # a ragged dimension has no hash: a kind of its own
+            kind = self._variants.get((key, output_types))
+        except TypeError:  # a ragged dimension is not hashable: treat the op as a new kind
             kind = None
-            key = (id(looks), len(self._ops))
-            looks = ()
+            key = (id(output_types), len(self._ops))
+            output_types = ()
         if kind is None:
             kind = len(self.kinds)
             roles = [life.role for life in lives]
             aliases = [first if (first := reads.index(number)) < i else None for i, number in enumerate(reads)]
-            result_aliases = [reads.index(number) if number in reads else None for number in made]
+            result_aliases = [reads.index(number) if number in reads else None for number in results]
             self.kinds.append(
                 kinds.build(func, args, kwargs, roles, aliases, result, result_aliases, self._nominal_device)
             )
-            self._found.setdefault(key, (kind, looks))
-            self._variants[key, looks] = kind
-        self._ops.append((kind, call, reads, made))
+            self._first_kinds.setdefault(key, (kind, output_types))
+            self._variants[key, output_types] = kind
+        self._ops.append((kind, call, reads, results))
 
     def _sign(self, values: Any, signature: list[Any], tensors: list[torch.Tensor], lives: list[Life]) -> None:
-        """Append what tells these arguments apart, and collect the tensors among them."""
+        """Append the signature of these arguments to `signature`, and collect their tensors and storages."""
         live = self._storages.live
         for value in values:
             code = _CODES.get(value.__class__)
             if code == _TENSOR:
                 try:
                     life = live.get(value.untyped_storage()._cdata) or self._storages.find(value, "constant")
-                    signature += (value.shape, value.stride(), value.dtype, life.role, life.known)
+                    signature += (value.shape, value.stride(), value.dtype, life.role, life.values_known)
                 except (RuntimeError, NotImplementedError):
                     life = self._storages.find(value, "constant")
-                    signature += (value.shape, value.dtype, value.layout, life.role, life.known)
+                    signature += (value.shape, value.dtype, value.layout, life.role, life.values_known)
                 tensors.append(value)
                 lives.append(life)
             elif code == _PLAIN:
@@ -185,7 +188,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 self._sign_object(value, signature, tensors, lives)
 
     def _sign_object(self, value: Any, signature: list[Any], tensors: list[torch.Tensor], lives: list[Life]) -> None:
-        """Classes not met before: learn how to treat them, or tell objects apart by identity."""
+        """Sign a value of an unknown class: register its class in `_CODES`, or sign the object by identity."""
         cls = value.__class__
         if cls not in _CODES:
             _CODES[cls] = next(code for base, code in _SUBCLASSES if isinstance(value, base))
@@ -198,7 +201,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def below_autograd() -> Iterator[None]:
-    """No autograd, so that composite operations reach the mode whole and nothing is saved for backward."""
+    """Disable autograd, so that composite ops reach the mode undecomposed and no tensor is saved for backward."""
     with torch.no_grad():
         guard = torch._C._AutoDispatchBelowAutograd()
         try:

@@ -1,4 +1,4 @@
-"""Where and why a pass stopped, in words a person can act on."""
+"""Explaining a failed pass: where it stopped, why, and what the failing module expected."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from assay.messages import error_line
 from assay.recorder.calls import CallLog
 
 _LONGEST = 500
-"""Characters of the message that a document keeps."""
+"""Longest error message in a document, in characters."""
 
 
-def place(calls: CallLog, call: int) -> str:
-    """The module that a call belongs to, as people see it: `'layers.0.attn'`."""
+def module_label(calls: CallLog, call: int) -> str:
+    """The quoted path of a call's module, for messages: `'layers.0.attn'`."""
     module = calls.module_of(call)
     return "no module" if module is None else f"'{shown(module.path)}'"
 
 
 def failure(error: BaseException, calls: CallLog, failed_op: tuple[BaseException, str] | None) -> Failure:
-    """What `error` says about the pass that it ended."""
+    """The failure of a pass that ended with `error`."""
     index = calls.failed_call()
     module = calls.module_of(index)
     op = failed_op[1] if failed_op is not None and _caused(error, failed_op[0]) else None
     text = error_line(error, _LONGEST)
     if module is None:
         return Failure(text, "(root)", "", op)
-    misfit = _misfit(module, calls.rows()[index])
-    return Failure(f"{text} [{misfit}]" if misfit else text, shown(module.path), module.class_name, op)
+    mismatch = _mismatch(module, calls.rows()[index])
+    return Failure(f"{text} [{mismatch}]" if mismatch else text, shown(module.path), module.class_name, op)
 
 
 def _caused(error: BaseException | None, cause: BaseException) -> bool:
+    """Whether `cause` is `error` or one of the errors it was raised from."""
     while error is not None:
         if error is cause:
             return True
@@ -42,37 +43,37 @@ def _caused(error: BaseException | None, cause: BaseException) -> bool:
     return False
 
 
-_Wanted = Callable[[Mapping[str, Any], TensorType], str | None]
-"""(configuration, first input) → what the layer wanted, or None where the input fits."""
+_Expectation = Callable[[Mapping[str, Any], TensorType], str | None]
+"""(configuration, first input) → the input that the layer expects, or None if the input is valid."""
 
 
-def _channels(name: str) -> _Wanted:
-    """Layers that want a number of channels in dimension 1, or 0 where a batch may be missing."""
+def _channels(name: str) -> _Expectation:
+    """For layers that expect a number of channels in dimension 1, or in dimension 0 without a batch."""
 
-    def wanted(config: Mapping[str, Any], given: TensorType) -> str | None:
+    def expected(config: Mapping[str, Any], first_input: TensorType) -> str | None:
         channels = config.get(name)
-        return None if channels is None or channels in given.shape[:2] else f"N x {channels} x …"
+        return None if channels is None or channels in first_input.shape[:2] else f"N x {channels} x …"
 
-    return wanted
+    return expected
 
 
-def _features(name: str) -> _Wanted:
-    """Layers that want certain last dimensions."""
+def _features(name: str) -> _Expectation:
+    """For layers that expect certain last dimensions."""
 
-    def wanted(config: Mapping[str, Any], given: TensorType) -> str | None:
+    def expected(config: Mapping[str, Any], first_input: TensorType) -> str | None:
         value = config.get(name)
         features = tuple(value) if isinstance(value, list) else (value,)
-        fits = value is None or given.shape[-len(features) :] == features
+        fits = value is None or first_input.shape[-len(features) :] == features
         return None if fits else f"… x {units.shape(features)}"
 
-    return wanted
+    return expected
 
 
-def _indices(config: Mapping[str, Any], given: TensorType) -> str | None:
-    return f"whole numbers below {config['num_embeddings']}" if "num_embeddings" in config else None
+def _indices(config: Mapping[str, Any], first_input: TensorType) -> str | None:
+    return f"integers below {config['num_embeddings']}" if "num_embeddings" in config else None
 
 
-_WANTED: dict[str, _Wanted] = {
+_EXPECTATIONS: dict[str, _Expectation] = {
     "Linear": _features("in_features"),
     "Bilinear": _features("in1_features"),
     **dict.fromkeys(("LayerNorm", "RMSNorm"), _features("normalized_shape")),
@@ -85,12 +86,12 @@ _WANTED: dict[str, _Wanted] = {
 }
 
 
-def _misfit(module: Module, call: Call) -> str:
-    """What the module that failed wanted and what it was given."""
-    given = ", ".join(f"{units.shape(entry.shape)} {entry.dtype}" for entry in call.inputs[:6])
-    rule = _WANTED.get(module.class_name)
-    wanted = rule(module.config, call.inputs[0]) if rule is not None and call.inputs else None
+def _mismatch(module: Module, call: Call) -> str:
+    """The input that the failing module expected and the inputs it got, as text."""
+    inputs = ", ".join(f"{units.shape(entry.shape)} {entry.dtype}" for entry in call.inputs[:6])
+    rule = _EXPECTATIONS.get(module.class_name)
+    expected = rule(module.config, call.inputs[0]) if rule is not None and call.inputs else None
     name = f"{module.class_name} '{shown(module.path)}'"
-    if wanted:
-        return f"{name} wants {wanted}, got {given}"
-    return f"{name} got {given}" if given else ""
+    if expected:
+        return f"{name} expected {expected}, got {inputs}"
+    return f"{name} got {inputs}" if inputs else ""

@@ -1,7 +1,7 @@
-"""Leaving the model as it was: attributes, tensors, modes, gradients and random states, whatever happens.
+"""Restoring the model after a pass: attributes, tensors, modes, gradients and random states, even after errors.
 
-Values are saved just before the first operation that would write into them (`Originals`), so that an
-untouched 100 GB model costs nothing; everything that is not tensor data is small and saved up front.
+Values are saved just before the first op that would write to them (`Originals`), so that a 100 GB model costs nothing
+unless it is modified. Everything that is not tensor data is small and saved before the pass.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from assay.recorder.shared import Shared
 from assay.recorder.storages import Life
 
 _HIDDEN_WRITERS = ("batch_norm", "instance_norm", "_fused_moving_avg", "_sync_")
-"""Parts of the names of operations that write into buffers without saying so in their schema."""
+"""Parts of the names of ops that write to buffers although their schema does not declare it."""
 
 _WRITE_IN_TRAINING = {torch.ops.aten.batch_norm.default: 5, torch.ops.aten.instance_norm.default: 5}
-"""Operations that write only where this argument is true."""
+"""Ops that write only if the argument at this index is true."""
 
 
 class Originals:
-    """The bytes of storages that existed before the pass, saved before they are first written."""
+    """Copies of storages that existed before the pass, saved before the first write to each."""
 
     def __init__(self) -> None:
         self._saved: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
         self._writes: dict[Any, bool] = {}
 
     def protect(self, func: Any, args: tuple[Any, ...], tensors: list[torch.Tensor], lives: list[Life]) -> None:
-        """Save what `func` may overwrite of the model, its inputs and its constants."""
+        """Save the storages of the model, its inputs and its constants that `func` may overwrite."""
         writes = self._writes.get(func)
         if writes is None:
             writes = self._writes[func] = _may_write(func)
@@ -43,13 +43,13 @@ class Originals:
             return
         for tensor, life in zip(tensors, lives, strict=True):
             if life.role != "activation" and life.number not in self._saved:
-                with contextlib.suppress(RuntimeError, NotImplementedError):  # no storage, nothing to overwrite
+                with contextlib.suppress(RuntimeError, NotImplementedError):  # no storage to overwrite
                     storage = tensor.untyped_storage()
                     if storage.device.type != "meta":
                         self._saved[life.number] = (storage, storage.clone())
 
     def restore(self) -> None:
-        """Put every saved byte back."""
+        """Restore all saved storages."""
         for storage, copy in self._saved.values():
             if storage.nbytes() != copy.nbytes():
                 storage.resize_(copy.nbytes())
@@ -58,6 +58,7 @@ class Originals:
 
 
 def _may_write(func: Any) -> bool:
+    """Whether the op can write to its inputs; True if its schema cannot rule it out."""
     schema = getattr(func, "_schema", None)
     if schema is None or schema.is_mutable or func.namespace != "aten":
         return True
@@ -66,61 +67,68 @@ def _may_write(func: Any) -> bool:
 
 _CONTAINERS = (dict, list, set, deque)
 RECORDED = "forward_stats"
-"""An attribute of ours: another thread may begin or end recording calls while a pass runs."""
+"""Assay's own attribute, not restored: another thread may start or stop recording calls during a pass."""
 
 
-class _Turns:
-    """Passes that share modules run one after the other: each puts back what it found."""
+class _ModuleLock:
+    """Lets passes that share modules run only one after the other, because each restores the modules."""
 
     def __init__(self) -> None:
         self._ended = threading.Condition()
         self._running: list[tuple[int, frozenset[int]]] = []
 
     @contextlib.contextmanager
-    def taken(self, modules: list[nn.Module]) -> Iterator[None]:
-        """A turn with these modules; a pass inside a pass, in the same thread, has it already."""
-        me, mine = threading.get_ident(), frozenset(map(id, modules))
+    def exclusive(self, modules: list[nn.Module]) -> Iterator[None]:
+        """Wait until no other thread uses these modules; a nested pass in the same thread does not wait."""
+        thread, ids = threading.get_ident(), frozenset(map(id, modules))
         with self._ended:
-            self._ended.wait_for(lambda: all(who == me or mine.isdisjoint(them) for who, them in self._running))
-            self._running.append((me, mine))
+            self._ended.wait_for(
+                lambda: all(other == thread or ids.isdisjoint(other_ids) for other, other_ids in self._running)
+            )
+            self._running.append((thread, ids))
         try:
             yield
         finally:
             with self._ended:
-                self._running.remove((me, mine))
+                self._running.remove((thread, ids))
                 self._ended.notify_all()
 
 
-_turns = _Turns()
+_module_lock = _ModuleLock()
 
 
 class _TensorState(NamedTuple):
+    """A tensor before the pass."""
+
     tensor: torch.Tensor
     data: torch.Tensor
-    """An alias of its data, to notice and undo `parameter.data = …`."""
+    """An alias of its data, to detect and undo `parameter.data = …`."""
     address: int
     requires_grad: bool
     grad: torch.Tensor | None
 
 
 class _ModuleState(NamedTuple):
+    """A module's attributes before the pass."""
+
     module: nn.Module
     attributes: dict[str, Any]
     identities: list[int]
-    """Of the attributes, in their order: a whole module is compared at once."""
+    """The ids of the attributes, in order, to compare a whole module with one comparison."""
     contents: list[tuple[Any, Any]]
-    """Containers among the attributes, each with a shallow copy."""
+    """The containers among the attributes, each with a shallow copy."""
 
 
 @contextlib.contextmanager
 def unchanged(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator[None]:
-    """Whatever happens inside, the modules and tensors are afterwards as they were."""
-    with _turns.taken(modules), _put_back(modules, tensors):
+    """Restore the modules, tensors and random states after the block, even after an error."""
+    with _module_lock.exclusive(modules), _restored(modules, tensors):
         yield
 
 
 @contextlib.contextmanager
-def _put_back(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator[None]:
+def _restored(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator[None]:
+    """Save the state of modules and tensors, and restore it after the block."""
     states = [_module_state(module) for module in modules if not isinstance(module, torch.jit.ScriptModule)]
     scripted = [(module, module.training) for module in modules if isinstance(module, torch.jit.ScriptModule)]
     values = [_tensor_state(tensor) for tensor in tensors]
@@ -157,7 +165,7 @@ def _restore_module(state: _ModuleState) -> None:
 
 
 def _differs(container: Any, copy: Any) -> bool:
-    """Whether the container holds other objects than before; compared by identity, for tensors have no truth."""
+    """Whether the container has other items than its copy, by identity, because tensors cannot be compared."""
     if len(container) != len(copy):
         return True
     if isinstance(container, dict):
@@ -203,8 +211,8 @@ def _address(tensor: torch.Tensor) -> int:
 
 @contextlib.contextmanager
 def random_state() -> Iterator[None]:
-    """The random generators of torch, Python and numpy go on afterwards as if nothing had happened."""
-    with _before_all, _generators():
+    """Restore the random states of torch, Python and numpy after the block."""
+    with _shared_generators, _generators():
         yield
 
 
@@ -226,5 +234,5 @@ def _generators() -> Iterator[None]:
             numpy_random.set_state(numpy_state)
 
 
-_before_all = Shared(_generators)
-"""Where threads overlap, the last to end puts back what the first found."""
+_shared_generators = Shared(_generators)
+"""If passes in several threads overlap, the last one to end restores the state from before the first."""

@@ -1,6 +1,6 @@
-"""Higher-order operators: control flow whose bodies must be seen, and attention that compiles itself.
+"""Higher-order operators: control flow whose bodies must be recorded, and attention that compiles itself.
 
-A body runs as plain Python with the recorder on, so that the operations inside are recorded as any other.
+A body runs as plain Python with the recorder active, so that its ops are recorded like any others.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ def _map(f: Any, xs: Any, pos_args: Any = ()) -> Any:
 
 
 WITH_BODY: dict[str, Any] = {"cond": _cond, "while_loop": _while_loop, "scan": _scan, "map_impl": _map}
-"""Operators whose own work is nothing but their bodies, written out as what they mean."""
+"""Operators that do nothing but run their bodies, each with an equivalent Python function."""
 
 
 @contextlib.contextmanager
 def eager() -> Iterator[None]:
-    """Nothing compiles itself while we watch: compiled submodules run as written, flex_attention eagerly."""
+    """Disable compilation inside the block: compiled submodules and flex_attention run eagerly."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(observing(_as_written(threading.get_ident()), torch, "compile"))
+        stack.enter_context(observing(_without_compiling(threading.get_ident()), torch, "compile"))
         if "torch._dynamo" in sys.modules:
-            stack.enter_context(_forced)
+            stack.enter_context(_force_eager)
         if hasattr(sys.modules.get(_FLEX), _FLEX_SWITCH):
-            stack.enter_context(_flex_uncompiled)
+            stack.enter_context(_flex_eager)
         yield
 
 
-def _as_written(owner: int) -> Observer:
-    """A `torch.compile` that compiles nothing in one thread: what forward compiles on its first call is seen too."""
+def _without_compiling(owner: int) -> Observer:
+    """A `torch.compile` without effect in thread `owner`, so that code compiled inside forward is recorded too."""
 
     def wrap(original: Method, replaced: Sequence[Method]) -> Method:
         def compile(model: Any = None, **options: Any) -> Any:
@@ -78,13 +78,13 @@ def _as_written(owner: int) -> Observer:
     return wrap
 
 
-_forced = Shared(lambda: torch.compiler.set_stance("force_eager"))
+_force_eager = Shared(lambda: torch.compiler.set_stance("force_eager"))
 
 
 @Shared
 @contextlib.contextmanager
-def _flex_uncompiled() -> Iterator[None]:
+def _flex_eager() -> Iterator[None]:
     flex = sys.modules[_FLEX]
-    # The device check refuses meta tensors, whose shapes are all that is needed there.
+    # The device check rejects meta tensors, although only their shapes are needed.
     with attribute(flex, _FLEX_SWITCH, True), attribute(flex, "_validate_device", lambda *_: None):
         yield

@@ -1,4 +1,4 @@
-"""What a model consists of before it runs: its modules, parameters and buffers, shared ones once."""
+"""The inventory of a model before it runs: its modules, parameters and buffers, each listed once."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from torch.utils._pytree import tree_flatten
 from assay.document.rows import Module, Tensor, TensorType
 from assay.recorder import config, quantized
 
-_LOADED_FROM_A_FILE = re.compile(r"^__user(_\d+)?__\.")
-"""What modules of a user's file are prefixed with while they are loaded; no part of their name."""
+_USER_FILE_PREFIX = re.compile(r"^__user(_\d+)?__\.")
+"""The prefix of modules loaded from a user's file, which is not part of their name."""
 
 _PLAIN_TENSORS = (torch.Tensor, nn.Parameter)
-"""Only subclasses have sizes that are no integers."""
+"""Types whose sizes are always integers; only subclasses have symbolic sizes."""
 
 SPARSE_LAYOUTS = {torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
 
-_MOST_ALIASES = 100
-"""Sharing inside sharing multiplies paths; nobody reads more than these."""
+_MAX_ALIASES = 100
+"""Most paths listed per shared module: nested sharing multiplies the number of paths."""
 
 
 class Inventory(NamedTuple):
-    """The rows, and the live objects they describe (by id, kept alive by the caller's model)."""
+    """The rows, and the live objects they describe (by id; the caller's model keeps them alive)."""
 
     modules: list[Module]
     tensors: list[Tensor]
     module_index: dict[int, int]
-    """`id(module)` → row."""
+    """`id(module)` → index in `modules`."""
     live_tensors: list[torch.Tensor]
-    """In the order of `tensors`, which go on with those that are packed."""
+    """In the order of `tensors`, which also has the packed weights after these."""
 
 
 class _Node(NamedTuple):
@@ -43,8 +43,8 @@ class _Node(NamedTuple):
     parent: int | None
 
 
-class _Found(NamedTuple):
-    """A parameter or buffer: one, however many names it has."""
+class _NamedTensor(NamedTuple):
+    """A parameter or buffer with all its names."""
 
     row: int
     tensor: torch.Tensor
@@ -53,37 +53,38 @@ class _Found(NamedTuple):
 
 
 def take(model: nn.Module) -> Inventory:
-    """The inventory of `model`; nothing of it is executed."""
+    """The inventory of `model`; no code of the model is executed."""
     nodes, aliases = _walk(model)
-    found: dict[int, _Found] = {}
+    named: dict[int, _NamedTensor] = {}
     modules = []
     for node in nodes:
         own = {}
         for name, role, tensor in entries(node.module):
-            known = found.setdefault(id(tensor), _Found(len(found), tensor, role, []))
-            known.names.append(_joined(node.path, name))
-            own[name] = known.row
+            entry = named.setdefault(id(tensor), _NamedTensor(len(named), tensor, role, []))
+            entry.names.append(_joined(node.path, name))
+            own[name] = entry.row
         modules.append(describe(node.module, node.path, node.parent, own, tuple(aliases.get(id(node.module), ()))))
     index = {id(node.module): position for position, node in enumerate(nodes)}
-    rows = _rows(found.values())
+    rows = _rows(named.values())
     _add_packed(nodes, modules, rows)
-    return Inventory(modules, rows, index, [each.tensor for each in found.values()])
+    return Inventory(modules, rows, index, [entry.tensor for entry in named.values()])
 
 
-def _rows(found: Iterable[_Found]) -> list[Tensor]:
+def _rows(named: Iterable[_NamedTensor]) -> list[Tensor]:
+    """The rows of the tensors; one that shares its storage refers to the first row with that storage."""
     storages: dict[int, int] = {}
     rows = []
-    for row, tensor, role, names in found:
+    for row, tensor, role, names in named:
         storage = tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
         first = storages.setdefault(storage, row)
         shared = first if first != row else None
-        looks, size = tensor_type(tensor), size_in_bytes(tensor)
-        rows.append(Tensor(tuple(names), role, looks, size, tensor.requires_grad, shared))
+        type_, size = tensor_type(tensor), size_in_bytes(tensor)
+        rows.append(Tensor(tuple(names), role, type_, size, tensor.requires_grad, shared))
     return rows
 
 
 def _add_packed(nodes: list[_Node], modules: list[Module], rows: list[Tensor]) -> None:
-    """Rows, after those of the live tensors, for the weights that quantized modules of torch keep packed."""
+    """Append rows for the weights that torch's quantized modules store in packed form."""
     for position, node in enumerate(nodes):
         for name, tensor in quantized.unpacked(node.module):
             modules[position].tensors[name] = len(rows)
@@ -91,14 +92,14 @@ def _add_packed(nodes: list[_Node], modules: list[Module], rows: list[Tensor]) -
 
 
 class Members(NamedTuple):
-    """Every module and every parameter and buffer of a model, each once."""
+    """All modules, and all parameters and buffers, of a model, each once."""
 
     modules: list[nn.Module]
     tensors: list[torch.Tensor]
 
 
 def members(model: nn.Module) -> Members:
-    """Every module and every parameter and buffer of `model`, each once."""
+    """All modules, and all parameters and buffers, of `model`, each once."""
     modules = [node.module for node in _walk(model)[0]]
     tensors = {id(tensor): tensor for module in modules for _, _, tensor in entries(module)}
     return Members(modules, list(tensors.values()))
@@ -114,7 +115,7 @@ def describe(
     return Module(
         path=path,
         class_name=name,
-        class_path=f"{_LOADED_FROM_A_FILE.sub('', cls.__module__)}.{name if scripted else cls.__qualname__}",
+        class_path=f"{_USER_FILE_PREFIX.sub('', cls.__module__)}.{name if scripted else cls.__qualname__}",
         parent=parent,
         config=config.read(module),
         tensors=tensors,
@@ -124,12 +125,12 @@ def describe(
 
 
 def tensors_among(values: Any) -> list[torch.Tensor]:
-    """The tensors in nested containers, as pytrees see them."""
+    """The tensors in nested containers, in pytree order."""
     return [leaf for leaf in tree_flatten(values)[0] if isinstance(leaf, torch.Tensor)]
 
 
 def entries(module: nn.Module) -> Iterator[tuple[str, str, torch.Tensor]]:
-    """Name, role and tensor of every parameter and buffer that `module` itself holds."""
+    """Name, role and tensor of every parameter and buffer of `module` itself, without submodules."""
     for name, parameter in module._parameters.items():
         if parameter is not None:
             yield name, "parameter", parameter
@@ -139,7 +140,7 @@ def entries(module: nn.Module) -> Iterator[tuple[str, str, torch.Tensor]]:
 
 
 def tensor_type(tensor: torch.Tensor) -> TensorType:
-    """How `tensor` looks from outside."""
+    """The type of `tensor`: shape, dtype, strides if not contiguous, and layout."""
     dtype = dtype_name(tensor.dtype)
     if tensor.layout is not torch.strided:
         layout = str(tensor.layout).removeprefix("torch.")
@@ -162,7 +163,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def size_in_bytes(tensor: torch.Tensor) -> int:
-    """The bytes the tensor's elements take."""
+    """The size of the tensor's stored elements in bytes; 0 for a sparse tensor without data."""
     if tensor.layout is torch.strided:
         return int(tensor.numel() * tensor.element_size())
     stored = _stored(tensor)
@@ -170,18 +171,20 @@ def size_in_bytes(tensor: torch.Tensor) -> int:
 
 
 def _plain_size(size: Any) -> int:
+    """A symbolic size as an integer; -1 for a ragged dimension."""
     node = getattr(size, "node", None)
     return -1 if node is not None and node.is_nested_int() else int(size)
 
 
 def _stored(tensor: torch.Tensor) -> int | None:
+    """The number of stored elements of a sparse tensor; None if unknown."""
     if tensor.layout not in SPARSE_LAYOUTS or tensor.is_meta:
         return None
     return int(tensor._values().numel() if tensor.layout is torch.sparse_coo else tensor.values().numel())
 
 
 def _walk(model: nn.Module) -> tuple[list[_Node], dict[int, list[str]]]:
-    """Every module once, parents first, with the further paths of shared ones and of what they contain."""
+    """Every module once, parents first, and the additional paths of shared modules and their submodules."""
     nodes: list[_Node] = []
     aliases: dict[int, list[str]] = {}
     position: dict[int, int] = {}
@@ -189,7 +192,7 @@ def _walk(model: nn.Module) -> tuple[list[_Node], dict[int, list[str]]]:
     while stack:
         node = stack.pop()
         if id(node.module) in position:
-            _name_again(node.path, node.module, aliases)
+            _add_aliases(node.path, node.module, aliases)
             continue
         position[id(node.module)] = index = len(nodes)
         nodes.append(node)
@@ -198,7 +201,7 @@ def _walk(model: nn.Module) -> tuple[list[_Node], dict[int, list[str]]]:
 
 
 def children(path: str, module: nn.Module) -> list[tuple[str, nn.Module]]:
-    """The modules that `module`, which stands at `path`, holds itself, with their paths."""
+    """The direct submodules of `module`, which is at `path`, with their paths."""
     return [(_joined(path, name), child) for name, child in module._modules.items() if child is not None]
 
 
@@ -206,14 +209,14 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _name_again(path: str, module: nn.Module, aliases: dict[int, list[str]]) -> None:
-    """Note further paths of a shared module and of everything below it; a cycle is followed once."""
+def _add_aliases(path: str, module: nn.Module, aliases: dict[int, list[str]]) -> None:
+    """Add the paths of a shared module and its submodules to `aliases`; a cycle is followed once."""
     above: frozenset[int] = frozenset()
     stack = [(path, module, above)]
     while stack:
         path, module, above = stack.pop()
         names = aliases.setdefault(id(module), [])
-        if id(module) in above or len(names) == _MOST_ALIASES:
+        if id(module) in above or len(names) == _MAX_ALIASES:
             continue
         names.append(path)
         below = above | {id(module)}

@@ -1,6 +1,6 @@
-"""From one dispatched operation to its `OpKind`: attributes by schema name, operands, aliases.
+"""Building the `OpKind` of a dispatched op: attributes by schema name, operands, aliases.
 
-This is the slow path: it runs once for every distinct operation, not once for every execution.
+This is the slow path: it runs once per kind of op, not once per execution.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def target_of(func: Any) -> str:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors of an argument or result, in order, through lists and tuples."""
+    """The tensors in an argument or result, in order, including those in lists, tuples and dictionaries."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -47,16 +47,20 @@ def build(
     result_aliases: Sequence[int | None],
     nominal_device: str | None = None,
 ) -> OpKind:
-    """The kind of this execution. `roles` and `aliases` belong to the input tensors in order of appearance."""
+    """The kind of an executed op.
+
+    `roles` and `aliases` are those of the input tensors, `result_aliases` those of the outputs, each in order.
+    An alias is the index of the input with the same storage. `nominal_device` replaces `meta` in attributes.
+    """
     target = target_of(func)
     inputs: list[Operand] = []
     attributes: dict[str, Any] = {}
-    for name, value, written, takes_tensor in _named(func, args, kwargs):
-        found = list(_operands(name, value))
-        for label, tensor in found:
+    for name, value, written, takes_tensor in _all_arguments(func, args, kwargs):
+        operands = list(_operands(name, value))
+        for label, tensor in operands:
             position = len(inputs)
             inputs.append(Operand(label, tensor_type(tensor), roles[position], aliases[position], written))
-        if not found and not (takes_tensor and value is None):
+        if not operands and not (takes_tensor and value is None):
             attributes[name] = _attribute(value, nominal_device)
     outputs = tuple(
         Operand(f"output[{index}]" if index else "output", tensor_type(tensor), "activation", result_aliases[index])
@@ -73,8 +77,8 @@ def build(
     )
 
 
-def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any, bool, bool]]:
-    """Name, value, whether it is written and whether a tensor belongs there, for every argument."""
+def _all_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any, bool, bool]]:
+    """Name, value, whether it is written and whether it takes a tensor, for every argument."""
     if not isinstance(func, torch._ops.OpOverload):
         names = _HIGHER_ORDER_NAMES.get(func.name(), ())
         for position, value in enumerate(args):
@@ -104,7 +108,7 @@ class _Argument(NamedTuple):
 
 @cache
 def _arguments(func: Any) -> list[_Argument]:
-    """The arguments of an operation's schema; every look into the schema itself crosses into C++."""
+    """The arguments of an op's schema, cached because every access to the schema calls into C++."""
     return [
         _Argument(
             name=argument.name,
@@ -129,6 +133,7 @@ _HIGHER_ORDER_NAMES = {
 
 
 def _operands(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors in an argument with their labels: `name`, `name[0]`, `name.key`."""
     if isinstance(value, torch.Tensor):
         yield name, value
     elif isinstance(value, (list, tuple)):
@@ -146,7 +151,7 @@ def _attribute(value: Any, nominal_device: str | None) -> Any:
 
 
 def _facts(base: str, args: tuple[Any, ...]) -> dict[str, int]:
-    """What a packed quantized weight tells about the work; empty for everything else."""
+    """The sizes of a packed quantized weight, which determine the op's cost; empty for all other ops."""
     packed = [value for value in args if isinstance(value, torch.ScriptObject)]
     stem = base
     for ending in ("_relu", "_dynamic", "_relu", "_add"):

@@ -1,4 +1,4 @@
-"""Weights that torch keeps packed inside an opaque object, as its quantized modules do."""
+"""Weights that torch's quantized modules store packed in an opaque object."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 PACKED = frozenset({"linear", *(f"{conv}{n}d" for conv in ("conv", "conv_transpose") for n in (1, 2, 3))})
-"""Operations whose weight and bias lie in a packed object; torch has an `…_unpack` for each."""
+"""Ops whose weight and bias are in a packed object; torch has an `…_unpack` for each."""
 
 _OBJECTS = {"LinearPackedParamsBase": "linear", **{f"Conv{n}dPackedParamsBase": f"conv{n}d" for n in (2, 3)}}
-"""What the packed objects of modules are called."""
+"""The op for each type of packed object in a module."""
 
 
 def unpack(stem: str, packed: Any) -> tuple[Any, Any]:
@@ -22,7 +22,7 @@ def unpack(stem: str, packed: Any) -> tuple[Any, Any]:
 
 
 def unpacked(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Name and value of the tensors that a quantized module of torch itself holds packed."""
+    """Name and value of the packed tensors of one of torch's own quantized modules, without submodules."""
     if not type(module).__module__.startswith("torch.ao."):
         return
     packed = module.__dict__.get("_packed_params")

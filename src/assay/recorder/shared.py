@@ -1,7 +1,7 @@
-"""State of the whole process that passes in several threads change in the same way.
+"""Process-wide state that passes in several threads change in the same way.
 
-The first to enter changes it and the last to leave puts it back: were each to put back what it found, the change
-would stay whenever they overlap.
+The first to enter changes it and the last to leave restores it. If each restored the state it had found, the change
+would remain after overlapping passes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Shared:
-    """A context for any number of users at once, around one that `change` makes."""
+    """A context manager shared by threads: the first to enter enters `change()`, the last to leave exits it."""
 
     def __init__(self, change: Callable[[], contextlib.AbstractContextManager[None]]) -> None:
         self._change = change
@@ -36,7 +36,7 @@ class Shared:
 
 @contextlib.contextmanager
 def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """An attribute that has another value inside."""
+    """Set an attribute to `value` inside the block, and restore it afterwards."""
     original = getattr(owner, name)
     setattr(owner, name, value)
     try:

@@ -1,7 +1,7 @@
-"""The storages that operations read, write and allocate, with the moment each dies.
+"""The storages that ops read, write and allocate, and when each is freed.
 
-Identity is the storage, not the tensor: views of one buffer are one thing. A weak reference to the
-storage object tells when the last tensor over it is gone.
+Storages are tracked, not tensors: all views of one buffer count as one storage. A weak reference to the storage
+object detects when its last tensor is gone.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from assay.document.rows import Storage
 
 
 class Life(weakref.ref):  # type: ignore[type-arg]
-    """A living storage: its number, what it holds, and whether its values are known without data."""
+    """A live storage: its number, its role, and whether its values are known in a pass without data."""
 
-    __slots__ = ("address", "known", "number", "role")
+    __slots__ = ("address", "number", "role", "values_known")
 
     address: int
     number: int
     role: str
-    known: bool
+    values_known: bool
 
 
 class StorageLog:
-    """Numbers storages as they appear and notes when they die."""
+    """Numbers storages as they appear and records when they are freed."""
 
     def __init__(self, *, dataless: bool = False) -> None:
         self.dataless = dataless
-        """Whether values exist only on the CPU; with data nothing is asked about them."""
+        """Whether the pass runs without data, so that only CPU tensors have known values."""
         self.live: dict[int, Life] = {}
-        """By address; an address is free again once its storage has died."""
+        """Live storages by address; an address can be reused once its storage is freed."""
         self.clock = 0
-        """The number of operations so far."""
-        self._begun: list[tuple[int, int, str]] = []
-        """Bytes, moment and role of each, by number."""
-        self._died: dict[int, int] = {}
+        """The number of ops so far."""
+        self._created: list[tuple[int, int, str]] = []
+        """Size in bytes, time of creation and role of each storage, by number."""
+        self._freed: dict[int, int] = {}
 
     def find(self, tensor: torch.Tensor, role: str) -> Life:
-        """The life of the tensor's storage; a storage not seen before begins here with `role`."""
+        """The life of the tensor's storage; a new storage is registered with `role`."""
         try:
             storage: Any = tensor.untyped_storage()
             address = storage._cdata
@@ -51,40 +51,42 @@ class StorageLog:
         if life is None:
             life = self.live[address] = Life(storage, self._end)
             life.address = address
-            life.number = len(self._begun)
+            life.number = len(self._created)
             life.role = role
-            life.known = self.dataless and not tensor.is_meta
-            self._begun.append((size, self.clock, role))
+            life.values_known = self.dataless and not tensor.is_meta
+            self._created.append((size, self.clock, role))
         return life
 
-    def hold(self, size: int, role: str) -> None:
-        """Count memory that lies in no tensor and stays all the time, such as packed weights."""
-        self._begun.append((size, self.clock, role))
+    def add_permanent(self, size: int, role: str) -> None:
+        """Count memory outside any tensor that is never freed, such as packed weights."""
+        self._created.append((size, self.clock, role))
 
-    def rename(self, life: Life, role: str) -> None:
-        """Say of a storage what it has turned out to be."""
+    def set_role(self, life: Life, role: str) -> None:
+        """Change the role of a storage."""
         life.role = role
-        self._begun[life.number] = (*self._begun[life.number][:2], role)
+        self._created[life.number] = (*self._created[life.number][:2], role)
 
     def rows(self) -> list[Storage]:
         """All storages in the order of their numbers."""
         return [
-            Storage(bytes=size, born=born, died=self._died.get(number), role=role)
-            for number, (size, born, role) in enumerate(self._begun)
+            Storage(bytes=size, born=born, died=self._freed.get(number), role=role)
+            for number, (size, born, role) in enumerate(self._created)
         ]
 
     def close(self) -> None:
-        """Stop listening for deaths, so that what the caller keeps is not counted as freed."""
+        """Stop tracking, so that storages in the model's result are not counted as freed."""
         self.live.clear()
 
     def _end(self, life: Any) -> None:
+        """Record that a storage was freed."""
         current: Any = self.live.get(life.address)
         if current is life:
             del self.live[life.address]
-            self._died[life.number] = self.clock
+            self._freed[life.number] = self.clock
 
 
 def _bytes_without_storage(tensor: torch.Tensor) -> int:
+    """The size of a sparse COO tensor's values and indices in bytes; 0 for other tensors without a storage."""
     if tensor.layout is torch.sparse_coo and not tensor.is_meta:
         values, indices = tensor._values(), tensor._indices()
         return int(values.numel() * values.element_size() + indices.numel() * indices.element_size())

@@ -1,7 +1,7 @@
-"""Other tensors in the model's place for the time of a pass: on meta, fake, in another dtype, made up.
+"""Substitutes for the model's tensors during a pass: on meta, fake, in another dtype, or with made-up values.
 
-The model's own tensors are never converted: the module's tables point elsewhere, and the guard points them
-back. A tied tensor gets one substitute.
+The model's own tensors are never converted: the modules refer to the substitutes until the guard restores them. A
+tied tensor gets one substitute.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from assay.recorder import inventory
 Convert = Callable[[torch.Tensor], torch.Tensor]
 
 MADE_UP_LIMIT = 4 << 30
-"""Bytes of weights beyond which a model is not filled with made-up values."""
+"""Models with more bytes of weights are not filled with made-up values."""
 
 
 def swap(modules: list[nn.Module], convert: Convert) -> None:
-    """Point every parameter and buffer of `modules` at its substitute; to be called inside the guard."""
-    done: dict[int, torch.Tensor] = {}
+    """Replace every parameter and buffer of `modules` by its substitute; must be called inside the guard."""
+    substitutes: dict[int, torch.Tensor] = {}
     for module in modules:
         if isinstance(module, torch.jit.ScriptModule):
             continue
         for name, role, tensor in list(inventory.entries(module)):
-            if id(tensor) not in done:
-                done[id(tensor)] = _like(tensor, convert(tensor))
+            if id(tensor) not in substitutes:
+                substitutes[id(tensor)] = _like(tensor, convert(tensor))
             table = module._parameters if role == "parameter" else module._buffers
-            table[name] = done[id(tensor)]
+            table[name] = substitutes[id(tensor)]
 
 
 def to_meta(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor without data; whole numbers keep theirs, for code looks at them."""
+    """The tensor on meta; integer tensors keep their values, because control flow depends on them."""
     return without_data(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
 
 
 def without_data(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor that looks the same on the meta device; the very same where it is there already."""
+    """A meta tensor of the same shape, strides and dtype; `tensor` itself if it is on meta already."""
     if tensor.is_meta:
         return tensor
     if tensor.layout is not torch.strided:
@@ -49,7 +49,7 @@ def without_data(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def made_up(tensor: torch.Tensor) -> torch.Tensor:
-    """Real values for a tensor that has none: small noise, ones for norms and biases left at zero."""
+    """Values for a meta tensor: zeros for integers, ones for vectors (norms and biases), else small noise."""
     if not tensor.is_meta:
         return tensor
     if not (tensor.is_floating_point() or tensor.is_complex()):
@@ -59,31 +59,32 @@ def made_up(tensor: torch.Tensor) -> torch.Tensor:
         return torch.ones(tensor.shape, dtype=tensor.dtype)
     try:
         return torch.empty(tensor.shape, dtype=tensor.dtype).normal_(0.0, 0.02, generator=noise)
-    except (RuntimeError, NotImplementedError):  # narrow types have no normal_
+    except (RuntimeError, NotImplementedError):  # 8-bit types have no normal_
         return torch.zeros(tensor.shape, dtype=tensor.dtype)
 
 
 def placed(device: str | None, dtype: torch.dtype | None) -> Convert:
-    """A conversion to another device and, for real numbers, another dtype."""
+    """A conversion to `device` and, for floating-point tensors, to `dtype`."""
 
     def convert(tensor: torch.Tensor) -> torch.Tensor:
-        wanted = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
-        return tensor.detach().to(device=device or tensor.device, dtype=wanted)
+        new_dtype = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
+        return tensor.detach().to(device=device or tensor.device, dtype=new_dtype)
 
     return convert
 
 
 def dtype_named(name: str | None) -> torch.dtype | None:
-    """The dtype of that name: `dtype_named("bfloat16") is torch.bfloat16`."""
+    """The dtype called `name`: `dtype_named("bfloat16") is torch.bfloat16`; raises `InputsError` if unknown."""
     if name is None:
         return None
-    found = getattr(torch, name.removeprefix("torch."), None)
-    if not isinstance(found, torch.dtype):
-        raise InputsError(f"no dtype is called {name!r}: say float32, bfloat16, float16, …")
-    return found
+    dtype = getattr(torch, name.removeprefix("torch."), None)
+    if not isinstance(dtype, torch.dtype):
+        raise InputsError(f"unknown dtype {name!r}: expected float32, bfloat16, float16, …")
+    return dtype
 
 
 def _like(original: torch.Tensor, substitute: torch.Tensor) -> torch.Tensor:
+    """`substitute`, as a parameter if `original` is one."""
     if substitute is original or not isinstance(original, nn.Parameter):
         return substitute
     trainable: Any = original.requires_grad and (substitute.is_floating_point() or substitute.is_complex())

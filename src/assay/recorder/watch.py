@@ -1,4 +1,4 @@
-"""One watched forward pass: the model as it is, guarded, with every call and operation recorded."""
+"""Recording one pass: the model runs under a guard, and every call and op is recorded."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from assay.recorder.inventory import Members, tensors_among
 from assay.recorder.shared import Shared, attribute
 from assay.recorder.storages import Life, StorageLog
 
-_limit_lock = threading.Lock()
+_recursion_limit_lock = threading.Lock()
 _fake_log_off = Shared(lambda: attribute(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True))
-"""Torch logs a traceback for every fake operation that fails, also where another pass will do."""
+"""Torch logs a traceback for every fake op that fails, even if another pass follows."""
 
 
 class Pass(NamedTuple):
-    """What one pass showed."""
+    """The recording of one pass."""
 
     mode: str
     modules: list[Module]
@@ -46,11 +46,11 @@ class Pass(NamedTuple):
     cache: KeyValueCache | None
     error: BaseException | None
     attempts: tuple[Attempt, ...] = ()
-    """The passes in other modes that stopped before."""
+    """The passes in other modes that failed before this one."""
 
 
 class Setting(NamedTuple):
-    """How a pass is to be run."""
+    """How to run a pass."""
 
     mode: str
     """`real`, `meta`, `fake` or `made-up`."""
@@ -58,24 +58,24 @@ class Setting(NamedTuple):
     device: str | None = None
     dtype: torch.dtype | None = None
     autograd: bool = False
-    """Leave autograd on, for models that differentiate inside forward; operations arrive decomposed."""
+    """Leave autograd on, for models that differentiate inside forward; composite ops are then decomposed."""
     backward: bool = False
-    """Run the backward pass as well; wants autograd."""
+    """Run the backward pass as well; requires `autograd`."""
 
 
 OpCaller = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-"""Runs an operation of a recorded pass: (func, args, kwargs) → its result."""
+"""Runs an op of a recorded pass: (func, args, kwargs) → its result."""
 
 
 class Ready(NamedTuple):
-    """A model placed and in its mode, with the inputs it is to be called with."""
+    """The inputs for a model that is prepared for a pass, and notes about the preparation."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     notes: tuple[str, ...]
 
 
-def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_directly(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **kwargs)
 
 
@@ -83,9 +83,9 @@ def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def ready(
     model: nn.Module, members: Members, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting
 ) -> Iterator[Ready]:
-    """The model as `setting` wants it while inside; as it was afterwards, but for values that a pass wrote."""
+    """Prepare the model for a pass with `setting`, and restore it afterwards except for overwritten values."""
     modules, tensors = members
-    # New containers around the same tensors, so that what forward appends to a list stays here.
+    # New containers around the same tensors, so that forward does not modify the caller's lists.
     args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor, (args, kwargs))
     with guard.unchanged(modules, [*tensors, *tensors_among((args, kwargs))]), contextlib.ExitStack() as stack:
         if any(module.training != setting.train for module in modules):
@@ -96,8 +96,8 @@ def ready(
             args, kwargs = tree_map_only(torch.Tensor, convert, (args, kwargs))
         notes = _scripted_note(modules)
         if setting.backward:
-            given = [tensor for tensor in tensors_among((args, kwargs)) if tensor.is_leaf]
-            notes += backward.prepare([*inventory.members(model).tensors, *given])
+            leaves = [tensor for tensor in tensors_among((args, kwargs)) if tensor.is_leaf]
+            notes += backward.prepare([*inventory.members(model).tensors, *leaves])
         yield Ready(args, kwargs, notes)
 
 
@@ -107,20 +107,20 @@ def watch(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     setting: Setting,
-    caller: OpCaller = _called,
+    caller: OpCaller = _call_directly,
 ) -> Pass:
-    """Run `model` once and return what was seen; an error of its own ends up in the result.
+    """Run `model` once and return the recording; an error raised by the model is part of the result.
 
-    Every operation is run by `caller`: by a clock, say, which then sees nothing of what recording takes.
+    Every op is run by `caller`, for example a clock, which then does not include the overhead of recording.
     """
     if setting.mode == "meta":
-        # The first meta kernel imports torch's compiler, whose import frames would keep a tensor alive.
+        # The first meta kernel imports torch's compiler, and the frames of that import would keep a tensor alive.
         torch.empty(1, device="meta").add(1)
-    # Meta tensors hold no memory to free, and walking the records took a third of a meta pass.
+    # Meta tensors have no memory to free, and garbage collection took a third of a meta pass.
     pause = no_collection() if setting.mode == "meta" else contextlib.nullcontext()
-    with pause, ready(model, members, args, kwargs, setting) as given:
-        shown = _record(model, members.modules, given.args, given.kwargs, setting, caller)
-        return shown._replace(assumptions=given.notes + shown.assumptions)
+    with pause, ready(model, members, args, kwargs, setting) as prepared:
+        result = _record(model, members.modules, prepared.args, prepared.kwargs, setting, caller)
+        return result._replace(assumptions=prepared.notes + result.assumptions)
 
 
 def _record(
@@ -131,32 +131,34 @@ def _record(
     setting: Setting,
     caller: OpCaller,
 ) -> Pass:
-    stock = inventory.take(model)
+    """Run and record the prepared model."""
+    model_inventory = inventory.take(model)
     dataless = setting.mode == "meta"
     storages = StorageLog(dataless=dataless)
     originals = Originals()
-    for tensor, row in zip(stock.live_tensors, stock.tensors, strict=False):  # the packed ones have no storage
+    live_tensors, rows = model_inventory.live_tensors, model_inventory.tensors
+    for tensor, row in zip(live_tensors, rows, strict=False):
         storages.find(tensor, row.role)
-    for row in stock.tensors[len(stock.live_tensors) :]:
-        storages.hold(row.bytes, row.role)
+    for row in rows[len(live_tensors) :]:  # packed weights, which have no storage
+        storages.add_permanent(row.bytes, row.role)
     for tensor in tensors_among((args, kwargs)):
         storages.find(tensor, "input")
-    calls = CallLog(stock)
-    without_data = Dataless(storages, originals, lambda: explain.place(calls, calls.current))
+    calls = CallLog(model_inventory)
+    without_data = Dataless(storages, originals, lambda: explain.module_label(calls, calls.current))
     executor = without_data if dataless else _with_data(originals, caller)
     recorder = Recorder(calls, storages, executor, nominal_device="cpu" if setting.mode in ("meta", "fake") else None)
     error: BaseException | None = None
     cache: KeyValueCache | None = None
     try:
-        with _watching(calls, modules, setting), recorder:
+        with _recording_calls(calls, modules, setting), recorder:
             result = model(*args, **kwargs)
             if setting.backward:
                 backward.run(result, recorder, calls)
-                backward.mark_gradients(stock.live_tensors, storages)
-            cache = caches.found(result, args, kwargs)
+                backward.mark_gradients(live_tensors, storages)
+            cache = caches.key_value_cache(result, args, kwargs)
             storages.close()
             del result
-    except (Exception, SystemExit) as raised:  # noqa: BLE001 - whatever the model raises is the result
+    except (Exception, SystemExit) as raised:  # noqa: BLE001 - an error of the model is part of the result
         error = raised
     finally:
         storages.close()
@@ -164,7 +166,7 @@ def _record(
     return Pass(
         mode=setting.mode,
         modules=calls.modules,
-        tensors=stock.tensors,
+        tensors=rows,
         calls=calls.rows(),
         kinds=recorder.kinds,
         ops=recorder.rows(),
@@ -177,8 +179,9 @@ def _record(
 
 
 @contextlib.contextmanager
-def _watching(calls: CallLog, modules: list[nn.Module], setting: Setting) -> Iterator[None]:
-    with higher_order.eager(), real_constants(setting.mode == "meta"), _deep_enough(), calls:
+def _recording_calls(calls: CallLog, modules: list[nn.Module], setting: Setting) -> Iterator[None]:
+    """Record module calls inside the block, without compilation, with autograd on or off as in `setting`."""
+    with higher_order.eager(), real_constants(setting.mode == "meta"), _doubled_recursion_limit(), calls:
         calls.watch_forward(modules)
         if setting.backward:
             calls.watch_autograd()
@@ -191,37 +194,39 @@ def _watching(calls: CallLog, modules: list[nn.Module], setting: Setting) -> Ite
 
 
 def _scripted_note(modules: list[nn.Module]) -> tuple[str, ...]:
+    """A note if a TorchScript module has submodules, whose calls cannot be recorded."""
     if not any(isinstance(module, torch.jit.ScriptModule) and module._modules for module in modules):
         return ()
-    return ("calls inside TorchScript are not seen: their operations belong to the module that was called",)
+    return ("calls inside TorchScript are not recorded: their ops are attributed to the outer scripted module",)
 
 
 @contextlib.contextmanager
-def _deep_enough() -> Iterator[None]:
-    """Watching takes frames of its own at every level of nesting; a model that runs must still run."""
-    with _limit_lock:
+def _doubled_recursion_limit() -> Iterator[None]:
+    """Double the recursion limit inside the block, because recording adds frames at every level of nesting."""
+    with _recursion_limit_lock:
         added = sys.getrecursionlimit()
         sys.setrecursionlimit(2 * added)
     try:
         yield
     finally:
-        with _limit_lock:  # by difference, for another thread may have raised it meanwhile
+        with _recursion_limit_lock:  # subtracted, because another thread may have raised the limit too
             sys.setrecursionlimit(sys.getrecursionlimit() - added)
 
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """No garbage collection inside; afterwards it is on again if it was on before."""
-    before = gc.isenabled()
+    """Pause garbage collection inside the block; it resumes afterwards if it was on before."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if before:
+        if was_enabled:
             gc.enable()
 
 
 def _with_data(originals: Originals, call: OpCaller) -> Executor:
+    """An executor that runs each op with `call` after saving what it may overwrite."""
     protect = originals.protect
 
     def execute(
@@ -239,7 +244,7 @@ def _with_data(originals: Originals, call: OpCaller) -> Executor:
 
 
 def _conversion(setting: Setting, stack: contextlib.ExitStack) -> substitute.Convert | None:
-    """What the model's tensors and the inputs must become for this kind of pass; None: they stay."""
+    """The conversion of the model's tensors and inputs for this kind of pass; None if they stay unchanged."""
     steps: list[substitute.Convert] = []
     if setting.mode == "made-up":
         steps.append(substitute.made_up)
@@ -263,7 +268,7 @@ def _conversion(setting: Setting, stack: contextlib.ExitStack) -> substitute.Con
 
 
 def _faked(fake: Any, tensor: torch.Tensor) -> torch.Tensor:
-    """A fake tensor on the CPU; `fake` is active, so what is created here is fake as well."""
+    """A fake tensor on the CPU; while the mode `fake` is active, newly created tensors are fake as well."""
     if tensor.is_meta:
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
     return fake.from_tensor(tensor)

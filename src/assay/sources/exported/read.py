@@ -42,8 +42,8 @@ _ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, 
 def _document(path: str, archived: Contents) -> Document:
     exported, sizes = archived.program, SymbolicSizes()
     program = flatten(exported.graph_module, sizes)
-    inventory = exported_tensors.collect(exported.graph_module, archived, sizes)
-    tree = exported_tree.build(exported.graph_module, program, inventory.by_name)
+    program_tensors = exported_tensors.collect(exported.graph_module, archived, sizes)
+    tree = exported_tree.build(exported.graph_module, program, program_tensors.by_name)
     kinds, ops = _ops(program, tree.call_of)
     return Document(
         origin=Origin("exported", path, os.path.basename(path)),
@@ -55,7 +55,7 @@ def _document(path: str, archived: Contents) -> Document:
             assumptions=(*archived.notes, *program.notes, *sizes.notes(), *tree.notes, _NOT_IN_THE_FILE),
         ),
         modules=tree.modules,
-        tensors=inventory.tensors,
+        tensors=program_tensors.tensors,
         calls=tree.calls,
         kinds=kinds,
         ops=ops,

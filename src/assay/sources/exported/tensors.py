@@ -14,7 +14,7 @@ from assay.document.rows import Tensor
 from assay.sources.exported.archive import Contents
 
 
-class Inventory(NamedTuple):
+class ProgramTensors(NamedTuple):
     """The tensors, and the index of the tensor for every name."""
 
     tensors: list[Tensor]
@@ -30,7 +30,7 @@ class _Stored(NamedTuple):
     """The archive member with the bytes; None if the archive does not record it."""
 
 
-def collect(module: GraphModule, archived: Contents, sizes: SymbolicSizes) -> Inventory:
+def collect(module: GraphModule, archived: Contents, sizes: SymbolicSizes) -> ProgramTensors:
     """The parameters and buffers in the program's signature or in the table of weights."""
     tensors: list[Tensor] = []
     by_name: dict[str, int] = {}
@@ -49,7 +49,7 @@ def collect(module: GraphModule, archived: Contents, sizes: SymbolicSizes) -> In
         size = nbytes(math.prod(type.shape), type.dtype)
         other = shares if shares != len(tensors) else None
         tensors.append(Tensor((name,), stored.role, type, size, stored.meta.requires_grad, other))
-    return Inventory(tensors, by_name)
+    return ProgramTensors(tensors, by_name)
 
 
 def _named(module: GraphModule, archived: Contents) -> dict[str, _Stored]:

@@ -105,7 +105,7 @@ def _module(path: str, index: Mapping[str, int], class_path: str | None, own: di
 
 
 def _calls(stacks: list[tuple[Frame, ...]], index: Mapping[str, int]) -> tuple[list[Call], list[int]]:
-    """The calls in order of their first operation, and each step's innermost call.
+    """The calls in order of their first op, and each step's innermost call.
 
     If the file numbers repeated calls, the numbers are used. Otherwise a module that appears again after another
     module has run counts as a new call.
