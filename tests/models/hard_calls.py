@@ -82,8 +82,8 @@ class MakesModuleInForward(nn.Module):
         self.first = nn.Linear(8, 8)
 
     def forward(self, x: Tensor) -> Tensor:
-        made = nn.Sequential(nn.LayerNorm(8), nn.ReLU())
-        return made(self.first(x))
+        created = nn.Sequential(nn.LayerNorm(8), nn.ReLU())
+        return created(self.first(x))
 
 
 @case

@@ -29,12 +29,12 @@ def test_ops_are_those_of_a_plain_backward_pass():
 
     model, x = mlp(), torch.randn(8, 16)
     document = observe(model, x, backward=True)
-    seen = [document.training.kinds[op.kind].target for op in document.training.ops if op.phase == "backward"]
+    targets = [document.training.kinds[op.kind].target for op in document.training.ops if op.phase == "backward"]
     y, ones = mlp().train()(x), torch.ones(8, 4)
     counter = Bare()
     with counter:
         torch.autograd.backward([y], [ones])
-    assert seen == counter.targets
+    assert targets == counter.targets
 
 
 def test_the_users_gradients_do_not_change():

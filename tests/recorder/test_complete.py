@@ -133,10 +133,10 @@ def test_a_storage_is_freed_with_its_last_view():
             return d.tan()
 
     result = passes.observe(Chain(), (torch.randn(2, 8),), {}, mode="real")
-    made = {result.kinds[op.kind].target: result.storages[op.writes[0]] for op in result.ops if op.writes}
-    assert made["aten.exp.default"].bytes == 64
-    assert made["aten.exp.default"].died == 3, "live during select and sin, freed before cos ends"
-    assert made["aten.tan.default"].died is None
+    storages = {result.kinds[op.kind].target: result.storages[op.writes[0]] for op in result.ops if op.writes}
+    assert storages["aten.exp.default"].bytes == 64
+    assert storages["aten.exp.default"].died == 3, "live during select and sin, freed before cos ends"
+    assert storages["aten.tan.default"].died is None
 
 
 def test_shared_modules_and_tied_weights_are_listed_once():

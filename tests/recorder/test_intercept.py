@@ -330,7 +330,7 @@ def test_threads_that_enter_and_leave_do_not_lose_calls_of_others(patched):
             model[3].forward(0)
         return paths(log)
 
-    expected = ["", *(str(place) for place in range(20)), "3"]
+    expected = ["", *(str(index) for index in range(20)), "3"]
     assert recorded() == expected
 
     def again_and_again(_):
@@ -384,7 +384,7 @@ def test_a_temporary_patch_does_not_lose_calls_of_a_recording():
                 inner = nn.Module.__call__
                 nn.Module.__call__ = lambda self, *args, inner=inner, **kwargs: inner(self, *args, **kwargs)
                 model(0)
-            spans = clock.spans({id(module): place for place, module in enumerate(model.modules())})
+            spans = clock.spans({id(module): index for index, module in enumerate(model.modules())})
             assert [spent.calls for spent in spans.modules.values()] == [1] * 21
             nn.Module.__call__ = PLAIN
     finally:

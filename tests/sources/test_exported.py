@@ -114,8 +114,8 @@ def test_ops_are_those_of_the_live_graph(program: Any, document: Document):
 
 def test_output_types_are_those_of_the_live_graph(program: Any, document: Document):
     for kind, node in zip(kinds(document), operations(program), strict=True):
-        made = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]
-        values = [value for value in made if value is not None]
+        outputs = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]
+        values = [value for value in outputs if value is not None]
         expected = [(tuple(int(n) for n in value.shape), str(value.dtype)[6:]) for value in values]
         assert [(output.type.shape, output.type.dtype) for output in kind.outputs] == expected
         strides = [None if value.is_contiguous() else tuple(map(int, value.stride())) for value in values]
@@ -123,9 +123,9 @@ def test_output_types_are_those_of_the_live_graph(program: Any, document: Docume
 
 
 def test_each_op_is_in_its_module(program: Any, document: Document):
-    found = [document.modules[document.calls[op.call].module].path for op in document.ops]
+    paths = [document.modules[document.calls[op.call].module].path for op in document.ops]
     stacks = [list(node.meta["nn_module_stack"].values()) for node in operations(program)]
-    assert found == [stack[-1][0] for stack in stacks]
+    assert paths == [stack[-1][0] for stack in stacks]
 
 
 def test_modules_are_the_models_own(model: Model, document: Document):
@@ -257,25 +257,28 @@ def description(saved: Path) -> dict[str, Any]:
 def test_the_older_layout_is_read_too(saved: Path, document: Document, tmp_path: Path):
     program = json.dumps(description(saved)).encode()
     old = write(tmp_path / "old.pt2", {"version": b"8.3", "serialized_exported_program.json": program})
-    found = read(old)
-    assert found.ops == document.ops
-    assert {name for row in found.tensors for name in row.names} >= {"embedding.weight", "block.norm.running_mean"}
-    assert any("share" in line for line in found.run.assumptions)
+    old_document = read(old)
+    assert old_document.ops == document.ops
+    assert {name for row in old_document.tensors for name in row.names} >= {
+        "embedding.weight",
+        "block.norm.running_mean",
+    }
+    assert any("share" in line for line in old_document.run.assumptions)
 
 
 def test_unnumbered_repeats_are_distinguished_by_the_ops_between_them(saved: Path, tmp_path: Path):
     model = description(saved)
     for node in model["graph_module"]["graph"]["nodes"]:
         node["metadata"]["nn_module_stack"] = node["metadata"]["nn_module_stack"].replace("@1", "")
-    found = read(write(tmp_path / "plain.pt2", {"a/models/model.json": json.dumps(model).encode()}))
-    paths = [found.modules[call.module].path for call in found.calls]
+    document = read(write(tmp_path / "plain.pt2", {"a/models/model.json": json.dumps(model).encode()}))
+    paths = [document.modules[call.module].path for call in document.calls]
     assert paths.count("block.conv") == 2
 
 
 def test_a_size_without_an_example_is_noted(saved: Path, tmp_path: Path):
     text = json.dumps(description(saved)).replace('"hint": {"as_int": 3}', '"hint": null')
-    found = read(write(tmp_path / "unknown.pt2", {"a/models/model.json": text.encode()}))
-    assert any("without an example" in line for line in found.run.assumptions)
+    document = read(write(tmp_path / "unknown.pt2", {"a/models/model.json": text.encode()}))
+    assert any("without an example" in line for line in document.run.assumptions)
 
 
 def refused(path: Path) -> str:
@@ -313,8 +316,8 @@ def test_files_that_are_not_programs_are_rejected(saved: Path, tmp_path: Path, m
 
 def test_a_flipped_byte_is_detected(saved: Path, tmp_path: Path):
     data = bytearray(saved.read_bytes())
-    place = data.find(b'"graph_module"') + 40
-    data[place] ^= 0xFF
+    position = data.find(b'"graph_module"') + 40
+    data[position] ^= 0xFF
     damaged = tmp_path / "flipped.pt2"
     damaged.write_bytes(data)
     assert "damaged" in refused(damaged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def net() -> nn.Module:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def models_folder(tmp_path_factory):
     """One model in every stored form."""
     folder = tmp_path_factory.mktemp("door")
     model = net()
@@ -76,11 +77,11 @@ def hf(tmp_path_factory):
 
 
 @pytest.fixture
-def remote(place):
+def remote(models_folder):
     """The same files at URLs."""
     fsspec = pytest.importorskip("fsspec")
     files = fsspec.filesystem("memory")
-    for path in filter(Path.is_file, place.iterdir()):
+    for path in filter(Path.is_file, models_folder.iterdir()):
         files.pipe(f"/door/{path.name}", path.read_bytes())
     yield "memory://door"
     files.rm("/door", recursive=True)
@@ -94,8 +95,8 @@ WEIGHTS = ("w.safetensors", "w.pt", "s.pt", "m.pt")
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_a_url_opens_like_the_file(place, remote, name):
-    here, there = place / name, f"{remote}/{name}"
+def test_a_url_opens_like_the_file(models_folder, remote, name):
+    here, there = models_folder / name, f"{remote}/{name}"
     norms = [[row.l2 for row in assay.analyze_weights(each).tensors] for each in (here, there)]
     assert norms[0] == norms[1]
     assert len(norms[0]) == 4
@@ -112,22 +113,22 @@ def test_a_url_opens_in_every_command(remote, command, tmp_path, monkeypatch, ca
     assert capsys.readouterr().out
 
 
-def test_functions_that_run_the_model_reject_files_without_one(place, remote):
+def test_functions_that_run_the_model_reject_files_without_one(models_folder, remote):
     for name in ("w.safetensors", f"{remote}/w.safetensors"):
-        source = name if "://" in name else place / name
+        source = name if "://" in name else models_folder / name
         with pytest.raises(ReadError, match="weights without code"):
             assay.cost(source)
     with pytest.raises(TrustError):
-        assay.cost(place / "s.pt")
+        assay.cost(models_folder / "s.pt")
 
 
-def test_a_pipeline_opens_by_name_like_a_live_one(place, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(place)
+def test_a_pipeline_opens_by_name_like_a_live_one(models_folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(models_folder)
     spec = "mod.py::pipeline"
     live = open_source(spec).model.holder
     assert type(live).__name__ == "Pipeline"
-    shown = [[row.path for row in subject_of(each).document.modules] for each in (spec, live)]
-    assert shown[0] == shown[1] == ["", "unet", "vae", "vae.0"]
+    paths = [[row.path for row in subject_of(each).document.modules] for each in (spec, live)]
+    assert paths[0] == paths[1] == ["", "unet", "vae", "vae.0"]
     names = [sorted(row.names[0] for row in assay.analyze_weights(each).tensors) for each in (spec, live)]
     assert names[0] == names[1] == ["unet.bias", "unet.weight", "vae.0.bias", "vae.0.weight"]
     assert run(["params", spec, "-q", "--format", "csv"]) == 0
@@ -141,11 +142,11 @@ def test_a_pipeline_opens_by_name_like_a_live_one(place, tmp_path, monkeypatch, 
 @pytest.mark.parametrize("container", [lambda m: {"model": m}, lambda m: [m], lambda m: (1, m)])
 def test_containers_open_and_are_not_run_as_one(container):
     model = net()
-    held = container(model)
-    assert assay.open(held).model.holder is held
-    assert len(assay.analyze_weights(held).tensors) == 4
+    modules = container(model)
+    assert assay.open(modules).model.holder is modules
+    assert len(assay.analyze_weights(modules).tensors) == 4
     with pytest.raises(InputsError, match="cannot be run as one model"):
-        assay.observe(held)
+        assay.observe(modules)
 
 
 def test_a_live_exported_program_gives_the_results_of_its_model():
@@ -159,11 +160,11 @@ def test_a_live_exported_program_gives_the_results_of_its_model():
     assert assay.profile(program, passes=2, warmup=0).timing is not None
 
 
-def test_a_document_in_memory_opens_like_a_file(place):
-    document = assay.load(place / "d.assay.json")
+def test_a_document_in_memory_opens_like_a_file(models_folder):
+    document = assay.load(models_folder / "d.assay.json")
     assert assay.observe(document) == document
     assert assay.cost(document) == document.cost
-    assert assay.check(document).findings == assay.check(place / "d.assay.json").findings
+    assert assay.check(document).findings == assay.check(models_folder / "d.assay.json").findings
     with pytest.raises(UsageError, match="is read, not run"):
         assay.observe(document, X)
 
@@ -186,14 +187,14 @@ def test_a_folder_with_weights_opens_with_them(hf):
 
 def test_the_explorer_shows_the_stored_values_of_a_folder(hf):
     folder, model = hf
-    found = subject_of(str(folder))
-    detail = found.inspector.tensor("model.layers.1.mlp.down_proj", "weight")
+    subject = subject_of(str(folder))
+    detail = subject.inspector.tensor("model.layers.1.mlp.down_proj", "weight")
     assert detail.max == pytest.approx(model.model.layers[1].mlp.down_proj.weight.max().item())
 
 
-def test_a_folder_with_an_unknown_config_opens_as_its_weights(place, tmp_path):
+def test_a_folder_with_an_unknown_config_opens_as_its_weights(models_folder, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "not_a_model", "architectures": ["Nothing"]}))
-    (tmp_path / "model.safetensors").write_bytes((place / "w.safetensors").read_bytes())
+    (tmp_path / "model.safetensors").write_bytes((models_folder / "w.safetensors").read_bytes())
     assert len(assay.check(tmp_path).document.weights.tensors) == 4
     assert "not a config that transformers" in assay.analyze(tmp_path).missing["architecture"]
     assert "not a config that transformers" in subject_of(str(tmp_path)).notes[0]
@@ -252,9 +253,9 @@ READ_BY = {
 
 
 @pytest.mark.parametrize(("name", "command"), [(name, each) for name, all in READ_BY.items() for each in all])
-def test_a_file_is_opened_once_per_command(place, tmp_path, command, name):
+def test_a_file_is_opened_once_per_command(models_folder, tmp_path, command, name):
     ran = subprocess.run(
-        [sys.executable, "-c", COUNTING, name, command, str(place / name)],
+        [sys.executable, "-c", COUNTING, name, command, str(models_folder / name)],
         cwd=tmp_path,
         env={"PYTHONPATH": SOURCE, "PATH": "", "HOME": str(tmp_path)},
         capture_output=True,
@@ -279,9 +280,9 @@ def test_run_fields_survive_saving(tmp_path):
     assert msgspec.to_builtins(assay.load(tmp_path / "m.assay.json").run) == msgspec.to_builtins(document.run)
 
 
-def test_a_trusted_program_runs_through_every_verb(place):
+def test_a_trusted_program_runs_through_every_verb(models_folder):
     """A document read from the file has no storages; a document of a run has."""
-    program = place / "m.pt2"
+    program = models_folder / "m.pt2"
     assert not assay.observe(program).storages
     assert assay.observe(program, trust=True).storages
     assert assay.observe(program, torch.ones(5, 8), trust=True).run.inputs_kind == "given"
@@ -290,9 +291,10 @@ def test_a_trusted_program_runs_through_every_verb(place):
     assert assay.cost(program, trust=True, backward=True).backward is not None
 
 
-def test_a_training_step_that_a_document_lacks_is_an_error(place):
-    document = assay.load(place / "d.assay.json")
-    for verb in (assay.observe, assay.cost, assay.memory, lambda given, **how: assay.roofline(given, "H100", **how)):
+def test_a_training_step_that_a_document_lacks_is_an_error(models_folder):
+    document = assay.load(models_folder / "d.assay.json")
+    roofline = functools.partial(assay.roofline, device="H100")
+    for verb in (assay.observe, assay.cost, assay.memory, roofline):
         with pytest.raises(UsageError, match="--backward cannot apply"):
             verb(document, backward=True)
 
@@ -302,12 +304,12 @@ def test_weights_in_memory_are_checked_like_those_in_files(tmp_path):
     with torch.no_grad():
         model[0].weight[0, 0] = float("nan")
     torch.save(model.state_dict(), tmp_path / "w.pt")
-    given = (model, [model], tmp_path / "w.pt", torch.export.export(model, (X,)))
-    found = [{each.code for each in assay.check(each, select="W1").findings} for each in given]
-    assert all("W101" in codes for codes in found)
+    sources = (model, [model], tmp_path / "w.pt", torch.export.export(model, (X,)))
+    codes = [{finding.code for finding in assay.check(each, select="W1").findings} for each in sources]
+    assert all("W101" in each for each in codes)
 
 
-def test_code_and_configs_at_urls_are_rejected_in_one_line(place, hf, remote):
+def test_code_and_configs_at_urls_are_rejected_in_one_line(models_folder, hf, remote):
     fsspec = pytest.importorskip("fsspec")
     fsspec.filesystem("memory").pipe("/door/config.json", (hf[0] / "config.json").read_bytes())
     with pytest.raises(ReadError, match=r"memory://door/config.json is a config at a URL.*download it"):
@@ -317,18 +319,18 @@ def test_code_and_configs_at_urls_are_rejected_in_one_line(place, hf, remote):
             assay.observe(f"{remote}/{name}", trust=True)
 
 
-def test_a_function_can_return_a_document_and_sets_of_modules_open(place, monkeypatch):
-    document = assay.load(place / "d.assay.json")
+def test_a_function_can_return_a_document_and_sets_of_modules_open(models_folder, monkeypatch):
+    document = assay.load(models_folder / "d.assay.json")
     assert assay.observe(lambda: document) == document
-    for held in ({net()}, frozenset([net()])):
-        assert len(assay.analyze_weights(held).tensors) == 4
+    for modules in ({net()}, frozenset([net()])):
+        assert len(assay.analyze_weights(modules).tensors) == 4
 
 
-@pytest.mark.parametrize("given", [3, b"w.pt", {"w": torch.ones(2)}, {"lr": 0.1}])
-def test_the_error_for_an_object_that_cannot_be_opened_names_it(given):
+@pytest.mark.parametrize("source", [3, b"w.pt", {"w": torch.ones(2)}, {"lr": 0.1}])
+def test_the_error_for_an_object_that_cannot_be_opened_names_it(source):
     with pytest.raises(UsageError, match="cannot open") as caught:
-        assay.open(given)
-    assert repr(given)[:20] in str(caught.value)
+        assay.open(source)
+    assert repr(source)[:20] in str(caught.value)
     assert "expected" in str(caught.value)
 
 

@@ -37,8 +37,8 @@ def same(left, right):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("wrapped", [False, True], ids=["value", "callable"])
 def test_every_form_of_arguments(form, wrapped):
-    given, args, kwargs = FORMS[form]
-    inputs = find_inputs((lambda: given) if wrapped else given, OPENED)
+    value, args, kwargs = FORMS[form]
+    inputs = find_inputs((lambda: value) if wrapped else value, OPENED)
     assert same(inputs.args, args)
     assert same(inputs.kwargs, kwargs)
     assert inputs.how == "given"
@@ -109,8 +109,8 @@ def test_the_model_and_its_inputs_share_one_module(file):
 def test_nested_tensors_are_moved_and_converted():
     Pair = namedtuple("Pair", "left right")
     ids = torch.arange(3)
-    given = (Pair(A, ids), {"deep": [B, "text"]}, 7)
-    inputs = find_inputs(given, OPENED, device="meta", dtype="f64")
+    value = (Pair(A, ids), {"deep": [B, "text"]}, 7)
+    inputs = find_inputs(value, OPENED, device="meta", dtype="f64")
     pair, mapping, number = inputs.args
     assert isinstance(pair, Pair)
     assert pair.left.is_meta

@@ -30,9 +30,9 @@ def test_a_model_with_meta_parameters_is_on_meta():
 
 def test_callables_and_classes_are_called():
     assert open_model(lambda: torch.nn.Identity()).origin.kind == "live"
-    made = open_model(torch.nn.Linear, model_args={"in_features": 2, "out_features": 5})
-    assert made.module.out_features == 5
-    assert made.origin.name == "Linear"
+    opened = open_model(torch.nn.Linear, model_args={"in_features": 2, "out_features": 5})
+    assert opened.module.out_features == 5
+    assert opened.origin.name == "Linear"
 
 
 def test_a_callable_that_raises_is_a_user_code_error():

@@ -97,7 +97,7 @@ def _structured(value: Any, depth: int) -> Any:
         return {"partial": _plain(value.func, depth), "keywords": _plain(value.keywords, depth)}
     if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)):
         return f"{value.__module__}.{value.__qualname__}" if value.__module__ else value.__qualname__
-    return _foreign(value, depth)
+    return _settings_object(value, depth)
 
 
 def _sequence(items: list[Any], depth: int) -> Any:
@@ -108,7 +108,7 @@ def _sequence(items: list[Any], depth: int) -> Any:
     return kept if kept or not items else _OMIT
 
 
-def _foreign(value: Any, depth: int) -> Any:
+def _settings_object(value: Any, depth: int) -> Any:
     """A settings object (a dataclass, a namespace, a config) as its class and a digest of its content."""
     try:
         fields = dict(vars(value))

@@ -97,17 +97,17 @@ class _Target:
 
     def _marked_shown(self, base: Method) -> Method:
         """`base`, a user's patch, with its calls marked as shown: an older replacement must not show them again."""
-        shown = self._shown_call
+        shown_call = self._shown_call
 
         @functools.wraps(base)
         def marked(*args: Any, **kwargs: Any) -> Any:
             if _compiling():
                 return base(*args, **kwargs)
-            outer, shown.first = shown.first, _first_argument(args)
+            outer, shown_call.first = shown_call.first, _first_argument(args)
             try:
                 return base(*args, **kwargs)
             finally:
-                shown.first = outer
+                shown_call.first = outer
 
         return marked
 

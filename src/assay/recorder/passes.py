@@ -1,7 +1,7 @@
 """Choosing a pass: with data if there is any; else meta, then fake, then with made-up weights.
 
-The first pass that completes is used. If none does, the last one is used: it has real arithmetic, so its error is the
-model's own.
+The first pass that completes is used. If none does, the last one is used: it usually has real arithmetic, so that its
+error is the model's own.
 """
 
 from __future__ import annotations
@@ -93,15 +93,15 @@ def _same_calls(result: Pass, forward: Pass) -> list[Op]:
     if [call.module for call in result.calls] == [call.module for call in forward.calls]:
         return result.ops
     forward_calls: dict[tuple[int, int], int] = {}
-    seen: Counter[int] = Counter()
+    call_counts: Counter[int] = Counter()
     for index, call in enumerate(forward.calls):
-        forward_calls[call.module, seen[call.module]] = index
-        seen[call.module] += 1
-    seen.clear()
+        forward_calls[call.module, call_counts[call.module]] = index
+        call_counts[call.module] += 1
+    call_counts.clear()
     matched = {-1: -1}
     for index, call in enumerate(result.calls):
-        matched[index] = forward_calls.get((call.module, seen[call.module]), -1)
-        seen[call.module] += 1
+        matched[index] = forward_calls.get((call.module, call_counts[call.module]), -1)
+        call_counts[call.module] += 1
     return [msgspec.structs.replace(op, call=matched[op.call]) for op in result.ops]
 
 

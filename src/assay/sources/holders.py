@@ -22,7 +22,7 @@ _MAX_OBJECTS = 10_000
 _LEAF_TYPES = (type, types.ModuleType, types.FunctionType, types.MethodType, str, bytes, int, float)
 
 
-def roots(holder: object) -> list[tuple[str, nn.Module]]:
+def outermost_modules(holder: object) -> list[tuple[str, nn.Module]]:
     """The outermost modules in `holder` with their paths; a module is its own root, with the empty path."""
     if is_module(holder):
         return [("", holder)]
@@ -46,7 +46,7 @@ def roots(holder: object) -> list[tuple[str, nn.Module]]:
 def named_modules(holder: object) -> Iterator[tuple[str, nn.Module]]:
     """Every module once with its first path, parents first; cycles are followed once."""
     seen: set[int] = set()
-    stack = list(reversed(roots(holder)))
+    stack = list(reversed(outermost_modules(holder)))
     while stack:
         path, module = stack.pop()
         if id(module) in seen:
@@ -60,7 +60,7 @@ def named_modules(holder: object) -> Iterator[tuple[str, nn.Module]]:
 
 def module_at(holder: object, path: str) -> nn.Module | None:
     """The module at `path`, which may be any of its paths if it is shared; None if there is no such module."""
-    for start, module in roots(holder):
+    for start, module in outermost_modules(holder):
         if path == start:
             return module
         prefix = f"{start}." if start else ""

@@ -13,7 +13,7 @@ from types import ModuleType
 from assay.sources import scope
 
 _imported: dict[str, set[str]] = {}
-"""Names of the top-level modules imported from each current directory, by directory."""
+"""Names of the modules imported from each current directory, by directory."""
 
 
 @contextlib.contextmanager

@@ -10,14 +10,14 @@ from assay.document.document import EXAMPLE, FUNCTION, GIVEN, INFERRED, LITERAL
 from assay.errors import InputsError
 from assay.messages import brief, kind_name
 from assay.sources import literals
-from assay.sources.holders import roots
+from assay.sources.holders import outermost_modules
 from assay.sources.inference.infer import infer
 from assay.sources.named import attribute
 from assay.sources.needs import is_module, is_tensor
 from assay.sources.opened import Model, Opened
 from assay.sources.placing import model_device, place
 from assay.sources.specifier import file_function
-from assay.sources.tensors import make, texts
+from assay.sources.tensors import literal_text, make
 from assay.sources.usercode import call
 
 _ACCEPTED = "a tensor, a tuple or list of arguments, a dict of keyword arguments, or (args, kwargs)"
@@ -38,34 +38,34 @@ class Inputs:
 def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype: str | None = None) -> Inputs:
     """The inputs for `opened`; if `inputs` is None, its stored example inputs, else inferred ones."""
     model = opened.model
-    _refuse_holder(model.holder)
+    _reject_holder(model.holder)
     if isinstance(inputs, Inputs):
         return inputs
-    target = "meta" if device is None and model.on_meta else device
+    target_device = "meta" if device is None and model.on_meta else device
     if inputs is None and model.inputs is not None:
-        return _placed(*model.inputs, "the program's example inputs", EXAMPLE, target, dtype)
+        return _placed(*model.inputs, "the program's example inputs", EXAMPLE, target_device, dtype)
     if inputs is None:
-        return _inferred(model, target, dtype)
+        return _inferred(model, target_device, dtype)
     if not isinstance(inputs, str):
         label = f"{getattr(inputs, '__qualname__', kind_name(inputs))}()"
         args, kwargs = _split(_call_if_function(inputs, label), "the inputs")
-        return _placed(args, kwargs, "given", GIVEN, target, dtype)
+        return _placed(args, kwargs, "given", GIVEN, target_device, dtype)
     named = file_function(inputs)
     if named is None:
         specs = literals.parse(inputs)
-        made = make(specs, target or model_device(model.module))
-        return _placed(*made, f"literal {texts(specs)}", LITERAL, target, dtype)
+        values = make(specs, target_device or model_device(model.module))
+        return _placed(*values, f"literal {literal_text(specs)}", LITERAL, target_device, dtype)
     with attribute(named) as value:
         value = _call_if_function(value, named.label)
     args, kwargs = _split(value, f"the return value of {named.label}")
-    return _placed(args, kwargs, named.location, FUNCTION, target, dtype)
+    return _placed(args, kwargs, named.location, FUNCTION, target_device, dtype)
 
 
-def _refuse_holder(holder: object) -> None:
+def _reject_holder(holder: object) -> None:
     """Raise if the opened object contains several models instead of being one."""
     if holder is None:
         return
-    names = brief(", ".join(path for path, _ in roots(holder)))
+    names = brief(", ".join(path for path, _ in outermost_modules(holder)))
     raise InputsError(f"{type(holder).__name__} (models: {names}) cannot be run as one model: give one of the models")
 
 

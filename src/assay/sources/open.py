@@ -19,44 +19,44 @@ from assay.checkpoint.remote import is_url
 from assay.document.document import Document, Origin
 from assay.errors import AssayError, ReadError, UsageError
 from assay.messages import brief, kind_name
-from assay.sources.holders import roots
+from assay.sources.holders import outermost_modules
 from assay.sources.named import attribute
 from assay.sources.needs import is_module, is_tensor, need
-from assay.sources.opened import Model, Opened, not_run, own_config
+from assay.sources.opened import Model, Opened, own_config, raise_not_run
 from assay.sources.paths import open_path
 from assay.sources.specifier import Named, parse
 from assay.sources.usercode import call
 
 
-def open_source(given: Any, *, model_args: Mapping[str, Any] | None = None, trust: bool = False) -> Opened:
-    """Recognise and open the model `given`. No code from a file runs unless `trust` is set."""
-    if isinstance(given, Opened):
-        return given
+def open_source(source: Any, *, model_args: Mapping[str, Any] | None = None, trust: bool = False) -> Opened:
+    """Recognise and open the model `source`. No code from a file runs unless `trust` is set."""
+    if isinstance(source, Opened):
+        return source
     _check_args(model_args)
-    if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
-        return _open_text(os.fspath(given), model_args, trust=trust)
-    if is_maker(given):
-        name = getattr(given, "__qualname__", type(given).__name__)
-        value = call(given, f"{name}()", model_args, hint=_HINT)
-        return _in_memory(value, Origin("live", _qualified(given), name), f"{name}() returned")
-    _refuse_args(model_args, "an existing object")
-    origin = Origin("live", _qualified(type(given)), type(given).__name__)
-    return _in_memory(given, origin, "cannot open", refusal=UsageError)
+    if isinstance(source, (str, os.PathLike)) and isinstance(os.fspath(source), str):
+        return _open_text(os.fspath(source), model_args, trust=trust)
+    if is_builder(source):
+        name = getattr(source, "__qualname__", type(source).__name__)
+        value = call(source, f"{name}()", model_args, hint=_HINT)
+        return _in_memory(value, Origin("live", _qualified(source), name), f"{name}() returned")
+    _reject_args(model_args, "an existing object")
+    origin = Origin("live", _qualified(type(source)), type(source).__name__)
+    return _in_memory(source, origin, "cannot open", refusal=UsageError)
 
 
-def is_maker(given: Any) -> bool:
-    """Whether `given` builds a model when called: a class, a function, or another callable without modules inside."""
-    if isinstance(given, type) or inspect.isroutine(given):
+def is_builder(source: Any) -> bool:
+    """Whether calling `source` builds a model: a class, a function, or another callable without modules inside."""
+    if isinstance(source, type) or inspect.isroutine(source):
         return True
-    return callable(given) and not is_module(given) and not roots(given)
+    return callable(source) and not is_module(source) and not outermost_modules(source)
 
 
 def _open_text(text: str, model_args: Mapping[str, Any] | None, *, trust: bool) -> Opened:
-    place = text if is_url(text) else parse(text)
-    if isinstance(place, Named):
-        return _open_named(place, model_args)
-    _refuse_args(model_args, brief(text))
-    return open_path(str(place), trust=trust)
+    parsed = text if is_url(text) else parse(text)
+    if isinstance(parsed, Named):
+        return _open_named(parsed, model_args)
+    _reject_args(model_args, brief(text))
+    return open_path(str(parsed), trust=trust)
 
 
 def _open_named(named: Named, model_args: Mapping[str, Any] | None) -> Opened:
@@ -64,10 +64,10 @@ def _open_named(named: Named, model_args: Mapping[str, Any] | None) -> Opened:
     origin = Origin("file" if named.in_file else "package", named.location, named.name)
     label = named.label.replace("()", "")
     with attribute(named) as target:
-        if is_maker(target):
+        if is_builder(target):
             value = call(target, named.label, model_args, hint=_HINT)
             return _in_memory(value, origin, f"{named.label} returned")
-        _refuse_args(model_args, f"{label}, an existing object,")
+        _reject_args(model_args, f"{label}, an existing object,")
         return _in_memory(target, origin, f"{label} is")
 
 
@@ -80,7 +80,7 @@ def _in_memory(value: Any, origin: Origin, what: str, refusal: type[AssayError] 
     `what` begins the error message for any other object: "cannot open", "load() returned" or "name in file.py is".
     """
     if isinstance(value, Document):
-        return Opened(value.origin, partial(not_run, value.origin), saved=lambda: value)
+        return Opened(value.origin, partial(raise_not_run, value.origin), saved=lambda: value)
     model = _model_of(value)
     if model is None and isinstance(value, ModuleType):
         not_a_model = "is a Python module, not a torch.nn.Module or a function that builds one"
@@ -107,7 +107,7 @@ def _model_of(value: Any) -> Model | None:
         from assay.sources.exported.run import model_of
 
         return model_of(value)
-    modules = roots(value)
+    modules = outermost_modules(value)
     if not modules:
         return None
     outer = need("torch").nn.Module()
@@ -123,7 +123,7 @@ def _check_args(model_args: Mapping[str, Any] | None) -> None:
         raise UsageError(f"model args must be a mapping from names to values, got {brief(repr(model_args))}")
 
 
-def _refuse_args(model_args: Mapping[str, Any] | None, what: str) -> None:
+def _reject_args(model_args: Mapping[str, Any] | None, what: str) -> None:
     if model_args:
         names = brief(", ".join(model_args))
         raise UsageError(f"model args ({names}) were given, but {what} takes no arguments: remove them")

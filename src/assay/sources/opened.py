@@ -38,7 +38,7 @@ class Model(NamedTuple):
 class Opened:
     """An opened model, checkpoint or document. Each part is read when it is first used, and only once.
 
-    `assay.open` returns it, and every function of the API takes it in place of a model.
+    `assay.open` returns it, and it can be given to the other functions in place of the model.
     """
 
     origin: Origin
@@ -104,7 +104,7 @@ class Opened:
         return self if self.load is None else replace(self, build=self.load, load=None)
 
 
-def not_run(origin: Origin) -> Model:
+def raise_not_run(origin: Origin) -> Model:
     """Raise `UsageError`: a file that is read as data has no model to run."""
     raise UsageError(why_not_run(origin))
 

@@ -19,7 +19,7 @@ from assay.document.document import Document, Origin
 from assay.errors import ReadError, TrustError, UsageError
 from assay.messages import brief
 from assay.sources import config, stored
-from assay.sources.opened import Model, Opened, not_run
+from assay.sources.opened import Model, Opened, raise_not_run
 
 CONFIG = "config.json"
 
@@ -81,7 +81,7 @@ def _open_document(recognised: Recognised, files: Files, trust: bool) -> Opened:
     def saved() -> Document:
         return documents.decode(region.read(0, region.size), region.path)
 
-    return Opened(origin, partial(not_run, origin), saved=saved, files=files)
+    return Opened(origin, partial(raise_not_run, origin), saved=saved, files=files)
 
 
 def _open_exported(recognised: Recognised, files: Files, trust: bool) -> Opened:
@@ -92,7 +92,7 @@ def _open_exported(recognised: Recognised, files: Files, trust: bool) -> Opened:
     assert recognised.archive is not None
     return Opened(
         origin,
-        partial(_run_local, loaded, origin.location) if trust else partial(not_run, origin),
+        partial(_run_local, loaded, origin.location) if trust else partial(raise_not_run, origin),
         saved=partial(read, recognised.archive),
         stored=partial(open_recognised, recognised, files),
         files=files,

@@ -194,10 +194,10 @@ def _require_distinct(axes: Mapping[str, Axis], tensors: list[Leaf]) -> None:
     """Raise if two names refer to the same dimension."""
     owner: dict[tuple[int, int], str] = {}
     for name, axis in axes.items():
-        for place in axis.places:
-            if place in owner:
-                raise UsageError(f"{owner[place]} and {name} are the same dimension: vary one; {_shapes(tensors)}")
-            owner[place] = name
+        for position in axis.places:
+            if position in owner:
+                raise UsageError(f"{owner[position]} and {name} are the same dimension: vary one; {_shapes(tensors)}")
+            owner[position] = name
 
 
 def _shapes(tensors: list[Leaf]) -> str:

@@ -66,7 +66,7 @@ def dtype_name(text: str) -> str | None:
     return _BY_NAME.get(text.removeprefix("torch."))
 
 
-def texts(specs: Iterable[TensorSpec]) -> str:
+def literal_text(specs: Iterable[TensorSpec]) -> str:
     """All of `specs` as one literal."""
     return ", ".join(spec.text for spec in specs)
 

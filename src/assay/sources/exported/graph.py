@@ -118,9 +118,9 @@ class _Flattening:
 
     def _inline(self, node: GraphNode, scope: _Scope, stack: str) -> None:
         """Walk a wrapper's body as if it were part of the outer graph."""
-        place = ["as_graph" in item.arg for item in node.inputs].index(True)
-        body = msgspec.convert(node.inputs[place].arg["as_graph"]["graph"], Graph)
-        arguments = [scope.values[name] for item in node.inputs[place + 1 :] for name in _names(item.arg)]
+        body_index = ["as_graph" in item.arg for item in node.inputs].index(True)
+        body = msgspec.convert(node.inputs[body_index].arg["as_graph"]["graph"], Graph)
+        arguments = [scope.values[name] for item in node.inputs[body_index + 1 :] for name in _names(item.arg)]
         parameters = [name for item in body.inputs for name in _names(item)]
         outputs = [scope.values[name] for item in node.outputs for name in _names(item)]
         returned = [name for item in body.outputs for name in _names(item)]

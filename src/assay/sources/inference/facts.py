@@ -31,8 +31,8 @@ class Facts(Struct, frozen=True):
     def vocabulary(self) -> tuple[int, int]:
         """The widest half-open range of ids without placeholders for images, sound and so on."""
         size = number((self.text, self.config), "vocab_size", "n_vocab", "src_vocab_size") or 2
-        taken = sorted(token for token in _placeholders((self.config, self.text)) if 0 <= token < size)
-        edges = [-1, *taken, size]
+        placeholders = sorted(token for token in _placeholders((self.config, self.text)) if 0 <= token < size)
+        edges = [-1, *placeholders, size]
         gaps = [(low + 1, high) for low, high in pairwise(edges)]
         return max(gaps, key=lambda gap: gap[1] - gap[0])
 

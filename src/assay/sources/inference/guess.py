@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.sources.tensors import TensorSpec, texts
+from assay.sources.tensors import TensorSpec, literal_text
 
 
 class Guess(Struct, frozen=True):
@@ -21,7 +21,7 @@ class Guess(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The inputs in one line."""
-        return texts(self.specs) or "no tensors"
+        return literal_text(self.specs) or "no tensors"
 
 
 def parameters(module: Any) -> dict[str, inspect.Parameter]:
