@@ -72,7 +72,7 @@ def test_model_args_reach_the_function(file):
 @pytest.mark.parametrize(
     ("name", "arguments", "parts"),
     [
-        ("sized", None, ["sized() in my_model.py", "width", "give them as model args"]),
+        ("sized", None, ["sized() in my_model.py", "width", "give these as model args"]),
         ("sized", {"width": 1, "depth": 3}, ["depth", "(width, bias=True)"]),
         ("load_model", {"width": 1}, ["load_model() in my_model.py", "takes no arguments"]),
         ("ready", {"width": 1}, ["width", "takes no arguments"]),

@@ -71,7 +71,7 @@ def _open_named(named: Named, model_args: Mapping[str, Any] | None) -> Opened:
         return _in_memory(target, origin, f"{label} is")
 
 
-_HINT = "; give them as model args"
+_HINT = ": give these as model args"
 
 
 def _in_memory(value: Any, origin: Origin, what: str, refusal: type[AssayError] = ReadError) -> Opened:
@@ -87,15 +87,18 @@ def _in_memory(value: Any, origin: Origin, what: str, refusal: type[AssayError] 
         raise refusal(f"{brief(value.__name__)} {not_a_model}: name a class or function in it")
     if model is None:
         text = "" if value is None else f" ({brief(repr(value), 60)})"
-        raise refusal(f"{what} {_with_article(kind_name(value))}{text}: expected {_expected(value)}")
+        expected = _expected(value, any_source=refusal is UsageError)
+        raise refusal(f"{what} {_with_article(kind_name(value))}{text}: expected {expected}")
     return Opened(origin, lambda: model)
 
 
-def _expected(value: Any) -> str:
-    """What could be opened instead of `value`, for the error message."""
+def _expected(value: Any, *, any_source: bool) -> str:
+    """What could be opened instead of `value`, for the error message: any source, or only an object in memory."""
     if isinstance(value, Mapping) and any(is_tensor(each) for each in value.values()):
         return "a model; save the state dict and give the file, or load it into its module"
-    return "a torch.nn.Module, a function that builds one, an object with modules inside, a path, URL or document"
+    if any_source:
+        return "a torch.nn.Module, a function that builds one, an object with modules inside, a path, URL or document"
+    return "a torch.nn.Module, an exported program, an object with modules inside, or a document"
 
 
 def _model_of(value: Any) -> Model | None:
