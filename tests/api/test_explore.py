@@ -110,7 +110,7 @@ class Pipe:
 
 
 def test_an_object_without_modules_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"an object that holds modules"):
+    with pytest.raises(UsageError, match=r"an object with modules inside"):
         subject_of({"a": 1})
     with pytest.raises(UsageError, match="cannot be run as one model"):
         subject_of([net()], torch.ones(1, 4))
