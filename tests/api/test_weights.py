@@ -212,7 +212,7 @@ def test_a_filter_chooses_by_any_name(tmp_path):
 def test_what_cannot_be_weighed_is_said():
     with pytest.raises(UsageError, match="cannot open a list"):
         analyze_weights([])
-    with pytest.raises(UsageError, match="'slurm' was given: one of threads, ray"):
+    with pytest.raises(UsageError, match="unknown engine 'slurm': expected threads or ray"):
         analyze_weights(Net(), engine="slurm")
     with pytest.raises(UsageError, match="tensors are in this process"):
         analyze_weights(Net(), engine="ray")
@@ -239,7 +239,7 @@ def test_a_file_that_shrinks_loses_its_last_tensors_only(tmp_path):
     report = analyze_weights(path, workers=1, progress=cut)
     problems = [row.problem for row in report.tensors if row.problem]
     assert problems
-    assert all("cut short" in problem for problem in problems)
+    assert all("truncated" in problem for problem in problems)
     assert not report.tensors[0].problem
 
 
@@ -323,7 +323,7 @@ def test_a_changed_file_or_question_starts_anew(many, tmp_path):
 @pytest.mark.parametrize("text", ["my own notes", '{"a": 1}\n', "\n"])
 def test_a_file_that_is_no_journal_is_refused(many, tmp_path, text):
     (tmp_path / "notes").write_text(text)
-    with pytest.raises(UsageError, match="is no journal"):
+    with pytest.raises(UsageError, match="is not a journal"):
         analyze_weights(many, resume=tmp_path / "notes")
     assert (tmp_path / "notes").read_text() == text
 

@@ -1,4 +1,4 @@
-"""Checkpoints made by hand, and what their tensors must be: torch's own reading of the same bytes."""
+"""Helpers that build checkpoint files by hand and compare what is read with the tensors that torch reads."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SOURCE = str(Path(assay.__file__).parents[1])
 
 
 def plain_bytes(entry):
-    """The bytes of an entry's numbers."""
-    return RangeReader().read(entry.span.file, entry.span.offset, entry.span.length, entry.coded)
+    """The decoded bytes of an entry."""
+    return RangeReader().read(entry.span.file, entry.span.offset, entry.span.length, entry.encoded)
 
 
 def tensor_of(entry):
-    """The tensor an entry describes, from its bytes and nothing else."""
+    """The tensor that an entry describes, built only from its bytes."""
     dtype = getattr(torch, entry.dtype)
     if entry.span is None:
         return torch.empty(entry.shape, dtype=dtype)
@@ -40,22 +40,22 @@ def tensor_of(entry):
 
 
 def bits(tensor):
-    """Dtype, shape and the very bytes of a tensor's elements."""
+    """The dtype, shape and exact bytes of a tensor."""
     flat = tensor.detach().contiguous().reshape(-1)
     return tensor.dtype, tuple(tensor.shape), flat.view(torch.uint8).numpy().tobytes()
 
 
 def assert_same(checkpoint, expected):
-    """Every name has one tensor, bit for bit that of `expected`, and there are no others."""
-    found = {name: entry for entry in checkpoint.entries for name in entry.names}
-    assert sorted(found) == sorted(expected)
+    """Check that the checkpoint has exactly the tensors of `expected`, bit for bit."""
+    entries = {name: entry for entry in checkpoint.entries for name in entry.names}
+    assert sorted(entries) == sorted(expected)
     for name, tensor in expected.items():
-        entry = found[name]
+        entry = entries[name]
         assert not entry.problem
         assert bits(tensor_of(entry)) == bits(tensor), name
         if entry.span:
             assert entry.bytes == tensor.numel() * tensor.element_size()
-        if entry.span and not entry.coded:
+        if entry.span and not entry.encoded:
             first = entry.span.offset + entry.storage_offset * tensor.element_size()
             assert entry.alignment
             assert first % entry.alignment == 0
@@ -63,14 +63,14 @@ def assert_same(checkpoint, expected):
 
 
 def safetensors_file(path, header, data=b"", length=None):
-    """A safetensors file with this header (an object, or bytes as they are)."""
+    """Write a safetensors file with this header (an object, or raw bytes)."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
     return path
 
 
 def info(dtype="F32", shape=(2,), begin=0, end=8):
-    """A tensor's description in a safetensors header."""
+    """The description of a tensor in a safetensors header."""
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
 
 
@@ -94,18 +94,18 @@ def storage_pickle(key="0", kind="FloatStorage", numel=4):
 
 
 def tensor_pickle(shape=(4,), strides=(1,), offset=0, **storage):
-    """The opcodes that describe one tensor as torch.save writes them."""
+    """The opcodes with which torch.save describes one tensor."""
     head = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage_pickle(**storage) + number(offset)
     return head + numbers(shape) + numbers(strides) + b"\x89ccollections\nOrderedDict\n)RtR"
 
 
 def dict_pickle(**values):
-    """A dictionary of opcodes by name."""
+    """A pickled dictionary; the values are given as opcodes."""
     return b"\x80\x02}(" + b"".join(text(name) + value for name, value in values.items()) + b"u."
 
 
 def torch_file(path, pickle, records=None, method=zipfile.ZIP_STORED, extra=()):
-    """A file of torch.save with this pickle and these storages."""
+    """Write a torch.save file with this pickle and these storages."""
     records = {"0": bytes(range(16))} if records is None else records
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", pickle)
@@ -121,7 +121,7 @@ def gguf_text(value):
 
 
 def gguf_file(path, tensors=(), values=(), version=3, data=b"", counts=None):
-    """A GGUF file: tensors are (name, dims, type, offset), values are (key, type, bytes)."""
+    """Write a GGUF file: tensors are (name, dims, type, offset), values are (key, type, bytes)."""
     count = counts or (len(tensors), len(values))
     head = b"GGUF" + struct.pack("<IQQ", version, *count)
     for key, kind, value in values:
@@ -133,6 +133,8 @@ def gguf_file(path, tensors=(), values=(), version=3, data=b"", counts=None):
 
 
 def tar_file(path, tensors, shape=(2, 3), strides=(3, 1), offset=1):
+    """Write a torch.save file of the oldest kind, a tar archive, with one view `w` of the storage of `tensors`."""
+
     def member(archive, name, data):
         entry = tarfile.TarInfo(name)
         entry.size = len(data)
@@ -142,7 +144,7 @@ def tar_file(path, tensors, shape=(2, 3), strides=(3, 1), offset=1):
         return b"".join(pickle.dumps(value, protocol=2) for value in values)
 
     class Reference:
-        """Pickled as a persistent id, as the old writer did it."""
+        """Pickled as a persistent id, as the old writer did."""
 
     class Pickler(pickle._Pickler):
         def persistent_id(self, value):
@@ -165,34 +167,34 @@ def tar_file(path, tensors, shape=(2, 3), strides=(3, 1), offset=1):
 
 LISTING = """
 from assay.checkpoint.open import open_checkpoint
-def said(path):
+def describe(path):
     return f"{len(open_checkpoint(path).entries)} entries"
 """
 STATISTICS = """
 from assay import analyze_weights
-def said(path):
+def describe(path):
     return "; ".join(row.problem or "fine" for row in analyze_weights(path).tensors)
 """
 
 
 def peak_of_child(path, *, statistics=False):
-    """The line a child prints on opening `path`, and the most memory it held, in bytes."""
+    """The output of a child process that opens `path`, and its peak memory in bytes."""
     program = (STATISTICS if statistics else LISTING) + (
         "import re, sys\n"
         "from assay.errors import ReadError\n"
         "try:\n"
-        "    print(said(sys.argv[1]))\n"
+        "    print(describe(sys.argv[1]))\n"
         "except ReadError as error:\n"
         "    print(error)\n"
         "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
     )
-    # Not getrusage: there a child of a big process begins with its parent's peak.
+    # Not getrusage: its peak for a child starts at that of the parent.
     if not Path("/proc/self/status").exists():
-        pytest.skip("the peak of a process is read from the proc file system")
+        pytest.skip("peak memory is read from /proc")
     command = [sys.executable, "-c", program, str(path)]
     done = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert not done.stderr
-    said, peak = done.stdout.rsplit("\n", 2)[:2]
-    return said, int(peak) * 1024
+    output, peak = done.stdout.rsplit("\n", 2)[:2]
+    return output, int(peak) * 1024

@@ -1,4 +1,4 @@
-"""Numbers that do not lie in a file as they are: packed records, bytes as text, the other byte order."""
+"""Numbers that must be decoded: compressed tensors, bytes stored as text, big-endian numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from assay.errors import ReadError
 
 
 def repacked(source, target, method=zipfile.ZIP_DEFLATED):
-    """The archive `source` with all its members compressed."""
+    """Write the archive `source` to `target` with all members compressed."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", method) as new:
         for item in old.infolist():
             new.writestr(item.filename, old.read(item))
@@ -46,17 +46,17 @@ def varied():
     return {**tensors, "tied": base, "none": torch.empty(0, 3), "steps": torch.arange(1000)}
 
 
-# Deflated records
+# Compressed tensors
 
 
-def test_compressed_records_are_the_tensors_that_torch_saved(tmp_path):
+def test_compressed_tensors_are_those_that_torch_saved(tmp_path):
     torch.save(varied(), tmp_path / "a.pt")
     checkpoint = open_checkpoint(repacked(tmp_path / "a.pt", tmp_path / "b.pt"))
     assert_same(checkpoint, varied())
-    assert {entry.coded.kind for entry in checkpoint.entries if entry.span} == {"deflate"}
+    assert {entry.encoded.kind for entry in checkpoint.entries if entry.span} == {"deflate"}
 
 
-def test_compressed_records_have_the_statistics_of_plain_ones(tmp_path):
+def test_compressed_tensors_have_the_statistics_of_uncompressed_ones(tmp_path):
     torch.save({**varied(), "large": torch.randn(1500, 2000)}, tmp_path / "a.pt")
     plain = analyze_weights(tmp_path / "a.pt").tensors
     packed = analyze_weights(repacked(tmp_path / "a.pt", tmp_path / "b.pt")).tensors
@@ -72,54 +72,54 @@ def test_a_compressed_exported_program(tmp_path):
     assert_same(checkpoint, dict(model.state_dict()))
 
 
-def test_another_way_of_packing_is_listed(tmp_path):
+def test_a_tensor_with_an_unsupported_compression_is_listed(tmp_path):
     pickle = dict_pickle(w=tensor_pickle(shape=(40,), numel=40))
     path = torch_file(tmp_path / "b.pt", pickle, {"0": bytes(160)}, zipfile.ZIP_BZIP2)
     (entry,) = open_checkpoint(path).entries
     assert (entry.shape, entry.bytes, entry.span) == ((40,), 160, None)
-    assert "method (number 12) that is not read" in entry.problem
+    assert "zip method 12, which is not supported" in entry.problem
 
 
-def lying(path, stored, claimed, numel):
-    """A torch file whose record says to unpack to `claimed` bytes."""
+def file_with_wrong_size(path, stored, declared, numel):
+    """Write a torch.save file with a compressed storage that declares a size of `declared` bytes."""
     torch_file(path, dict_pickle(w=tensor_pickle(shape=(numel,), numel=numel)), {"0": stored}, zipfile.ZIP_DEFLATED)
     data = bytearray(path.read_bytes())
     place = data.rindex(b"archive/data/0") - 46
-    data[place + 24 : place + 28] = struct.pack("<I", claimed)
+    data[place + 24 : place + 28] = struct.pack("<I", declared)
     path.write_bytes(data)
     return path
 
 
 @pytest.mark.parametrize(
-    ("stored", "claimed", "message"),
-    [(1000, 800, "unpacks to more than it says"), (1000, 1200, "unpacks to less than it says")],
+    ("stored", "declared", "message"),
+    [(1000, 800, "decodes to more bytes than declared"), (1000, 1200, "decodes to fewer bytes than declared")],
 )
-def test_a_record_that_lies_about_its_size_has_no_statistics(tmp_path, stored, claimed, message):
-    path = lying(tmp_path / "a.pt", random.Random(1).randbytes(stored), claimed, claimed // 4)
+def test_a_tensor_with_a_wrong_declared_size_has_no_statistics(tmp_path, stored, declared, message):
+    path = file_with_wrong_size(tmp_path / "a.pt", random.Random(1).randbytes(stored), declared, declared // 4)
     (row,) = analyze_weights(path).tensors
     assert message in row.problem
     assert row.mean is None
 
 
-def test_a_bomb_is_neither_unpacked_nor_believed(tmp_path):
-    """A record of 256 MB of zeros that says to hold few, and one that says to hold them all."""
+def test_a_zip_bomb_is_not_decompressed(tmp_path):
+    """256 MB of compressed zeros, declared once as 4 KB and once as 256 MB."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(256)) + packer.flush()
     path = tmp_path / "bomb.pt"
-    for claimed in (4096, 1 << 28):
-        torch_file(path, dict_pickle(w=tensor_pickle(shape=(claimed // 4,), numel=claimed // 4)), {"0": packed})
+    for declared in (4096, 1 << 28):
+        torch_file(path, dict_pickle(w=tensor_pickle(shape=(declared // 4,), numel=declared // 4)), {"0": packed})
         data = bytearray(path.read_bytes())
         place = data.rindex(b"archive/data/0") - 46
         data[place + 10 : place + 12] = struct.pack("<H", 8)
-        data[place + 24 : place + 28] = struct.pack("<I", claimed)
+        data[place + 24 : place + 28] = struct.pack("<I", declared)
         path.write_bytes(data)
-        said, peak = peak_of_child(path, statistics=True)
-        assert ("unpacks to more than it says" if claimed == 4096 else "-fold: not unpacked") in said
+        output, peak = peak_of_child(path, statistics=True)
+        assert ("decodes to more bytes than declared" if declared == 4096 else ":1, above the limit") in output
         assert peak < 256 << 20
 
 
-def test_a_damaged_record_is_one_line(tmp_path):
-    path = lying(tmp_path / "a.pt", random.Random(1).randbytes(4000), 4000, 1000)
+def test_the_error_for_a_damaged_record_is_one_line(tmp_path):
+    path = file_with_wrong_size(tmp_path / "a.pt", random.Random(1).randbytes(4000), 4000, 1000)
     data = bytearray(path.read_bytes())
     first = data.index(b"archive/data/0") + 14
     data[first : first + 8] = b"\xff" * 8
@@ -131,35 +131,36 @@ def test_a_damaged_record_is_one_line(tmp_path):
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 5000)), max_size=12), st.booleans(), st.integers(1, 4))
-def test_packed_bytes_are_read_anywhere_in_any_order(ranges, text, window):
+def test_encoded_bytes_can_be_read_at_any_offset_in_any_order(ranges, text, window):
     plain = bytes(random.Random(5).choices(range(256), k=5000))
     packed = plain.decode("latin-1").encode() if text else zlib.compress(plain)[2:-4]
-    coded = EncodedBytes(ByteRange("f", 0, len(packed)), "text" if text else "deflate", len(plain))
+    encoded = EncodedBytes(ByteRange("f", 0, len(packed)), "text" if text else "deflate", len(plain))
     start = unpacking.Encoding() if text else unpacking.Inflating()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unpacking, "STEP", 700)
         patch.setattr(unpacking, "WINDOW", window * 33)
-        found = unpacking.Unpacked(coded, start, lambda offset, length: packed[offset : offset + length])
+        decoder = unpacking.Unpacked(encoded, start, lambda offset, length: packed[offset : offset + length])
         for first, length in ranges:
             length = min(length, 5000 - first)
-            assert found.read(first, length) == plain[first : first + length]
+            assert decoder.read(first, length) == plain[first : first + length]
 
 
-def test_a_reader_keeps_few_states_of_a_large_record():
+def test_a_decoder_keeps_few_states_of_a_large_record():
     plain = bytes(40 << 20)
     packed = zlib.compress(plain)[2:-4]
-    coded = EncodedBytes(ByteRange("f", 0, len(packed)), "deflate", len(plain))
-    found = unpacking.Unpacked(coded, unpacking.Inflating(), lambda offset, length: packed[offset : offset + length])
+    encoded = EncodedBytes(ByteRange("f", 0, len(packed)), "deflate", len(plain))
+    read = lambda offset, length: packed[offset : offset + length]  # noqa: E731
+    decoder = unpacking.Unpacked(encoded, unpacking.Inflating(), read)
     for first in range(0, len(plain), 1 << 20):
-        assert found.read(first, 1 << 20) == bytes(1 << 20)
-    assert 5 < len(found._kept) <= 11
+        assert decoder.read(first, 1 << 20) == bytes(1 << 20)
+    assert 5 < len(decoder._kept) <= 11
 
 
-def test_a_reader_can_be_sent_away(tmp_path):
+def test_a_reader_can_be_pickled(tmp_path):
     torch.save({"w": torch.arange(50.0)}, tmp_path / "a.pt")
     (entry,) = open_checkpoint(repacked(tmp_path / "a.pt", tmp_path / "b.pt")).entries
     reader = pickle.loads(pickle.dumps(RangeReader()))  # noqa: S301
-    data = reader.read(entry.span.file, entry.span.offset, entry.span.length, entry.coded)
+    data = reader.read(entry.span.file, entry.span.offset, entry.span.length, entry.encoded)
     assert data == np.arange(50, dtype="<f4").tobytes()
 
 
@@ -180,7 +181,7 @@ def arrays():
 
 
 @pytest.mark.parametrize("protocol", [1, 2, 3, 4, 5])
-def test_numpy_arrays_of_a_plain_pickle(tmp_path, protocol):
+def test_numpy_arrays_in_a_plain_pickle(tmp_path, protocol):
     path = tmp_path / "a.pkl"
     value = arrays()
     path.write_bytes(pickle.dumps({"blobs": value, "step": 3}, protocol=protocol))
@@ -190,7 +191,7 @@ def test_numpy_arrays_of_a_plain_pickle(tmp_path, protocol):
     assert checkpoint.metadata == {"step": 3}
 
 
-def test_arrays_of_a_torch_file_by_its_usual_protocol(tmp_path):
+def test_arrays_in_a_torch_file_with_the_default_protocol(tmp_path):
     torch.save(arrays(), tmp_path / "a.pt")
     expected = {name: torch.from_numpy(array.copy()) for name, array in arrays().items()}
     assert_same(open_checkpoint(tmp_path / "a.pt"), expected)
@@ -201,17 +202,17 @@ def test_arrays_of_a_torch_file_by_its_usual_protocol(tmp_path):
 
 
 def python_two(array):
-    """An array in a pickle of Python 2, whose bytes are a string."""
+    """The opcodes with which Python 2 pickles an array: its bytes are a string."""
     data = array.tobytes()
-    held = b"U" + bytes([len(data)]) + data if len(data) < 256 else b"T" + struct.pack("<I", len(data)) + data
+    content = b"U" + bytes([len(data)]) + data if len(data) < 256 else b"T" + struct.pack("<I", len(data)) + data
     shape = b"(" + b"".join(b"M" + struct.pack("<H", size) for size in array.shape) + b"t"
     kind = b"cnumpy\ndtype\n(U\x02" + array.dtype.str[1:].encode() + b"K\0K\1tR"
     kind += b"(K\3U\1" + array.dtype.str[:1].encode() + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb"
-    made = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\0tU\1btR"
-    return made + b"(K\1" + shape + kind + b"\x89" + held + b"tb"
+    array_opcodes = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\0tU\1btR"
+    return array_opcodes + b"(K\1" + shape + kind + b"\x89" + content + b"tb"
 
 
-def test_arrays_of_python_2(tmp_path):
+def test_arrays_in_a_python_2_pickle(tmp_path):
     value = {"long": np.arange(3000.0), "short": np.array([0.1, -7e9]), "plain": np.zeros(4, np.float32)}
     body = b"".join(b"U" + bytes([len(name)]) + name.encode() + python_two(array) for name, array in value.items())
     path = tmp_path / "old.pkl"
@@ -221,18 +222,18 @@ def test_arrays_of_python_2(tmp_path):
     assert_same(open_checkpoint(path), {name: torch.from_numpy(array) for name, array in value.items()})
 
 
-def test_text_that_is_no_bytes_is_one_line(tmp_path):
+def test_the_error_for_text_that_does_not_encode_bytes_is_one_line(tmp_path):
     path = tmp_path / "a.pkl"
     data = pickle.dumps({"w": np.full(3000, -1, np.int8)}, protocol=2)
     path.write_bytes(data.replace("\xff".encode() * 10, "\u20ac".encode() * 5 + b"abcde", 1))
     (row,) = analyze_weights(path).tensors
-    assert "cannot be unpacked" in row.problem
+    assert "cannot be decoded" in row.problem
 
 
-# The other byte order
+# Big-endian numbers
 
 
-def test_arrays_of_the_other_byte_order(tmp_path):
+def test_big_endian_arrays(tmp_path):
     value = {"f": np.linspace(-1, 1, 5000).astype(">f4"), "i": np.arange(-50, 50).astype(">i8")}
     value["c"] = (np.arange(6) + 1j).astype(">c8").reshape(2, 3)
     (tmp_path / "a.pkl").write_bytes(pickle.dumps(value, protocol=4))
@@ -240,7 +241,7 @@ def test_arrays_of_the_other_byte_order(tmp_path):
     assert_same(open_checkpoint(tmp_path / "a.pkl"), expected)
 
 
-def test_a_torch_file_of_a_big_endian_machine(tmp_path):
+def test_a_big_endian_torch_file(tmp_path):
     weight = torch.randn(5, 6)
     pickle = dict_pickle(w=tensor_pickle((5, 6), (6, 1), numel=30), t=tensor_pickle((6, 5), (1, 6), numel=30))
     swapped = weight.numpy().astype(">f4").tobytes()
@@ -251,7 +252,7 @@ def test_a_torch_file_of_a_big_endian_machine(tmp_path):
     assert_same(open_checkpoint(path), {"w": weight, "t": weight.t()})
 
 
-def test_gguf_of_a_big_endian_machine(tmp_path):
+def test_a_big_endian_gguf_file(tmp_path):
     weight = np.linspace(-3, 3, 24, dtype=np.float32).reshape(4, 6)
     head = b"GGUF" + struct.pack(">IQQ", 3, 2, 0)
     for name, dims, kind, offset in (("w", (6, 4), 0, 0), ("q", (32,), 2, 96)):

@@ -1,4 +1,4 @@
-"""TorchScript, exported programs, distributed checkpoints, GGUF and the oldest tar files."""
+"""TorchScript, exported programs, distributed checkpoints, GGUF and the oldest torch.save format (tar)."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Small(torch.nn.Module):
 
 
 @pytest.mark.parametrize("make", ["script", "trace"])
-def test_torchscript_gives_tree_tensors_and_graph(tmp_path, make):
+def test_the_modules_tensors_and_graph_of_torchscript(tmp_path, make):
     path = tmp_path / "m.bin"
     model = Small()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tracing warns of the branch, which is the point of having one
-        made = torch.jit.script(model) if make == "script" else torch.jit.trace(model, torch.ones(1, 4))
-    made.save(path)
+        warnings.simplefilter("ignore")  # tracing warns about the branch, which is intended here
+        scripted = torch.jit.script(model) if make == "script" else torch.jit.trace(model, torch.ones(1, 4))
+    scripted.save(path)
     checkpoint = open_checkpoint(path)
     assert checkpoint.format == "torchscript"
     found = {name: entry for entry in checkpoint.entries for name in entry.names}
@@ -55,10 +55,10 @@ def test_torchscript_gives_tree_tensors_and_graph(tmp_path, make):
     assert checkpoint.globals == ()
 
 
-def test_the_graph_of_torchscript_says_what_goes_where(tmp_path):
+def test_the_torchscript_graph_has_calls_with_their_arguments(tmp_path):
     path = tmp_path / "m.pt"
     torch.jit.script(Small()).save(path)
-    # Compiling a class again in one process puts a number into its name; what it ends in stays.
+    # Compiling a class again in one process inserts a number into its name; the last parts stay the same.
     functions = {".".join(each.name.split(".")[-2:]): each for each in open_checkpoint(path).functions}
     linear = functions["Linear.forward"]
     assert linear.arguments == ("self", "input")
@@ -70,7 +70,7 @@ def test_the_graph_of_torchscript_says_what_goes_where(tmp_path):
     assert all(int(part.strip("%()[]").partition(",")[0]) < place for place, part in numbered)
 
 
-def test_an_exported_program_gives_its_weights(tmp_path):
+def test_the_weights_of_an_exported_program(tmp_path):
     class Tied(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -96,7 +96,7 @@ def test_an_exported_program_gives_its_weights(tmp_path):
 
 @pytest.fixture
 def saved(tmp_path):
-    """A distributed checkpoint and what is in it."""
+    """The folder of a distributed checkpoint, and its tensors."""
     state = {"model": {"w": torch.randn(6, 4), "b": torch.randn(3).bfloat16()}, "step": 3, "scalar": torch.tensor(2)}
     dcp.save(state, checkpoint_id=tmp_path / "dcp", no_dist=True)
     return tmp_path / "dcp", {
@@ -116,7 +116,7 @@ def test_a_distributed_checkpoint(saved):
 
 
 def test_a_tensor_in_several_pieces_is_listed_by_its_slices(saved):
-    """Two ranks' worth of chunks, described as torch's own planner describes them."""
+    """Chunks of two ranks, described as torch's planner would."""
     folder, _ = saved
     metadata = dcp.FileSystemReader(folder).read_metadata()
     weight = torch.arange(24.0).reshape(6, 4)
@@ -142,7 +142,7 @@ def test_a_tensor_in_several_pieces_is_listed_by_its_slices(saved):
     assert open_checkpoint(folder).metadata["sharded"] == {"model.w": {"shape": [6, 4], "parts": 2}}
 
 
-def test_a_missing_distcp_file_is_a_failure_and_not_the_end(saved):
+def test_the_error_for_a_missing_distcp_file(saved):
     folder, _ = saved
     (folder / "__0_0.distcp").rename(folder / "elsewhere")
     with pytest.raises(ReadError, match=r"__0_0\.distcp is missing"):
@@ -172,7 +172,7 @@ def test_gguf_tensors_values_and_block_types(tmp_path):
     w, q, b, new = checkpoint.entries
     assert torch.equal(tensor_of(w), weight)
     assert (q.dtype, q.shape, q.bytes, q.problem) == ("gguf:q4_0", (2, 64), 72, "")
-    stored = q.coded.span
+    stored = q.encoded.span
     assert RangeReader().read(stored.file, stored.offset, stored.length) == blocks
     assert tensor_of(b).tolist() == [1.0, 2.0]
     assert "unknown GGUF type 99" in new.problem
@@ -182,10 +182,10 @@ def test_gguf_tensors_values_and_block_types(tmp_path):
     assert facts["tokens"]["first"][:2] == ["token0", "token1"]
 
 
-# Tar files from before torch 0.1.10, which no torch writes any more and this one still loads
+# Tar files from before torch 0.1.10, which torch no longer writes but still loads
 
 
-def test_a_tar_of_the_oldest_kind(tmp_path):
+def test_a_tar_checkpoint(tmp_path):
     path = tar_file(tmp_path / "old.pth", torch.arange(8.0))
     expected = torch.load(path, weights_only=False)
     checkpoint = open_checkpoint(path)
@@ -193,7 +193,7 @@ def test_a_tar_of_the_oldest_kind(tmp_path):
     assert_same(checkpoint, expected)
 
 
-def test_a_tar_with_a_view_outside_its_storage_is_refused(tmp_path):
+def test_a_tar_with_a_view_outside_its_storage_is_rejected(tmp_path):
     path = tar_file(tmp_path / "old.pth", torch.arange(8.0), offset=3)
     with pytest.raises(ReadError, match="tensor w: it reaches element 8"):
         open_checkpoint(path)

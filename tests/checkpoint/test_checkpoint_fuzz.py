@@ -1,6 +1,6 @@
-"""Mutated files of every format: whatever comes, it is a checkpoint or a ReadError.
+"""Opening a mutated file of any format gives a checkpoint or a ReadError.
 
-`ASSAY_FUZZ_EXAMPLES` sets how many mutations of each format are tried.
+`ASSAY_FUZZ_EXAMPLES` sets the number of mutations per format.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class Seeds(dict):
 @pytest.fixture(scope="module")
 def seeds(tmp_path_factory):
     folder = tmp_path_factory.mktemp("seeds")
-    found = Seeds()
+    contents = Seeds()
     for name, write in SEEDS.items():
         write(folder / name)
-        found[name] = (folder / name).read_bytes()
-    return found
+        contents[name] = (folder / name).read_bytes()
+    return contents
 
 
 mutations = st.lists(
@@ -102,7 +102,7 @@ EDGES = [0, 1, 0x7F, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 62, (1 << 64) - 
 
 
 def mutated(data, steps):
-    """`data` with bytes set, cut, inserted, copied about, or replaced by a number at the edge of a type."""
+    """`data` with bytes overwritten, removed, inserted, copied, or replaced by the limit of an integer type."""
     for kind, first, second, piece in steps:
         at, to = int(first * len(data)), int(second * len(data))
         if kind == "set":
@@ -120,8 +120,8 @@ def mutated(data, steps):
     return data
 
 
-def opened(path):
-    """Open `path`, and read the ends of what it says lies in it; only ReadError may come out."""
+def check_opening(path):
+    """Open `path` and read the last byte of every tensor; only ReadError may be raised."""
     try:
         checkpoint = open_checkpoint(path)
     except ReadError as error:
@@ -136,13 +136,13 @@ def opened(path):
 
 
 def _read_end(entry):
-    """The last plain byte; one that must be unpacked first may prove to be damaged."""
+    """Read the last byte of a tensor; ReadError is allowed only if it must be decoded."""
     try:
         assert (
-            len(RangeReader().read(entry.span.file, entry.span.offset + entry.span.length - 1, 1, entry.coded)) == 1
+            len(RangeReader().read(entry.span.file, entry.span.offset + entry.span.length - 1, 1, entry.encoded)) == 1
         )
     except ReadError:
-        assert entry.coded
+        assert entry.encoded
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -151,30 +151,30 @@ def _read_end(entry):
 def test_a_mutated_file_is_a_checkpoint_or_a_read_error(seeds, tmp_path_factory, seed, steps):
     path = tmp_path_factory.getbasetemp() / f"mutated-{seed}"
     path.write_bytes(mutated(seeds[seed], steps))
-    opened(path)
+    check_opening(path)
 
 
 @pytest.mark.parametrize("inner", ["data.pkl", "constants.pkl", ".json", ".py"])
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES <= 80)
 @given(steps=mutations)
-def test_a_mutated_member_of_a_whole_archive(seeds, tmp_path_factory, inner, steps):
-    """The archive around it is sound, so that the mutation reaches the reader of the member."""
+def test_a_mutated_member_of_an_intact_archive(seeds, tmp_path_factory, inner, steps):
+    """The archive itself is intact, so the mutation reaches the reader of the member."""
     seed = seeds["pt2" if inner == ".json" else "script" if inner != "data.pkl" else "zip"]
     path = tmp_path_factory.getbasetemp() / f"member-{inner}"
     with zipfile.ZipFile(io.BytesIO(seed)) as source, zipfile.ZipFile(path, "w") as target:
         for item in source.infolist():
             data = source.read(item)
             target.writestr(item.filename, mutated(data, steps) if item.filename.endswith(inner) else data)
-    opened(path)
+    check_opening(path)
 
 
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES <= 80)
 @given(steps=mutations)
-def test_a_mutated_description_of_a_distributed_checkpoint(tmp_path_factory, steps):
+def test_mutated_metadata_of_a_distributed_checkpoint(tmp_path_factory, steps):
     folder = tmp_path_factory.getbasetemp() / "mutated-dcp"
     kept = tmp_path_factory.getbasetemp() / "kept.metadata"
     if not kept.exists():
         dcp.save({"w": torch.ones(2, 3), "n": 4}, checkpoint_id=folder, no_dist=True)
         kept.write_bytes((folder / ".metadata").read_bytes())
     (folder / ".metadata").write_bytes(mutated(kept.read_bytes(), steps))
-    opened(folder)
+    check_opening(folder)

@@ -1,4 +1,4 @@
-"""What reading a checkpoint costs: no torch, no numpy, and memory that does not grow with the file."""
+"""Listing a checkpoint is cheap: it imports neither torch nor numpy, and its memory is independent of file size."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_reading_imports_nothing_heavy(tmp_path, write):
 def test_twenty_thousand_tensors(tmp_path, write):
     tensors = {f"layers.{i // 10}.part{i % 10}.weight": torch.full((2, 3), float(i)) for i in range(20_000)}
     write(tensors, tmp_path / "many")
-    said, peak = peak_of_child(tmp_path / "many")
-    assert said == "20000 entries"
+    output, peak = peak_of_child(tmp_path / "many")
+    assert output == "20000 entries"
     assert peak < 200 << 20
     checkpoint = open_checkpoint(tmp_path / "many")
     some = {name: value for i, (name, value) in enumerate(tensors.items()) if not i % 997}
@@ -63,21 +63,21 @@ def test_a_header_of_300_000_tensors(tmp_path):
     )
     path = safetensors_file(tmp_path / "many.safetensors", b"{" + b",".join(rows) + b"}", bytes(2 * count))
     assert path.stat().st_size > 30 << 20
-    said, peak = peak_of_child(path)
-    assert said == f"{count} entries"
+    output, peak = peak_of_child(path)
+    assert output == f"{count} entries"
     assert peak < 256 << 20
 
 
-def test_a_header_beyond_the_formats_limit_is_refused_unread(tmp_path):
+def test_a_header_above_the_limit_is_rejected_before_it_is_read(tmp_path):
     path = safetensors_file(tmp_path / "large.safetensors", b"{}", length=100_000_001)
     os.truncate(path, 200_000_000)
-    said, peak = peak_of_child(path)
-    assert said.endswith("is refused: a header of 100000001 bytes, at most 100000000 are read")
+    output, peak = peak_of_child(path)
+    assert output.endswith("is rejected: its header has 100000001 bytes, the limit is 100000000")
     assert peak < 60 << 20
 
 
-def test_a_file_of_many_gigabytes_is_listed_by_its_header(tmp_path):
-    """A sparse file: the header says eight gigabytes, and they are there without taking any disk."""
+def test_only_the_header_of_a_huge_file_is_read(tmp_path):
+    """The file is sparse: it has 8 GB but takes no disk space."""
     import json
     import struct
 
@@ -86,6 +86,6 @@ def test_a_file_of_many_gigabytes_is_listed_by_its_header(tmp_path):
     path = tmp_path / "large.safetensors"
     path.write_bytes(struct.pack("<Q", len(header)) + header)
     os.truncate(path, 8 + len(header) + size)
-    said, peak = peak_of_child(path)
-    assert said == "1 entries"
+    output, peak = peak_of_child(path)
+    assert output == "1 entries"
     assert peak < 100 << 20

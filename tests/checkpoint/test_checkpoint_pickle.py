@@ -1,4 +1,4 @@
-"""The pickle machine against Python's own: the same plain values, in every protocol, and nothing run."""
+"""The pickle interpreter compared with Python's: the same plain values in every protocol, and no code is run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.checkpoint.files import HeldFile, Region
+from assay.checkpoint.files import BytesFile, Region
 from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.values import Blob, Stub
 from assay.checkpoint.stream import WINDOW, Stream
@@ -18,7 +18,7 @@ from assay.errors import ReadError
 
 
 def load(data):
-    return PickleMachine(Stream(Region(HeldFile("here", data))), lambda pid: ("stored", pid)).load()
+    return PickleMachine(Stream(Region(BytesFile("here", data))), lambda pid: ("stored", pid)).load()
 
 
 def plain():
@@ -34,7 +34,7 @@ def plain():
 
 @settings(max_examples=120)
 @given(plain(), st.integers(0, 5), st.booleans())
-def test_plain_values_are_those_that_python_loads(value, protocol, optimize):
+def test_plain_values_equal_those_that_python_loads(value, protocol, optimize):
     data = pickle.dumps(value, protocol=protocol)
     assert load(pickletools.optimize(data) if optimize else data) == value
 
@@ -46,17 +46,17 @@ def test_a_value_larger_than_the_window(protocol):
     data = pickle.dumps(value, protocol=protocol)
     assert len(data) > 4 * WINDOW
     loaded = load(data)
-    if protocol:  # long texts are passed over
+    if protocol:  # long strings are skipped
         blob = loaded["long"]
         loaded["long"] = data[blob.start : blob.start + blob.length].decode()
     assert loaded == value
 
 
-def test_several_pickles_follow_each_other():
+def test_several_pickles_in_one_stream():
     data = b"".join(pickle.dumps(value) for value in (1, "two", [3]))
-    machine = PickleMachine(Stream(Region(HeldFile("here", data))), lambda pid: pid)
+    machine = PickleMachine(Stream(Region(BytesFile("here", data))), lambda pid: pid)
     assert [machine.load() for _ in range(3)] == [1, "two", [3]]
-    with pytest.raises(ReadError, match="cut short"):
+    with pytest.raises(ReadError, match="truncated"):
         machine.load()
 
 
@@ -66,9 +66,9 @@ class Thing:
 
 
 @pytest.mark.parametrize("protocol", range(6))
-def test_an_object_is_a_stub_with_its_state(protocol):
+def test_an_object_becomes_a_stub_with_its_state(protocol):
     data = pickle.dumps([Thing({"a": 1}), Path("a/b")], protocol=protocol)
-    machine = PickleMachine(Stream(Region(HeldFile("here", data))), lambda pid: pid)
+    machine = PickleMachine(Stream(Region(BytesFile("here", data))), lambda pid: pid)
     thing, path = machine.load()
     assert isinstance(thing, Stub)
     assert thing.class_path == f"{Thing.__module__}.Thing"
@@ -78,7 +78,7 @@ def test_an_object_is_a_stub_with_its_state(protocol):
 
 
 @pytest.mark.parametrize("protocol", [3, 4, 5])
-def test_bytes_are_passed_over_and_found_again(protocol):
+def test_skipped_bytes_can_be_located(protocol):
     content = bytes(range(256)) * 2000
     data = pickle.dumps({"small": b"ab", "large": content, "array": bytearray(b"xyz")}, protocol=protocol)
     value = load(data)
@@ -88,7 +88,7 @@ def test_bytes_are_passed_over_and_found_again(protocol):
         assert data[blob.start : blob.start + blob.length] == expected
 
 
-def test_persistent_ids_are_asked_for():
+def test_persistent_ids_are_resolved():
     assert load(b"P17\n.") == ("stored", "17")
     assert load(b"\x80\x02K\x05Q.") == ("stored", 5)
 
@@ -99,14 +99,14 @@ def test_persistent_ids_are_asked_for():
      b"K\1K\2a.", b"N}K\1u.", b"(d", b"I12", b"Iab\n.", b"S'ab\n.", b"Fx\n.", b"K\1K\2\x93.", b"\x80\x02}(K\1u.",
      b"cos\n", b"\x8a\xff.", b"Xabc", b"ccollections\nOrderedDict\nK\1R)R.", b"cnumpy\ndtype\n)R."],
 )  # fmt: skip
-def test_nonsense_is_one_line(data):
+def test_the_error_for_an_invalid_pickle_is_one_line(data):
     with pytest.raises(ReadError) as caught:
         load(data)
     assert "\n" not in str(caught.value)
 
 
-def test_keys_that_could_be_made_to_collide_are_kept_as_text():
-    """Multiples of 2**61 - 1 all hash to zero, and a dictionary of them takes time that grows with the square."""
+def test_keys_that_could_collide_become_text():
+    """All multiples of 2**61 - 1 hash to zero, so building a dictionary of them takes quadratic time."""
     value = load(pickle.dumps({i * ((1 << 61) - 1): i for i in range(1, 50)}))
     assert len({hash(key) for key in value}) == len(value) == 49
     assert list(load(pickle.dumps({(0, "a"): 1}))) == ["(0, a)"]

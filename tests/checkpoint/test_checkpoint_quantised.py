@@ -1,4 +1,4 @@
-"""GGUF's block-quantised tensors against the gguf package's own dequantising of the whole array."""
+"""Block-quantised GGUF tensors compared with the gguf package, which dequantises whole arrays."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from assay.document.weights import QUANTILES
 gguf = pytest.importorskip("gguf")
 
 QUANTIZED = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "tq1_0", "tq2_0", "mxfp4")
-"""Types that the package can make itself; blocks of the others are made of bytes."""
+"""Types that the package can quantise; blocks of the rest are random bytes."""
 SCALES = {
     "q2_k": (80, 82), "q3_k": (108,), "q4_k": (0, 2), "q5_k": (0, 2), "q6_k": (208,), "iq2_xxs": (0,),
     "iq2_xs": (0,), "iq2_s": (0,), "iq3_xxs": (0,), "iq3_s": (0,), "iq1_s": (0,), "iq4_nl": (0,), "iq4_xs": (0,),
 }  # fmt: skip
-"""Where the half-precision scales of a block stand: there a byte at random may make a NaN."""
+"""Offsets of the float16 scales in a block: random bytes there could be NaN."""
 READ = sorted(set(BLOCKS) - {"q8_k"})
 
 
@@ -35,20 +35,20 @@ def kind(name):
 
 
 def blocks(name, rows, cols):
-    """The stored bytes of a matrix of this type, a row of bytes for each of its rows."""
+    """The stored bytes of a matrix of this type, one row of bytes per row."""
     rng = np.random.default_rng(len(name))
     block, size = BLOCKS[name]
     if name in QUANTIZED:
         return gguf.quants.quantize(rng.normal(size=(rows, cols)).astype(np.float32), kind(name))
     stored = rng.integers(0, 256, (rows * cols // block, size), dtype=np.uint8)
-    for place in SCALES.get(name, ()):
+    for offset in SCALES.get(name, ()):
         scales = rng.uniform(0.001, 0.1, len(stored)).astype(np.float16)
-        stored[:, place : place + 2] = scales.view(np.uint8).reshape(-1, 2)
+        stored[:, offset : offset + 2] = scales.view(np.uint8).reshape(-1, 2)
     return stored.reshape(rows, -1)
 
 
 def whole(name, stored):
-    """What the package says that the numbers are."""
+    """The numbers that the package dequantises."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return gguf.quants.dequantize(stored, kind(name))
@@ -66,14 +66,14 @@ def written(path, tensors):
 
 
 @pytest.mark.parametrize("name", READ)
-def test_every_type_is_what_the_package_says(tmp_path, name):
+def test_every_type_is_dequantised_as_by_the_package(tmp_path, name):
     stored = blocks(name, 6, 512)
     (entry,) = open_checkpoint(written(tmp_path / "m.gguf", {"w": (name, stored)})).entries
     assert (entry.dtype, entry.shape, entry.bytes, entry.problem) == (f"gguf:{name}", (6, 512), stored.nbytes, "")
     expected = whole(name, stored).astype("<f4").tobytes()
     assert plain_bytes(entry) == expected
     for first, length in ((0, 4), (12, 4000), (4 * 511, 8), (len(expected) - 4, 4)):
-        piece = RangeReader().read(entry.span.file, entry.span.offset + first, length, entry.coded)
+        piece = RangeReader().read(entry.span.file, entry.span.offset + first, length, entry.encoded)
         assert piece == expected[first : first + length]
 
 
@@ -87,7 +87,7 @@ def test_statistics_are_those_of_the_dequantised_values(tmp_path, name, shape, m
     values = whole(name, stored).astype(np.float64)
     assert (row.dtype, row.bytes, row.count, row.problem) == (f"gguf:{name}", stored.nbytes, values.size, "")
     assert row.note.startswith("statistics of the dequantised values; ")
-    assert f"{8 * stored.nbytes / values.size:.4g} bits a weight" in row.note
+    assert f"{8 * stored.nbytes / values.size:.4g} bits per weight" in row.note
     assert (row.min, row.max, row.zeros) == (values.min(), values.max(), (values == 0).sum())
     figures = {"mean": values.mean(), "std": values.std(), "l1": np.abs(values).sum()}
     for figure, value in figures.items():
@@ -102,13 +102,13 @@ def test_statistics_are_those_of_the_dequantised_values(tmp_path, name, shape, m
     assert row.entropy_bits == pytest.approx(bits / values.size, rel=1e-9)
 
 
-def test_duplicates_are_found_by_their_bytes_and_spectra_by_their_values(tmp_path):
+def test_duplicates_compare_stored_bytes_and_spectra_use_values(tmp_path):
     stored, other = blocks("q8_0", 64, 64), blocks("q8_0", 64, 64)[::-1].copy()
-    # Blocks of scale zero are the same zeros whatever else they hold.
+    # Blocks with scale zero all dequantise to zeros, whatever their other bytes.
     nothing, zeros = np.zeros_like(stored), np.zeros_like(stored).reshape(-1, 34)
     zeros[:, 2:] = 7
-    made = {"a": stored, "b": stored, "c": other, "d": nothing, "e": zeros.reshape(stored.shape)}
-    tensors = {name: ("q8_0", data) for name, data in made.items()}
+    contents = {"a": stored, "b": stored, "c": other, "d": nothing, "e": zeros.reshape(stored.shape)}
+    tensors = {name: ("q8_0", data) for name, data in contents.items()}
     report = analyze_weights(written(tmp_path / "m.gguf", tensors), spectral=True)
     assert report.duplicates == [(0, 1)]
     assert report.tensors[4].zeros == zeros.size // 34 * 32
@@ -116,44 +116,44 @@ def test_duplicates_are_found_by_their_bytes_and_spectra_by_their_values(tmp_pat
     assert report.tensors[0].spectral.norm == pytest.approx(largest, rel=1e-6)
 
 
-def test_many_chunks_in_any_number_of_threads_give_the_same(tmp_path):
+def test_the_number_of_threads_does_not_change_the_result(tmp_path):
     stored = blocks("q4_0", 2048, 4096)
     path = written(tmp_path / "m.gguf", {"w": ("q4_0", stored)})
     one, four = (analyze_weights(path, workers=workers).tensors[0] for workers in (1, 4))
     assert one == four
     assert one.l1 == pytest.approx(np.abs(whole("q4_0", stored).astype(np.float64)).sum(), rel=1e-12)
-    said, peak = peak_of_child(path, statistics=True)
-    assert said == "fine"
+    output, peak = peak_of_child(path, statistics=True)
+    assert output == "fine"
     assert peak < 256 << 20
 
 
-def test_without_the_package_they_are_listed_and_it_is_named(tmp_path, monkeypatch, capsys):
+def test_without_the_package_tensors_are_listed_and_the_package_is_named(tmp_path, monkeypatch, capsys):
     path = written(tmp_path / "m.gguf", {"w": ("q4_0", blocks("q4_0", 4, 64)), "v": ("q8_0", blocks("q8_0", 4, 64))})
     monkeypatch.setattr(decoding, "find_spec", lambda name: None)
     code = run(["params", str(path)])
     out, err = capsys.readouterr()
-    why = "quantised in blocks: pip install torch-assay[gguf] to have its statistics"
-    assert (code, err) == (4, f"assay: incomplete: not analysed: w, v: {why}\n")
+    why = "block-quantised: run pip install torch-assay[gguf] to compute its statistics"
+    assert (code, err) == (4, f"assay: partial: not analysed: w, v: {why}\n")
     assert "gguf:q4_0" in out
     assert why in out
 
 
-def test_a_package_that_does_not_import_is_told_and_the_rest_is_kept(tmp_path, monkeypatch):
+def test_a_broken_package_is_reported_and_other_tensors_are_analysed(tmp_path, monkeypatch):
     tensors = {"w": ("q4_0", blocks("q4_0", 4, 64)), "v": ("f32", np.ones((2, 3), np.float32))}
     path = written(tmp_path / "m.gguf", tensors)
     (tmp_path / "gguf.py").write_text("raise KeyError('a part is missing')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "gguf")
     quantised, plain = analyze_weights(path).tensors
-    assert "gguf cannot be imported" in quantised.problem
+    assert "cannot import gguf" in quantised.problem
     assert (plain.mean, plain.problem) == (1.0, "")
 
 
-def test_a_type_that_the_package_does_not_know_is_listed(tmp_path):
+def test_a_type_unknown_to_the_package_is_listed(tmp_path):
     path = gguf_file(tmp_path / "m.gguf", [("w", (256,), 15, 0)], data=bytes(320))
     (row,) = analyze_weights(path).tensors
     assert (row.dtype, row.bytes, row.shape) == ("gguf:q8_k", 292, (256,))
-    assert "does not dequantise q8_k" in row.problem
+    assert "cannot dequantise q8_k" in row.problem
 
 
 def test_an_empty_quantised_tensor_is_listed(tmp_path):

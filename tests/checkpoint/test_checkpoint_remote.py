@@ -1,4 +1,4 @@
-"""Checkpoints behind a web server of this machine, and addresses whose packages are not installed."""
+"""Checkpoints on a local web server, and URL schemes whose packages are not installed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TENSORS = {f"layers.{i}.w": torch.arange(float(50 * (i + 1))).reshape(-1, 5) for
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves a folder, and notes what was asked for and how much was sent."""
+    """Serves a folder, and records the requests and the number of bytes sent."""
 
     ranges = True
     sized = True
@@ -38,7 +38,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, folder):
         self.folder = folder
         self.sent = 0
-        self.asked = []
+        self.requests = []
         super().__init__(("127.0.0.1", 0), Handler)
 
 
@@ -51,8 +51,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def answer(self, *, body):
         path = self.server.folder / self.path.lstrip("/")
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        self.server.asked.append((self.command, self.path, bool(wanted)))
+        requested = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        self.server.requests.append((self.command, self.path, bool(requested)))
         if path.is_dir():
             data, kind = "".join(f'<a href="{item.name}">x</a>' for item in path.iterdir()).encode(), "text/html"
         elif path.is_file():
@@ -60,18 +60,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.send_error(404)
             return
-        whole, part = len(data), bool(wanted) and self.server.ranges
+        whole, part = len(data), bool(requested) and self.server.ranges
         if part:
-            data = data[int(wanted[1]) : int(wanted[2]) + 1]
+            data = data[int(requested[1]) : int(requested[2]) + 1]
         self.send_response(206 if part else 200)
         if part:
-            self.send_header("Content-Range", f"bytes {wanted[1]}-{wanted[2]}/{whole}")
+            self.send_header("Content-Range", f"bytes {requested[1]}-{requested[2]}/{whole}")
         self.send_header("Content-Type", kind)
         if self.server.sized:
             self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if body:
-            with contextlib.suppress(ConnectionError):  # the reader may have seen enough
+            with contextlib.suppress(ConnectionError):  # the client may disconnect early
                 self.server.sent += self.wfile.write(data)
 
     def log_message(self, *arguments):
@@ -80,13 +80,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(tmp_path):
-    """A server of `tmp_path`, and its address."""
-    with Server(tmp_path) as found:
-        found.url = f"http://127.0.0.1:{found.server_port}"
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+    """A server of the files in `tmp_path`; `url` is its address."""
+    with Server(tmp_path) as running:
+        running.url = f"http://127.0.0.1:{running.server_port}"
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield found
-        found.shutdown()
+        yield running
+        running.shutdown()
         thread.join()
 
 
@@ -98,22 +98,22 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_file_is_read_by_ranges(tmp_path, server, name):
+def test_a_file_is_read_in_ranges(tmp_path, server, name):
     WRITERS[name](TENSORS, tmp_path / name)
     assert_same(open_checkpoint(f"{server.url}/{name}"), TENSORS)
-    assert all(part for command, _, part in server.asked if command == "GET")
+    assert all(part for command, _, part in server.requests if command == "GET")
 
 
-def test_statistics_over_the_web_are_those_of_the_file(tmp_path, server):
+def test_statistics_over_http_equal_those_of_the_local_file(tmp_path, server):
     save_file(TENSORS, tmp_path / "w.safetensors")
     assert run(["params", f"{server.url}/w.safetensors", "-q"]) == 0
-    there, here = (
-        analyze_weights(place).tensors for place in (f"{server.url}/w.safetensors", tmp_path / "w.safetensors")
+    remote, local = (
+        analyze_weights(path).tensors for path in (f"{server.url}/w.safetensors", tmp_path / "w.safetensors")
     )
-    assert there == here
+    assert remote == local
 
 
-def test_a_compressed_record_over_the_web(tmp_path, server):
+def test_compressed_tensors_over_http(tmp_path, server):
     torch.save(TENSORS, tmp_path / "a.pt")
     with (
         zipfile.ZipFile(tmp_path / "a.pt") as old,
@@ -124,7 +124,7 @@ def test_a_compressed_record_over_the_web(tmp_path, server):
     assert_same(open_checkpoint(f"{server.url}/b.pt"), TENSORS)
 
 
-def test_a_folder_and_an_index_over_the_web(tmp_path, server):
+def test_a_folder_and_an_index_over_http(tmp_path, server):
     names = list(TENSORS)
     places = {}
     for number in range(2):
@@ -140,39 +140,39 @@ def test_a_folder_and_an_index_over_the_web(tmp_path, server):
     assert "part-1.safetensors" in checkpoint.failures[0]
 
 
-def test_a_large_file_is_not_fetched_to_be_listed(tmp_path, server):
+def test_listing_a_large_file_does_not_download_it(tmp_path, server):
     save_file({"w": torch.zeros(3_000_000)}, tmp_path / "w.safetensors")
     assert len(open_checkpoint(f"{server.url}/w.safetensors").entries) == 1
     assert server.sent < 100_000
 
 
-def test_a_server_that_sends_no_parts_is_one_line(tmp_path, server, capsys):
+def test_the_error_for_a_server_without_range_requests_is_one_line(tmp_path, server, capsys):
     server.ranges = False
     save_file({"w": torch.zeros(3_000_000)}, tmp_path / "w.safetensors")
     assert run(["params", f"{server.url}/w.safetensors"]) == 3
-    (said,) = capsys.readouterr().err.splitlines()
-    assert "does not send parts of a file: download it first" in said
+    (error_line,) = capsys.readouterr().err.splitlines()
+    assert "does not support range requests; download it first" in error_line
     assert server.sent < 12_000_000
 
 
 @pytest.mark.parametrize(("path", "message"), [("none.pt", "cannot read"), ("", "without a model")])
-def test_what_is_not_there_is_one_line(server, path, message, capsys):
+def test_the_error_for_a_missing_url_is_one_line(server, path, message, capsys):
     assert run(["params", f"{server.url}/{path}"]) == 3
-    (said,) = capsys.readouterr().err.splitlines()
-    assert message in said
+    (error_line,) = capsys.readouterr().err.splitlines()
+    assert message in error_line
 
 
-def test_a_server_that_tells_no_size_is_one_line(tmp_path, server):
+def test_the_error_for_a_server_without_sizes_is_one_line(tmp_path, server):
     server.sized = False
     save_file(TENSORS, tmp_path / "w.safetensors")
-    with pytest.raises(ReadError, match="does not say how large it is"):
+    with pytest.raises(ReadError, match="does not report its size"):
         open_checkpoint(f"{server.url}/w.safetensors")
 
 
-def test_nobody_at_the_other_end_is_one_line(capsys):
+def test_the_error_for_an_unreachable_server_is_one_line(capsys):
     assert run(["params", "http://127.0.0.1:1/w.pt"]) == 3
-    (said,) = capsys.readouterr().err.splitlines()
-    assert "cannot read http://127.0.0.1:1/w.pt" in said
+    (error_line,) = capsys.readouterr().err.splitlines()
+    assert "cannot read http://127.0.0.1:1/w.pt" in error_line
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_nobody_at_the_other_end_is_one_line(capsys):
     ],
 )
 def test_a_missing_package_is_named(url, module, package):
-    """In a process of its own: what has been imported once stays with fsspec."""
+    """In a separate process, because fsspec caches what it has imported."""
     program = (
         f"import sys; sys.modules[{module!r}] = None\n"
         "from assay.cli.main import run\n"
@@ -199,17 +199,17 @@ def test_a_missing_package_is_named(url, module, package):
         check=False,
     )
     assert done.returncode == 3
-    (said,) = done.stderr.splitlines()
-    assert re.search(f"is remote: pip install {package} to read", said)
+    (error_line,) = done.stderr.splitlines()
+    assert re.search(f"is remote: run pip install {package} to read", error_line)
 
 
-def test_an_address_of_no_known_kind_is_one_line():
+def test_the_error_for_an_unknown_scheme_is_one_line():
     with pytest.raises(ReadError, match=r"cannot read odd://x/w\.pt"):
         open_checkpoint("odd://x/w.pt")
 
 
-def test_a_child_says_nothing_else(tmp_path, server):
-    """Nothing is told about connections that were left open."""
+def test_stderr_stays_empty(tmp_path, server):
+    """There are no warnings about open connections."""
     save_file(TENSORS, tmp_path / "w.safetensors")
     command = [
         sys.executable,

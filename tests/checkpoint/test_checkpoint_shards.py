@@ -1,4 +1,4 @@
-"""Checkpoints in several files, on this machine and behind URLs, and reading ranges of bytes."""
+"""Checkpoints in several files, local and remote, and reading byte ranges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TENSORS = {f"layers.{i}.w": torch.randn(i + 1, 3).bfloat16() for i in range(6)}
 
 
 def write_shards(folder, count=3, save=save_file, suffix="safetensors"):
-    """Shards of TENSORS and their index; the index's path."""
+    """Write TENSORS as shards with an index, and return the path of the index."""
     folder.mkdir(parents=True, exist_ok=True)
     places = {}
     for number in range(count):
@@ -46,7 +46,7 @@ def test_shards_are_one_checkpoint(tmp_path, suffix, point):
         assert checkpoint.metadata["total_size"] == 126
 
 
-def test_a_missing_shard_is_told_and_the_rest_is_kept(tmp_path):
+def test_a_missing_shard_is_reported_and_the_rest_is_read(tmp_path):
     index = write_shards(tmp_path / "m")
     (tmp_path / "m" / "model-00002-of-00003.safetensors").unlink()
     checkpoint = open_checkpoint(index)
@@ -54,16 +54,16 @@ def test_a_missing_shard_is_told_and_the_rest_is_kept(tmp_path):
     assert checkpoint.failures == ("shard model-00002-of-00003.safetensors is missing: 2 tensors not read",)
 
 
-def test_a_damaged_shard_is_told_and_the_rest_is_kept(tmp_path):
+def test_a_damaged_shard_is_reported_and_the_rest_is_read(tmp_path):
     index = write_shards(tmp_path / "m")
     shard = tmp_path / "m" / "model-00001-of-00003.safetensors"
     shard.write_bytes(shard.read_bytes()[:-3])
     checkpoint = open_checkpoint(index)
     assert len(checkpoint.entries) == 4
-    assert "cut short" in checkpoint.failures[0]
+    assert "truncated" in checkpoint.failures[0]
 
 
-def test_views_keep_their_partners_when_shards_are_joined(tmp_path):
+def test_shared_storages_stay_linked_when_shards_are_joined(tmp_path):
     weight = torch.randn(3, 4)
     torch.save({"a": torch.ones(1)}, tmp_path / "1.bin")
     torch.save({"b": weight, "c": weight[1]}, tmp_path / "2.bin")
@@ -79,11 +79,11 @@ def test_an_index_may_not_point_outside_its_folder(tmp_path, name):
     save_file({"w": torch.ones(1)}, tmp_path / "out.safetensors")
     index = write_shards(tmp_path / "m")
     index.write_text(json.dumps({"weight_map": {"w": name}}))
-    with pytest.raises(ReadError, match="not a file beside it: refused"):
+    with pytest.raises(ReadError, match="only files in the same folder are read"):
         open_checkpoint(index)
 
 
-def test_a_link_out_of_the_folder_is_refused_and_a_download_caches_is_not(tmp_path):
+def test_a_link_out_of_the_folder_is_rejected_except_in_a_download_cache(tmp_path):
     save_file({"w": torch.ones(1)}, tmp_path / "out.safetensors")
     index = write_shards(tmp_path / "m")
     (tmp_path / "m" / "link.safetensors").symlink_to(tmp_path / "out.safetensors")
@@ -98,7 +98,7 @@ def test_a_link_out_of_the_folder_is_refused_and_a_download_caches_is_not(tmp_pa
     assert_same(open_checkpoint(snapshot), TENSORS)
 
 
-def test_a_folder_without_a_checkpoint_says_so(tmp_path):
+def test_the_error_for_a_folder_without_a_checkpoint(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ReadError, match="folder without a model"):
         open_checkpoint(tmp_path)
@@ -108,16 +108,16 @@ def test_a_folder_without_a_checkpoint_says_so(tmp_path):
         open_checkpoint(tmp_path / "absent.pt")
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+def test_a_named_pipe_is_rejected_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "pipe.pt")
-    with pytest.raises(ReadError, match="no regular file"):
+    with pytest.raises(ReadError, match="not a regular file"):
         open_checkpoint(tmp_path / "pipe.pt")
 
 
-# Ranges
+# Byte ranges
 
 
-def test_a_file_is_read_by_any_part_and_never_beyond_it(tmp_path):
+def test_any_range_inside_a_file_can_be_read(tmp_path):
     path = tmp_path / "w.safetensors"
     save_file({"w": torch.arange(10, dtype=torch.int8)}, path)
     (entry,) = open_checkpoint(path).entries
@@ -125,16 +125,16 @@ def test_a_file_is_read_by_any_part_and_never_beyond_it(tmp_path):
     assert list(RangeReader().read(file, first + 3, 4)) == [3, 4, 5, 6]
     assert RangeReader().read(file, first + 10, 0) == b""
     for start, length in ((first + 8, 3), (-1, 2), (0, -1)):
-        with pytest.raises(ReadError, match="cut short"):
+        with pytest.raises(ReadError, match="truncated"):
             RangeReader().read(file, start, length)
 
 
-def test_a_file_that_shrinks_under_the_reader_is_an_error_and_no_crash(tmp_path):
+def test_a_file_that_shrinks_while_it_is_read_gives_an_error(tmp_path):
     path = tmp_path / "w.safetensors"
     save_file({"w": torch.zeros(1000)}, path)
     (entry,) = open_checkpoint(path).entries
     os.truncate(path, 500)
-    with pytest.raises(ReadError, match="cut short"):
+    with pytest.raises(ReadError, match="truncated"):
         plain_bytes(entry)
 
 
@@ -143,7 +143,7 @@ def test_a_file_that_shrinks_under_the_reader_is_an_error_and_no_crash(tmp_path)
 
 @pytest.fixture
 def memory(tmp_path):
-    """A folder of fsspec's memory file system, filled from a local one."""
+    """Copies a local folder to fsspec's memory file system and returns its URL."""
     fsspec = pytest.importorskip("fsspec")
     system = fsspec.filesystem("memory")
     system.store.clear()
@@ -157,14 +157,14 @@ def memory(tmp_path):
     system.store.clear()
 
 
-def test_shards_behind_a_url(tmp_path, memory):
+def test_remote_shards(tmp_path, memory):
     url = memory(write_shards(tmp_path / "m").parent)
     for point in (url, f"{url}/model.safetensors.index.json"):
         assert_same(open_checkpoint(point), TENSORS)
 
 
 @pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
-def test_a_torch_file_behind_a_url(tmp_path, memory, new):
+def test_a_remote_torch_file(tmp_path, memory, new):
     (tmp_path / "m").mkdir()
     torch.save(TENSORS, tmp_path / "m" / "w.pt", _use_new_zipfile_serialization=new)
     checkpoint = open_checkpoint(memory(tmp_path / "m") + "/w.pt")
@@ -172,7 +172,7 @@ def test_a_torch_file_behind_a_url(tmp_path, memory, new):
     assert_same(checkpoint, TENSORS)
 
 
-def test_a_url_that_is_not_there_is_one_line(memory):
+def test_the_error_for_a_missing_url(memory):
     with pytest.raises(ReadError, match=r"cannot read memory://models/none\.pt"):
         open_checkpoint("memory://models/none.pt")
 
@@ -185,7 +185,7 @@ def test_without_fsspec_the_error_says_what_to_install(monkeypatch):
         RangeReader().read("memory://models/none.pt", 0, 4)
 
 
-def test_a_local_file_never_touches_fsspec(tmp_path, monkeypatch):
+def test_a_local_file_does_not_need_fsspec(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     torch.save({"w": torch.ones(2)}, tmp_path / "w.pt")
@@ -193,10 +193,10 @@ def test_a_local_file_never_touches_fsspec(tmp_path, monkeypatch):
     assert torch.equal(tensor_of(entry), torch.ones(2))
 
 
-def test_other_files_of_weights_in_a_folder_are_named(tmp_path):
+def test_other_weight_files_in_a_folder_are_listed_in_a_note(tmp_path):
     save_file({"a": torch.ones(2)}, tmp_path / "model.safetensors")
     (tmp_path / "other.gguf").write_bytes(b"GGUF")
     (tmp_path / "notes.txt").write_text("nothing")
-    found = open_checkpoint(tmp_path)
-    assert [entry.names for entry in found.entries] == [("a",)]
-    assert [note for note in found.notes if "other.gguf" in note and "notes.txt" not in note]
+    checkpoint = open_checkpoint(tmp_path)
+    assert [entry.names for entry in checkpoint.entries] == [("a",)]
+    assert [note for note in checkpoint.notes if "other.gguf" in note and "notes.txt" not in note]

@@ -1,4 +1,4 @@
-"""Checkpoints as people really leave them about: trainers' states, odd tensors, odd folders, odd names."""
+"""Unusual checkpoints from practice: training states, unusual tensors, folders and names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from assay.errors import ReadError
 
 
 def tensors_in(value, name=""):
-    """The tensors of nested dictionaries, lists and tuples by dotted names."""
+    """The tensors in nested dictionaries, lists and tuples, by dotted name."""
     if isinstance(value, torch.Tensor):
         return {name: value}
     if isinstance(value, np.ndarray):
@@ -33,7 +33,7 @@ def tensors_in(value, name=""):
 
 
 def zero_state():
-    """What ZeRO of DeepSpeed saves for one rank: flat partitions, and shapes to cut them by."""
+    """The state that DeepSpeed ZeRO saves for one rank: flat partitions and the shapes of the parameters."""
     flat = torch.randn(1003)
     base = {0: {"step": torch.tensor(3.0), "exp_avg": flat.clone(), "exp_avg_sq": flat.square()}}
     return {
@@ -53,7 +53,7 @@ def zero_state():
 
 
 def lbfgs_state():
-    """An optimizer whose state is lists of tensors, and generators' states of torch and numpy."""
+    """An optimizer state with lists of tensors, the state of a random generator, and nested lists."""
     parameter = torch.nn.Parameter(torch.randn(5))
     optimizer = torch.optim.LBFGS([parameter])
 
@@ -70,7 +70,7 @@ def lbfgs_state():
 
 @pytest.mark.parametrize("make", [zero_state, lbfgs_state])
 @pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
-def test_the_states_of_trainers(tmp_path, make, new):
+def test_training_states(tmp_path, make, new):
     value = make()
     torch.save(value, tmp_path / "state.pt", _use_new_zipfile_serialization=new)
     assert_same(open_checkpoint(tmp_path / "state.pt"), tensors_in(value))
@@ -95,7 +95,7 @@ def odd_tensors():
         }  # fmt: skip
 
 
-def test_odd_tensors_are_read_or_listed_with_the_reason(tmp_path, capsys):
+def test_unusual_tensors_are_read_or_listed_with_a_problem(tmp_path, capsys):
     path = tmp_path / "odd.pt"
     value = odd_tensors()
     with warnings.catch_warnings():
@@ -132,7 +132,7 @@ def test_odd_tensors_are_read_or_listed_with_the_reason(tmp_path, capsys):
     ],
 )
 @pytest.mark.parametrize("write", [torch.save, lambda value, path: path.write_bytes(pickle.dumps(value))])
-def test_what_holds_no_tensors_is_an_empty_checkpoint(tmp_path, value, write):
+def test_a_file_without_tensors_is_an_empty_checkpoint(tmp_path, value, write):
     write(value, tmp_path / "a.pt")
     assert all(entry.problem for entry in open_checkpoint(tmp_path / "a.pt").entries)
 
@@ -160,7 +160,7 @@ def shard(path, name="w"):
     save_file({name: torch.ones(3)}, path)
 
 
-def test_a_folder_of_mixed_formats_is_read_by_its_first_kind(tmp_path):
+def test_only_the_preferred_format_of_a_mixed_folder_is_read(tmp_path):
     shard(tmp_path / "model.safetensors")
     torch.save({"other": torch.ones(2)}, tmp_path / "pytorch_model.bin")
     torch.save({}, tmp_path / "optimizer.pt")
@@ -170,7 +170,7 @@ def test_a_folder_of_mixed_formats_is_read_by_its_first_kind(tmp_path):
     assert_same(open_checkpoint(tmp_path), {"w": torch.ones(3)})
 
 
-def test_a_link_that_leads_nowhere_or_to_itself_is_a_missing_shard(tmp_path):
+def test_a_broken_link_is_a_missing_shard(tmp_path):
     for target in ("nowhere.safetensors", "b.safetensors"):
         folder = tmp_path / target
         folder.mkdir()
@@ -184,16 +184,16 @@ def test_a_link_that_leads_nowhere_or_to_itself_is_a_missing_shard(tmp_path):
             open_checkpoint(folder / "b.safetensors")
 
 
-def test_a_pipe_among_the_shards_is_not_waited_for(tmp_path):
+def test_a_named_pipe_among_the_shards_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "a.safetensors")
     with pytest.raises(ReadError, match="without a model"):
         open_checkpoint(tmp_path)
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": "a.safetensors"}}))
-    with pytest.raises(ReadError, match="no regular file"):
+    with pytest.raises(ReadError, match="not a regular file"):
         open_checkpoint(tmp_path)
 
 
-def test_an_empty_file_among_the_shards_is_told(tmp_path):
+def test_an_empty_shard_is_reported(tmp_path):
     shard(tmp_path / "a.safetensors")
     (tmp_path / "b.safetensors").touch()
     checkpoint = open_checkpoint(tmp_path)
@@ -201,7 +201,7 @@ def test_an_empty_file_among_the_shards_is_told(tmp_path):
     assert "is empty" in checkpoint.failures[0]
 
 
-def test_a_missing_shard_of_an_index_ends_with_4(tmp_path, capsys):
+def test_a_missing_shard_gives_exit_code_4(tmp_path, capsys):
     shard(tmp_path / "1.safetensors")
     places = {"w": "1.safetensors", "v": "2.safetensors", "u": "2.safetensors"}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
@@ -215,7 +215,7 @@ def test_a_missing_shard_of_an_index_ends_with_4(tmp_path, capsys):
 ESCAPES = "\x1b[31mred\x1b]0;title\x07\u202e\x9b2J\x00"
 
 
-def test_no_escape_of_a_name_reaches_the_terminal(tmp_path, capsys):
+def test_escape_sequences_in_names_do_not_reach_the_terminal(tmp_path, capsys):
     folder = tmp_path / "a\x1b[31m\nb"
     folder.mkdir()
     info = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}

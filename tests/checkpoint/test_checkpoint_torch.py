@@ -1,4 +1,4 @@
-"""What torch.save writes, read back bit for bit without torch."""
+"""Files written by torch.save are read bit for bit without torch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def made(dtype, *shape):
 
 
 def varied():
-    """Every dtype and every kind of view that a state dictionary holds."""
+    """Every dtype and every kind of view that occurs in a state dictionary."""
     values = {str(dtype)[6:]: made(dtype, 3, 5) for dtype in DTYPES}
     base = torch.arange(60.0).reshape(5, 12)
     return {
@@ -51,20 +51,20 @@ def varied():
 
 @pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_every_dtype_and_view_is_the_tensor_that_torch_loads(tmp_path, new, protocol):
+def test_every_dtype_and_view_equals_the_tensor_that_torch_loads(tmp_path, new, protocol):
     path = tmp_path / "model.xyz"
     saved = varied()
     torch.save(saved, path, _use_new_zipfile_serialization=new, pickle_protocol=protocol)
     checkpoint = open_checkpoint(path)
     assert checkpoint.format == ("torch-zip" if new else "torch-legacy")
-    # The old format's own reader fails on the dtypes that it does not know.
+    # torch.load fails on new dtypes in the legacy format.
     assert_same(checkpoint, torch.load(path, weights_only=False) if new else saved)
     assert checkpoint.globals == ()
     assert checkpoint.failures == ()
 
 
 @pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
-def test_tied_names_are_one_entry_and_other_views_say_whose_storage_they_share(tmp_path, new):
+def test_tied_names_are_one_entry_and_other_views_link_to_it(tmp_path, new):
     path = tmp_path / "tied.pt"
     weight = torch.randn(4, 6)
     torch.save({"a": weight, "b": {"c": weight}, "d": weight[1:], "e": torch.ones(2)}, path,
@@ -89,7 +89,7 @@ def test_nested_dictionaries_lists_and_facts(tmp_path):
     assert "argparse.Namespace" in checkpoint.notes[0]
 
 
-def test_an_optimizers_state(tmp_path):
+def test_an_optimizer_state(tmp_path):
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.125)
     model(torch.ones(1, 3)).sum().backward()
@@ -102,7 +102,7 @@ def test_an_optimizers_state(tmp_path):
 
 
 class Net(torch.nn.Module):
-    """A model with everything that hangs on modules: a tied parameter, a buffer, a plain tensor."""
+    """A model with a tied parameter, buffers and a plain tensor attribute."""
 
     def __init__(self):
         super().__init__()
@@ -118,7 +118,7 @@ class Net(torch.nn.Module):
 
 
 @pytest.mark.parametrize("way", ["zip", "legacy", "pickle"])
-def test_a_pickled_module_gives_its_tree_and_tensors_and_runs_nothing(tmp_path, way):
+def test_the_tree_and_tensors_of_a_pickled_module_are_read_without_running_code(tmp_path, way):
     path = tmp_path / "net.pt"
     model = Net()
     if way == "pickle":
@@ -144,7 +144,7 @@ def test_a_plain_pickle_of_a_state_dictionary(tmp_path, protocol):
     assert_same(checkpoint, saved)
 
 
-def test_numpy_arrays_inside_are_tensors_too(tmp_path):
+def test_numpy_arrays_are_listed_as_tensors(tmp_path):
     path = tmp_path / "arrays.pt"
     plain, fortran = np.arange(6, dtype=np.float32).reshape(2, 3), np.asfortranarray(np.arange(6.0).reshape(2, 3))
     torch.save({"plain": plain, "fortran": fortran, "flags": np.array([True, False])}, path, pickle_protocol=4)
@@ -182,7 +182,7 @@ def test_parameters_of_subclasses_are_found(tmp_path):
     assert_same(open_checkpoint(path), expected)
 
 
-def test_a_value_inside_itself_is_entered_once(tmp_path):
+def test_a_value_that_contains_itself_is_visited_once(tmp_path):
     path = tmp_path / "loop.pt"
     value = {"w": torch.ones(2)}
     value["again"] = value

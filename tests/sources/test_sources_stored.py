@@ -155,9 +155,9 @@ def test_an_exported_program_is_read_whatever_its_name(tmp_path):
     [
         (b"", "is empty"),
         (b"hello there", "not a file that Assay reads"),
-        (b"PK\x03\x04 cut short", "cut short"),
+        (b"PK\x03\x04 cut short", "truncated"),
         (b"{ not json", "not valid JSON"),
-        (b'{"a": 1}', "neither a saved document, a transformers config nor an index"),
+        (b'{"a": 1}', "expected a saved document, a transformers config or an index"),
         (b"{" * 100_000, "not valid JSON"),
         (b"\x1f\x8b\x08cut", "is compressed"),
     ],
@@ -172,7 +172,7 @@ def test_the_error_for_other_bytes_is_one_line(tmp_path, data, part):
 
 def test_a_zip_without_a_model_is_an_error(tmp_path):
     zipped("readme.txt")(tmp_path / "a.zip")
-    with pytest.raises(ReadError, match="neither a model nor a checkpoint"):
+    with pytest.raises(ReadError, match="zip archive without data.pkl, not a checkpoint"):
         open_model(tmp_path / "a.zip")
 
 

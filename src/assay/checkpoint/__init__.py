@@ -1,5 +1,5 @@
-"""CHECKPOINTS: where every tensor of a file lies, told from headers and byte ranges; no code from it runs.
+"""Checkpoint files: every tensor with its byte range, read from headers only; no code from a file is run.
 
-Belongs here: one reader a format, the pickle machine they share, local and remote files. Does not: reading
-the numbers themselves, statistics, or formatting. `open.open_checkpoint` is the door.
+Belongs here: one reader per format, the pickle interpreter they share, local and remote files, and the statistics of
+weights (`statistics`). Does not belong here: formatting. The entry point is `open.open_checkpoint`.
 """

@@ -1,4 +1,4 @@
-"""Stored bytes into plain numbers where each part stands for itself: swapped bytes and blocks of GGUF."""
+"""Decodes stored bytes that can be read from any position: byte-swapped numbers and GGUF blocks."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from assay.errors import ReadError
 from assay.messages import brief, error_line
 
 PIECE = 1 << 18
-"""Numbers dequantised at a time: some types take temporaries of many times their size."""
+"""Numbers dequantised at a time: some types need temporary arrays many times their size."""
 _FLOAT_BYTES = 4
 
 Stored = Callable[[int, int], bytes]
-"""Reads a range of the stored bytes."""
+"""Reads a range of the stored bytes: (offset, length)."""
 
 
-def decode(coded: EncodedBytes, offset: int, length: int, stored: Stored) -> bytes:
-    """`length` plain bytes from `offset`; the kind is one whose parts can be read alone."""
-    kind, _, detail = coded.kind.partition(":")
+def decode(encoded: EncodedBytes, offset: int, length: int, stored: Stored) -> bytes:
+    """`length` decoded bytes from `offset`; the encoding must allow reading from any position (swapped, gguf)."""
+    kind, _, detail = encoded.kind.partition(":")
     return _KINDS[kind](detail, offset, length, stored)
 
 
 def dequantisation_problem() -> str:
-    """Why block-quantised tensors cannot be read here; empty where they can."""
-    there = find_spec("gguf") is not None
-    return "" if there else "quantised in blocks: pip install torch-assay[gguf] to have its statistics"
+    """Why block-quantised tensors cannot be read in this environment; empty if they can."""
+    installed = find_spec("gguf") is not None
+    return "" if installed else "block-quantised: run pip install torch-assay[gguf] to compute its statistics"
 
 
 def _swapped(width: str, offset: int, length: int, stored: Stored) -> bytes:
     size = int(width)
     data = stored(offset, length)
     out = bytearray(length)
-    for place in range(size):
-        out[place::size] = data[size - 1 - place :: size]
+    for index in range(size):
+        out[index::size] = data[size - 1 - index :: size]
     return bytes(out)
 
 
 def _dequantised(name: str, offset: int, length: int, stored: Stored) -> bytes:
-    """Whole blocks around the wanted range are unpacked, and the range is cut out of them."""
+    """Dequantise the whole blocks that cover the requested range, then cut the range out of them."""
     block, size = BLOCKS[name]
     first = offset // _FLOAT_BYTES // block
     last = -(-(offset + length) // (_FLOAT_BYTES * block))
@@ -56,7 +56,7 @@ def _dequantised(name: str, offset: int, length: int, stored: Stored) -> bytes:
 
 
 def _unpacker(name: str) -> Callable[[bytes, int], bytes]:
-    """The function of the gguf package that dequantises this type."""
+    """A function that dequantises blocks of type `name` with the gguf package."""
     import numpy as np
 
     quants = _package()
@@ -65,12 +65,12 @@ def _unpacker(name: str) -> Callable[[bytes, int], bytes]:
     def unpack(data: bytes, count: int) -> bytes:
         try:
             with np.errstate(all="ignore"):
-                found = quants.dequantize(np.frombuffer(data, dtype=np.uint8).reshape(1, -1), kind)
+                floats = quants.dequantize(np.frombuffer(data, dtype=np.uint8).reshape(1, -1), kind)
         except (NotImplementedError, AttributeError) as error:
-            raise ReadError(f"the gguf package that is installed does not dequantise {brief(name)}") from error
-        plain = np.ascontiguousarray(found, dtype="<f4").tobytes()
+            raise ReadError(f"the installed gguf package cannot dequantise {brief(name)}: upgrade it") from error
+        plain = np.ascontiguousarray(floats, dtype="<f4").tobytes()
         if len(plain) != count * _FLOAT_BYTES:
-            raise ReadError(f"the gguf package made {len(plain)} bytes of {count} numbers of {brief(name)}")
+            raise ReadError(f"the gguf package returned {len(plain)} bytes for {count} numbers of {brief(name)}")
         return plain
 
     return unpack
@@ -79,9 +79,9 @@ def _unpacker(name: str) -> Callable[[bytes, int], bytes]:
 def _package() -> Any:
     try:
         from gguf import quants
-    # A package that is broken in any way is one that cannot be used.
+    # A broken installation may raise anything on import.
     except Exception as error:
-        raise ReadError(f"gguf cannot be imported ({error_line(error)}): install torch-assay[gguf]") from error
+        raise ReadError(f"cannot import gguf ({error_line(error)}): run pip install torch-assay[gguf]") from error
     return quants
 
 

@@ -1,4 +1,4 @@
-"""The names that files use for element types, and which of them stand for plain numbers."""
+"""The names that file formats use for dtypes, and which dtypes can be read as plain numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STORAGES = {
     "QInt32Storage": "qint32", "QUInt4x2Storage": "quint4x2", "QUInt2x4Storage": "quint2x4",
     "UntypedStorage": "uint8",
 }  # fmt: skip
-"""The dtype of each storage class of torch."""
+"""The dtype of each torch storage class."""
 
 ALIASES = {
     "double": "float64", "float": "float32", "half": "float16", "long": "int64", "int": "int32", "short": "int16",
@@ -28,7 +28,7 @@ SAFETENSORS = {
 }  # fmt: skip
 
 PACKED = {"F4": ("float4_e2m1fn", 4), "F6_E2M3": ("float6_e2m3fn", 6), "F6_E3M2": ("float6_e3m2fn", 6)}
-"""Types of safetensors whose elements are no whole bytes: their name and bits."""
+"""Safetensors dtypes smaller than a byte: our name and the bits per element."""
 
 NUMPY = {
     "f8": "float64", "f4": "float32", "f2": "float16", "c8": "complex64", "c16": "complex128",
@@ -39,20 +39,20 @@ NUMPY = {
 PLAIN = frozenset(
     name for name in BITS if BITS[name] % 8 == 0 and not name.startswith(("q", "bits")) and not name.endswith("_x2")
 )
-"""Types whose bytes are the numbers themselves."""
+"""Dtypes whose bytes are the numbers themselves, neither packed nor quantised."""
 
 
 _BYTES = {name: bits // 8 for name, bits in BITS.items() if bits % 8 == 0}
 
 
 def item_bytes(dtype: str) -> int | None:
-    """Bytes of one element; None where the type is unknown or packed into less than bytes."""
+    """Bytes of one element; None if the dtype is unknown or smaller than a byte."""
     return _BYTES.get(dtype)
 
 
 def unreadable(dtype: str) -> str:
-    """Why no statistics can be had of elements of `dtype`; empty where they can."""
+    """Why no statistics can be computed for `dtype`; empty if they can."""
     if dtype in PLAIN:
         return ""
-    known = dtype in BITS or dtype in {name for name, _ in PACKED.values()}
-    return "packed or quantised elements: their bytes are not the numbers" if known else "unknown dtype"
+    is_known = dtype in BITS or dtype in {name for name, _ in PACKED.values()}
+    return "packed or quantised elements: the bytes are not plain numbers" if is_known else "unknown dtype"

@@ -1,6 +1,6 @@
-"""What a checkpoint holds: its tensors and where their bytes lie, as plain data.
+"""The contents of a checkpoint as plain data: its tensors and the byte range of each.
 
-Rows that come by the ten thousand are kept from the garbage collector: they hold no cycles.
+Structs that exist by the ten thousand are excluded from garbage collection (`gc=False`): they contain no cycles.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ class ByteRange(Struct, frozen=True, gc=False):
 
 
 class EncodedBytes(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Stored bytes that are not the numbers themselves, and how plain ones are had from them."""
+    """Stored bytes that must be decoded before they are plain numbers, and their encoding."""
 
     span: ByteRange
-    """Of the stored bytes."""
+    """Range of the stored bytes."""
     kind: str
-    """`deflate`, `text`, `swapped:4` or a block-quantised type such as `gguf:q4_k`; `decoding` knows them."""
+    """`deflate`, `text`, `swapped:4` or a block-quantised type such as `gguf:q4_k`."""
     size: int
-    """Of all the plain bytes."""
+    """Total number of decoded bytes."""
     dtype: str = ""
-    """Of the plain numbers, where it is another than the entry's."""
-    held: bytes | None = None
-    """The plain bytes, where they were few and have been read already."""
+    """Dtype of the decoded numbers, if it differs from the entry's."""
+    plain: bytes | None = None
+    """The decoded bytes, if they were few and have already been read."""
 
 
 class Entry(Struct, frozen=True, omit_defaults=True, gc=False):
-    """One tensor. Tied names are one entry with several names."""
+    """One tensor. Tied tensors are one entry with several names."""
 
     names: tuple[str, ...]
     dtype: str
-    """As torch calls it, without `torch.`; block-quantised GGUF types as `gguf:q4_k`."""
+    """Torch's name without `torch.`; block-quantised GGUF types are written `gguf:q4_k`."""
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
-    """In elements; None where it is contiguous. A dimension of stride 0 repeats the same elements."""
+    """In elements; None if contiguous. A dimension with stride 0 repeats the same elements."""
     span: ByteRange | None
-    """Of its elements where it is contiguous, of the whole storage otherwise; None where there are none to read.
-    Where it is `coded`, a range of the plain bytes."""
+    """The bytes of its elements if it is contiguous, else of its whole storage; None if there is nothing to read.
+    If `encoded` is set, a range of the decoded bytes."""
     bytes: int
-    """What its distinct elements take in the file: an expanded view counts once."""
+    """Bytes that its distinct elements take in the file: repeated elements of an expanded view count once."""
     alignment: int
-    """The largest power of two that divides the file offset of its first byte; 0 where there is none."""
+    """The largest power of two that divides the file offset of its first byte; 0 if unknown."""
     storage_offset: int = 0
-    """Elements between the span's start and a strided view's first element."""
+    """Elements between the start of `span` and the first element of a strided view."""
     problem: str = ""
-    """Why its numbers cannot be read, where that is so."""
+    """Why its values cannot be read; empty if they can."""
     shares_storage_with: int | None = None
-    """The first entry of the same storage, where this is another view of it."""
-    coded: EncodedBytes | None = None
-    """Where its numbers do not lie in the file as they are."""
+    """Index of the first entry with the same storage, if this is another view of it."""
+    encoded: EncodedBytes | None = None
+    """Set if its numbers must be decoded."""
 
 
 class ModuleRow(Struct, frozen=True, gc=False):
     """A module of a pickled or scripted model."""
 
     path: str
-    """Its dotted name; the root's is the empty string."""
+    """Its dotted name; empty for the root."""
     class_path: str
 
 
@@ -75,21 +75,21 @@ class ScriptCall(Struct, frozen=True, omit_defaults=True):
     """`torch.add`, or a submodule's method as `self.fc.forward`."""
     arguments: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
-    """The names its result is bound to; empty where it goes straight into another call or is returned."""
+    """Variables that the result is assigned to; empty if it is passed straight to another call or returned."""
 
 
 class ScriptFunction(Struct, frozen=True, omit_defaults=True):
     """One method or function of TorchScript code."""
 
     name: str
-    """With its class: `__torch__.Net.forward`."""
+    """Qualified by its class: `__torch__.Net.forward`."""
     arguments: tuple[str, ...] = ()
     calls: tuple[ScriptCall, ...] = ()
-    """In order of evaluation; the branches of control flow one after the other."""
+    """In order of evaluation; all branches of a conditional are listed, one after the other."""
 
 
 class Checkpoint(Struct, frozen=True):
-    """Everything a file, or a folder of files, says about its tensors."""
+    """The tensors, modules and metadata of a checkpoint file or folder."""
 
     format: str
     """`safetensors`, `torch-zip`, `torchscript`, `pt2`, `gguf`, `dcp`, `torch-legacy` or `pickle`."""
@@ -97,14 +97,14 @@ class Checkpoint(Struct, frozen=True):
     entries: list[Entry]
     metadata: dict[str, Any] = field(default_factory=dict)
     modules: list[ModuleRow] = field(default_factory=list)
-    """The tree of a pickled or scripted model; its code was not run."""
+    """The module tree of a pickled or scripted model; its code was not run."""
     functions: list[ScriptFunction] = field(default_factory=list)
     """The graph of a scripted model, read from its source text."""
     globals: tuple[str, ...] = ()
-    """What loading the file with torch would have imported beyond torch's own harmless parts; not imported here."""
+    """Globals that loading the file with torch would import, except torch's own harmless ones; not imported here."""
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
-    """What is missing or damaged while the rest could be read."""
+    """Missing or damaged parts; the rest was read."""
 
 
 def alignment(offset: int) -> int:

@@ -1,4 +1,4 @@
-"""Reading ranges of bytes: local files by pread; folders, and the files that a checkpoint names beside itself."""
+"""Reads byte ranges of local files, lists folders, and resolves the file names that a checkpoint refers to."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from assay.errors import ReadError
 from assay.messages import brief
 
 METADATA = ".metadata"
-"""The file that makes a folder a distributed checkpoint."""
+"""A folder that contains this file is a distributed checkpoint."""
 
 
 class File(Protocol):
-    """A file whose bytes can be read anywhere."""
+    """A file that supports random access."""
 
     path: str
 
     @property
     def size(self) -> int: ...
     @property
-    def coded(self) -> EncodedBytes | None: ...
+    def encoded(self) -> EncodedBytes | None: ...
     def read(self, offset: int, length: int) -> bytes: ...
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]: ...
     def close(self) -> None: ...
 
 
 class Region:
-    """A part of a file that is read as if it were one; leaving its `with` closes the file unless it has an owner."""
+    """Part of a file, read like a file of its own. Leaving its `with` block closes the file if `owner` is None."""
 
     __slots__ = ("base", "file", "owner", "path", "size")
 
@@ -44,24 +44,24 @@ class Region:
         self.base = base
         self.size = file.size - base if size is None else size
         self.owner = owner
-        """Keeps the file open for others too, as long as any of them needs it."""
+        """The cache that keeps the file open, if any."""
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly `length` bytes from `offset`."""
-        return self.file.read(self._place(offset, length), length)
+        return self.file.read(self._file_offset(offset, length), length)
 
     def read_many(self, offsets: Sequence[int], length: int) -> list[bytes]:
-        """`length` bytes from each of `offsets`."""
-        return self.file.read_many([(self._place(offset, length), length) for offset in offsets])
+        """`length` bytes at each of `offsets`."""
+        return self.file.read_many([(self._file_offset(offset, length), length) for offset in offsets])
 
     def part(self, offset: int, size: int) -> Region:
         """A smaller region of the same file."""
-        return Region(self.file, self._place(offset, size), size, self.owner)
+        return Region(self.file, self._file_offset(offset, size), size, self.owner)
 
-    def _place(self, offset: int, length: int) -> int:
-        """Where in the file so many bytes at `offset` of the region lie; refused where they are not all in it."""
+    def _file_offset(self, offset: int, length: int) -> int:
+        """The file offset of `length` bytes at `offset` of the region; `ReadError` if they are not all inside it."""
         if offset < 0 or length < 0 or offset + length > self.size:
-            raise ReadError(f"{brief(self.path)} is cut short: {length} bytes at {offset} lie beyond its end")
+            raise truncated(self.path, f"{length} bytes at offset {offset} are past its end")
         return self.base + offset
 
     def __enter__(self) -> Region:
@@ -73,10 +73,10 @@ class Region:
 
 
 class Files:
-    """Files opened once and kept open while this lives; safe in several threads. Copies in other processes reopen."""
+    """A cache of open files, closed when it is deleted. Thread-safe; a pickled copy starts empty."""
 
     MOST_OPEN = 64
-    """Files beyond this many are opened for each use: a process may hold only so many."""
+    """Once this many files are open, further ones are reopened for each use: processes have a limit."""
 
     def __init__(self) -> None:
         self._open: dict[str, File] = {}
@@ -84,7 +84,7 @@ class Files:
         weakref.finalize(self, _close_all, self._open)
 
     def region(self, path: str) -> Region:
-        """The whole of a file, for a `with`."""
+        """The whole file at `path`, to be used in a `with` statement."""
         with self._lock:
             file = self._open.get(path)
             shared = file is not None or len(self._open) < self.MOST_OPEN
@@ -107,7 +107,7 @@ def _close_all(files: dict[str, File]) -> None:
 class LocalFile:
     """A regular file on this machine."""
 
-    coded = None
+    encoded = None
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -119,7 +119,7 @@ class LocalFile:
         status = os.fstat(self._handle)
         if not stat.S_ISREG(status.st_mode):
             self.close()
-            raise ReadError(f"cannot read {brief(path)}: it is no regular file")
+            raise ReadError(f"cannot read {brief(path)}: not a regular file")
         self.size, self.changed_ns = status.st_size, status.st_mtime_ns
 
     def read(self, offset: int, length: int) -> bytes:
@@ -134,7 +134,7 @@ class LocalFile:
         except (OSError, OverflowError) as error:
             raise ReadError(f"cannot read {brief(self.path)}: {reason(error)}") from error
         if len(data) != length:
-            raise ReadError(f"{brief(self.path)} is cut short: it ends before byte {offset + length}")
+            raise truncated(self.path, f"it ends before byte {offset + length}")
         return data
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -142,18 +142,18 @@ class LocalFile:
         return [self.read(offset, length) for offset, length in ranges]
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the file descriptor."""
         os.close(self._handle)
 
 
-class HeldFile:
-    """Bytes that were unpacked into memory, under the name of the file they came from."""
+class BytesFile:
+    """Bytes in memory, with the path of the file they were unpacked from."""
 
-    def __init__(self, path: str, data: bytes, coded: EncodedBytes | None = None) -> None:
+    def __init__(self, path: str, data: bytes, encoded: EncodedBytes | None = None) -> None:
         self.path = path
         self.size = len(data)
-        self.coded = coded
-        """How they can be had again."""
+        self.encoded = encoded
+        """How to decode them from the file again."""
         self._data = data
 
     def read(self, offset: int, length: int) -> bytes:
@@ -165,11 +165,16 @@ class HeldFile:
         return [self.read(offset, length) for offset, length in ranges]
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: there is no open file."""
+
+
+def truncated(path: str, why: str) -> ReadError:
+    """The error for a file that ends too early."""
+    return ReadError(f"{brief(path)} is truncated: {why}; download or copy it again")
 
 
 def folder_names(path: str) -> list[str] | None:
-    """The names of the files in a folder, sorted; None where `path` is no folder."""
+    """The sorted names of the files in the folder `path`; None if `path` is not a folder."""
     if is_url(path):
         return remote_names(path)
     try:
@@ -181,7 +186,7 @@ def folder_names(path: str) -> list[str] | None:
 
 
 def _is_file(item: os.DirEntry[str]) -> bool:
-    """Whether it is a file, or a link that leads nowhere: a shard that is missing must not go unnoticed."""
+    """Whether it is a file or a broken link: a missing shard must be reported, not skipped."""
     try:
         return item.is_file() or (item.is_symlink() and not os.path.exists(item))
     except OSError:
@@ -189,22 +194,22 @@ def _is_file(item: os.DirEntry[str]) -> bool:
 
 
 def inside(folder: str, name: str) -> str:
-    """The path of the file that a checkpoint in `folder` calls `name`; refused where it would lie elsewhere."""
+    """The path of file `name` in `folder`; `ReadError` if the name or a link leads out of the folder."""
     parts = re.split(r"[/\\]", name)
-    odd = is_url(name) or os.path.isabs(name) or ".." in parts or "" in parts or ":" in name or "\0" in name
-    if odd or (is_url(folder) and re.search(r"[?#%]", name)):
-        raise ReadError(f"{brief(folder)} refers to {brief(name)}, which is not a file beside it: refused")
+    unsafe = is_url(name) or os.path.isabs(name) or ".." in parts or "" in parts or ":" in name or "\0" in name
+    if unsafe or (is_url(folder) and re.search(r"[?#%]", name)):
+        raise ReadError(f"{brief(folder)} refers to {brief(name)}: only files in the same folder are read")
     if is_url(folder):
         return f"{folder.rstrip('/')}/{name}"
     path = os.path.join(folder, name)
     real = os.path.realpath(path)
     if not any(os.path.commonpath([root, real]) == root for root in _roots(folder)):
-        raise ReadError(f"{brief(path)} is a link to a file outside its folder: refused")
+        raise ReadError(f"{brief(path)} is a link to a file outside its folder: only files in the folder are read")
     return path
 
 
 def _roots(folder: str) -> list[str]:
-    """Where the files of `folder` may really lie: in it, or in the store of a download cache's snapshot."""
+    """The real folders that files of `folder` may be in: itself and, in a Hugging Face snapshot, the blob store."""
     real = os.path.realpath(folder)
     above, _ = os.path.split(real)
     cached = os.path.basename(above) == "snapshots"

@@ -1,4 +1,4 @@
-"""Any file, folder or URL that holds a checkpoint, opened as the list of its tensors."""
+"""Opens a checkpoint at any path, folder or URL and lists its tensors."""
 
 from __future__ import annotations
 
@@ -12,21 +12,29 @@ from assay.checkpoint.formats.recognise import INDEX, Recognised
 
 
 def open_checkpoint(path: str | os.PathLike[str], *, lenient: bool = False, files: Files | None = None) -> Checkpoint:
-    """What `path` holds; raises `ReadError` in one line. Nothing from it runs.
+    """The tensors of the checkpoint at `path`: a file, folder or URL. No code from it is run.
 
-    `lenient` accepts a safetensors file with bytes that belong to no tensor. Files stay open in `files`, so that
-    reading the tensors afterwards opens none again.
+    Args:
+        path: The checkpoint.
+        lenient: Accept a safetensors file with extra bytes after its last tensor.
+        files: Cache that keeps files open, so that reading the tensors later does not reopen them.
+
+    Returns:
+        Its tensors with their byte ranges, and its metadata.
+
+    Raises:
+        ReadError: It cannot be read, is damaged, or is not a checkpoint.
     """
-    place, files = os.fspath(path), files or Files()
-    names = folder_names(place)
+    location, files = os.fspath(path), files or Files()
+    names = folder_names(location)
     if names is not None:
-        return open_folder(place, names, files, lenient=lenient)
-    with files.region(place) as region:
+        return open_folder(location, names, files, lenient=lenient)
+    with files.region(location) as region:
         return open_recognised(recognise.recognise(region), files, lenient=lenient)
 
 
 def open_folder(path: str, names: list[str], files: Files, *, lenient: bool = False) -> Checkpoint:
-    """The checkpoint in a folder that holds files of these names."""
+    """The checkpoint in the folder `path`, which contains the files `names`."""
     if METADATA in names:
         from assay.checkpoint.formats import distributed
 
@@ -34,15 +42,15 @@ def open_folder(path: str, names: list[str], files: Files, *, lenient: bool = Fa
     return shards.read_folder(path, names, partial(_open_single, files=files, lenient=lenient), files)
 
 
-def open_recognised(found: Recognised, files: Files, *, lenient: bool = False) -> Checkpoint:
-    """The checkpoint in a recognised file, or in the shards that it names."""
-    if found.kind == INDEX:
-        return shards.read_index(found.region, partial(_open_single, files=files, lenient=lenient))
-    return recognise.read(found, lenient=lenient)
+def open_recognised(recognised: Recognised, files: Files, *, lenient: bool = False) -> Checkpoint:
+    """The checkpoint in a recognised file, or in the shards that it lists."""
+    if recognised.kind == INDEX:
+        return shards.read_index(recognised.region, partial(_open_single, files=files, lenient=lenient))
+    return recognise.read(recognised, lenient=lenient)
 
 
 def holds_checkpoint(names: list[str]) -> bool:
-    """Whether a folder with files of these names holds a checkpoint."""
+    """Whether a folder that contains the files `names` is a checkpoint."""
     return METADATA in names or shards.holds_shards(names)
 
 

@@ -1,4 +1,4 @@
-"""The plain bytes of a checkpoint's entries, wherever and however they are stored."""
+"""Reads the decoded bytes of a checkpoint's entries, whatever their file and encoding."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from assay.checkpoint.statistics.chunks import Chunk
 
 MOST_OPEN = 8
-"""Packed ranges whose states are kept: those of the tensors that are under way."""
+"""Encoded ranges whose decoder states are kept: those of the tensors being read."""
 
 UNPACKERS: dict[str, Callable[[], Unpacker]] = {"deflate": Inflating, "text": Encoding}
-"""The kinds that unpack from front to back only."""
+"""The encodings that can only be decoded from front to back."""
 
 
 class RangeReader:
-    """Reads ranges of any files; safe in several threads. What it knows of them is lost when it is pickled."""
+    """Reads byte ranges of any files. Thread-safe; a pickled copy starts with empty caches."""
 
     def __init__(self, files: Files | None = None) -> None:
         self._files = files or Files()
@@ -31,34 +31,36 @@ class RangeReader:
         self._lock = threading.Lock()
 
     def __call__(self, chunk: Chunk) -> bytes:
-        """The plain bytes of a chunk, as the engines ask for them."""
-        return self.read(chunk.file, chunk.offset, chunk.bytes, chunk.coded)
+        """The decoded bytes of a chunk, as the statistics engines request them."""
+        return self.read(chunk.file, chunk.offset, chunk.bytes, chunk.encoded)
 
-    def read(self, file: str, offset: int, length: int, coded: EncodedBytes | None = None) -> bytes:
-        """Exactly `length` bytes from `offset` of the file, or of the plain bytes of `coded`; else `ReadError`."""
-        if coded is None:
+    def read(self, file: str, offset: int, length: int, encoded: EncodedBytes | None = None) -> bytes:
+        """Exactly `length` bytes from `offset` of the file or, if `encoded` is given, of its decoded bytes."""
+        if encoded is None:
             return self._stored(file, offset, length)
-        if coded.held is not None:
-            return coded.held[offset : offset + length]
-        if coded.kind in UNPACKERS:
-            return self._unpacking(coded).read(offset, length)
-        return decode(coded, offset, length, self._of(coded))
+        if encoded.plain is not None:
+            return encoded.plain[offset : offset + length]
+        if encoded.kind in UNPACKERS:
+            return self._decoder(encoded).read(offset, length)
+        return decode(encoded, offset, length, self._stored_reader(encoded))
 
     def _stored(self, file: str, offset: int, length: int) -> bytes:
         with self._files.region(file) as region:
             return region.read(offset, length)
 
-    def _of(self, coded: EncodedBytes) -> Callable[[int, int], bytes]:
-        file, first = coded.span.file, coded.span.offset
+    def _stored_reader(self, encoded: EncodedBytes) -> Callable[[int, int], bytes]:
+        file, first = encoded.span.file, encoded.span.offset
         return lambda offset, length: self._stored(file, first + offset, length)
 
-    def _unpacking(self, coded: EncodedBytes) -> Unpacked:
+    def _decoder(self, encoded: EncodedBytes) -> Unpacked:
         with self._lock:
-            found = self._unpacked.pop(coded, None) or Unpacked(coded, UNPACKERS[coded.kind](), self._of(coded))
-            self._unpacked[coded] = found
+            decoder = self._unpacked.pop(encoded, None)
+            if decoder is None:
+                decoder = Unpacked(encoded, UNPACKERS[encoded.kind](), self._stored_reader(encoded))
+            self._unpacked[encoded] = decoder
             if len(self._unpacked) > MOST_OPEN:
                 self._unpacked.popitem(last=False)
-        return found
+        return decoder
 
     def __reduce__(self) -> tuple[type[RangeReader], tuple[()]]:
         return RangeReader, ()

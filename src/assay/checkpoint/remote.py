@@ -1,4 +1,4 @@
-"""Files behind URLs, read by ranges through fsspec, which is imported when the first of them is opened."""
+"""Remote files, read in ranges through fsspec, which is imported when the first one is opened."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from assay.messages import brief, error_line
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
-_AT_ONCE = 1000
-"""Ranges asked for in one go; each is its own request, run side by side."""
+_RANGES_PER_REQUEST = 1000
+"""Ranges passed to fsspec in one call; it fetches them concurrently."""
 
 
 def is_url(path: str) -> bool:
@@ -23,9 +23,9 @@ def is_url(path: str) -> bool:
 
 
 class RemoteFile:
-    """A file behind a URL."""
+    """A file at a URL."""
 
-    coded = None
+    encoded = None
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -33,10 +33,10 @@ class RemoteFile:
 
     @cached_property
     def size(self) -> int:
-        """Bytes of the whole file; asked for once, and not at all where only known ranges are read."""
-        size = _asked(self.path, lambda: self._system.info(self._key)["size"])
+        """Size of the file in bytes; requested once, and only if it is needed."""
+        size = _request(self.path, lambda: self._system.info(self._key)["size"])
         if type(size) is not int:
-            raise ReadError(f"cannot read {brief(self.path)}: its server does not say how large it is")
+            raise ReadError(f"cannot read {brief(self.path)}: the server does not report its size; download it first")
         return size
 
     def read(self, offset: int, length: int) -> bytes:
@@ -44,69 +44,70 @@ class RemoteFile:
         if not length:
             return b""
         fetch = self._fetch
-        return self._whole(_asked(self.path, lambda: fetch(offset, offset + length)), offset, length)
+        return self._checked(_request(self.path, lambda: fetch(offset, offset + length)), offset, length)
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes of each (offset, length), asked for side by side where the file system can."""
-        found: list[bytes] = []
-        for first in range(0, len(ranges), _AT_ONCE):
-            some = ranges[first : first + _AT_ONCE]
-            starts = [offset for offset, _ in some]
-            ends = [offset + length for offset, length in some]
-            pieces = _asked(self.path, partial(self._system.cat_ranges, [self._key] * len(some), starts, ends))
-            found += [self._whole(piece, *place) for piece, place in zip(pieces, some, strict=True)]
-        return found
+        """The bytes of each (offset, length), fetched concurrently if the file system can."""
+        contents: list[bytes] = []
+        for first in range(0, len(ranges), _RANGES_PER_REQUEST):
+            batch = ranges[first : first + _RANGES_PER_REQUEST]
+            starts = [offset for offset, _ in batch]
+            ends = [offset + length for offset, length in batch]
+            pieces = _request(self.path, partial(self._system.cat_ranges, [self._key] * len(batch), starts, ends))
+            contents += [self._checked(piece, *span) for piece, span in zip(pieces, batch, strict=True)]
+        return contents
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: there is no open file."""
 
     @cached_property
     def _fetch(self) -> Callable[[int, int], Any]:
-        """Gets the bytes from a start to an end."""
+        """Fetches the bytes from a start to an end offset."""
         if not _WEB.match(self.path):
             return lambda start, end: self._system.cat_file(self._key, start=start, end=end)
-        # A web server may answer with the whole file; this way of asking notices before it has been fetched.
+        # A web server may ignore the range and send the whole file; fsspec's file object detects that in time.
         size = self.size
-        file = _asked(self.path, lambda: self._system.open(self._key, size=size, cache_type="none"))
+        file = _request(self.path, lambda: self._system.open(self._key, size=size, cache_type="none"))
         return partial(_part, self.path, file)
 
-    def _whole(self, data: Any, offset: int, length: int) -> bytes:
+    def _checked(self, data: Any, offset: int, length: int) -> bytes:
         if not isinstance(data, bytes) or len(data) != length:
-            raise ReadError(f"{brief(self.path)}: {length} bytes at {offset} were asked for and did not come")
+            raise ReadError(f"{brief(self.path)}: the server did not send the {length} bytes at offset {offset}")
         return data
 
 
 def remote_names(path: str) -> list[str] | None:
-    """The names of the files in a remote folder, sorted; None where `path` is no folder."""
+    """The sorted names of the files in a remote folder; None if `path` is not a folder."""
     system, key = _system(path)
-    # Asking a web server whether an address is a folder would fetch the whole file that it may as well be.
-    folder = path.endswith("/") if _WEB.match(path) else _asked(path, lambda: system.isdir(key))
-    if not folder:
+    # Over HTTP, testing for a folder could download the whole file, so only a trailing slash counts.
+    is_folder = path.endswith("/") if _WEB.match(path) else _request(path, lambda: system.isdir(key))
+    if not is_folder:
         return None
-    found = _asked(path, lambda: system.ls(key, detail=True))
-    return sorted(item["name"].rstrip("/").rpartition("/")[2] for item in found if item["type"] == "file")
+    items = _request(path, lambda: system.ls(key, detail=True))
+    return sorted(item["name"].rstrip("/").rpartition("/")[2] for item in items if item["type"] == "file")
 
 
 def _part(path: str, file: Any, start: int, end: int) -> Any:
     try:
         return file._fetch_range(start, end)
     except ValueError as error:
-        raise ReadError(f"{brief(path)}: its server does not send parts of a file: download it first") from error
+        raise ReadError(f"{brief(path)}: the server does not support range requests; download it first") from error
 
 
 def _system(path: str) -> tuple[Any, str]:
-    """The file system behind a URL, and the file's key in it."""
+    """The fsspec file system of a URL, and the file's key in it."""
     try:
         core = importlib.import_module("fsspec.core")
     except ImportError as error:
-        raise ReadError(f"{brief(path)} is remote: pip install torch-assay[remote] to read it") from error
+        raise ReadError(f"{brief(path)} is remote: run pip install torch-assay[remote] to read it") from error
     try:
-        system, key = _asked(path, lambda: core.url_to_fs(path))
+        system, key = _request(path, lambda: core.url_to_fs(path))
     except ReadError as error:
         if isinstance(error.__cause__, ImportError):
             kind = path.partition("://")[0]
-            wanted = _PACKAGES.get(kind.lower(), "a backend of fsspec")
-            raise ReadError(f"{brief(path)} is remote: pip install {wanted} to read {kind}:// addresses") from error
+            package = _PACKAGES.get(kind.lower())
+            step = f"run pip install {package}" if package else "install its fsspec backend"
+            raise ReadError(f"{brief(path)} is remote: {step} to read {kind}:// addresses") from error
         raise
     return system, key
 
@@ -116,21 +117,21 @@ _PACKAGES = {
     "abfs": "adlfs", "abfss": "adlfs", "http": "torch-assay[remote]", "https": "torch-assay[remote]",
     "sftp": "paramiko", "ssh": "paramiko", "webhdfs": "requests", "hdfs": "pyarrow", "smb": "smbprotocol",
 }  # fmt: skip
-"""What fsspec needs besides itself, by the scheme of an address."""
+"""The package that fsspec needs for each URL scheme."""
 
 
-def _asked(path: str, question: Callable[[], Any]) -> Any:
+def _request(path: str, call: Callable[[], Any]) -> Any:
     try:
-        return question()
+        return call()
     except ReadError:
         raise
-    # Every backend raises its own kinds, and all mean the same here.
+    # Every backend raises its own exception types.
     except Exception as error:
         raise ReadError(f"cannot read {brief(path)}: {reason(error)}") from error
 
 
 def reason(error: Exception) -> str:
-    """Why something could not be read, in the system's words where it has any."""
+    """Why something could not be read: the operating system's message, if there is one."""
     if isinstance(error, FileNotFoundError) and not error.strerror:
-        return "not found, or its server does not answer"
+        return "not found, or the server does not respond"
     return getattr(error, "strerror", None) or error_line(error)

@@ -1,21 +1,21 @@
-"""A region of a file read from front to back through a small window."""
+"""Reads a region of a file from front to back through a small buffer (the window)."""
 
 from __future__ import annotations
 
-from assay.checkpoint.files import Region
+from assay.checkpoint.files import Region, truncated
 from assay.checkpoint.remote import is_url
 from assay.errors import ReadError
 from assay.messages import brief
 
 WINDOW = 1 << 18
 REMOTE_WINDOW = 1 << 22
-"""A request costs far more than the bytes it brings."""
+"""Larger, because the latency of a request outweighs the transfer."""
 MARGIN = 300
-"""Bytes that are always in the window before the end of the region, so that short reads need no check."""
+"""Bytes that the window always holds ahead of `safe`, so that short reads need no bounds check."""
 
 
 class Stream:
-    """The window `data` starts at `base` of the region; the next byte to read is `data[pos]`."""
+    """The window `data` starts at offset `base` of the region; the next byte to read is `data[pos]`."""
 
     __slots__ = ("_step", "base", "data", "pos", "region", "safe")
 
@@ -26,18 +26,18 @@ class Stream:
 
     @property
     def offset(self) -> int:
-        """Where in the region the next byte lies."""
+        """The offset of the next byte in the region."""
         return self.base + self.pos
 
     def jump(self, offset: int) -> None:
-        """Go on reading at `offset` of the region."""
+        """Continue reading at `offset` of the region."""
         if not 0 <= offset <= self.region.size:
             raise self.short()
         self.base, self.pos = offset, 0
         self.data = self.region.read(offset, min(self._step, self.region.size - offset))
         more = self.base + len(self.data) < self.region.size
         self.safe = len(self.data) - MARGIN if more else len(self.data)
-        """Beyond this position the window wants refilling."""
+        """The window must be refilled before reading past this position."""
 
     def refill(self) -> None:
         """Move the window so that it starts with the next byte."""
@@ -51,12 +51,12 @@ class Stream:
             self.pos += length
             return self.data[first : self.pos]
         start = self.offset
-        found = self.region.read(start, length)
+        data = self.region.read(start, length)
         self.jump(start + length)
-        return found
+        return data
 
     def skip(self, length: int) -> int:
-        """Pass over `length` bytes; where they start."""
+        """Skip `length` bytes and return the offset at which they start."""
         start = self.offset
         if self.pos + length <= len(self.data):
             self.pos += length
@@ -69,7 +69,7 @@ class Stream:
         return int.from_bytes(self.take(length), "little", signed=signed)
 
     def line(self, limit: int) -> bytes:
-        """The bytes up to the next line feed, which is passed over."""
+        """The bytes up to the next line feed, which is skipped."""
         end = self.data.find(b"\n", self.pos)
         if end < 0:
             self.refill()
@@ -77,11 +77,11 @@ class Stream:
         if end < 0 and self.base + len(self.data) >= self.region.size:
             raise self.short()
         if end < 0 or end - self.pos > limit:
-            raise ReadError(f"{brief(self.region.path)} is damaged: a line without an end at byte {self.offset}")
-        found = self.data[self.pos : end]
+            raise ReadError(f"{brief(self.region.path)} is damaged: the line at byte {self.offset} has no end")
+        line = self.data[self.pos : end]
         self.pos = end + 1
-        return found
+        return line
 
     def short(self) -> ReadError:
-        """What to raise where the region ends too soon."""
-        return ReadError(f"{brief(self.region.path)} is cut short: it ends in the middle of its description")
+        """The error to raise if the region ends too early."""
+        return truncated(self.region.path, "it ends in the middle of its header or pickle")

@@ -1,4 +1,4 @@
-"""Packed bytes read anywhere: they unpack from front to back only, so states along the way are kept."""
+"""Random access to bytes that decode only from front to back: decoder states along the way are kept."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from assay.errors import ReadError
 from assay.messages import brief
 
 WINDOW = 1 << 18
-"""Stored bytes fed at a time."""
+"""Stored bytes passed to the decoder at a time."""
 STEP = 4 << 20
-"""Plain bytes between two kept states, unless that would be too many."""
+"""Decoded bytes between two kept states; more if there would be over `MOST_STATES`."""
 MOST_STATES = 64
-"""Each holds the 32 KB that deflate looks back at."""
+"""Bounds memory: each state holds deflate's 32 KB window."""
 
 
 class Unpacker(Protocol):
-    """Turns stored bytes into plain ones; a copy goes on by itself."""
+    """A decoder from stored to plain bytes; a copy continues independently."""
 
     @property
     def ended(self) -> bool: ...
@@ -29,24 +29,24 @@ class Unpacker(Protocol):
 
 
 class Inflating:
-    """Deflated bytes, as zip archives have them."""
+    """Decodes deflate, the compression of zip archives."""
 
     def __init__(self) -> None:
         self._state = zlib.decompressobj(-zlib.MAX_WBITS)
 
     @property
     def ended(self) -> bool:
-        """Whether the stored bytes say that this was all."""
+        """Whether the end-of-stream marker was reached."""
         return self._state.eof
 
     def copy(self) -> Inflating:
-        """The same state again."""
+        """A decoder in the same state."""
         other = Inflating()
         other._state = self._state.copy()
         return other
 
     def take(self, data: bytes, most: int) -> tuple[bytes, int]:
-        """At most `most` plain bytes, and how many stored ones they took."""
+        """At most `most` plain bytes, and how many stored bytes they consumed."""
         if self._state.eof:
             return b"", 0
         plain = self._state.decompress(data, most)
@@ -54,88 +54,90 @@ class Inflating:
 
 
 class Encoding:
-    """Bytes that a pickle of protocol 2 wrote as text: each is one character, in UTF-8."""
+    """Decodes bytes that pickle protocol 2 wrote as text: one UTF-8 character per byte."""
 
     ended = True
 
     def copy(self) -> Encoding:
-        """Itself: characters do not depend on each other."""
+        """Itself: it has no state."""
         return self
 
     def take(self, data: bytes, most: int) -> tuple[bytes, int]:
-        """At most `most` plain bytes, and how many stored ones they took."""
+        """At most `most` plain bytes, and how many stored bytes they consumed."""
         part = data[:most]
         if part and part[-1] >= 0xC0:
             part = data[: most + 1] if len(part) == 1 else part[:-1]
         return part.decode("utf-8").encode("latin-1"), len(part)
 
 
-class _Place(NamedTuple):
+class _SavedState(NamedTuple):
+    """A decoder state and how many plain and stored bytes precede it."""
+
     plain: int
     stored: int
     state: Unpacker
 
 
 class Unpacked:
-    """The plain bytes of one packed range; safe to be read by several threads, which wait for each other."""
+    """The plain bytes of one encoded range. Thread-safe: readers take turns."""
 
-    def __init__(self, coded: EncodedBytes, start: Unpacker, read: Callable[[int, int], bytes]) -> None:
-        self._coded = coded
+    def __init__(self, encoded: EncodedBytes, start: Unpacker, read: Callable[[int, int], bytes]) -> None:
+        self._encoded = encoded
         self._read_stored = read
         self._window = (0, b"")
-        self._kept = [_Place(0, 0, start)]
+        self._kept = [_SavedState(0, 0, start)]
         self._last = self._kept[0]
-        self._step = max(STEP, coded.size // MOST_STATES)
+        self._step = max(STEP, encoded.size // MOST_STATES)
         self._lock = threading.Lock()
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly `length` plain bytes from `offset`; `ReadError` where they are not there."""
+        """Exactly `length` plain bytes from `offset`, or a `ReadError`."""
         with self._lock:
             try:
                 return self._read(offset, offset + length)
             except (zlib.error, UnicodeError) as error:
-                raise self._damaged("cannot be unpacked") from error
+                raise self._damaged("cannot be decoded") from error
 
     def _read(self, first: int, end: int) -> bytes:
-        near = [place for place in (*self._kept, self._last) if place.plain <= first]
-        plain, stored, state = max(near, key=lambda place: place.plain)
+        before = [kept for kept in (*self._kept, self._last) if kept.plain <= first]
+        plain, stored, state = max(before, key=lambda kept: kept.plain)
         state = state.copy()
-        found: list[bytes] = []
+        pieces: list[bytes] = []
         while plain < end:
-            # Stops where the wanted part begins, at its end, and where a state is to be kept.
+            # Stop at the start and end of the requested part, and where a state is to be kept.
             stop = min(first if plain < first else end, self._kept[-1].plain + self._step)
-            piece, took = state.take(self._stored(stored), stop - plain)
-            if not piece and not took:
-                raise self._damaged("unpacks to less than it says")
+            piece, consumed = state.take(self._stored(stored), stop - plain)
+            if not piece and not consumed:
+                raise self._damaged("decodes to fewer bytes than declared")
             if plain >= first:
-                found.append(piece)
-            plain, stored = plain + len(piece), stored + took
+                pieces.append(piece)
+            plain, stored = plain + len(piece), stored + consumed
             if plain == self._kept[-1].plain + self._step:
-                self._kept.append(_Place(plain, stored, state.copy()))
-        if plain == self._coded.size:
+                self._kept.append(_SavedState(plain, stored, state.copy()))
+        if plain == self._encoded.size:
             self._check_end(stored, state.copy())
-        self._last = _Place(plain, stored, state)
-        return found[0] if len(found) == 1 else b"".join(found)
+        self._last = _SavedState(plain, stored, state)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _check_end(self, stored: int, state: Unpacker) -> None:
-        """Refuse what goes on after its announced size, or has no end."""
-        while stored < self._coded.span.length or not state.ended:
-            piece, took = state.take(self._stored(stored), 1)
-            stored += took
+        """Raise `ReadError` if the data continues past its declared size or does not end there."""
+        while stored < self._encoded.span.length or not state.ended:
+            piece, consumed = state.take(self._stored(stored), 1)
+            stored += consumed
             if piece:
-                raise self._damaged("unpacks to more than it says")
-            if not took:
-                raise self._damaged("does not end where it says")
+                raise self._damaged("decodes to more bytes than declared")
+            if not consumed:
+                raise self._damaged("does not end where declared")
 
     def _stored(self, position: int) -> bytes:
         begin, data = self._window
         end = begin + len(data)
-        # The last byte of a window is read again with the next: a character's two bytes may lie in both.
-        if not begin <= position < end or (position == end - 1 and end < self._coded.span.length):
-            begin, data = position, self._read_stored(position, min(WINDOW, self._coded.span.length - position))
+        # The last byte of a window is read again with the next one: a two-byte character may span both.
+        if not begin <= position < end or (position == end - 1 and end < self._encoded.span.length):
+            begin, data = position, self._read_stored(position, min(WINDOW, self._encoded.span.length - position))
             self._window = begin, data
         return data[position - begin :]
 
     def _damaged(self, why: str) -> ReadError:
-        span = self._coded.span
+        span = self._encoded.span
         return ReadError(f"{brief(span.file)} is damaged: the record at byte {span.offset} {why}")

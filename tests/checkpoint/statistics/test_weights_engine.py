@@ -1,4 +1,4 @@
-"""The engine: streaming, failures of single tensors, engines that agree, the fallback and the import rules."""
+"""The engines: streaming, failures of single tensors, equal results, the numpy fallback and imports."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from assay.errors import ReadError, UsageError
 
 
 class Immediate(Executor):
-    """Runs everything at once, in the caller."""
+    """Runs every task immediately in the caller."""
 
     def submit(self, fn, /, *args, **kwargs):
         future: Future = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - what an executor does
+        except Exception as error:  # noqa: BLE001 - as every executor does
             future.set_exception(error)
         return future
 
@@ -63,19 +63,19 @@ SMALL = EngineOptions(2, chunk_bytes=10_000)
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
-def test_every_executor_gives_the_same(model):
+def test_every_executor_gives_the_same_result(model):
     weights, raw = model
     read = Bytes(raw)
-    wanted = dict(run(weights, read))
-    assert sorted(wanted) == list(range(len(weights)))
-    assert dict(run(weights, read, SMALL)) == wanted
-    assert dict(run(weights, read, SMALL, Immediate())) == wanted
+    expected = dict(run(weights, read))
+    assert sorted(expected) == list(range(len(weights)))
+    assert dict(run(weights, read, SMALL)) == expected
+    assert dict(run(weights, read, SMALL, Immediate())) == expected
     with ThreadPoolExecutor(3) as pool:
-        assert dict(run(weights, read, SMALL, pool)) == wanted
-    assert dict(run_here(weights, read, EngineOptions())) == wanted
+        assert dict(run(weights, read, SMALL, pool)) == expected
+    assert dict(run_here(weights, read, EngineOptions())) == expected
 
 
-def test_results_stream_out_before_all_is_read(model):
+def test_results_are_yielded_before_everything_is_read(model):
     weights, raw = model
     seen = []
 
@@ -95,14 +95,14 @@ def test_bytes_are_reported_once(model):
     assert sum(done) == len(raw)
 
 
-def test_a_failing_read_is_tried_again(model):
+def test_a_failed_read_is_retried(model):
     weights, raw = model
     left = dict.fromkeys(range(len(weights)), 2)
 
     def read(chunk):
         if left[chunk.tensor]:
             left[chunk.tensor] -= 1
-            raise OSError("the network went away")
+            raise OSError("the connection was lost")
         return raw[chunk.offset : chunk.offset + chunk.bytes]
 
     assert dict(run(weights, read)) == dict(run(weights, Bytes(raw)))
@@ -110,7 +110,7 @@ def test_a_failing_read_is_tried_again(model):
 
 @pytest.mark.parametrize("error", [OSError("shard is missing"), ReadError("shard is missing")])
 @pytest.mark.parametrize("options", [EngineOptions(2), SMALL])
-def test_a_lost_tensor_is_named_and_the_others_are_kept(model, error, options):
+def test_a_failed_tensor_has_a_problem_and_the_rest_is_analysed(model, error, options):
     weights, raw = model
 
     def read(chunk):
@@ -118,26 +118,26 @@ def test_a_lost_tensor_is_named_and_the_others_are_kept(model, error, options):
             raise error
         return raw[chunk.offset : chunk.offset + chunk.bytes]
 
-    found, wanted = dict(run(weights, read, options)), dict(run(weights, Bytes(raw)))
-    assert found[1].problem == "shard is missing"
-    assert found[1].mean is None
-    assert {place: found[place] for place in (0, 2, 3, 4)} == {place: wanted[place] for place in (0, 2, 3, 4)}
+    results, expected = dict(run(weights, read, options)), dict(run(weights, Bytes(raw)))
+    assert results[1].problem == "shard is missing"
+    assert results[1].mean is None
+    assert {place: results[place] for place in (0, 2, 3, 4)} == {place: expected[place] for place in (0, 2, 3, 4)}
 
 
 def test_a_short_read_is_a_problem(model):
     weights, raw = model
-    found = dict(run(weights[:1], lambda chunk: raw[: chunk.bytes - 2], EngineOptions(1)))
-    assert "wanted 89,600 bytes" in found[0].problem
+    results = dict(run(weights[:1], lambda chunk: raw[: chunk.bytes - 2], EngineOptions(1)))
+    assert "expected 89,600 bytes" in results[0].problem
 
 
-def test_a_mistake_in_the_program_is_not_hidden(model):
+def test_a_bug_in_the_program_is_not_hidden(model):
     weights, _ = model
     with pytest.raises(ZeroDivisionError):
         list(run(weights, lambda chunk: 1 // 0, EngineOptions(1)))
 
 
 @pytest.mark.parametrize(
-    ("weight", "said"),
+    ("weight", "message"),
     [
         (Weight(("q",), "gguf:q4_k", (256,), "f", 0, 144), "gguf:q4_k"),
         (Weight(("q",), "float32", (256,), "f", 0, 144), "1,024 bytes"),
@@ -146,22 +146,22 @@ def test_a_mistake_in_the_program_is_not_hidden(model):
         (Weight(("q",), "float32", (2, 2), "f", 0, 16, problem="missing shard"), "missing shard"),
     ],
 )
-def test_what_cannot_be_analysed_is_listed(weight, said):
-    [(_, found)] = run([weight], lambda chunk: b"")
-    assert said in found.problem
-    assert found.count == np.prod(weight.shape)
+def test_tensors_that_cannot_be_analysed_are_listed(weight, message):
+    [(_, row)] = run([weight], lambda chunk: b"")
+    assert message in row.problem
+    assert row.count == np.prod(weight.shape)
 
 
 def test_duplicates_have_equal_content(model):
     weights, raw = model
     twice = [*weights, *weights]
-    found = dict(run(twice, Bytes(raw)))
-    assert found[0].content == found[5].content
-    assert len({found[place].content for place in range(5)}) == 5
+    results = dict(run(twice, Bytes(raw)))
+    assert results[0].content == results[5].content
+    assert len({results[place].content for place in range(5)}) == 5
 
 
 def fake_ray(lost=()):
-    """Stands for ray: tasks run at once, chosen ones are lost."""
+    """A substitute for ray: tasks run immediately, those in `lost` fail."""
 
     class RayError(Exception):
         pass
@@ -192,7 +192,7 @@ def fake_ray(lost=()):
     return ray
 
 
-def test_ray_gives_the_same_to_the_last_bit(model, monkeypatch):
+def test_ray_gives_the_same_result_bit_for_bit(model, monkeypatch):
     weights, raw = model
     monkeypatch.setitem(sys.modules, "ray", fake_ray())
     assert dict(ray_engine.run_on_ray(weights, Bytes(raw), SMALL)) == dict(run(weights, Bytes(raw)))
@@ -201,18 +201,18 @@ def test_ray_gives_the_same_to_the_last_bit(model, monkeypatch):
 def test_a_lost_ray_task_loses_only_its_tensors(model, monkeypatch):
     weights, raw = model
     monkeypatch.setitem(sys.modules, "ray", fake_ray(lost=(1,)))
-    found = dict(ray_engine.run_on_ray(weights, Bytes(raw)))
-    assert found[1].problem == "its task was lost: worker died"
-    assert [found[place].problem for place in (0, 2, 3, 4)] == [""] * 4
+    results = dict(ray_engine.run_on_ray(weights, Bytes(raw)))
+    assert results[1].problem == "its Ray task was lost: worker died"
+    assert [results[place].problem for place in (0, 2, 3, 4)] == [""] * 4
 
 
-def test_batches_are_by_file_and_size():
+def test_batches_are_limited_to_one_file_and_a_size():
     weights = [Weight((str(place),), "int8", (10,), file, 0, 10) for place, file in enumerate("aaabb")]
     assert ray_engine.batches(weights) == [[0, 1, 2], [3, 4]]
     assert ray_engine.batches(weights, 20) == [[0, 1], [2], [3, 4]]
 
 
-def test_a_ray_that_crashes_on_import_is_an_error_in_one_line(monkeypatch):
+def test_the_error_for_a_ray_that_cannot_be_imported_is_one_line(monkeypatch):
     def crash(name):
         raise KeyError("ROCM_PATH")
 
@@ -221,7 +221,7 @@ def test_a_ray_that_crashes_on_import_is_an_error_in_one_line(monkeypatch):
         cluster.import_ray()
 
 
-def test_nothing_heavy_is_imported():
+def test_neither_torch_nor_ray_is_imported():
     script = (
         "import sys; from assay.checkpoint.statistics import engine, ray_engine\n"
         "print({'torch', 'ray'} & set(sys.modules))"
@@ -230,7 +230,7 @@ def test_nothing_heavy_is_imported():
     assert ran.stdout.strip() == "set()"
 
 
-def test_without_the_native_module_the_reference_gives_the_same_figures(model):
+def test_without_the_native_module_the_reference_gives_the_same_statistics(model):
     weights, raw = model
     script = """
 import sys
@@ -240,22 +240,22 @@ import pickle
 from assay.checkpoint.statistics.engine import run
 from assay.checkpoint.statistics.kernel import is_native, name
 weights, raw = pickle.loads(sys.stdin.buffer.read())
-found = dict(run(weights, lambda chunk: raw[chunk.offset : chunk.offset + chunk.bytes]))
-sys.stdout.buffer.write(pickle.dumps((is_native(), name(), found)))
+results = dict(run(weights, lambda chunk: raw[chunk.offset : chunk.offset + chunk.bytes]))
+sys.stdout.buffer.write(pickle.dumps((is_native(), name(), results)))
 """
     ran = subprocess.run(
         [sys.executable, "-c", script], input=pickle.dumps(model), capture_output=True, check=True, env=ENVIRONMENT
     )
-    native, name, found = pickle.loads(ran.stdout)  # noqa: S301 - written by the process above
+    native, name, results = pickle.loads(ran.stdout)  # noqa: S301 - written by the process above
     assert (native, name) == (False, "numpy")
-    for place, wanted in run(weights, Bytes(raw)):
-        given = found[place]
-        assert (given.quantiles, given.histogram, given.content) == (
-            wanted.quantiles,
-            wanted.histogram,
-            wanted.content,
+    for place, expected in run(weights, Bytes(raw)):
+        actual = results[place]
+        assert (actual.quantiles, actual.histogram, actual.content) == (
+            expected.quantiles,
+            expected.histogram,
+            expected.content,
         )
-        assert given.distinct == wanted.distinct
-        for one, other in zip(given.roundings, wanted.roundings, strict=True):
+        assert actual.distinct == expected.distinct
+        for one, other in zip(actual.roundings, expected.roundings, strict=True):
             assert one.exact == other.exact
             assert one.sqnr_db == pytest.approx(other.sqnr_db, abs=1e-3)

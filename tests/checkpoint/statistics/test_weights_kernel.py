@@ -1,4 +1,4 @@
-"""The native kernel against the numpy reference, function by function, in every build this processor runs."""
+"""Each function of the native kernel compared with the numpy reference, in every build that this processor runs."""
 
 from __future__ import annotations
 
@@ -35,15 +35,17 @@ def data_of(kind, shape, dtype):
     return np.frombuffer(encoded(x, dtype), np.uint8)
 
 
-def assert_same_records(given, wanted):
-    """Sums agree to single precision; errors that vanish agree on vanishing beside the energy."""
-    energy = wanted[:, :1]
-    for place, name in enumerate(ROW_FIELDS):
-        # A few values' rounding errors are differences of nearly equal numbers: fewer digits are left.
+def assert_same_records(actual, expected):
+    """Check that sums agree to single precision; errors much smaller than the energy count as zero."""
+    energy = expected[:, :1]
+    for index, name in enumerate(ROW_FIELDS):
+        # Rounding errors are differences of nearly equal numbers, so they have fewer significant digits.
         part, floor = (2e-4, 1e-11 * energy[:, 0]) if name.startswith("int") else (2e-5, 0.0)
-        assert (np.abs(given[:, place] - wanted[:, place]) <= part * np.abs(wanted[:, place]) + floor).all(), name
-    # A sum that cancels is right beside the size of what it adds up.
-    rest, truth = given[:, len(ROW_FIELDS) :], wanted[:, len(ROW_FIELDS) :]
+        assert (np.abs(actual[:, place] - expected[:, place]) <= part * np.abs(expected[:, place]) + floor).all(), (
+            name
+        )
+    # Sums that cancel are compared relative to the size of their terms.
+    rest, truth = actual[:, len(ROW_FIELDS) :], expected[:, len(ROW_FIELDS) :]
     floor = 1e-12 * np.abs(truth).max(axis=1, initial=0.0, keepdims=True)
     assert (np.abs(rest - truth) <= 1e-11 * np.abs(truth) + floor).all()
 
@@ -54,11 +56,11 @@ def test_rows(dtype, kind):
     for rows, cols in SHAPES:
         data = data_of(kind, (rows, cols), dtype)
         arguments = (data, FORMATS[dtype], rows, cols, 2, True, True)
-        given, wanted = kernel.rows(*arguments), reference.rows(*arguments)
-        for one, other in zip((*given[0], given[3]), (*wanted[0], wanted[3]), strict=True):
+        actual, expected = kernel.rows(*arguments), reference.rows(*arguments)
+        for one, other in zip((*actual[0], actual[3]), (*expected[0], expected[3]), strict=True):
             np.testing.assert_array_equal(one, other)
-        assert_same_records(given[1], wanted[1])
-        np.testing.assert_allclose(given[2].sum(axis=0), wanted[2].sum(axis=0), rtol=2e-5)
+        assert_same_records(actual[1], expected[1])
+        np.testing.assert_allclose(actual[2].sum(axis=0), expected[2].sum(axis=0), rtol=2e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -72,7 +74,7 @@ def test_refining(dtype, kind):
         tops = np.unique(data.view(f"<u{item}") >> (8 * item - 16)).astype(np.uint64)[:9]
         slots = np.zeros(65536, dtype=np.uint8)
         slots[tops.astype(np.int64)] = np.arange(1, tops.size + 1)
-        # Every third prefix has a list alone, every third two edges as well, every third edges alone.
+        # A third of the prefixes have only a list, a third only two edges, and a third have both.
         places = np.arange(tops.size)
         lists, edge_counts = np.where(places % 3 < 2, places + 1, 0), np.where(places % 3 > 0, 2, 0)
         firsts = np.concatenate(([0], np.cumsum(edge_counts)[:-1]))
@@ -81,21 +83,21 @@ def test_refining(dtype, kind):
         edges = np.stack((spans * np.uint64(3000), spans * np.uint64(2500) + np.uint64(1)), axis=1)
         above = np.array([np.float32(peak * part) for part in np.linspace(0.1, 0.9, 7)], dtype=np.float64)
         arguments = (data, FORMATS[dtype], 8 * item - 32, slots, prefixes, edges, True, 1000, peak, above)
-        given, wanted = kernel.refine(*arguments), reference.refine(*arguments)
+        actual, expected = kernel.refine(*arguments), reference.refine(*arguments)
         for place in range(3):
-            np.testing.assert_array_equal(given[place], wanted[place])
+            np.testing.assert_array_equal(actual[place], expected[place])
         floor = 1e-12 * np.nansum(np.where(np.isfinite(numbers), numbers, 0) ** 2)
-        np.testing.assert_allclose(given[3], wanted[3], rtol=2e-5, atol=floor)
+        np.testing.assert_allclose(actual[3], expected[3], rtol=2e-5, atol=floor)
 
 
 @pytest.mark.parametrize("format", [INT32, UINT32, INT64, UINT64])
 def test_integers(format):
     size = 4 if format in (INT32, UINT32) else 8
     data = np.random.default_rng(5).integers(0, 256, 800 * size, dtype=np.uint8)
-    given, wanted = kernel.integers(data, format, 300), reference.integers(data, format, 300)
-    for one, other in zip((*given[0], given[2]), (*wanted[0], wanted[2]), strict=True):
+    actual, expected = kernel.integers(data, format, 300), reference.integers(data, format, 300)
+    for one, other in zip((*actual[0], actual[2]), (*expected[0], expected[2]), strict=True):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_allclose(given[1], wanted[1], rtol=1e-9)
+    np.testing.assert_allclose(actual[1], expected[1], rtol=1e-9)
 
 
 def test_counting_and_digests():
@@ -115,8 +117,8 @@ def test_counting_and_digests():
 
 def test_digest_of_a_negated_tensor_differs():
     data = np.random.default_rng(6).standard_normal(8192).astype("<f4")
-    given = kernel.digests(data.view(np.uint8), 1 << 20)
-    assert (given != kernel.digests((-data).view(np.uint8), 1 << 20)).all()
+    actual = kernel.digests(data.view(np.uint8), 1 << 20)
+    assert (actual != kernel.digests((-data).view(np.uint8), 1 << 20)).all()
 
 
 @pytest.mark.parametrize("item", [4, 8])
@@ -131,10 +133,10 @@ def test_distinct(item):
 
 
 def test_sorted():
-    found = np.random.default_rng(9).integers(0, 1 << 24, 9000).astype(np.uint32) & 0xFF00FF
-    np.testing.assert_array_equal(kernel.sorted(found), reference.sorted(found))
-    np.testing.assert_array_equal(kernel.sorted(found[:7]), np.sort(found[:7])[None])
-    assert kernel.sorted(found[:0]).size == 0
+    matches = np.random.default_rng(9).integers(0, 1 << 24, 9000).astype(np.uint32) & 0xFF00FF
+    np.testing.assert_array_equal(kernel.sorted(matches), reference.sorted(matches))
+    np.testing.assert_array_equal(kernel.sorted(matches[:7]), np.sort(matches[:7])[None])
+    assert kernel.sorted(matches[:0]).size == 0
 
 
 @pytest.mark.parametrize("item", [4, 8])
@@ -144,13 +146,13 @@ def test_magnitudes(item, counted):
     keys = np.sort((generator.integers(1, 5, 3000) << 16 | generator.integers(0, 300, 3000)).astype(np.uint32))
     counts = np.zeros(0, dtype=np.uint64)
     if counted:
-        keys, often = np.unique(keys, return_counts=True)
-        counts = often.astype(np.uint64)
+        keys, frequencies = np.unique(keys, return_counts=True)
+        counts = frequencies.astype(np.uint64)
     prefix = 0x3F80 if item == 4 else 0x3FF000000000
-    wanted = np.array([[prefix, 1, 3, 700], [prefix, 2, 4, 0], [prefix, 4, 0, 20]], dtype=np.uint64)
-    given, truth = kernel.magnitudes(keys, counts, item, wanted), reference.magnitudes(keys, counts, item, wanted)
-    np.testing.assert_array_equal(given[0], truth[0])
-    np.testing.assert_allclose(given[1], truth[1], rtol=1e-12)
+    queries = np.array([[prefix, 1, 3, 700], [prefix, 2, 4, 0], [prefix, 4, 0, 20]], dtype=np.uint64)
+    actual, expected = (each.magnitudes(keys, counts, item, queries) for each in (kernel, reference))
+    np.testing.assert_array_equal(actual[0], expected[0])
+    np.testing.assert_allclose(actual[1], expected[1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["normal", "one", "negative", "zero", "tiny", "huge", "integers"])
@@ -173,18 +175,18 @@ def test_summary(kind):
     removed = np.array([n * part // 100 for part in (0, 10, 25, 50, 75, 90, 99)], dtype=np.float64)
     arguments = (values, counts, ranks, edges, removed, 1e-3)
     with np.errstate(over="ignore", invalid="ignore"):
-        given, wanted = kernel.summary(*arguments)[0], reference.summary(*arguments)[0]
+        actual, expected = kernel.summary(*arguments)[0], reference.summary(*arguments)[0]
     size = float((counts * np.abs(values)).max())
-    floors = np.zeros_like(wanted)
-    floors[1], floors[3] = 1e-15 * size, 1e-12 * wanted[2] * np.abs(values).max()
-    finite = np.isfinite(wanted) & np.isfinite(given)
-    # An error that vanishes agrees on vanishing beside the energy.
-    floors += 1e-25 * wanted[6] if np.isfinite(wanted[6]) else 0.0
-    assert (np.abs(given[finite] - wanted[finite]) <= 1e-9 * np.abs(wanted[finite]) + floors[finite]).all()
-    assert np.isfinite(given).tolist() == np.isfinite(wanted).tolist()
+    floors = np.zeros_like(expected)
+    floors[1], floors[3] = 1e-15 * size, 1e-12 * expected[2] * np.abs(values).max()
+    finite = np.isfinite(expected) & np.isfinite(actual)
+    # Errors much smaller than the energy count as zero.
+    floors += 1e-25 * expected[6] if np.isfinite(expected[6]) else 0.0
+    assert (np.abs(actual[finite] - expected[finite]) <= 1e-9 * np.abs(expected[finite]) + floors[finite]).all()
+    assert np.isfinite(actual).tolist() == np.isfinite(expected).tolist()
     places = slice(len(SUM_FIELDS), len(SUM_FIELDS) + ranks.size + edges.size + 1)
-    np.testing.assert_array_equal(given[places], wanted[places])
-    assert (given[0], given[7], given[8], given[10]) == (wanted[0], wanted[7], wanted[8], wanted[10])
+    np.testing.assert_array_equal(actual[places], expected[places])
+    assert (actual[0], actual[7], actual[8], actual[10]) == (expected[0], expected[7], expected[8], expected[10])
 
 
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
@@ -194,8 +196,8 @@ def test_entropy(dtype):
     assert kernel.entropy(np.array([0, 7], dtype=dtype)) == reference.entropy(np.array([0, 7], dtype=dtype)) == 0.0
 
 
-def test_tables_are_left_empty():
-    """Each call counts its own values alone, whichever way they are read off."""
+def test_tables_are_empty_after_a_call():
+    """Each call counts only its own values, however the tables are read."""
     few, many = np.arange(300, dtype="<u2").view(np.uint8), np.arange(3000, dtype="<u2").view(np.uint8)
     for _ in range(2):
         for data in (few, many):
@@ -204,11 +206,11 @@ def test_tables_are_left_empty():
 
 
 def test_tally():
-    found = np.array([3, 3, 9, 500], dtype=np.uint32)
-    given, wanted = np.zeros(10, dtype=np.uint64), np.zeros(10, dtype=np.uint64)
-    kernel.tally(found, given)
-    reference.tally(found, wanted)
-    assert given.tolist() == wanted.tolist() == [0, 0, 0, 2, 0, 0, 0, 0, 0, 1]
+    matches = np.array([3, 3, 9, 500], dtype=np.uint32)
+    actual, expected = np.zeros(10, dtype=np.uint64), np.zeros(10, dtype=np.uint64)
+    kernel.tally(matches, actual)
+    reference.tally(matches, expected)
+    assert actual.tolist() == expected.tolist() == [0, 0, 0, 2, 0, 0, 0, 0, 0, 1]
 
 
 SCRIPT = """
@@ -225,16 +227,16 @@ print(json.dumps(out))
 
 
 def test_builds_for_other_processors_agree():
-    found = {}
+    outputs = {}
     for isa in ("baseline", "avx2", "avx512"):
         environment = {**os.environ, "ASSAY_ISA": isa, "PYTHONPATH": os.pathsep.join(sys.path)}
         run = subprocess.run(
             [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
         )
         name, *rest = json.loads(run.stdout)
-        found[name] = rest
-    assert "baseline" in found
-    for name, rest in found.items():
-        for given, wanted in zip(rest, found["baseline"], strict=True):
-            np.testing.assert_allclose(given, wanted, rtol=2e-5, atol=1e-12, err_msg=name)
-        assert rest[0] == found["baseline"][0]
+        outputs[name] = rest
+    assert "baseline" in outputs
+    for name, rest in outputs.items():
+        for actual, expected in zip(rest, outputs["baseline"], strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=1e-12, err_msg=name)
+        assert rest[0] == outputs["baseline"][0]

@@ -1,4 +1,4 @@
-"""Any cutting, any order and any grouping of partials gives the same figures; shapes of every kind."""
+"""Chunk size and the order and grouping of merges do not change the statistics; tensors of any shape."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from assay.checkpoint.statistics.search import advance
 DTYPES = ["bfloat16", "float16", "float8_e4m3fn", "float32", "float64", "int8", "int16", "int32", "int64"]
 
 
-def cut(weight, raw, chunk_bytes):
+def split(weight, raw, chunk_bytes):
     planned = plan(0, weight, chunk_bytes)
     layout = ChunkLayout.of(planned)
     read = lambda chunk: raw[chunk.offset : chunk.offset + chunk.bytes]  # noqa: E731
     return planned, layout, [(chunk, fetch(chunk, read)) for chunk in planned.chunks]
 
 
-def grouped(parts, join, order):
-    """Partials merged in a shuffled order, some of them together beforehand."""
+def merged(parts, join, order):
+    """Partials merged in random order and random groups."""
     shuffled = list(parts)
     order.shuffle(shuffled)
     while len(shuffled) > 1:
@@ -40,16 +40,16 @@ def grouped(parts, join, order):
 
 
 def analysed(weight, raw, chunk_bytes, order):
-    planned, layout, chunks = cut(weight, raw, chunk_bytes)
-    partial = grouped([first_pass(chunk, layout, data) for chunk, data in chunks], merge, order)
+    planned, layout, chunks = split(weight, raw, chunk_bytes)
+    partial = merged([first_pass(chunk, layout, data) for chunk, data in chunks], merge, order)
     table = counted.table_of(planned, partial)
     if table is not None:
         return counted.statistics(planned, partial, table, 30.0)
-    search, refined = wide.questions(planned, partial), None
+    search, refined = wide.begin_search(planned, partial), None
     while search is not None and not search.done:
         request = wide.next_request(partial, search)
-        found = [refining_pass(chunk, layout, request, data) for chunk, data in chunks]
-        refined = grouped(found, merge_refined, order)
+        parts = [refining_pass(chunk, layout, request, data) for chunk, data in chunks]
+        refined = merged(parts, merge_refined, order)
         search = advance(search, refined)
     return wide.statistics(planned, partial, search, refined, 30.0)
 
@@ -64,7 +64,7 @@ def analysed(weight, raw, chunk_bytes, order):
     dense=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_any_cutting_and_order(dtype, rows, cols, chunk_bytes, odd, dense, seed):
+def test_any_chunk_size_and_order(dtype, rows, cols, chunk_bytes, odd, dense, seed):
     generator = np.random.default_rng(seed)
     numbers = generator.standard_t(2, (rows, cols))
     if odd:
@@ -73,11 +73,11 @@ def test_any_cutting_and_order(dtype, rows, cols, chunk_bytes, odd, dense, seed)
     weight = Weight(("w",), dtype, (rows, cols), "file", 0, len(raw))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("assay.checkpoint.statistics.chunks.TILE_ELEMENTS", 256)
-        wanted = measured(raw, dtype, (rows, cols))
+        expected = measured(raw, dtype, (rows, cols))
         if dense:
             patch.setattr(partials, "DENSE_FROM", 0)
-        assert analysed(weight, raw, chunk_bytes, random.Random(seed)) == wanted
-        assert measured(raw, dtype, (rows, cols), chunk_bytes=chunk_bytes) == wanted
+        assert analysed(weight, raw, chunk_bytes, random.Random(seed)) == expected
+        assert measured(raw, dtype, (rows, cols), chunk_bytes=chunk_bytes) == expected
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64", "int64", "bool"])
@@ -88,26 +88,26 @@ def test_any_shape(dtype, shape):
     numbers = np.resize(np.random.default_rng(2).standard_normal(9973), shape)
     raw = encoded(numbers * 9 if dtype != "bool" else numbers > 0, dtype)
     if numbers.size > 1_000_000 and dtype not in ("bfloat16",):
-        pytest.skip("one type is enough for rows of millions")
-    found = measured(raw, dtype, shape, chunk_bytes=100_000)
+        pytest.skip("one dtype is enough for rows of millions of elements")
+    row = measured(raw, dtype, shape, chunk_bytes=100_000)
     x = decoded(raw, dtype)
-    assert (found.problem, found.count) == ("", x.size)
-    assert (found.min, found.max) == (x.min(), x.max())
-    assert found.mean == pytest.approx(x.mean(), rel=1e-11, abs=1e-13)
+    assert (row.problem, row.count) == ("", x.size)
+    assert (row.min, row.max) == (x.min(), x.max())
+    assert row.mean == pytest.approx(x.mean(), rel=1e-11, abs=1e-13)
     if len(shape) == 3 and dtype != "int64":
-        assert found.rows.count == 10
+        assert row.rows.count == 10
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 5), (5, 0), (2, 0, 3)])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "int8"])
 def test_empty(dtype, shape):
-    found = measured(b"", dtype, shape)
-    assert (found.count, found.problem, found.mean, found.quantiles) == (0, "", None, ())
+    row = measured(b"", dtype, shape)
+    assert (row.count, row.problem, row.mean, row.quantiles) == (0, "", None, ())
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "complex64"])
 @pytest.mark.parametrize("axes", [(1, 0, 2), (2, 1, 0), (0, 2, 1)])
-def test_strided_views_equal_their_copies(dtype, axes):
+def test_strided_views_have_the_statistics_of_their_copies(dtype, axes):
     storage = np.arange(6 * 50 * 70, dtype=np.float64).reshape(6, 50, 70) % 251 - 100
     whole = np.frombuffer(encoded(storage, dtype), {"bfloat16": "<u2", "float32": "<f4", "complex64": "<f4"}[dtype])
     if dtype == "complex64":
@@ -118,17 +118,17 @@ def test_strided_views_equal_their_copies(dtype, axes):
     raw = whole.tobytes()
     weight = Weight(("w",), dtype, view.shape, "file", 0, len(raw), strides, start)
     copied = np.ascontiguousarray(view).tobytes()
-    given = next(
+    actual = next(
         iter(run([weight], lambda c: raw[c.offset : c.offset + c.bytes], EngineOptions(1, chunk_bytes=20_000)))
     )[1]
-    wanted = measured(copied, dtype, view.shape)
-    assert given.content == wanted.content
-    assert (given.quantiles, given.rows, given.columns) == (wanted.quantiles, wanted.rows, wanted.columns)
+    expected = measured(copied, dtype, view.shape)
+    assert actual.content == expected.content
+    assert (actual.quantiles, actual.rows, actual.columns) == (expected.quantiles, expected.rows, expected.columns)
 
 
 def test_an_expanded_view_is_analysed_once():
     raw = np.arange(4, dtype="<f4").tobytes()
     weight = Weight(("w",), "float32", (10**6, 10**6, 4), "file", 0, 16, (0, 0, 1))
-    found = next(iter(run([weight], lambda chunk: raw[chunk.offset : chunk.offset + chunk.bytes])))[1]
-    assert (found.max, found.l1) == (3.0, 6.0)
-    assert "expanded" in found.note
+    row = next(iter(run([weight], lambda chunk: raw[chunk.offset : chunk.offset + chunk.bytes])))[1]
+    assert (row.max, row.l1) == (3.0, 6.0)
+    assert "expanded" in row.note

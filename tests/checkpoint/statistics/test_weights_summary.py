@@ -1,4 +1,4 @@
-"""Totals, families, outliers and duplicates of a made-up model."""
+"""Totals, families, outliers and duplicates of an artificial model."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from assay.checkpoint.statistics.summary import folded, summarize
 from assay.document.weights import TensorStatistics, WeightsReport, WeightTotals
 
 
-def tensor(name, **figures):
-    given = {"dtype": "bfloat16", "shape": (4, 4), "bytes": 32, "count": 16} | figures
-    return TensorStatistics(names=(name,), **given)
+def tensor(name, **fields):
+    fields = {"dtype": "bfloat16", "shape": (4, 4), "bytes": 32, "count": 16} | fields
+    return TensorStatistics(names=(name,), **fields)
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("name", "expected"),
     [
         ("layers.3.mlp.up_proj.weight", "layers.#.mlp.up_proj.weight"),
         ("h.12.attn.3.w", "h.#.attn.#.w"),
@@ -24,8 +24,8 @@ def tensor(name, **figures):
         ("", ""),
     ],
 )
-def test_names_fold(name, wanted):
-    assert folded(name) == wanted
+def test_numbers_in_names_are_folded(name, expected):
+    assert folded(name) == expected
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_totals_and_families(report):
     ]
 
 
-def test_the_odd_sibling_is_found(report):
+def test_an_outlier_in_a_family_is_found(report):
     assert [(outlier.tensor, outlier.figure, outlier.value) for outlier in report.outliers] == [(5, "std", 0.9)]
 
 
@@ -53,9 +53,9 @@ def test_duplicates_have_the_same_bytes_dtype_and_shape(report):
     assert report.duplicates == [(2, 5)]
 
 
-def test_problems_are_failures(report):
+def test_tensors_with_problems_are_listed_as_failures(report):
     assert report.failures == ("shard 3 is missing", "lost: missing shard")
 
 
-def test_a_report_survives_json(report):
+def test_a_report_can_be_saved_as_json_and_loaded(report):
     assert msgspec.json.decode(msgspec.json.encode(report), type=WeightsReport) == report

@@ -1,4 +1,4 @@
-"""Tensors of every dtype as bytes, and their statistics through the engine."""
+"""Helpers that encode tensors of every dtype as bytes and compute their statistics with the engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assay.checkpoint.statistics.engine import EngineOptions, run
 
 
 def encoded(numbers, dtype):
-    """The bytes of float64 numbers in a dtype: numpy's where it has it, the nearest pattern otherwise."""
+    """The bytes of float64 numbers in a dtype: converted by numpy if it can, else to the nearest pattern."""
     kind = DTYPES[dtype]
     if kind.numpy:
         with np.errstate(all="ignore"):
@@ -23,19 +23,19 @@ def encoded(numbers, dtype):
     patterns = np.flatnonzero(np.isfinite(table))[order]
     levels = table[patterns]
     flat = np.asarray(numbers, dtype=np.float64).ravel()
-    place = np.clip(np.searchsorted(levels, np.nan_to_num(flat)), 1, levels.size - 1)
-    near = np.where(np.abs(levels[place] - flat) < np.abs(levels[place - 1] - flat), place, place - 1)
-    found = patterns[near]
+    index = np.clip(np.searchsorted(levels, np.nan_to_num(flat)), 1, levels.size - 1)
+    near = np.where(np.abs(levels[index] - flat) < np.abs(levels[index - 1] - flat), index, index - 1)
+    chosen = patterns[near]
     if np.isnan(table).any():
-        found[np.isnan(flat)] = np.flatnonzero(np.isnan(table))[0]
+        chosen[np.isnan(flat)] = np.flatnonzero(np.isnan(table))[0]
     for sign in (np.inf, -np.inf):
         if (table == sign).any():
-            found[flat == sign] = np.flatnonzero(table == sign)[0]
-    return found.astype(f"<u{kind.bytes}").tobytes()
+            chosen[flat == sign] = np.flatnonzero(table == sign)[0]
+    return chosen.astype(f"<u{kind.bytes}").tobytes()
 
 
 def decoded(raw, dtype):
-    """The float64 numbers that the bytes mean."""
+    """The bytes as float64 numbers."""
     kind = DTYPES[dtype]
     if kind.family == "counted":
         return values(dtype)[np.frombuffer(raw, f"<u{kind.bytes}")]
@@ -43,9 +43,9 @@ def decoded(raw, dtype):
 
 
 def measured(raw, dtype, shape, **options):
-    """The statistics of bytes as one tensor."""
+    """The statistics of one tensor with these bytes."""
     weight = Weight(("w",), dtype, tuple(shape), "file", 0, len(raw))
-    found = list(
+    results = list(
         run([weight], lambda chunk: raw[chunk.offset : chunk.offset + chunk.bytes], EngineOptions(1, **options))
     )
-    return found[0][1]
+    return results[0][1]

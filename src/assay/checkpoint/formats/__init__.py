@@ -1,1 +1,1 @@
-"""One reader per checkpoint format; `recognise` is the only place that identifies a file."""
+"""One reader per checkpoint format; only `recognise` identifies files."""

@@ -1,7 +1,7 @@
-"""The directory of a zip archive and where each member's bytes really start.
+"""Reads the directory of a zip archive and locates the data of each member.
 
-Written out here because the standard reader builds an object a member, which takes longer than all the
-rest for an archive of 20,000 tensors, and does not say where a member's data lies.
+The standard library's reader is not used: it builds one object per member, which takes most of the time for an
+archive of 20,000 tensors, and it does not report where a member's data starts.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from assay.checkpoint.entries import ByteRange, EncodedBytes
-from assay.checkpoint.files import HeldFile, Region
+from assay.checkpoint.files import BytesFile, Region, truncated
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import brief, plural
 
 STORED, DEFLATED = 0, 8
 LARGEST_DIRECTORY = 24 << 20
-"""Some 250,000 members."""
+"""Enough for approximately 250,000 members."""
 LARGEST_MEMBER = 48 << 20
-"""Bytes of a member that is read whole."""
+"""Limit, in bytes, for a member that is read whole."""
 LARGEST_RATIO = 200
-"""Text compresses tenfold; a thousandfold is a trap."""
+"""Text compresses about 10:1; 1000:1 is a zip bomb."""
 _SMALL = 1 << 16
-"""A member that unpacks to no more than this is read whatever its ratio."""
+"""Members that decompress to at most this many bytes are read whatever their ratio."""
 _SMALL_RECORD = 64 << 20
-"""The same for records, which are read in pieces: tensors of zeros are packed a thousandfold."""
+"""The same limit for tensor records, which are read in pieces: tensors of zeros compress 1000:1."""
 
 _END = struct.Struct("<4s4xHHIIH")
 _END_64 = struct.Struct("<4s20xQQQQ")
@@ -41,7 +41,7 @@ class Member(NamedTuple):
 
     name: str
     header: int
-    """Where its local header lies in the region."""
+    """Offset of its local header in the region."""
     packed: int
     size: int
     method: int
@@ -56,62 +56,63 @@ class ZipArchive:
         self.members = {member.name: member for member in self._directory()}
 
     def read(self, name: str, limit: int = LARGEST_MEMBER) -> bytes:
-        """A whole member, unpacked where that stays within bounds."""
+        """The decompressed bytes of a member; `ReadError` if it is larger than `limit` or looks like a zip bomb."""
         member = self.members[name]
         if member.size > limit:
-            raise ReadError(
-                f"{self._path} is refused: {brief(name)} takes {member.size} bytes, at most {limit} are read"
-            )
+            raise self._rejected(f"{brief(name)} has {member.size} bytes, the limit is {limit}")
         part = self.part(name)
         if member.method == STORED:
             return part.read(0, member.size)
         if member.method != DEFLATED or member.size > max(_SMALL, member.packed * LARGEST_RATIO):
-            raise ReadError(f"{self._path} is refused: {brief(name)} is packed in a way that no real checkpoint is")
+            raise self._rejected(f"{brief(name)} is compressed in a way that no checkpoint writer uses")
         try:
-            # One byte more than announced shows a member that unpacks to more than it says.
+            # Asking for one extra byte reveals a member that decompresses to more than its declared size.
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(part.read(0, member.packed), member.size + 1)
         except zlib.error as error:
-            raise self._damaged(f"{brief(name)} cannot be unpacked") from error
+            raise self._damaged(f"{brief(name)} cannot be decompressed") from error
         if len(data) != member.size:
-            raise self._damaged(f"{brief(name)} unpacks to another size than it says")
+            raise self._damaged(f"{brief(name)} does not decompress to its declared size")
         return data
 
     def open(self, name: str) -> Region:
-        """A member to be read from front to back."""
+        """A member as a region, decompressed in memory if necessary."""
         if self.members[name].method == STORED:
             return self.part(name)
         part, data = self.part(name), self.read(name)
-        coded = EncodedBytes(ByteRange(part.path, part.base, part.size), "deflate", len(data))
-        return Region(HeldFile(self.region.path, data, coded))
+        encoded = EncodedBytes(ByteRange(part.path, part.base, part.size), "deflate", len(data))
+        return Region(BytesFile(self.region.path, data, encoded))
 
     def record(self, member: Member, start: int) -> tuple[EncodedBytes | None, str]:
-        """How the numbers in a member whose data starts at `start` are had, or why they cannot be."""
+        """How to decode the tensor data of a member that starts at `start`, or why that is not possible.
+
+        (None, "") means that the data is stored uncompressed.
+        """
         if member.method == STORED:
             return None, ""
         span = ByteRange(self.region.path, self.region.base + start, member.packed)
         if member.method != DEFLATED:
-            return None, f"its record is compressed by a method (number {member.method}) that is not read"
+            return None, f"its data is compressed with zip method {member.method}, which is not supported"
         if member.size > max(_SMALL_RECORD, member.packed * LARGEST_RATIO):
-            return None, f"its record is compressed {member.size // max(member.packed, 1)}-fold: not unpacked"
+            return None, f"its data is compressed {member.size // max(member.packed, 1)}:1, above the limit"
         return EncodedBytes(span, "deflate", member.size), ""
 
     def part(self, name: str) -> Region:
-        """Where a member's bytes lie, packed as they are."""
+        """The region of a member's stored bytes, possibly compressed."""
         member = self.members[name]
         return self.region.part(self.starts([member])[0], member.packed)
 
     def starts(self, members: Iterable[Member]) -> list[int]:
-        """Where in the region each member's data starts, checked to lie before the directory."""
-        wanted = list(members)
-        headers = self.region.read_many([member.header for member in wanted], _LOCAL.size)
-        found = []
-        for member, header in zip(wanted, headers, strict=True):
+        """The offset at which each member's data starts; checks that it ends before the directory."""
+        members = list(members)
+        headers = self.region.read_many([member.header for member in members], _LOCAL.size)
+        starts = []
+        for member, header in zip(members, headers, strict=True):
             magic, name_length, extra_length = _LOCAL.unpack(header)
             start = member.header + _LOCAL.size + name_length + extra_length
             if magic != b"PK\3\4" or start + member.packed > self._start:
-                raise self._damaged(f"{brief(member.name)} does not lie where the directory says")
-            found.append(start)
-        return found
+                raise self._damaged(f"{brief(member.name)} is not where the zip directory says")
+            starts.append(start)
+        return starts
 
     @property
     def _path(self) -> str:
@@ -120,10 +121,13 @@ class ZipArchive:
     def _damaged(self, why: str) -> ReadError:
         return ReadError(f"{self._path} is damaged: {why}")
 
+    def _rejected(self, why: str) -> ReadError:
+        return ReadError(f"{self._path} is rejected: {why}")
+
     def _directory(self) -> list[Member]:
         count, size, start = self._end()
         if size > LARGEST_DIRECTORY:
-            raise ReadError(f"{self._path} is refused: a zip directory of {size} bytes, more than any checkpoint has")
+            raise self._rejected(f"its zip directory has {size} bytes, the limit is {LARGEST_DIRECTORY}")
         self._start = start
         data = self.region.read(start, size)
         members: list[Member] = []
@@ -132,8 +136,8 @@ class ZipArchive:
             member, position = self._member(data, position)
             members.append(member)
         if len(members) != count:
-            raise self._damaged(f"its zip directory names {len(members)} of {count} members")
-        self._no_twins(members)
+            raise self._damaged(f"its zip directory lists {len(members)} of {plural(count, 'member')}")
+        self._check_overlaps(members)
         return members
 
     def _member(self, data: bytes, position: int) -> tuple[Member, int]:
@@ -142,17 +146,17 @@ class ZipArchive:
         end = start + name + extra + comment
         text = data[start : start + name].decode("utf-8", "backslashreplace")
         if end > len(data):
-            raise self._damaged("its zip directory is cut short")
+            raise self._damaged("its zip directory is truncated")
         if flags & 1:
-            raise ReadError(f"{self._path} is refused: {brief(text)} is encrypted")
+            raise ReadError(f"{self._path} cannot be read: {brief(text)} is encrypted; decrypt the archive first")
         if _FULL in (packed, size, header):
             size, packed, header = self._large(data[start + name : start + name + extra], size, packed, header)
         if method == STORED and packed != size:
-            raise self._damaged(f"{brief(text)} is stored as it is, in another size than its own")
+            raise self._damaged(f"{brief(text)} is not compressed, but its stored size differs from its size")
         return Member(text, header, packed, size, method), end
 
     def _large(self, extra: bytes, *fields: int) -> tuple[int, int, int]:
-        """The 64-bit fields that replace those of `fields` that are full, in zip's own order."""
+        """`fields` (size, packed size, header offset) with saturated 32-bit values replaced by their zip64 ones."""
         position = 0
         while position + 4 <= len(extra):
             kind, length = struct.unpack_from("<HH", extra, position)
@@ -162,37 +166,36 @@ class ZipArchive:
                 if min(size, packed, header) >= 0:
                     return size, packed, header
             position += 4 + length
-        raise self._damaged("its zip directory lacks a member's size")
+        raise self._damaged("its zip directory lacks the size of a member")
 
-    def _no_twins(self, members: list[Member]) -> None:
+    def _check_overlaps(self, members: list[Member]) -> None:
+        """Raise `ReadError` if two members have the same name or share bytes."""
         names: set[str] = set()
         for member in members:
             if member.name in names:
-                raise ReadError(f"{self._path} is refused: it holds {brief(member.name)} twice")
+                raise self._rejected(f"it contains {brief(member.name)} twice")
             names.add(member.name)
         end = 0
         for member in sorted(members, key=lambda member: member.header):
             if member.header < end:
-                raise ReadError(f"{self._path} is refused: {brief(member.name)} overlaps another member")
+                raise self._rejected(f"{brief(member.name)} overlaps another member")
             end = member.header + _LOCAL.size + member.packed
 
     def _end(self) -> tuple[int, int, int]:
-        """How many members there are, and the size and start of the directory."""
+        """The number of members, and the size and offset of the directory."""
         tail_size = min(self.region.size, (1 << 16) + _END.size)
         first = self.region.size - tail_size
         tail = self.region.read(first, tail_size)
-        place = tail.rfind(b"PK\5\6")
-        if place < 0 or place + _END.size > tail_size:
-            raise ReadError(
-                f"{self._path} is cut short: it begins like a zip archive and has no directory at its end"
-            )
-        _, _, count, size, start, _ = _END.unpack_from(tail, place)
-        end = first + place
-        if place >= _LOCATOR_64.size and tail[place - _LOCATOR_64.size :].startswith(b"PK\6\7"):
-            end = _LOCATOR_64.unpack_from(tail, place - _LOCATOR_64.size)[1]
+        position = tail.rfind(b"PK\5\6")
+        if position < 0 or position + _END.size > tail_size:
+            raise truncated(self.region.path, "it starts like a zip archive but has no zip directory at its end")
+        _, _, count, size, start, _ = _END.unpack_from(tail, position)
+        end = first + position
+        if position >= _LOCATOR_64.size and tail[position - _LOCATOR_64.size :].startswith(b"PK\6\7"):
+            end = _LOCATOR_64.unpack_from(tail, position - _LOCATOR_64.size)[1]
             magic, _, count, size, start = _END_64.unpack(self.region.read(end, _END_64.size))
             if magic != b"PK\6\6":
-                raise self._damaged("its zip directory does not lie where the end of the file says")
+                raise self._damaged("its zip directory is not where the end record says")
         if start + size > end:
-            raise self._damaged("its zip directory does not lie where the end of the file says")
+            raise self._damaged("its zip directory is not where the end record says")
         return count, size, start

@@ -1,8 +1,8 @@
-"""torch.distributed checkpoints: a pickled .metadata and .distcp files, each item a small file of torch.save.
+"""torch.distributed checkpoints: a pickled .metadata file and .distcp files that concatenate torch.save archives.
 
-A tensor that was saved in several pieces is listed as one entry a piece, named by the slice it is
-(`weight[0:512, 0:64]`): the pieces lie in different files and each has exact figures of its own. Its whole
-shape is in the metadata under `sharded`.
+A tensor saved in several pieces is listed as one entry per piece, named by its slice (`weight[0:512, 0:64]`): the
+pieces are in different files, and each has its own exact statistics. The shape of the whole tensor is in the metadata
+under `sharded`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from assay.checkpoint.pickle.values import Stub, TensorValue, contiguous_strides
 from assay.checkpoint.remote import is_url
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import brief, plural
 
 OWN = "torch.distributed.checkpoint."
 MOST_ITEMS = 200_000
@@ -38,16 +38,16 @@ class _Item(NamedTuple):
 
 
 class _Whole(NamedTuple):
-    """A tensor as the model has it."""
+    """A whole tensor of the model."""
 
     dtype: Any
     shape: tuple[int, ...]
     chunks: dict[tuple[int, ...], tuple[int, ...]]
-    """Sizes of each piece by its offsets."""
+    """The sizes of each piece, by its offsets."""
 
 
 def read(path: str, files: Files) -> Checkpoint:
-    """The tensors of a distributed checkpoint; a missing file is a failure, and the rest is kept."""
+    """The tensors of a distributed checkpoint; a missing file is listed in `failures` and the rest is read."""
     with files.region(inside(path, METADATA)) as region:
         machine = PickleMachine(Stream(region), lambda pid: pid)
         state = _fields(machine.load())
@@ -56,7 +56,7 @@ def read(path: str, files: Files) -> Checkpoint:
     named, failures = _read_items(path, items, wholes, files)
     parts = {name: len(whole.chunks) for name, whole in wholes.items() if len(whole.chunks) > 1}
     sharded = {name: {"shape": list(wholes[name].shape), "parts": count} for name, count in parts.items()}
-    notes = (f"{len(parts)} tensors were saved in pieces; each piece is listed as name[slice]",) if parts else ()
+    notes = (f"{plural(len(parts), 'tensor')} saved in pieces; each piece is listed as name[slice]",) if parts else ()
     others = [name for name, value in _pairs(state.get("state_dict_metadata")) if name not in wholes]
     return Checkpoint(
         "dcp",
@@ -77,35 +77,35 @@ def _read_items(
     by_file: dict[str, list[_Item]] = {}
     for item in items:
         by_file.setdefault(item.file, []).append(item)
-    for file, held in by_file.items():
-        place = inside(path, file)
-        if not is_url(place) and not os.path.exists(place):
-            failures.append(f"shard {brief(file)} is missing: {len(held)} tensors not read")
+    for file, pieces in by_file.items():
+        location = inside(path, file)
+        if not is_url(location) and not os.path.exists(location):
+            failures.append(f"shard {brief(file)} is missing: {plural(len(pieces), 'tensor')} not read")
             continue
         try:
-            with files.region(place) as region:
-                named += [pair for item in held for pair in _read_item(region, item, wholes[item.name])]
+            with files.region(location) as region:
+                named += [pair for item in pieces for pair in _read_item(region, item, wholes[item.name])]
         except ReadError as error:
             failures.append(str(error))
     if failures and not named:
-        raise ReadError(f"{brief(path)}: none of its tensors can be read; {failures[0]}")
+        raise ReadError(f"{brief(path)}: cannot read any of its tensors; {failures[0]}")
     return named, failures
 
 
 def _read_item(region: Region, item: _Item, whole: _Whole) -> list[tuple[str, TensorValue]]:
-    """The tensor in one item, under the name of the piece that it is."""
+    """The tensor in one saved item, named after its piece; several if it is a tensor subclass."""
     name, shape = _piece(item, whole)
     if item.transformed:
-        problem = "its bytes were transformed (compressed or encrypted) on saving"
+        problem = "its bytes were compressed or encrypted when it was saved: not supported"
         return [(name, TensorValue(None, 0, shape, contiguous_strides(shape), whole.dtype, problem))]
-    found = describe(ZipArchive(region.part(item.start, item.length)))[0].tensors
-    if len(found) == 1 and not found[0][0] and tuple(found[0][1].shape) != shape:
-        refuse(region.path, name, f"the piece has shape {tuple(found[0][1].shape)}, and {shape} was announced")
-    return [(f"{name}.{inner}" if inner else name, tensor) for inner, tensor in found]
+    tensors = describe(ZipArchive(region.part(item.start, item.length)))[0].tensors
+    if len(tensors) == 1 and not tensors[0][0] and tuple(tensors[0][1].shape) != shape:
+        refuse(region.path, name, f"the piece has shape {tuple(tensors[0][1].shape)}, but .metadata declares {shape}")
+    return [(f"{name}.{inner}" if inner else name, tensor) for inner, tensor in tensors]
 
 
 def _piece(item: _Item, whole: _Whole) -> tuple[str, tuple[int, ...]]:
-    """The name and shape of a piece; the whole tensor where it is in one."""
+    """The name and shape of a piece; those of the tensor if it was saved in one piece."""
     offsets = item.offsets if item.offsets is not None else (0,) * len(whole.shape)
     shape = whole.chunks.get(offsets, whole.shape)
     if len(whole.chunks) <= 1 or len(offsets) != len(shape):
@@ -115,6 +115,7 @@ def _piece(item: _Item, whole: _Whole) -> tuple[str, tuple[int, ...]]:
 
 
 def _wholes(path: str, table: Any) -> dict[str, _Whole]:
+    """The tensors in `state_dict_metadata` by name."""
     wholes: dict[str, _Whole] = {}
     for name, value in _pairs(table):
         fields = _fields(value)
@@ -127,7 +128,7 @@ def _wholes(path: str, table: Any) -> dict[str, _Whole]:
             offsets = _numbers(path, name, piece.get("offsets"))
             sizes = _numbers(path, name, piece.get("sizes"))
             if not len(offsets) == len(sizes) == len(shape):
-                raise ReadError(f"{brief(path)} is damaged: the pieces of {brief(name)} are no slices of it")
+                raise ReadError(f"{brief(path)} is damaged: the pieces of {brief(name)} are not slices of it")
             chunks[offsets] = sizes
         properties = fields.get("properties")
         first = properties.state if isinstance(properties, Stub) else None
@@ -136,6 +137,7 @@ def _wholes(path: str, table: Any) -> dict[str, _Whole]:
 
 
 def _items(path: str, table: Any, wholes: dict[str, _Whole]) -> list[_Item]:
+    """The saved pieces in `storage_data`."""
     items: list[_Item] = []
     for key, value in table.items() if isinstance(table, dict) else ():
         index, info = _fields(key), _fields(value)
@@ -144,14 +146,14 @@ def _items(path: str, table: Any, wholes: dict[str, _Whole]) -> list[_Item]:
             continue
         start, length, offsets = info.get("offset"), info.get("length"), index.get("offset")
         if type(file) is not str or type(start) is not int or type(length) is not int or len(items) > MOST_ITEMS:
-            raise ReadError(f"{brief(path)} is damaged: its .metadata does not say where {brief(name)} lies")
-        where = None if offsets is None else _numbers(path, name, offsets)
-        items.append(_Item(name, where, file, start, length, bool(info.get("transform_descriptors"))))
+            raise ReadError(f"{brief(path)} is damaged: its .metadata does not locate {brief(name)}")
+        piece_offsets = None if offsets is None else _numbers(path, name, offsets)
+        items.append(_Item(name, piece_offsets, file, start, length, bool(info.get("transform_descriptors"))))
     return items
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The attributes of a represented object."""
+    """The attributes of a stub; empty if `value` is not a stub with attributes."""
     return value.state if isinstance(value, Stub) and isinstance(value.state, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""GGUF: the header, of which long lists are passed over, and where each tensor lies; `decoding` unpacks blocks."""
+"""GGUF: reads the header, skipping long lists, and locates each tensor; `decoding` dequantises blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from assay.checkpoint.decoding import dequantisation_problem
 from assay.checkpoint.entries import ByteRange, Checkpoint, EncodedBytes, Entry, alignment
-from assay.checkpoint.files import Region
+from assay.checkpoint.files import Region, truncated
 from assay.checkpoint.formats.gguf_types import (
     BOOL,
     DEFAULT_ALIGNMENT,
@@ -31,12 +31,12 @@ MOST_TENSORS = 200_000
 MOST_VALUES = 100_000
 MOST_DIMENSIONS = 4
 SMALLEST_TENSOR = 24
-"""Bytes of the shortest description of a tensor."""
+"""Bytes of the shortest possible tensor description."""
 LONGEST_NAME = 1 << 16
 LONGEST_TEXT = 1 << 16
-"""Longer values (chat templates, whole vocabularies) are passed over and only their length is kept."""
+"""Longer values (chat templates, whole vocabularies) are skipped; only their length is kept."""
 MOST_ITEMS = 4_000_000
-"""Of all lists together; the largest vocabularies have some 300,000 and as many merges."""
+"""Limit for all lists together; the largest vocabularies have approximately 300,000 tokens and as many merges."""
 KEPT_ITEMS = 8
 DEEPEST_LIST = 4
 
@@ -49,15 +49,15 @@ class _Tensor(NamedTuple):
 
 
 def read(region: Region) -> Checkpoint:
-    """The tensors of a GGUF file, shapes in torch's order."""
+    """The tensors of a GGUF file, with shapes in torch's order."""
     path = brief(region.path)
     header = _Header(region)
     version = header.version
     if version not in VERSIONS:
-        raise ReadError(f"{path} is GGUF version {version}, and one of {', '.join(map(str, VERSIONS))} was wanted")
+        raise ReadError(f"{path} is GGUF version {version}: expected version {', '.join(map(str, VERSIONS))}")
     count, values = header.count(), header.count()
     if count > min(MOST_TENSORS, region.size // SMALLEST_TENSOR) or values > min(MOST_VALUES, region.size // 12):
-        raise ReadError(f"{path} is refused: it says to hold {count} tensors and {values} values")
+        raise header.rejected(f"it declares {count} tensors and {values} metadata values, more than fit in the file")
     metadata = _metadata(header, values)
     tensors = [_tensor(header, region.path) for _ in range(count)]
     step = _alignment(path, metadata)
@@ -72,7 +72,7 @@ def _metadata(header: _Header, count: int) -> dict[str, Any]:
     for _ in range(count):
         key = header.text()
         if key in metadata:
-            raise header.refused(f"the key {brief(key)} stands twice")
+            raise header.rejected(f"the metadata key {brief(key)} appears twice")
         metadata[key] = header.value()
     return metadata
 
@@ -81,26 +81,26 @@ def _tensor(header: _Header, path: str) -> _Tensor:
     name = header.text()
     dimensions = header.number(4)
     if dimensions > MOST_DIMENSIONS:
-        raise header.refused(f"tensor {brief(name)} has {dimensions} dimensions, at most 4 are allowed")
+        raise header.rejected(f"tensor {brief(name)} has {dimensions} dimensions, the limit is {MOST_DIMENSIONS}")
     sizes = [header.count() for _ in range(dimensions)]
     kind, offset = header.number(4), header.number(8)
     if math.prod(sizes) > LARGEST:
-        refuse(path, name, "its shape is larger than any tensor")
+        refuse(path, name, "its shape is larger than any tensor can be")
     return _Tensor(name, tuple(reversed(sizes)), kind, offset)
 
 
 def _alignment(path: str, metadata: dict[str, Any]) -> int:
     step = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
     if type(step) is not int or not 0 < step <= LARGEST_ALIGNMENT or step & (step - 1):
-        raise ReadError(f"{path} is refused: alignment {brief(step)} is no power of two up to {LARGEST_ALIGNMENT}")
+        raise ReadError(f"{path} is rejected: alignment {brief(step)} is not a power of 2 up to {LARGEST_ALIGNMENT}")
     return step
 
 
 def _entries(data: Region, start: int, step: int, tensors: list[_Tensor], *, swapped: bool) -> list[Entry]:
-    """The tensors in the order of the file's list, checked to lie apart from each other and in the file."""
+    """The entries in file order; checks that tensors do not overlap and end inside the file."""
     path = brief(data.path)
     if len({tensor.name for tensor in tensors}) != len(tensors):
-        raise ReadError(f"{path} is refused: two tensors have the same name")
+        raise ReadError(f"{path} is rejected: two tensors have the same name")
     ends: dict[str, int] = {}
     following = data.size
     for tensor in sorted(tensors, key=lambda tensor: (tensor.offset, tensor.name), reverse=True):
@@ -108,65 +108,66 @@ def _entries(data: Region, start: int, step: int, tensors: list[_Tensor], *, swa
         size = _size(data.path, tensor)
         last = following if size is None else first + size
         if tensor.offset % step or first > data.size:
-            raise ReadError(f"{path} is refused: tensor {brief(tensor.name)} starts at offset {tensor.offset}")
+            wrong = f"offset {tensor.offset} of tensor {brief(tensor.name)} is not aligned or is past the end"
+            raise ReadError(f"{path} is rejected: {wrong}")
         if last > data.size:
-            raise ReadError(f"{path} is cut short: tensor {brief(tensor.name)} ends at byte {last} of {data.size}")
+            raise truncated(data.path, f"tensor {brief(tensor.name)} ends at byte {last}, the file at {data.size}")
         if last > following:
-            raise ReadError(f"{path} is refused: tensor {brief(tensor.name)} overlaps another")
+            raise ReadError(f"{path} is rejected: tensor {brief(tensor.name)} overlaps another")
         ends[tensor.name] = last
         following = first if last > first else following
     entries = [_entry(data, start + tensor.offset, ends[tensor.name], tensor, swapped=swapped) for tensor in tensors]
-    problem = dequantisation_problem() if any(entry.coded and entry.coded.dtype for entry in entries) else ""
-    return [replace(entry, problem=problem) if entry.coded and entry.coded.dtype else entry for entry in entries]
+    problem = dequantisation_problem() if any(entry.encoded and entry.encoded.dtype for entry in entries) else ""
+    return [replace(entry, problem=problem) if entry.encoded and entry.encoded.dtype else entry for entry in entries]
 
 
 def _size(path: str, tensor: _Tensor) -> int | None:
-    """Bytes of a tensor; None where its type is unknown."""
-    known = TENSOR_TYPES.get(tensor.type)
-    if known is None:
+    """Bytes of a tensor; None if its type is unknown."""
+    gguf_type = TENSOR_TYPES.get(tensor.type)
+    if gguf_type is None:
         return None
     row = tensor.shape[-1] if tensor.shape else 1
-    if row % known.block:
-        refuse(path, tensor.name, f"rows of {row} are no whole blocks of {known.block}")
-    return math.prod(tensor.shape) // known.block * known.bytes
+    if row % gguf_type.block:
+        refuse(path, tensor.name, f"its row length {row} is not a multiple of the block size {gguf_type.block}")
+    return math.prod(tensor.shape) // gguf_type.block * gguf_type.bytes
 
 
 def _entry(data: Region, first: int, last: int, tensor: _Tensor, *, swapped: bool) -> Entry:
-    known = TENSOR_TYPES.get(tensor.type)
-    dtype = known.dtype if known else f"gguf:type{tensor.type}"
+    gguf_type = TENSOR_TYPES.get(tensor.type)
+    dtype = gguf_type.dtype if gguf_type else f"gguf:type{tensor.type}"
     size = last - first
     stored = ByteRange(data.path, data.base + first, size)
-    coded, problem = _coded(stored, tensor, known, swapped)
+    encoded, problem = _encoded(stored, tensor, gguf_type, swapped)
     if not size:
-        return Entry((tensor.name,), dtype, tensor.shape, None, None, 0, 0, problem=problem, coded=coded)
-    span = stored if coded is None else ByteRange(data.path, 0, coded.size)
+        return Entry((tensor.name,), dtype, tensor.shape, None, None, 0, 0, problem=problem, encoded=encoded)
+    span = stored if encoded is None else ByteRange(data.path, 0, encoded.size)
     place = alignment(stored.offset)
-    return Entry((tensor.name,), dtype, tensor.shape, None, span, size, place, 0, problem, coded=coded)
+    return Entry((tensor.name,), dtype, tensor.shape, None, span, size, place, 0, problem, encoded=encoded)
 
 
-def _coded(
-    stored: ByteRange, tensor: _Tensor, known: GgufType | None, swapped: bool
+def _encoded(
+    stored: ByteRange, tensor: _Tensor, gguf_type: GgufType | None, swapped: bool
 ) -> tuple[EncodedBytes | None, str]:
-    """How the numbers are had where they are not plain, or why they cannot be."""
-    if known is None:
+    """How to decode the stored bytes (None if they are plain), or why that is not possible."""
+    if gguf_type is None:
         return None, f"unknown GGUF type {tensor.type}"
-    if known.block == 1:
-        coded = EncodedBytes(stored, f"swapped:{known.bytes}", stored.length) if swapped and known.bytes > 1 else None
-        return coded, ""
+    if gguf_type.block == 1:
+        is_encoded = swapped and gguf_type.bytes > 1
+        return EncodedBytes(stored, f"swapped:{gguf_type.bytes}", stored.length) if is_encoded else None, ""
     if swapped:
-        return None, "blocks of quantised numbers from a big-endian machine"
-    return EncodedBytes(stored, known.dtype, math.prod(tensor.shape) * 4, "float32"), ""
+        return None, "block-quantised and big-endian: not supported"
+    return EncodedBytes(stored, gguf_type.dtype, math.prod(tensor.shape) * 4, "float32"), ""
 
 
 def _notes(metadata: dict[str, Any]) -> tuple[str, ...]:
     number, count = metadata.get("split.no"), metadata.get("split.count")
     if type(number) is not int or type(count) is not int or count < 2:
         return ()
-    return (f"this is part {number + 1} of {count}: point at the folder to read them all",)
+    return (f"this is part {number + 1} of {count}: give the folder to read all parts",)
 
 
 class _Header:
-    """Reads a header's numbers in the file's own byte order and width."""
+    """Reads the header in the file's byte order and integer width."""
 
     def __init__(self, region: Region) -> None:
         self._path = brief(region.path)
@@ -180,7 +181,7 @@ class _Header:
 
     @property
     def offset(self) -> int:
-        """Where the next byte lies."""
+        """The offset of the next byte."""
         return self._stream.offset
 
     def number(self, width: int) -> int:
@@ -188,37 +189,37 @@ class _Header:
         return int.from_bytes(self._stream.take(width), "big" if self.swapped else "little")
 
     def count(self) -> int:
-        """The next count; version 1 wrote them in four bytes."""
+        """The next count: 8 bytes, or 4 in version 1."""
         return self.number(4 if self.version == 1 else 8)
 
     def text(self) -> str:
-        """The next text as a name."""
+        """The next string, which must be a short name in UTF-8."""
         length = self.count()
         if length > LONGEST_NAME:
-            raise self.refused(f"a name of {length} bytes")
+            raise self.rejected(f"its header has a name of {length} bytes")
         try:
             return self._stream.take(length).decode("utf-8")
         except UnicodeError as error:
-            raise self.refused("a name that is not UTF-8") from error
+            raise self.rejected("its header has a name that is not UTF-8") from error
 
     def value(self) -> Any:
-        """The next value with its type before it."""
+        """The next value, which is preceded by its type."""
         return self._value(self.number(4), 0)
 
-    def refused(self, why: str) -> ReadError:
-        """What to raise on a header that no writer would make."""
-        return ReadError(f"{self._path} is refused: {why}")
+    def rejected(self, why: str) -> ReadError:
+        """The error for a header that no GGUF writer would produce."""
+        return ReadError(f"{self._path} is rejected: {why}")
 
     def _value(self, kind: int, depth: int) -> Any:
         if kind in SCALARS:
             code = SCALARS[kind]
-            (found,) = struct.unpack(self._order + code, self._stream.take(struct.calcsize("=" + code)))
-            return bool(found) if kind == BOOL else found
+            (number,) = struct.unpack(self._order + code, self._stream.take(struct.calcsize("=" + code)))
+            return bool(number) if kind == BOOL else number
         if kind == TEXT:
             return self._any_text()
         if kind == LIST and depth < DEEPEST_LIST:
             return self._list(depth + 1)
-        raise self.refused(f"a value of type {kind}" if kind != LIST else "lists nested too deep")
+        raise self.rejected("its lists are nested too deep" if kind == LIST else f"unknown metadata type {kind}")
 
     def _any_text(self) -> Any:
         length = self.count()
@@ -228,11 +229,11 @@ class _Header:
         return {"length": length}
 
     def _list(self, depth: int) -> Any:
-        """The whole list where it is short; else its length and how it begins."""
+        """The whole list if it is short; else its length and first items."""
         kind, count = self.number(4), self.count()
         self._left -= count if kind not in SCALARS else 0
         if self._left < 0 or count > self._stream.region.size:
-            raise self.refused(f"a list of {count} values")
+            raise self.rejected(f"its metadata has a list of {count} values")
         kept = [self._value(kind, depth) for _ in range(min(count, KEPT_ITEMS))]
         rest = count - len(kept)
         if kind in SCALARS:

@@ -1,4 +1,4 @@
-"""The numbers that GGUF gives to types, and what a block of each tensor type holds."""
+"""GGUF's type numbers, and the block size of each tensor type."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ LARGEST_ALIGNMENT = 1 << 20
 
 TEXT, LIST, BOOL = 8, 9, 7
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", BOOL: "B", 10: "Q", 11: "q", 12: "d"}
-"""The struct codes of the plain value types."""
+"""The `struct` codes of the scalar metadata types."""
 
 
 class GgufType(NamedTuple):
-    """How numbers of one type are stored: `block` of them in `bytes` bytes."""
+    """How one type is stored: blocks of `block` numbers, each block `bytes` bytes long."""
 
     dtype: str
     block: int
@@ -36,7 +36,7 @@ _BLOCKS = {
 }  # fmt: skip
 
 BLOCKS = {name: (block, size) for name, block, size in _BLOCKS.values()}
-"""Numbers and bytes of a block of each block-quantised type."""
+"""Numbers per block and bytes per block of each block-quantised type."""
 
 TENSOR_TYPES = {
     **{number: GgufType(dtype, 1, size) for number, (dtype, size) in _PLAIN.items()},

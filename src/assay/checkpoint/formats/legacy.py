@@ -1,4 +1,4 @@
-"""Bare pickles: what torch.save wrote before 1.6 (storages after the pickles), and what pickle.dump writes."""
+"""Bare pickles: the format of torch.save before 1.6 (storages follow the pickles), and of pickle.dump."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from assay.checkpoint.dtypes import item_bytes
 from assay.checkpoint.entries import Checkpoint
-from assay.checkpoint.files import Region
+from assay.checkpoint.files import Region, truncated
 from assay.checkpoint.formats.torch_zip import checkpoint
 from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.texts import plain_region
 from assay.checkpoint.pickle.values import Blob, Global, RawStorage
-from assay.checkpoint.pickle.walking import INSIDE, find
+from assay.checkpoint.pickle.walking import INSIDE, collect
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
 from assay.messages import brief
@@ -26,11 +26,11 @@ def read(region: Region) -> Checkpoint:
     """The checkpoint in a bare pickle."""
     pickles = _Pickles(region)
     value, format = pickles.read()
-    return checkpoint(format, region.path, find(region.path, value, region), pickles.machine)
+    return checkpoint(format, region.path, collect(region.path, value, region), pickles.machine)
 
 
 class _Pickles:
-    """The pickles of one region, and the storages that they name."""
+    """The pickles of one region, and the storages that they refer to."""
 
     def __init__(self, region: Region, depth: int = 0) -> None:
         self._region = region
@@ -40,16 +40,16 @@ class _Pickles:
         self._views: dict[tuple[str, int, int], RawStorage] = {}
         self.machine = PickleMachine(self._stream, self._persistent)
         if not depth:
-            # pickle.dump writes each storage as the bytes of a whole torch.save of it.
-            self.machine.known[FROM_BYTES] = Global(*FROM_BYTES, self._nested)
+            # pickle.dump embeds each storage as the bytes of a complete torch.save file.
+            self.machine.globals[FROM_BYTES] = Global(*FROM_BYTES, self._nested)
 
     def read(self) -> tuple[Any, str]:
-        """The value and the name of the format."""
+        """The unpickled value and the name of the format."""
         first = self.machine.load()
         if first != MAGIC:
             return first, "pickle"
         if self.machine.load() != PROTOCOL:
-            raise ReadError(f"{self._path} is refused: an unknown version of torch.save's old format")
+            raise ReadError(f"{self._path} is rejected: unknown version of torch.save's legacy format")
         system = self.machine.load()
         value = self.machine.load()
         keys = self.machine.load()
@@ -57,28 +57,28 @@ class _Pickles:
         return value, "torch-legacy"
 
     def _persistent(self, pid: Any) -> Any:
-        named = pid[0] if isinstance(pid, tuple) and len(pid) > 1 else None
-        if named == "module":
+        kind = pid[0] if isinstance(pid, tuple) and len(pid) > 1 else None
+        if kind == "module":
             return pid[1]
-        if named != "storage" or len(pid) != 6 or type(pid[2]) is not str or type(pid[4]) is not int:
-            raise ReadError(f"{self._path} is damaged: it refers to something that is no storage")
-        _, kind, key, _, numel, view = pid
-        storage = self._storages.setdefault(key, RawStorage(key, dtype_name(kind) or "unknown", numel))
+        if kind != "storage" or len(pid) != 6 or type(pid[2]) is not str or type(pid[4]) is not int:
+            raise ReadError(f"{self._path} is damaged: it has a persistent id that is not a storage")
+        _, storage_class, key, _, numel, view = pid
+        storage = self._storages.setdefault(key, RawStorage(key, dtype_name(storage_class) or "unknown", numel))
         if storage.numel != numel and view is None:
-            raise ReadError(f"{self._path} is refused: storage {brief(key)} has two sizes")
+            raise ReadError(f"{self._path} is rejected: storage {brief(key)} has two sizes")
         return storage if view is None else self._view(storage, view)
 
     def _view(self, storage: RawStorage, view: Any) -> RawStorage:
-        """Part of a storage, as the oldest files have it: (key, first element, elements)."""
+        """Part of a storage, which the oldest files describe by (key, first element, number of elements)."""
         _, offset, numel = view
         if type(offset) is not int or type(numel) is not int or min(offset, numel) < 0:
-            raise ReadError(f"{self._path} is damaged: a view of storage {brief(storage.key)} has no range")
+            raise ReadError(f"{self._path} is damaged: a view of storage {brief(storage.key)} has an invalid range")
         return self._views.setdefault((storage.key, offset, numel), RawStorage(storage.key, storage.dtype, numel))
 
     def _place(self, keys: Any, *, swapped: bool) -> None:
-        """Find the storages, which follow the pickles in the order of `keys`, each after its size."""
+        """Locate the storages: they follow the pickles in the order of `keys`, each preceded by its size."""
         if not isinstance(keys, list) or set(map(str, keys)) != set(self._storages):
-            raise ReadError(f"{self._path} is damaged: its list of storages is not that of its tensors")
+            raise ReadError(f"{self._path} is damaged: its list of storages does not match its tensors")
         offset = self._stream.offset
         for key in keys:
             storage = self._storages[str(key)]
@@ -89,7 +89,7 @@ class _Pickles:
             place_part(self._region, part, self._storages[key], first)
 
     def _nested(self, args: Any) -> RawStorage:
-        """The storage in the bytes of a torch.save."""
+        """The storage in an embedded torch.save file."""
         if not isinstance(args[0], (bytes, Blob)):
             raise TypeError(args[0])
         inner = plain_region(self._region, args[0])
@@ -102,29 +102,27 @@ class _Pickles:
 
 
 def place_part(region: Region, part: RawStorage, whole: RawStorage, first: int) -> None:
-    """Find part of a storage, which starts at its element `first`."""
+    """Locate `part`, a view of the storage `whole` that starts at its element `first`."""
     width = item_bytes(whole.dtype) or 1
     if min(first, part.numel) < 0 or (first + part.numel) * width > whole.length:
-        raise ReadError(f"{brief(region.path)} is refused: a view of storage {brief(whole.key)} reaches beyond it")
-    part.place(whole.file, whole.offset + first * width, part.numel * width, whole.coded)
+        raise ReadError(f"{brief(region.path)} is rejected: a view of storage {brief(whole.key)} exceeds it")
+    part.place(whole.file, whole.offset + first * width, part.numel * width, whole.encoded)
     part.problem = whole.problem
 
 
 def place(region: Region, storage: RawStorage, offset: int) -> int:
-    """Find a storage whose size stands in the eight bytes at `offset`; where the next one is."""
+    """Locate a storage, whose size is in the eight bytes at `offset`; returns the offset of the next one."""
     path = brief(region.path)
     if offset + 8 > region.size:
-        raise ReadError(f"{path} is cut short: storage {brief(storage.key)} is missing")
+        raise truncated(region.path, f"storage {brief(storage.key)} is missing")
     numel = int.from_bytes(region.read(offset, 8), "little", signed=True)
     width = item_bytes(storage.dtype)
     if width is None:
-        raise ReadError(
-            f"{path} is refused: storage {brief(storage.key)} has an unknown dtype, so its end is unknown"
-        )
+        raise ReadError(f"{path} cannot be read: storage {brief(storage.key)} has an unknown dtype, so no known size")
     if numel != storage.numel or numel < 0:
-        raise ReadError(f"{path} is refused: storage {brief(storage.key)} should hold {storage.numel}, not {numel}")
+        raise ReadError(f"{path} is damaged: storage {brief(storage.key)} has size {numel}, not {storage.numel}")
     start, length = offset + 8, numel * width
     if start + length > region.size:
-        raise ReadError(f"{path} is cut short: storage {brief(storage.key)} takes {length} bytes at {start}")
-    storage.place(region.path, region.base + start, length, region.file.coded)
+        raise truncated(region.path, f"storage {brief(storage.key)} needs {length} bytes at offset {start}")
+    storage.place(region.path, region.base + start, length, region.file.encoded)
     return start + length

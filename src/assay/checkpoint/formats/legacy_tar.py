@@ -1,4 +1,4 @@
-"""The oldest checkpoints of torch: a tar archive with the storages, the tensors and a pickle."""
+"""The oldest torch.save format: a tar archive of storages, tensors and a pickle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.checkpoint.formats.torch_zip import checkpoint
 from assay.checkpoint.pickle.machine import DAMAGE, MOST_UNITS, PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.values import MOST_DIMENSIONS, RawStorage, TensorValue
-from assay.checkpoint.pickle.walking import find
+from assay.checkpoint.pickle.walking import collect
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
 from assay.messages import brief
@@ -23,16 +23,16 @@ MOST_ROWS = MOST_UNITS // 10
 
 
 def read(region: Region) -> Checkpoint:
-    """The checkpoint in a tar archive of torch.save."""
+    """The checkpoint in a tar archive written by torch.save."""
     path = brief(region.path)
     members = _members(region)
     if not {"storages", "tensors", "pickle"} <= members.keys():
-        raise ReadError(f"{path} is a tar archive without storages, tensors and pickle: not a checkpoint")
+        raise ReadError(f"{path} is a tar archive, but not a checkpoint: expected members storages, tensors, pickle")
     try:
         storages = _storages(members["storages"])
         tensors = _tensors(members["tensors"], storages)
     except DAMAGE as error:
-        raise ReadError(f"{path} is damaged: its storages and tensors do not fit each other") from error
+        raise ReadError(f"{path} is damaged: its storages and tensors do not match") from error
 
     def persistent(pid: Any) -> Any:
         if isinstance(pid, tuple) and pid:
@@ -40,12 +40,12 @@ def read(region: Region) -> Checkpoint:
         return tensors.get(int(pid)) or storages[int(pid)]
 
     machine = PickleMachine(Stream(members["pickle"]), persistent)
-    found = find(region.path, machine.load(), members["pickle"])
-    return checkpoint("torch-legacy", region.path, found, machine)
+    contents = collect(region.path, machine.load(), members["pickle"])
+    return checkpoint("torch-legacy", region.path, contents, machine)
 
 
 def _members(region: Region) -> dict[str, Region]:
-    """The files of the archive by name."""
+    """The members of the archive by name."""
     members: dict[str, Region] = {}
     offset = 0
     while offset + BLOCK <= region.size and len(members) <= MOST_MEMBERS:
@@ -55,7 +55,7 @@ def _members(region: Region) -> dict[str, Region]:
         name = header[:100].rstrip(b"\0").decode("utf-8", "backslashreplace").removeprefix("./")
         size = _octal(header[124:136], region)
         if name in members:
-            raise ReadError(f"{brief(region.path)} is refused: it holds {brief(name)} twice")
+            raise ReadError(f"{brief(region.path)} is rejected: it contains {brief(name)} twice")
         members[name] = region.part(offset + BLOCK, size)
         offset += BLOCK + -(-size // BLOCK) * BLOCK
     return members
@@ -67,11 +67,11 @@ def _octal(field: bytes, region: Region) -> int:
     try:
         return int(field.strip(b"\0 ") or b"0", 8)
     except ValueError as error:
-        raise ReadError(f"{brief(region.path)} is damaged: a tar header without a size") from error
+        raise ReadError(f"{brief(region.path)} is damaged: a tar header has no valid size") from error
 
 
 def _storages(region: Region) -> dict[int, RawStorage]:
-    """The storages by number: each a pickled (key, device, class), its size and its bytes."""
+    """The storages by key. Each is stored as a pickled (key, device, class), its size and its bytes."""
     stream = Stream(region)
     machine = PickleMachine(stream, lambda pid: pid)
     storages: dict[int, RawStorage] = {}
@@ -91,7 +91,7 @@ def _storages(region: Region) -> dict[int, RawStorage]:
 
 
 def _tensors(region: Region, storages: dict[int, RawStorage]) -> dict[int, TensorValue]:
-    """The tensors by number: each a pickled (key, storage, class), then its shape, strides and offset."""
+    """The tensors by key. Each is stored as a pickled (key, storage, class), its shape, strides and offset."""
     stream = Stream(region)
     machine = PickleMachine(stream, lambda pid: pid)
     tensors: dict[int, TensorValue] = {}
@@ -100,7 +100,8 @@ def _tensors(region: Region, storages: dict[int, RawStorage]) -> dict[int, Tenso
         dimensions = stream.number(4)
         stream.take(4)
         if dimensions > MOST_DIMENSIONS:
-            raise ReadError(f"{brief(region.path)} is refused: a tensor of {dimensions} dimensions")
+            wrong = f"a tensor has {dimensions} dimensions, the limit is {MOST_DIMENSIONS}"
+            raise ReadError(f"{brief(region.path)} is rejected: {wrong}")
         numbers = struct.unpack(f"<{2 * dimensions + 1}q", stream.take(8 * (2 * dimensions + 1)))
         shape, strides = numbers[:dimensions], numbers[dimensions:-1]
         tensors[int(key)] = TensorValue(storages[int(storage)], numbers[-1], shape, strides)
@@ -110,11 +111,11 @@ def _tensors(region: Region, storages: dict[int, RawStorage]) -> dict[int, Tenso
 def _count(machine: PickleMachine, region: Region) -> int:
     count = machine.load()
     if type(count) is not int or not 0 <= count <= MOST_ROWS:
-        raise ReadError(f"{brief(region.path)} is damaged: {brief(count)} is no number of tensors")
+        raise ReadError(f"{brief(region.path)} is damaged: {brief(count)} is not a valid number of tensors")
     return count
 
 
 def _triple(value: Any, region: Region) -> tuple[Any, Any, Any]:
     if not isinstance(value, tuple) or len(value) != 3:
-        raise ReadError(f"{brief(region.path)} is damaged: a tensor's description is no triple")
+        raise ReadError(f"{brief(region.path)} is damaged: a tensor description is not a triple")
     return value

@@ -1,4 +1,4 @@
-"""The weights of a .pt2 archive: a table in JSON and the raw bytes; its graph is read elsewhere."""
+"""The weights of a .pt2 archive: a JSON table and the raw bytes. `sources.exported` reads the graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.formats.archive import STORED, ZipArchive
 from assay.checkpoint.formats.pt2_schema import Payload, PayloadConfig, TensorMeta
 from assay.checkpoint.formats.pt2_values import DTYPES, SymbolicSizes
-from assay.checkpoint.formats.torch_zip import describe, put
+from assay.checkpoint.formats.torch_zip import describe, locate
 from assay.checkpoint.listing import list_tensors
 from assay.checkpoint.pickle.values import RawStorage, TensorValue
 from assay.errors import ReadError
@@ -19,7 +19,7 @@ from assay.messages import brief
 
 _CONFIG = re.compile(r"((?:^|.*/)data/(weights|constants)/)([^/]+)_\2_config\.json$")
 _OLD = ("serialized_state_dict.pt", "serialized_constants.pt", "serialized_state_dict.json")
-"""How exported programs kept their tensors before torch 2.8: whole files of torch.save in the archive."""
+"""Before torch 2.8, exported programs stored their tensors as torch.save files in the archive."""
 
 NamedValues = list[tuple[str, TensorValue]]
 
@@ -46,7 +46,8 @@ def _config(archive: ZipArchive, member: str) -> PayloadConfig:
     try:
         return msgspec.json.decode(archive.read(member), type=PayloadConfig)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ReadError(f"{brief(archive.region.path)} is damaged: {brief(member)} ({brief(error)})") from error
+        wrong = f"{brief(member)} is not a valid table of weights ({brief(error)})"
+        raise ReadError(f"{brief(archive.region.path)} is damaged: {wrong}") from error
 
 
 def _payload(
@@ -54,10 +55,10 @@ def _payload(
 ) -> NamedValues:
     if member not in archive.members:
         raise ReadError(
-            f"{brief(archive.region.path)} is damaged: {brief(member)} of tensor {brief(name)} is missing"
+            f"{brief(archive.region.path)} is damaged: {brief(member)}, the data of tensor {brief(name)}, is missing"
         )
     if payload.tensor_meta is None:
-        notes.append(f"{brief(name, 60)} is a pickled object and no tensor: not read")
+        notes.append(f"{brief(name, 60)} is a pickled object, not a tensor: skipped")
         return []
     if _is_archive(archive, member):
         return [(f"{name}.{inner}" if inner else name, tensor) for inner, tensor in _inner(archive, member)]
@@ -65,9 +66,9 @@ def _payload(
 
 
 def _is_archive(archive: ZipArchive, member: str) -> bool:
-    """Whether a member is itself a file of torch.save, as tensors of subclasses are."""
-    found = archive.members[member]
-    return found.method == STORED and found.size > 4 and archive.part(member).read(0, 4) == b"PK\3\4"
+    """Whether a member is itself a torch.save file, as tensor subclasses are."""
+    info = archive.members[member]
+    return info.method == STORED and info.size > 4 and archive.part(member).read(0, 4) == b"PK\3\4"
 
 
 def _inner(archive: ZipArchive, member: str) -> NamedValues:
@@ -80,22 +81,23 @@ def _tensor(
     dtype = DTYPES.get(meta.dtype, "unknown")
     storage = storages.get(member)
     if storage is None:
-        found = archive.members[member]
-        storage = storages[member] = RawStorage(member, dtype, found.size // (item_bytes(dtype) or 1))
-        put(archive, storage, found, archive.starts([found])[0])
+        info = archive.members[member]
+        storage = storages[member] = RawStorage(member, dtype, info.size // (item_bytes(dtype) or 1))
+        locate(archive, storage, info, archive.starts([info])[0])
     try:
         sizes = SymbolicSizes()
         shape = tuple(map(sizes.number, meta.sizes))
         strides = tuple(map(sizes.number, meta.strides))
         offset = sizes.number(meta.storage_offset) if meta.storage_offset else 0
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ReadError(f"{brief(archive.region.path)} is damaged: tensor {brief(name)} has no sizes") from error
+        raise ReadError(f"{brief(archive.region.path)} is damaged: tensor {brief(name)} has invalid sizes") from error
     return TensorValue(storage, offset, shape, strides)
 
 
 def _old(archive: ZipArchive) -> tuple[NamedValues, list[str]]:
+    """The tensors of an archive written before torch 2.8, and a note if there are none."""
     named: NamedValues = []
     for member in archive.members:
         if member.rpartition("/")[2] in _OLD and _is_archive(archive, member):
             named += _inner(archive, member)
-    return named, [] if named else ["the archive holds no table of weights: nothing to list"]
+    return named, [] if named else ["no weights listed: the archive has no table of weights"]

@@ -1,4 +1,4 @@
-"""The shape of an exported program's JSON, as far as it is read. Unions are mappings with one `as_…` key."""
+"""The JSON schema of an exported program, limited to the fields that are read. A union has one `as_…` key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Union = dict[str, Any]
 
 
 class TensorMeta(Struct):
-    """A tensor's type; sizes and strides are unions of a number and an expression."""
+    """A tensor's type; each size and stride is a union of an integer and an expression."""
 
     dtype: int
     sizes: list[Union]
@@ -21,14 +21,14 @@ class TensorMeta(Struct):
 
 
 class NamedArgument(Struct):
-    """An argument of an operation under its schema name; higher-order operators leave names empty."""
+    """An argument of an op with its schema name, which is empty for higher-order ops."""
 
     name: str
     arg: Union
 
 
 class GraphNode(Struct):
-    """One operation of the graph."""
+    """One op of the graph."""
 
     target: str
     inputs: list[NamedArgument]
@@ -37,7 +37,7 @@ class GraphNode(Struct):
 
 
 class Graph(Struct):
-    """Nodes in order of execution, and the types of every value they name."""
+    """Nodes in order of execution, and the type of every value they refer to."""
 
     inputs: list[Union]
     outputs: list[Union]
@@ -49,13 +49,13 @@ class Graph(Struct):
 
 
 class GraphSignature(Struct):
-    """What each graph input is: a parameter, a buffer, a constant or the user's."""
+    """The kind of each graph input: parameter, buffer, constant or user input."""
 
     input_specs: list[dict[str, dict[str, Any]]]
 
 
 class ModuleCall(Struct):
-    """A module of the original model by its path."""
+    """A module of the original model, identified by its path."""
 
     fqn: str
 
@@ -69,7 +69,7 @@ class GraphModule(Struct):
 
 
 class SchemaVersion(Struct):
-    """Which schema the file follows."""
+    """The version of the file's schema."""
 
     major: int = 0
 
@@ -83,7 +83,7 @@ class ExportedProgram(Struct):
 
 
 class Payload(Struct):
-    """Where one tensor's bytes lie in the archive; tied tensors name the same place."""
+    """The archive member that contains a tensor's bytes; tied tensors share one member."""
 
     path_name: str
     is_param: bool = False
@@ -91,6 +91,6 @@ class Payload(Struct):
 
 
 class PayloadConfig(Struct):
-    """The tensors of one folder of the archive by name."""
+    """The tensors in one folder of the archive, by name."""
 
     config: dict[str, Payload] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Numbers and enumerations of an exported program as the document writes them."""
+"""Converts the numbers and enumerations of an exported program to those of the document."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ LAYOUTS = {
 }  # fmt: skip
 MEMORY_FORMATS = {1: "contiguous_format", 2: "channels_last", 3: "channels_last_3d", 4: "preserve_format"}
 UNKNOWN_SIZE = 1
-"""Stands for a dynamic size that the file has no example of; said in the assumptions."""
+"""Assumed for a dynamic size without an example value in the file; listed in the assumptions."""
 
 _SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)|(\w+)")
-"""One symbol alone, as newer and as older files write it."""
+"""A single symbol, in the syntax of newer and of older files."""
 
 
 class SymbolicSizes:
-    """Turns sizes into numbers and remembers which of them were dynamic."""
+    """Turns sizes into integers and records which of them are dynamic."""
 
     def __init__(self) -> None:
         self._examples: dict[str, int] = {}
@@ -41,34 +41,34 @@ class SymbolicSizes:
             return int(size["as_int"])
         expression = size["as_expr"]
         text, hint = str(expression["expr_str"]), expression.get("hint") or {}
-        alone = _SYMBOL.fullmatch(text)
-        name = (alone.group(1) or alone.group(2)) if alone else text
+        symbol = _SYMBOL.fullmatch(text)
+        name = (symbol.group(1) or symbol.group(2)) if symbol else text
         if "as_int" not in hint:
             self._unknown.add(name)
             return UNKNOWN_SIZE
-        if alone:
+        if symbol:
             self._examples[name] = int(hint["as_int"])
         return int(hint["as_int"])
 
     def tensor_type(self, meta: TensorMeta) -> TensorType:
-        """How a tensor looks from outside."""
+        """The shape, dtype, layout and (if not contiguous) strides of a tensor."""
         shape = tuple(self.number(size) for size in meta.sizes)
         strides = tuple(self.number(stride) for stride in meta.strides)
         layout = LAYOUTS.get(meta.layout, "strided")
-        odd = layout == "strided" and not _contiguous(shape, strides)
-        return TensorType(shape, DTYPES.get(meta.dtype, "unknown"), strides if odd else None, layout)
+        is_strided = layout == "strided" and not _contiguous(shape, strides)
+        return TensorType(shape, DTYPES.get(meta.dtype, "unknown"), strides if is_strided else None, layout)
 
     def notes(self) -> tuple[str, ...]:
-        """What had to be assumed about dynamic sizes, in words."""
+        """Notes on the values assumed for dynamic sizes."""
         examples = ", ".join(f"{name} = {value}" for name, value in sorted(self._examples.items()))
         missing = ", ".join(sorted(self._unknown))
-        known = f"dynamic sizes are taken at the file's example values: {examples}" if examples else ""
-        unknown = f"dynamic sizes without an example are taken as {UNKNOWN_SIZE}: {missing}" if missing else ""
+        known = f"dynamic sizes use the file's example values: {examples}" if examples else ""
+        unknown = f"dynamic sizes without an example are assumed to be {UNKNOWN_SIZE}: {missing}" if missing else ""
         return tuple(filter(None, (known, unknown)))
 
 
 def plain(argument: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
-    """An argument that holds no tensor as plain JSON; `symbols` are the values of named symbolic numbers."""
+    """An argument without tensors as plain JSON; `symbols` maps the names of symbolic numbers to their values."""
     ((kind, value),) = argument.items()
     if kind in _TABLES:
         return _TABLES[kind].get(value, value)
@@ -110,5 +110,5 @@ def _symbolic(value: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
 
 
 def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    wanted = zip(shape, strides, contiguous_strides(shape), strict=True)
-    return not strides or 0 in shape or all(size == 1 or stride == step for size, stride, step in wanted)
+    dimensions = zip(shape, strides, contiguous_strides(shape), strict=True)
+    return not strides or 0 in shape or all(size == 1 or stride == step for size, stride, step in dimensions)

@@ -1,4 +1,4 @@
-"""What a file is, judged by its bytes: the only place that identifies one. Nothing from it runs."""
+"""Identifies a file by its first bytes; no other module does. No code from the file is run."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from assay.errors import ReadError
 from assay.messages import brief
 
 DOCUMENT, CONFIG, INDEX = "document", "config", "index"
-"""JSON: a saved document, a transformers config, an index of shards."""
+"""Kinds of JSON file: a saved document, a transformers config, an index of shards."""
 PT2, TORCHSCRIPT, TORCH_ZIP = "pt2", "torchscript", "torch-zip"
 TORCH_TAR, TORCH_LEGACY, PICKLE = "torch-tar", "torch-legacy", "pickle"
 SAFETENSORS, GGUF = "safetensors", "gguf"
 
-KNOWN = (
+SUPPORTED = (
     "safetensors, torch.save, TorchScript, .pt2, GGUF, a distributed checkpoint, an index of shards, "
     "a transformers config or a saved document"
 )
 
 _HEAD = 4096
 _LARGEST_JSON = 24 << 20
-"""Bytes of a JSON file without a telling name that are searched for what it is."""
+"""Bytes of a JSON file that are searched for known keys, if its name does not identify it."""
 
 
 class Recognised(NamedTuple):
-    """A file and what it is."""
+    """A file and its kind."""
 
     kind: str
     region: Region
     archive: ZipArchive | None = None
-    """Its members, where it is a zip archive."""
+    """Its members, if it is a zip archive."""
 
 
 def recognise(region: Region) -> Recognised:
-    """What the file in `region` is; `ReadError` names what it is instead where it is nothing Assay reads."""
+    """The kind of the file in `region`; if it is not supported, the `ReadError` says what it is instead."""
     head = region.read(0, min(_HEAD, region.size))
     if head[:4] in (b"PK\3\4", b"PK\5\6"):
         return _zip(region)
@@ -54,18 +54,18 @@ def recognise(region: Region) -> Recognised:
             return Recognised(kind, region)
     if _is_json(head):
         return Recognised(_json(region, head), region)
-    foreign = (what for pattern, what in _FOREIGN if re.match(pattern, head))
-    what = next(foreign, f"is not a file that Assay reads: expected {KNOWN}")
-    raise ReadError(f"{brief(region.path)} {what}")
+    problems = (problem for pattern, problem in _UNSUPPORTED if re.match(pattern, head))
+    problem = next(problems, f"is not a file that Assay reads: expected {SUPPORTED}")
+    raise ReadError(f"{brief(region.path)} {problem}")
 
 
-def read(found: Recognised, *, lenient: bool = False) -> Checkpoint:
-    """The tensors of a recognised file that holds some itself."""
-    if found.kind not in _READERS:
-        raise ReadError(f"{brief(found.region.path)} {_NO_TENSORS[found.kind]}")
-    reader: Any = import_module(f"assay.checkpoint.formats.{_READERS[found.kind]}")
-    options = {"lenient": lenient} if found.kind == SAFETENSORS else {}
-    checkpoint: Checkpoint = reader.read(found.archive or found.region, **options)
+def read(recognised: Recognised, *, lenient: bool = False) -> Checkpoint:
+    """The checkpoint in a recognised file; `ReadError` if that kind of file contains no tensors."""
+    if recognised.kind not in _READERS:
+        raise ReadError(f"{brief(recognised.region.path)} {_NO_TENSORS[recognised.kind]}")
+    reader: Any = import_module(f"assay.checkpoint.formats.{_READERS[recognised.kind]}")
+    options = {"lenient": lenient} if recognised.kind == SAFETENSORS else {}
+    checkpoint: Checkpoint = reader.read(recognised.archive or recognised.region, **options)
     return checkpoint
 
 
@@ -79,12 +79,12 @@ _READERS = {
     GGUF: "gguf",
     SAFETENSORS: "safetensors",
 }
-"""The module that reads each kind, imported when a file needs it: most commands see one format."""
+"""The module that reads each kind; imported on demand, since most commands read only one format."""
 
 _NO_TENSORS = {
-    DOCUMENT: "is a saved document, not a checkpoint",
-    CONFIG: "is a config without a weight_map, not a checkpoint",
-    INDEX: "is an index of shards, not a shard",
+    DOCUMENT: "is a saved Assay document, not a checkpoint: give the checkpoint that it was made from",
+    CONFIG: "is a transformers config, not a checkpoint: give the folder or the file with the weights",
+    INDEX: "is an index of shards, not a shard: indexes cannot be nested",
 }
 
 
@@ -94,9 +94,9 @@ def _zip(region: Region) -> Recognised:
     for pattern, kind in _MEMBERS:
         if any(map(re.compile(pattern).search, members)):
             if kind not in _READERS:
-                raise ReadError(f"{brief(region.path)} is {kind}; expected {KNOWN}")
+                raise ReadError(f"{brief(region.path)} is {kind}, not a checkpoint: expected {SUPPORTED}")
             return Recognised(kind, region, archive)
-    raise ReadError(f"{brief(region.path)} is a zip archive that holds no data.pkl: neither a model nor a checkpoint")
+    raise ReadError(f"{brief(region.path)} is a zip archive without data.pkl, not a checkpoint: expected {SUPPORTED}")
 
 
 _MEMBERS = (
@@ -107,11 +107,11 @@ _MEMBERS = (
     (r"/model\.json$", "TorchScript from before torch 1.4"),
     (r"/\.data/extern_modules$", "a torch.package"),
 )
-"""What tells zip archives apart, and their kind, or what they are instead."""
+"""Member names that identify a zip archive, and its kind; for unsupported archives a description."""
 
 
 def _is_json(head: bytes) -> bool:
-    """Whether a file begins like a JSON object; a safetensors header's length has a zero byte there."""
+    """Whether a file starts like a JSON object; a safetensors file has a zero byte in its first 8 bytes."""
     return head.lstrip()[:1] == b"{" and b"\0" not in head[:8]
 
 
@@ -128,8 +128,8 @@ def _json(region: Region, head: bytes) -> str:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReadError(f"{brief(region.path)} is not valid JSON: {brief(error)}") from error
-    wanted = "neither a saved document, a transformers config nor an index of shards with a weight_map"
-    raise ReadError(f"{brief(region.path)} is JSON, but {wanted}")
+    expected = "a saved document, a transformers config or an index of shards with a weight_map"
+    raise ReadError(f"{brief(region.path)} is JSON of an unknown kind: expected {expected}")
 
 
 _JSON_KEYS = {b'"weight_map"': INDEX, b'"model_type"': CONFIG, b'"architectures"': CONFIG, b'"auto_map"': CONFIG}
@@ -139,7 +139,7 @@ _SAVED = re.compile(rb'\s*\{\s*"assay_schema"')
 
 
 def _holds_document(head: bytes) -> bool:
-    """Whether a gzip stream that begins like this unpacks to a saved document."""
+    """Whether a gzip stream that starts with `head` contains a saved document."""
     try:
         return _SAVED.match(zlib.decompressobj(31).decompress(head, 64)) is not None
     except zlib.error:
@@ -147,14 +147,14 @@ def _holds_document(head: bytes) -> bool:
 
 
 def _is_safetensors(head: bytes) -> bool:
-    # A pickle may have a brace there as well, and never three zero bytes before it.
+    # A pickle may have a brace there too, but never after three zero bytes.
     return head[8:9] == b"{" and (head[:1] != b"\x80" or head[5:8] == b"\0\0\0") and not _is_json(head)
 
 
 _LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
-"""The pickled magic number that opens a file of torch.save from before it wrote zip files."""
+"""The pickled magic number at the start of a torch.save file in the legacy (not zip) format."""
 _OLD_PICKLE = re.compile(rb"\(?[dlt]p?\d|\((?:dp|lp)|c[\w.]+\n[\w.]+\n|[}\])(]q\0|\(i[\w.]+\n")
-"""How pickles of protocols 0 and 1 begin."""
+"""The start of a pickle of protocol 0 or 1."""
 
 _KINDS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
     (lambda head: head[:4] == b"GGUF", GGUF),
@@ -165,13 +165,13 @@ _KINDS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
 )
 
 
-_FOREIGN = (
-    (rb"$", "is empty"),
+_UNSUPPORTED = (
+    (rb"$", "is empty: expected a checkpoint; download or copy it again"),
     (rb"version \w+://git-lfs", "is a git-LFS pointer, not the file itself: run git lfs pull"),
-    (rb"(?i)\s*(?:<!--|<!doctype|<html|<\?xml|<head)", "is an HTML page, not a checkpoint: the download went wrong"),
-    (rb"\x89HDF", "is an HDF5 file, which is not read: convert it to safetensors"),
-    (rb"\x93NUMPY", "is a numpy array, not a checkpoint"),
+    (rb"(?i)\s*(?:<!--|<!doctype|<html|<\?xml|<head)", "is an HTML page, not a checkpoint: the download failed"),
+    (rb"\x89HDF", "is an HDF5 file, which is not supported: convert it to safetensors"),
+    (rb"\x93NUMPY", "is a numpy array, not a checkpoint: save it with torch.save or as safetensors"),
     (rb"\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf", "is compressed: unpack it first"),
-    (rb"\x08[\x01-\x0a]\x12", "looks like ONNX, which is not read"),
+    (rb"\x08[\x01-\x0a]\x12", "looks like ONNX, which is not supported: give the PyTorch model or its weights"),
 )
-"""How files begin that Assay does not read, and what they are, in words that help to find out how they got there."""
+"""How common unsupported files start, and the error message for each."""

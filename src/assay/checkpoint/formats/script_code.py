@@ -1,4 +1,4 @@
-"""The functions in TorchScript's source text and what they call, read as a syntax tree and never run."""
+"""Parses TorchScript source into functions and the calls they make; nothing is run."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from assay.checkpoint.entries import ScriptCall, ScriptFunction
 
 DEEPEST = 150
-"""How deep an expression may nest: far more than the writer of TorchScript does, far less than the stack allows."""
+"""Limit for nested expressions: far above what TorchScript writes, far below what the stack allows."""
 _TOKEN = re.compile(
     r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|([(\[{])|([)\]}])|([,\n])|(elif\b)|([^\w\s])|(not |lambda)"""
 )
 
 
 class Unreadable(Exception):
-    """Source text that is no TorchScript."""
+    """The source is not TorchScript."""
 
 
 def functions_in(text: str, module: str) -> list[ScriptFunction]:
-    """Every function and method that `text` defines, in order."""
+    """The functions and methods that `text` defines, in order."""
     _check_depth(text)
     try:
         tree = ast.parse(text)
@@ -30,7 +30,7 @@ def functions_in(text: str, module: str) -> list[ScriptFunction]:
 
 
 def _check_depth(text: str) -> None:
-    """Refuse what would nest too deep for a parser that recurses: counts steps along every open bracket."""
+    """Raise `Unreadable` if the source nests too deep for a recursive parser: counts tokens per open bracket."""
     levels = [0]
     for match in _TOKEN.finditer(text):
         kind = match.lastindex
@@ -69,13 +69,13 @@ def _function(node: ast.FunctionDef, prefix: str, *, method: bool) -> ScriptFunc
 class _Reader:
     """Collects the calls of one function in order of evaluation."""
 
-    def __init__(self, own: str) -> None:
+    def __init__(self, self_name: str) -> None:
         self.calls: list[ScriptCall] = []
-        self._paths = {own: "self"} if own else {}
-        """Local names of the module itself and of what hangs on it: `_0` is `self.layers.0`."""
+        self._paths = {self_name: "self"} if self_name else {}
+        """Local variables that refer to the module or a submodule: `_0` is `self.layers.0`."""
 
     def block(self, statements: list[ast.stmt]) -> None:
-        """Read statements one after the other; branches and loops as they stand."""
+        """Collect the calls of `statements` in order; bodies of branches and loops once each."""
         for statement in statements:
             if isinstance(statement, ast.Assign):
                 self._assign(statement)
@@ -102,7 +102,7 @@ class _Reader:
             self._operand(value)
 
     def _path(self, node: ast.expr) -> str | None:
-        """Where on the module an expression points: `self.fc` for `fc = s.fc`, also through getattr."""
+        """The module path of an expression (`self.fc` for `s.fc` or a getattr); None if it has none."""
         if isinstance(node, ast.Name):
             return self._paths.get(node.id)
         owner: ast.expr
@@ -125,7 +125,7 @@ class _Reader:
         return f"%{len(self.calls) - 1}"
 
     def _operand(self, node: ast.expr) -> str:
-        """An expression in short, the calls inside it noted first and named by their numbers."""
+        """A short text for an expression; calls inside it are collected first and appear as `%number`."""
         path = self._path(node)
         if path is not None:
             return path

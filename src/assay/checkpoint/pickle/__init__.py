@@ -1,1 +1,1 @@
-"""The safe pickle machine: reads what a pickle would build without importing or calling anything."""
+"""A safe pickle interpreter: describes what a pickle would build without importing or calling anything."""

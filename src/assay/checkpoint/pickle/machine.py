@@ -1,7 +1,7 @@
-"""A pickle machine that runs nothing: protocols 0 to 5 into inert values, in bounded memory.
+"""A pickle interpreter that runs no code: turns protocols 0 to 5 into inert values, in bounded memory.
 
-Every opcode outside the hot loop has a small function in `opcodes`. Memory is bounded by counting
-what opcodes make in units of about 80 bytes, looked at whenever the window moves.
+Opcodes outside the hot loop each have a small function in `opcodes`. To bound memory, opcodes count what they create
+in units of approximately 80 bytes; the count is checked whenever the window moves.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from assay.errors import ReadError
 from assay.messages import brief
 
 MOST_UNITS = 3_500_000
-"""Room for some 200,000 tensors, which is twice what the largest model seen has, in at most 200 MB."""
+"""Enough for approximately 200,000 tensors, twice those of the largest known model, in at most 200 MB."""
 MOST_MARKS = 10_000
 LONGEST_TEXT = 1 << 12
-"""Longer texts and all bytes are passed over; only where they lie is kept."""
+"""Longer strings, and all bytes objects, are skipped; only their position is kept."""
 
 DAMAGE = (IndexError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, struct.error)
-"""What nonsense in a pickle makes the machine's own code raise."""
+"""Exceptions that the interpreter's own code raises on an invalid pickle."""
 
 Persistent = Callable[[Any], Any]
 
@@ -32,21 +32,22 @@ Persistent = Callable[[Any], Any]
 class PickleMachine:
     """Reads pickles one after another from a stream."""
 
-    __slots__ = ("called", "foreign", "known", "made", "marks", "memo", "persistent", "sparse", "stack", "stream")
+    __slots__ = ("called", "foreign", "globals", "marks", "memo", "persistent", "sparse", "stack", "stream", "units")
 
     stream: Stream
     persistent: Persistent
-    """What a persistent id stands for."""
+    """Resolves a persistent id."""
 
     def __init__(self, stream: Stream, persistent: Persistent) -> None:
         self.stream = stream
         self.persistent = persistent
-        self.known: dict[tuple[str, str], Global] = {}
+        self.globals: dict[tuple[str, str], Global] = {}
         self.foreign: dict[str, Global] = {}
-        """Named by the pickle and not on the list of harmless ones."""
+        """Globals that the pickle refers to and that are not on the list of harmless ones, by path."""
         self.called: dict[str, None] = {}
-        """Those of them that loading would have called."""
-        self.made = 0
+        """The paths of those that loading would call."""
+        self.units = 0
+        """Memory taken by values so far, in units of approximately 80 bytes."""
         self._begin()
 
     def _begin(self) -> None:
@@ -54,31 +55,31 @@ class PickleMachine:
         self.marks: list[list[Any]] = []
         self.memo: list[Any] = []
         self.sparse: dict[int, Any] = {}
-        """Memo entries put out of order; an index of any size costs one entry."""
+        """Memo entries stored out of order; an index of any size takes one entry."""
 
     def load(self) -> Any:
-        """The next pickle's value; raises `ReadError` on anything that is not a whole pickle."""
+        """The value of the next pickle; `ReadError` if it is incomplete or invalid."""
         self._begin()
         try:
             self._run()
         except Stop:
             return self.stack.pop()
         except DAMAGE as error:
-            where = self.stream.offset
-            raise ReadError(f"{brief(self.stream.region.path)}: the pickle is damaged near byte {where}") from error
+            offset = self.stream.offset
+            raise ReadError(f"{brief(self.stream.region.path)}: the pickle is damaged near byte {offset}") from error
         raise self.stream.short()
 
     def _run(self) -> None:
-        """The hot loop: the opcodes that fill real checkpoints stand here, ordered by how often they come."""
+        """The hot loop: handles the most common opcodes of real checkpoints, most frequent first."""
         stream, memo, sparse = self.stream, self.memo, self.sparse
         stack, handlers = self.stack, HANDLERS
         data, pos, safe = stream.data, stream.pos, stream.safe
-        made = self.made
+        units = self.units
         while True:
             if pos >= safe:
-                stream.pos, self.made = pos, made
+                stream.pos, self.units = pos, units
                 stream.refill()
-                self.weigh()
+                self.check_memory()
                 data, pos, safe = stream.data, stream.pos, stream.safe
                 if pos >= len(data):
                     raise stream.short()
@@ -91,7 +92,7 @@ class PickleMachine:
                     memo.append(stack[-1])
                 else:
                     self.put(index)
-                    made += 2
+                    units += 2
             elif code == 0x4B:  # BININT1
                 stack.append(data[pos])
                 pos += 1
@@ -104,16 +105,16 @@ class PickleMachine:
             elif code == 0x28:  # MARK
                 self.marks.append(stack)
                 stack = self.stack = []
-                made += 1
+                units += 1
             elif code == 0x74:  # TUPLE
                 items = tuple(stack)
                 stack = self.stack = self.marks.pop()
                 stack.append(items)
-                made += 1 + (len(items) >> 1)
+                units += 1 + (len(items) >> 1)
             elif code == 0x86:  # TUPLE2
                 second = stack.pop()
                 stack[-1] = (stack[-1], second)
-                made += 1
+                units += 1
             elif code == 0x58 or code == 0x8C:  # BINUNICODE, SHORT_BINUNICODE
                 width = 4 if code == 0x58 else 1
                 length = int.from_bytes(data[pos : pos + width], "little")
@@ -121,18 +122,18 @@ class PickleMachine:
                 if length < 256 and pos + length <= len(data):
                     stack.append(str(data[pos : pos + length], "utf-8", "backslashreplace"))
                     pos += length
-                    made += 1
+                    units += 1
                 else:
-                    stream.pos, self.made = pos, made
+                    stream.pos, self.units = pos, units
                     self.text(length)
-                    data, pos, safe, made = stream.data, stream.pos, stream.safe, self.made
+                    data, pos, safe, units = stream.data, stream.pos, stream.safe, self.units
             elif code == 0x52 or code == 0x81:  # REDUCE, NEWOBJ
                 args = stack.pop()
-                stack[-1] = self.make(stack[-1], args)
-                made += 1
+                stack[-1] = self.represent_call(stack[-1], args)
+                units += 1
             elif code == 0x51:  # BINPERSID
                 stack[-1] = self.persistent(stack[-1])
-                made += 1
+                units += 1
             elif code == 0x89:  # NEWFALSE
                 stack.append(False)
             elif code == 0x29:  # EMPTY_TUPLE
@@ -140,7 +141,7 @@ class PickleMachine:
             elif code == 0x4D:  # BININT2
                 stack.append(data[pos] | data[pos + 1] << 8)
                 pos += 2
-                made += 1
+                units += 1
             elif code == 0x71:  # BINPUT
                 index = data[pos]
                 pos += 1
@@ -148,67 +149,67 @@ class PickleMachine:
                     memo.append(stack[-1])
                 else:
                     self.put(index)
-                    made += 2
+                    units += 2
             elif code == 0x6A:  # LONG_BINGET
                 index = int.from_bytes(data[pos : pos + 4], "little")
                 pos += 4
                 stack.append(memo[index] if index < len(memo) else sparse[index])
             else:
-                stream.pos, self.made = pos, made
+                stream.pos, self.units = pos, units
                 handlers[code](self)
-                data, pos, safe, made = stream.data, stream.pos, stream.safe, self.made
+                data, pos, safe, units = stream.data, stream.pos, stream.safe, self.units
                 stack = self.stack
 
-    def weigh(self) -> None:
-        """Refuse a pickle whose values would take too much memory."""
+    def check_memory(self) -> None:
+        """Raise `ReadError` if the values of the pickle would take too much memory."""
         stacked = len(self.stack) + sum(map(len, self.marks))
-        if self.made + (stacked >> 1) + (len(self.memo) >> 3) > MOST_UNITS or len(self.marks) > MOST_MARKS:
+        if self.units + (stacked >> 1) + (len(self.memo) >> 3) > MOST_UNITS or len(self.marks) > MOST_MARKS:
             path = brief(self.stream.region.path)
-            raise ReadError(f"{path} is refused: its pickle describes more values than a checkpoint has")
+            raise ReadError(f"{path} is rejected: its pickle describes more values than any checkpoint has")
 
     def push(self, value: Any, units: int = 1) -> None:
-        """Push a value that takes so many units of memory."""
-        self.made += units
+        """Push a value that takes `units` of memory."""
+        self.units += units
         self.stack.append(value)
 
     def text(self, length: int) -> None:
-        """Push a text of `length` bytes, or where it lies when it is long."""
+        """Push the next string, of `length` bytes; if it is long, skip it and push its position."""
         if length > LONGEST_TEXT:
             self.blob(length)
         else:
             self.push(str(self.stream.take(length), "utf-8", "backslashreplace"), 1 + (length >> 5))
 
     def blob(self, length: int) -> None:
-        """Push where `length` bytes lie, and pass over them."""
+        """Skip `length` bytes and push their position."""
         self.push(Blob(self.stream.skip(length), length))
 
     def put(self, index: int) -> None:
-        """Remember the top of the stack as number `index`."""
+        """Store the top of the stack in the memo at `index`."""
         memo: Any = self.memo if 0 <= index < len(self.memo) else self.sparse
         memo[index] = self.stack[-1]
 
     def get(self, index: int) -> Any:
-        """What was remembered as number `index`."""
+        """The memo entry at `index`."""
         return self.memo[index] if 0 <= index < len(self.memo) else self.sparse[index]
 
     def pop_mark(self) -> list[Any]:
-        """What was pushed since the last mark."""
+        """Remove and return the values pushed since the last mark."""
         items = self.stack
         self.stack = self.marks.pop()
         return items
 
-    def name(self, module: str, name: str) -> Global:
-        """The global of that name, noted where it is not a harmless one."""
-        found = self.known.get((module, name))
-        if found is None:
-            found = self.known[module, name] = Global(module, name, HARMLESS.get((module, name)))
-            self.made += 4
+    def global_named(self, module: str, name: str) -> Global:
+        """The global `module.name`; added to `foreign` if it is not a harmless one."""
+        named = self.globals.get((module, name))
+        if named is None:
+            named = self.globals[module, name] = Global(module, name, HARMLESS.get((module, name)))
+            self.units += 4
             if (module, name) not in HARMLESS:
-                self.foreign[found.path] = found
-        return found
+                self.foreign[named.path] = named
+        return named
 
-    def make(self, function: Any, args: Any) -> Any:
-        """What calling `function` would give: represented where it is harmless, else a stub."""
+    def represent_call(self, function: Any, args: Any) -> Any:
+        """A stand-in for the result of calling `function`: inert data if it is harmless, else a stub."""
         if type(function) is Global:
             if function.build is not None:
                 return function.build(args)

@@ -1,4 +1,4 @@
-"""The opcodes of a pickle outside the hot loop, one small function each, in one table."""
+"""Handlers of the pickle opcodes outside the hot loop: one table, one small function each."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 LONGEST_LINE = 1 << 16
 LONGEST_STRING = 1 << 12
 LONGEST_NUMBER = 512
-"""Bytes or digits of an integer; parsing longer ones takes more than linear time."""
+"""Limit for the bytes or digits of an integer; parsing longer ones takes more than linear time."""
 LARGEST_KEY = 1 << 60
-"""Integers beyond it can be chosen so that they all collide in a dictionary."""
+"""Larger integers can be chosen so that their hashes all collide in a dictionary."""
 
 Handler = Callable[["PickleMachine"], object]
 
 
 class Stop(Exception):
-    """The pickle has ended."""
+    """The end of the pickle was reached."""
 
 
 def _empty(kind: type) -> Handler:
@@ -39,7 +39,7 @@ def _text(machine: PickleMachine, length: int) -> None:
 
 
 def _string(machine: PickleMachine, length: int) -> None:
-    """A text of Python 2, which may as well be bytes."""
+    """Push a Python 2 string; if it is not UTF-8, treat it as bytes."""
     start = machine.stream.offset
     data = machine.stream.take(length) if length <= LONGEST_STRING else b"\xff"
     try:
@@ -61,7 +61,7 @@ def _long(machine: PickleMachine, length: int) -> None:
 
 def _raw_line(machine: PickleMachine) -> bytes:
     line = machine.stream.line(LONGEST_LINE)
-    machine.made += 1 + (len(line) >> 5)
+    machine.units += 1 + (len(line) >> 5)
     return line
 
 
@@ -90,7 +90,7 @@ def _line_unicode(machine: PickleMachine) -> None:
 
 
 def _put_line(machine: PickleMachine) -> None:
-    machine.made += 2
+    machine.units += 2
     machine.put(int(_line(machine)))
 
 
@@ -125,7 +125,7 @@ def _set_pairs(machine: PickleMachine, items: list[Any]) -> None:
     target = machine.stack[-1]
     if len(items) % 2:
         raise ValueError(len(items))
-    machine.made += 3 + len(items)
+    machine.units += 3 + len(items)
     pairs = zip(items[::2], items[1::2], strict=True)
     if type(target) is dict:
         for key, value in pairs:
@@ -137,10 +137,10 @@ def _set_pairs(machine: PickleMachine, items: list[Any]) -> None:
 
 
 def _key(value: Any) -> Any:
-    """A dictionary's key that is safe to hash: numbers that cannot be made to collide, tuples as text."""
+    """A key that is safe to hash: large integers and tuples become text, so that they cannot be made to collide."""
     if isinstance(value, tuple):
-        shown = [str(item) for item in value[:8] if isinstance(item, (str, int, float))]
-        return f"({', '.join(shown)})"
+        parts = [str(item) for item in value[:8] if isinstance(item, (str, int, float))]
+        return f"({', '.join(parts)})"
     if isinstance(value, int) and abs(value) > LARGEST_KEY:
         return hex(value)
     if isinstance(value, Blob):
@@ -150,43 +150,43 @@ def _key(value: Any) -> Any:
 
 def _extend(machine: PickleMachine, items: list[Any]) -> None:
     target = machine.stack[-1]
-    machine.made += 1 + (len(items) >> 1)
+    machine.units += 1 + (len(items) >> 1)
     if type(target) is not list and not isinstance(target, Stub):
         raise TypeError(target)
     target.extend(items)
 
 
 def _global_line(machine: PickleMachine) -> Global:
-    return machine.name(_line(machine), _line(machine))
+    return machine.global_named(_line(machine), _line(machine))
 
 
 def _global_stack(machine: PickleMachine) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
     if type(name) is not str or type(module) is not str:
         raise TypeError(name)
-    machine.stack.append(machine.name(module, name))
+    machine.stack.append(machine.global_named(module, name))
 
 
 def _extension(machine: PickleMachine, code: int) -> None:
-    machine.stack.append(machine.name("copyreg", f"extension {code}"))
+    machine.stack.append(machine.global_named("copyreg", f"extension {code}"))
 
 
 def _new_object_with_names(machine: PickleMachine) -> None:
     names, args = machine.stack.pop(), machine.stack.pop()
-    made = machine.make(machine.stack[-1], args)
-    if isinstance(made, Stub) and isinstance(names, dict) and names:
-        made.state = names
-    machine.stack[-1] = made
+    result = machine.represent_call(machine.stack[-1], args)
+    if isinstance(result, Stub) and isinstance(names, dict) and names:
+        result.state = names
+    machine.stack[-1] = result
 
 
 def _instance(machine: PickleMachine) -> None:
     function, args = _global_line(machine), tuple(machine.pop_mark())
-    machine.stack.append(machine.make(function, args))
+    machine.stack.append(machine.represent_call(function, args))
 
 
 def _object(machine: PickleMachine) -> None:
     function, *args = machine.pop_mark()
-    machine.stack.append(machine.make(function, tuple(args)))
+    machine.stack.append(machine.represent_call(function, tuple(args)))
 
 
 def _build(machine: PickleMachine) -> None:
@@ -214,7 +214,7 @@ HANDLERS: dict[int, Handler] = {
     0x47: lambda machine: machine.push(struct.unpack(">d", machine.stream.take(8))[0]),
     0x46: lambda machine: machine.stack.append(float(_line(machine))),
     0x49: _line_int, 0x4C: _line_int, 0x8A: _sized(1, _long), 0x8B: _sized(4, _long),
-    # texts and bytes; bytes are passed over
+    # strings and bytes; bytes are skipped
     0x8D: _sized(8, _text), 0x54: _sized(4, _string), 0x55: _sized(1, _string),
     0x53: _line_string, 0x56: _line_unicode,
     0x42: _sized(4, _blob), 0x43: _sized(1, _blob), 0x8E: _sized(8, _blob), 0x96: _sized(8, _blob),
@@ -232,14 +232,14 @@ HANDLERS: dict[int, Handler] = {
     0x32: lambda machine: machine.stack.append(machine.stack[-1]),
     0x67: lambda machine: machine.stack.append(machine.get(int(_line(machine)))),
     0x70: _put_line,
-    # objects; a buffer outside the pickle is a stub, and whether it is read-only changes nothing
+    # objects; an out-of-band buffer becomes a stub, and READONLY_BUFFER is ignored
     0x63: lambda machine: machine.stack.append(_global_line(machine)),
     0x93: _global_stack, 0x92: _new_object_with_names, 0x69: _instance, 0x6F: _object, 0x62: _build,
     0x50: lambda machine: machine.stack.append(machine.persistent(_line(machine))),
     0x82: _sized(1, _extension), 0x83: _sized(2, _extension), 0x84: _sized(4, _extension),
     0x97: lambda machine: machine.stack.append(Stub(Global("pickle", "PickleBuffer", None), ())),
     0x98: lambda machine: None,
-    # the frame of the pickle itself
+    # framing
     0x80: lambda machine: machine.stream.take(1),
     0x95: lambda machine: machine.stream.take(8),
     0x2E: _stop,

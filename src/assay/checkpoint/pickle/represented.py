@@ -1,7 +1,7 @@
-"""The globals whose calls are represented without running anything; every other one is a stub.
+"""Harmless globals, and how to represent calls of them without running anything; calls of others become stubs.
 
-A builder gets the tuple of arguments and returns plain data. Arguments come from the file: a builder may
-raise IndexError, TypeError or ValueError on nonsense, and the machine calls that a damaged pickle.
+A builder takes the tuple of arguments and returns plain data. The arguments come from the file: a builder may raise
+IndexError, TypeError or ValueError on invalid ones, which the interpreter reports as a damaged pickle.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from assay.checkpoint.dtypes import ALIASES, STORAGES
 from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Builder, Global, Stub, TensorParts, TensorValue
 from assay.document.dtypes import BITS
 
-NO_DATA = "it has no data: a meta tensor"
+NO_DATA = "a meta tensor: it has no data"
 
 
 def dtype_name(value: Any) -> str:
@@ -32,7 +32,7 @@ def _tensor_v3(args: Any) -> TensorValue:
 
 def _flipped(metadata: Any) -> str:
     flipped = isinstance(metadata, dict) and any(metadata.get(bit) is True for bit in ("conj", "neg"))
-    return "its numbers are to be conjugated or negated on reading" if flipped else ""
+    return "its values must be conjugated or negated when read: not supported" if flipped else ""
 
 
 def _quantized(args: Any) -> Any:
@@ -59,18 +59,18 @@ def _meta(args: Any) -> TensorValue:
 
 def _wrapper(args: Any) -> TensorValue:
     _, dtype, shape, strides = args[:4]
-    return TensorValue(None, 0, shape, strides, dtype, "it has no data of its own: a wrapper around other tensors")
+    return TensorValue(None, 0, shape, strides, dtype, "a wrapper around other tensors: it has no data of its own")
 
 
 def _from_type(args: Any) -> Any:
-    """A subclass: the tensor it is made from, and the tensors among its attributes where it has no data itself."""
+    """A tensor subclass: the tensor it is built from or, if that has no data, also the tensors in its attributes."""
     function, _, arguments, state = args[:4]
-    made = function.build(arguments) if isinstance(function, Global) and function.build else Stub(function, arguments)
-    if isinstance(made, TensorValue) and made.storage is not None:
-        return made
+    base = function.build(arguments) if isinstance(function, Global) and function.build else Stub(function, arguments)
+    if isinstance(base, TensorValue) and base.storage is not None:
+        return base
     attributes = state[0] if isinstance(state, tuple) and state else state
     inner = {str(key): item for key, item in attributes.items()} if isinstance(attributes, dict) else {}
-    return TensorParts({"": made, **inner}) if inner else made
+    return TensorParts({"": base, **inner}) if inner else base
 
 
 def _first(args: Any) -> Any:
@@ -93,7 +93,7 @@ def _opaque(args: Any) -> Stub:
 
 
 def _encoded(args: Any) -> Any:
-    """Bytes that an old protocol wrote as text: `codecs.encode(text, "latin1")`."""
+    """Bytes that an old pickle protocol wrote as text: `codecs.encode(text, "latin1")`."""
     text, encoding = args
     if encoding not in ("latin1", "latin-1", "iso-8859-1"):
         return Stub(None, args)
@@ -166,7 +166,7 @@ _NAMES = [
     *(("torch._tensor", "Tensor"), ("numpy", "ndarray")),
     *((module, "object") for module in ("builtins", "__builtin__")),
 ]
-"""Globals that are only ever named, not called."""
+"""Globals that are only referred to, never called."""
 
 HARMLESS: dict[tuple[str, str], Builder | None] = {**_BUILDERS, **dict.fromkeys(_NAMES)}
-"""The globals that are known and harmless, and how a call of each is represented."""
+"""The harmless globals, and the builder that represents a call of each."""

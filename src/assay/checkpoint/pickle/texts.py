@@ -1,27 +1,27 @@
-"""Bytes that stand inside a pickle, as a region to be read: as they are, or written as text by protocol 2."""
+"""Bytes inside a pickle as a readable region, stored either directly or as text (protocol 2)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from assay.checkpoint.entries import ByteRange, EncodedBytes
-from assay.checkpoint.files import HeldFile, Region
+from assay.checkpoint.files import BytesFile, Region
 from assay.checkpoint.pickle.values import Blob
 from assay.checkpoint.unpacking import Encoding, Unpacked
 
 WINDOW = 1 << 20
 _NOT_CONTINUED = bytes(range(0x80)) + bytes(range(0xC0, 0x100))
-"""Bytes that are no second half of a character."""
+"""All byte values except UTF-8 continuation bytes."""
 
 
 class TextFile:
-    """The characters of a text in a region, each standing for a byte."""
+    """Bytes that are stored in a region as text, one character per byte."""
 
     def __init__(self, region: Region) -> None:
         self.path = region.path
         self.size = _characters(region)
-        self.coded = EncodedBytes(ByteRange(region.path, region.base, region.size), "text", self.size)
-        self._unpacked = Unpacked(self.coded, Encoding(), region.read)
+        self.encoded = EncodedBytes(ByteRange(region.path, region.base, region.size), "text", self.size)
+        self._unpacked = Unpacked(self.encoded, Encoding(), region.read)
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly `length` bytes from `offset`, or a `ReadError`."""
@@ -32,25 +32,25 @@ class TextFile:
         return [self.read(offset, length) for offset, length in ranges]
 
     def close(self) -> None:
-        """The file around it is closed by those who opened it."""
+        """Do nothing: the owner of the underlying file closes it."""
 
 
 def plain_region(region: Region, data: bytes | Blob) -> Region | None:
-    """The bytes that were read from a pickle in `region`, or passed over there; None where they are coded twice."""
+    """The bytes of `data`, which was read from or skipped in a pickle in `region`; None if encoded twice."""
     if isinstance(data, bytes):
-        held = EncodedBytes(ByteRange(region.path, region.base, 0), "held", len(data), held=data)
-        return Region(HeldFile(region.path, data, held))
+        encoded = EncodedBytes(ByteRange(region.path, region.base, 0), "held", len(data), plain=data)
+        return Region(BytesFile(region.path, data, encoded))
     part = region.part(data.start, data.length)
     if not data.latin:
         return part
-    return Region(TextFile(part)) if region.file.coded is None else None
+    return Region(TextFile(part)) if region.file.encoded is None else None
 
 
 def _characters(region: Region) -> int:
-    """How many characters of UTF-8 there are."""
+    """The number of UTF-8 characters in the region."""
     count = 0
     for first in range(0, region.size, WINDOW):
         data = region.read(first, min(WINDOW, region.size - first))
-        # What is left after taking out all that begins a character continues one.
+        # Deleting every first byte leaves the continuation bytes; the difference is the number of characters.
         count += len(data) - len(data.translate(None, _NOT_CONTINUED))
     return count

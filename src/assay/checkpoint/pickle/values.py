@@ -1,4 +1,4 @@
-"""What stands for the objects of a pickle: inert values that were described, never made."""
+"""Inert stand-ins for the objects that a pickle describes; none of the objects are created."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from assay.document.dtypes import BITS
 Builder = Callable[[Any], Any]
 
 MOST_DIMENSIONS = 64
-SWAPPED = "big-endian numbers that are packed as well"
+SWAPPED = "big-endian numbers that are also compressed: not supported"
 
 
 class Global:
-    """A class or function that the pickle names. It is not imported; `build` represents calls of harmless ones."""
+    """A class or function that the pickle refers to, not imported; `build` represents calls of harmless ones."""
 
     __slots__ = ("build", "dtype", "module", "name")
 
@@ -29,68 +29,68 @@ class Global:
         self.name = name
         self.build = build
         self.dtype = STORAGES.get(name) or ALIASES.get(name) or (name if name in BITS else "")
-        """The element type that it stands for: `float32` for `torch.float32` and `torch.FloatStorage`."""
+        """The dtype it denotes: `float32` for `torch.float32` and `torch.FloatStorage`; else empty."""
 
     @property
     def path(self) -> str:
-        """`torch.nn.modules.linear.Linear`."""
+        """The dotted path, such as `torch.nn.modules.linear.Linear`."""
         return f"{self.module}.{self.name}"
 
 
 class Stub(Struct, eq=False):
-    """An object that loading would have made by running code: what it would have been made from."""
+    """Stands for an object that loading would create by running code: the class or function, and its arguments."""
 
     cls: Any
     args: Any
     state: Any = None
     items: list[Any] | None = None
-    """What was put into it as into a list (values) or as into a dictionary (pairs)."""
+    """Items added to it, as to a list (values) or to a dictionary (pairs)."""
 
     @property
     def class_path(self) -> str:
-        """The dotted name of what it is an object of."""
+        """The dotted name of its class."""
         return self.cls.path if isinstance(self.cls, Global) else "an unknown class"
 
     def extend(self, items: Iterable[Any]) -> None:
-        """Note what was put into it."""
+        """Record items that were added to it."""
         self.items = self.items or []
         self.items.extend(items)
 
 
 class Blob(Struct, eq=False, gc=False):
-    """Bytes that were passed over: where they start in the region, and how many there are."""
+    """Skipped bytes: where they start in the region, and how many there are."""
 
     start: int
     length: int
     latin: bool = False
-    """Whether they are the UTF-8 of a text whose characters are the bytes that were meant."""
+    """Whether they are bytes written as UTF-8 text, one character per byte."""
 
 
 class RawStorage(Struct, eq=False, gc=False):
-    """Memory that tensors look into: what the pickle says of it, and then where it was found."""
+    """A storage that tensors are views of: its description in the pickle and, once located, its position."""
 
     key: str
     dtype: str
     numel: Any
-    """Elements of `dtype`, as declared."""
+    """Declared number of elements of `dtype`."""
     file: str = ""
-    """Empty where its bytes do not lie in any file as they are."""
+    """Empty if its bytes cannot be read."""
     offset: int = 0
     length: int = 0
-    """Bytes found."""
+    """Bytes available."""
     problem: str = ""
-    coded: EncodedBytes | None = None
-    """Where `offset` counts plain bytes that are had from stored ones."""
+    encoded: EncodedBytes | None = None
+    """Set if the stored bytes must be decoded; `offset` then counts decoded bytes."""
 
-    def place(self, file: str, offset: int, length: int, coded: EncodedBytes | None = None) -> None:
-        """Say that it was found at `offset` of `file`, or of the plain bytes of `coded`."""
-        self.file, self.offset, self.length, self.coded = file, offset, length, coded
+    def place(self, file: str, offset: int, length: int, encoded: EncodedBytes | None = None) -> None:
+        """Set its position: `offset` in `file`, or in the decoded bytes of `encoded`."""
+        self.file, self.offset, self.length, self.encoded = file, offset, length, encoded
 
     def swap(self) -> None:
-        """Say that its numbers have their bytes the other way round."""
+        """Mark its numbers as byte-swapped."""
         parts = 2 if self.dtype.startswith("complex") else 1
         width = (item_bytes(self.dtype) or 1) // parts
-        if width > 1 and self.coded is not None:
+        if width > 1 and self.encoded is not None:
             self.problem = self.problem or SWAPPED
         elif width > 1 and self.file:
             span = ByteRange(self.file, self.offset, self.length)
@@ -98,7 +98,7 @@ class RawStorage(Struct, eq=False, gc=False):
 
 
 class TensorValue(Struct, eq=False, gc=False):
-    """A view of a storage as it was described: nothing of it has been checked yet."""
+    """A view of a storage as the file describes it; nothing has been validated yet."""
 
     storage: Any
     offset: Any
@@ -109,22 +109,22 @@ class TensorValue(Struct, eq=False, gc=False):
 
 
 def contiguous_strides(shape: Any) -> tuple[int, ...]:
-    """The strides of a contiguous tensor; what is no size, as a file may have it, counts as one.
+    """The strides of a contiguous tensor; sizes that are not integers, which a file may contain, count as 1.
 
-    Of a shape with more dimensions than any tensor has only the first count: their product could fill the memory.
+    Only the first `MOST_DIMENSIONS` dimensions count: the product of more could exhaust memory.
     """
     steps = [size if type(size) is int else 1 for size in shape[MOST_DIMENSIONS:0:-1]]
     return tuple(accumulate(steps, mul, initial=1))[::-1] if shape else ()
 
 
 class TensorParts(Struct, eq=False):
-    """A tensor made of others (sparse, nested, a wrapper), by the names of its parts."""
+    """A tensor composed of other tensors (sparse, nested, a wrapper), by the names of its parts."""
 
     parts: dict[str, Any]
 
 
 class Array(Struct, eq=False):
-    """A numpy array; its state arrives after it was named."""
+    """A numpy array; the pickle creates it first and sets its state later."""
 
     dtype: Any = None
     shape: Any = ()
@@ -132,13 +132,13 @@ class Array(Struct, eq=False):
     fortran: Any = False
 
     def set_state(self, state: Any) -> None:
-        """Take what numpy's own `__setstate__` would: (version, shape, dtype, fortran, bytes)."""
+        """Set the state that numpy's `__setstate__` takes: (version, shape, dtype, fortran, bytes)."""
         if isinstance(state, tuple) and len(state) >= 4:
             self.shape, self.dtype, self.fortran, self.data = state[-4:]
 
 
 class ArrayType(Struct, eq=False):
-    """A numpy dtype: its code such as `f4`, and its byte order once that is known."""
+    """A numpy dtype: its code, such as `f4`, and its byte order, which the pickle sets later."""
 
     code: str
     order: str = "<"

@@ -1,4 +1,4 @@
-"""Finding the tensors, modules and plain facts in what a pickle describes, whatever holds them."""
+"""Collects the tensors, modules and plain facts from the value that a pickle describes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from assay.errors import ReadError
 from assay.messages import brief
 
 MOST_REPEATED = 300_000
-"""Values that are reached by a second way or more; lists of lists of the same list would go on for ever."""
+"""Limit for values that are visited more than once; lists of lists of the same list would never end."""
 MOST_NAMES = 400_000
 DEEPEST = 500
 MOST_FACTS = 256
@@ -33,13 +33,13 @@ DEEPEST_FACT = 2
 
 _SCALARS = frozenset((bool, int, float, str, type(None)))
 _OWN = ("_parameters", "_buffers", "_modules")
-"""What a module keeps its tensors and submodules in; their names are not part of a tensor's name."""
+"""A module's dictionaries of tensors and submodules; their names are not part of a tensor's name."""
 SCRIPTED = "__torch__"
-INSIDE = "it stands inside the pickle in a form that is not read"
+INSIDE = "its data is inside the pickle in an encoding that is not supported"
 
 
 class PickleContents(NamedTuple):
-    """What was found, in the order of the file."""
+    """The contents of a pickle, in file order."""
 
     tensors: list[tuple[str, TensorValue]]
     modules: list[ModuleRow]
@@ -48,32 +48,32 @@ class PickleContents(NamedTuple):
     notes: tuple[str, ...]
 
 
-def find(path: str, value: Any, region: Region) -> PickleContents:
-    """Everything in `value`, which was described in `region`: passed-over bytes are found there again."""
+def collect(path: str, value: Any, region: Region) -> PickleContents:
+    """The contents of `value`, which was unpickled from `region`; skipped bytes are read from there again."""
     return _Walk(path, region).run(value)
 
 
 class _Frame(NamedTuple):
-    """A value that is being searched."""
+    """A value whose items are being visited."""
 
     owner: int
     items: Iterator[tuple[str, Any]]
     again: bool
-    """Whether it, or something around it, has been searched before."""
+    """Whether it, or a value that contains it, has been visited before."""
 
 
 class _Walk:
     def __init__(self, path: str, region: Region) -> None:
         self._path = path
         self._region = region
-        self._found = PickleContents([], [], {}, ())
+        self._contents = PickleContents([], [], {}, ())
         self._arrays: dict[int, TensorValue] = {}
         self._deep = False
 
     def run(self, root: Any) -> PickleContents:
-        """Walk without recursion; a value inside itself is entered once."""
+        """Visit all values without recursion; a value that contains itself is entered once."""
         frames: list[_Frame] = [_Frame(0, iter([("", root)]), False)]
-        above: set[int] = set()
+        ancestors: set[int] = set()
         seen: set[int] = set()
         repeated = 0
         while frames:
@@ -81,29 +81,29 @@ class _Walk:
             step = next(items, None)
             if step is None:
                 frames.pop()
-                above.discard(owner)
+                ancestors.discard(owner)
                 continue
             repeated += again
-            if repeated > MOST_REPEATED or len(self._found.tensors) > MOST_NAMES:
-                raise ReadError(f"{brief(self._path)} is refused: its values refer to each other without end")
+            if repeated > MOST_REPEATED or len(self._contents.tensors) > MOST_NAMES:
+                raise ReadError(f"{brief(self._path)} is rejected: its values refer to each other endlessly")
             name, value = step
             inner = self._visit(name, value, len(frames))
-            if inner is None or id(value) in above:
+            if inner is None or id(value) in ancestors:
                 continue
             if len(frames) >= DEEPEST:
                 self._deep = True
                 continue
-            above.add(id(value))
+            ancestors.add(id(value))
             frames.append(_Frame(id(value), inner, again or id(value) in seen))
             seen.add(id(value))
-        notes = (f"values nested deeper than {DEEPEST} were not searched",) if self._deep else ()
-        return self._found._replace(notes=notes)
+        notes = (f"values nested more than {DEEPEST} levels deep were skipped",) if self._deep else ()
+        return self._contents._replace(notes=notes)
 
     def _visit(self, name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]] | None:
-        """Note `value`, and what is inside it under the names it has there."""
+        """Record `value` if it is a tensor or a fact; else return its items, by full name."""
         kind = type(value)
         if kind is TensorValue:
-            self._found.tensors.append((name, value))
+            self._contents.tensors.append((name, value))
             return None
         short = depth <= DEEPEST_FACT and kind in (dict, list, tuple) and len(value) <= MOST_FACTS
         if kind is dict:
@@ -115,18 +115,18 @@ class _Walk:
         if kind is TensorParts:
             return ((_join(name, key), item) for key, item in value.parts.items())
         if kind is RawStorage:
-            self._found.tensors.append((name, TensorValue(value, 0, (value.numel,), (1,))))
+            self._contents.tensors.append((name, TensorValue(value, 0, (value.numel,), (1,))))
         elif kind is Array:
-            self._found.tensors.append((name, self._array(value)))
+            self._contents.tensors.append((name, self._array(value)))
         elif depth <= DEEPEST_FACT + 1:
             self._note(name, value)
         return None
 
     def _inside(self, name: str, stub: Stub) -> Iterator[tuple[str, Any]]:
-        """The attributes and contents of an object; those of a module as torch would name them."""
+        """The attributes and items of an object; those of a module are named as torch would."""
         state = _attributes(stub.state)
         if _is_module(stub, state):
-            self._found.modules.append(ModuleRow(name, stub.class_path))
+            self._contents.modules.append(ModuleRow(name, stub.class_path))
             return _of_module(name, state)
         return _of_object(name, stub, state)
 
@@ -134,11 +134,11 @@ class _Walk:
         plain = isinstance(value, (bool, int, float, str))
         short = not isinstance(value, str) or len(value) <= LONGEST_FACT
         small = not isinstance(value, int) or abs(value) < 1 << 63
-        if name and plain and short and small and len(self._found.facts) < MOST_FACTS:
-            self._found.facts[name] = value
+        if name and plain and short and small and len(self._contents.facts) < MOST_FACTS:
+            self._contents.facts[name] = value
 
     def _array(self, array: Array) -> TensorValue:
-        """A numpy array as a tensor: readable where its bytes stand in the pickle as they are."""
+        """A numpy array as a tensor; its `problem` is set if its bytes cannot be read."""
         if id(array) in self._arrays:
             return self._arrays[id(array)]
         shape = array.shape if isinstance(array.shape, tuple) else (array.shape,)
@@ -148,7 +148,7 @@ class _Walk:
         storage = RawStorage("inside the pickle", dtype, 0)
         plain = plain_region(self._region, data) if isinstance(data, (bytes, Blob)) else None
         if plain is not None:
-            storage.place(plain.path, plain.base, plain.size, plain.file.coded)
+            storage.place(plain.path, plain.base, plain.size, plain.file.encoded)
         else:
             storage.problem = INSIDE
         if swapped:
@@ -165,7 +165,7 @@ def _join(name: str, key: Any) -> str:
 
 
 def _attributes(state: Any) -> dict[Any, Any]:
-    """The attributes in an object's state: a dictionary, or a pair of it and of its slots."""
+    """The attributes in an object's state, which is a dictionary or a pair of `__dict__` and slots."""
     if isinstance(state, dict):
         return state
     if isinstance(state, tuple) and len(state) == 2 and all(isinstance(part, (dict, type(None))) for part in state):
@@ -201,7 +201,7 @@ def _of_object(name: str, stub: Stub, state: dict[Any, Any]) -> Iterator[tuple[s
 
 
 def _array_dtype(value: Any) -> tuple[str, bool]:
-    """The dtype of a numpy array, and whether its bytes are the other way round."""
+    """The dtype of a numpy array, and whether its numbers are byte-swapped."""
     if not isinstance(value, ArrayType):
         return "unknown", False
     code = value.code.lstrip("<>=|")

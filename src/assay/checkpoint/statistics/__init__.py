@@ -1,4 +1,4 @@
-"""Statistics over the bytes of tensors: a native kernel with a numpy reference, partials that merge, engines.
+"""Statistics of tensors from their bytes: a native kernel with a numpy reference, mergeable partials, engines.
 
-Nothing here imports torch or opens files: bytes come through a callback, results are plain structs.
+Nothing here imports torch or opens files (except `journal`): a callback reads the bytes, results are plain structs.
 """

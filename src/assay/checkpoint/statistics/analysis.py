@@ -1,4 +1,4 @@
-"""One tensor's way through its passes: ask, merge, ask again, until every statistic is known."""
+"""Analyses one tensor: run passes over its chunks and merge their results until every statistic is known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from assay.document.weights import TensorStatistics
 
 
 class Task(Struct, frozen=True):
-    """A chunk and what to do with it; None is the first pass."""
+    """A pass over one chunk: the first pass if `request` is None, else a refining pass."""
 
     chunk: Chunk
     layout: ChunkLayout
@@ -28,11 +28,11 @@ class Task(Struct, frozen=True):
 
 PassResult = Partial | Refined
 RunAll = Callable[[Iterable[Task]], Iterable[PassResult]]
-"""Runs tasks anywhere and yields what they found, in the order of the tasks."""
+"""Runs tasks, possibly elsewhere, and yields their results in the order of the tasks."""
 
 
 def work(task: Task, read: Read) -> PassResult:
-    """What one chunk holds; reads it and nothing else."""
+    """The result of one task; reads only its chunk."""
     data = fetch(task.chunk, read)
     if task.request is None:
         return first_pass(task.chunk, task.layout, data)
@@ -40,7 +40,7 @@ def work(task: Task, read: Read) -> PassResult:
 
 
 def analyse(plan: ChunkPlan, run_all: RunAll, target_db: float = TARGET_DB) -> TensorStatistics:
-    """Every statistic of one tensor; the same to the last bit however its chunks were run."""
+    """All statistics of one tensor, bit for bit the same however its tasks are scheduled."""
     if not plan.chunks:
         return blank(plan.weight, note=plan.note)
     layout = ChunkLayout.of(plan)
@@ -48,7 +48,7 @@ def analyse(plan: ChunkPlan, run_all: RunAll, target_db: float = TARGET_DB) -> T
     table = counted.table_of(plan, partial)
     if table is not None:
         return counted.statistics(plan, partial, table, target_db)
-    search, refined = wide.questions(plan, partial), None
+    search, refined = wide.begin_search(plan, partial), None
     while search is not None and not search.done:
         request = wide.next_request(partial, search)
         tasks = (Task(chunk, layout, request) for chunk in plan.chunks)
@@ -58,6 +58,6 @@ def analyse(plan: ChunkPlan, run_all: RunAll, target_db: float = TARGET_DB) -> T
 
 
 def analyse_here(plan: ChunkPlan, read: Read, target_db: float = TARGET_DB) -> TensorStatistics:
-    """Every statistic of one tensor, chunk by chunk in this thread; a single chunk is read once."""
+    """All statistics of one tensor, computed in this thread; if there is only one chunk, it is read once."""
     reader = cache(read) if len(plan.chunks) == 1 else read
     return analyse(plan, lambda tasks: (work(task, reader) for task in tasks), target_db)

@@ -1,4 +1,4 @@
-"""How a tensor is cut: rows into tiles, whose records never depend on the cutting, and tiles into chunks to read."""
+"""Splits a tensor into tiles of rows, which do not depend on the chunk size, and tiles into chunks to read."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from assay.errors import UsageError
 
 CHUNK_BYTES = 8 << 20
 STRIDED_BYTES = 2 << 20
-"""A chunk of a strided view also needs room for the places of its elements."""
+"""Smaller, because a chunk of a strided view also needs memory for the index of every element."""
 TILE_ELEMENTS = 1 << 17
 LONGEST_ROW = 1 << 19
-"""Longer rows are read in blocks, and figures per row and column are left out."""
+"""Longer rows are read in blocks, without statistics per row and column."""
 STACKED_COLUMNS = 128
-"""A 3-D tensor whose last dimension is at least this is a stack of matrices, not a convolution."""
+"""A 3-D tensor is a stack of matrices if its last dimension is at least this, else a convolution."""
 
 
 class Weight(Struct, frozen=True, omit_defaults=True):
-    """A tensor to analyse and where its bytes lie."""
+    """A tensor to analyse and the position of its bytes."""
 
     names: tuple[str, ...]
     dtype: str
     shape: tuple[int, ...]
     file: str = ""
     offset: int = 0
-    """Of the first byte, or of the storage's first byte for strided views."""
+    """Of the first byte; for strided views of the storage's first byte."""
     length: int = 0
-    """Bytes there."""
+    """Bytes available at `offset`."""
     strides: tuple[int, ...] | None = None
-    """In elements; None where contiguous."""
+    """In elements; None if contiguous."""
     storage_offset: int = 0
     """In elements, for strided views."""
     alignment: int = 1
     problem: str = ""
-    coded: Any = None
-    """What the reader needs to have plain bytes from stored ones; `offset` and `length` are of plain bytes then."""
+    encoded: Any = None
+    """How the reader decodes the stored bytes, if necessary; `offset` and `length` then count decoded bytes."""
 
 
 class View(Struct, frozen=True):
-    """Which elements of a storage a strided chunk gathers: a range in row-major order."""
+    """The elements of a storage that a strided chunk gathers: a range of the view in row-major order."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -51,7 +51,7 @@ class View(Struct, frozen=True):
 
 
 class Chunk(Struct, frozen=True, omit_defaults=True):
-    """Rows to read and work on: `rows × cols` parts of `dtype` at `offset` of `file`."""
+    """Rows to read and process: `rows × cols` numbers of `dtype` at `offset` of `file`."""
 
     tensor: int
     file: str
@@ -61,18 +61,18 @@ class Chunk(Struct, frozen=True, omit_defaults=True):
     dtype: str
     first_row: int
     view: View | None = None
-    """Where the elements must be gathered; `offset` is the storage's then."""
-    coded: Any = None
-    """As the weight's; for the reader alone."""
+    """Set if the elements must be gathered; `offset` is then that of the storage."""
+    encoded: Any = None
+    """That of the weight; used only by the reader."""
 
     @property
     def bytes(self) -> int:
-        """How many bytes its elements take."""
+        """Bytes of its elements."""
         return self.rows * self.cols * DTYPES[self.dtype].bytes
 
 
 class ChunkPlan(Struct, frozen=True, omit_defaults=True):
-    """One tensor cut up."""
+    """A tensor split into chunks."""
 
     weight: Weight
     dtype: DType
@@ -80,13 +80,13 @@ class ChunkPlan(Struct, frozen=True, omit_defaults=True):
     cols: int
     tile_rows: int
     by_rows: bool
-    """Whether figures per row and per column make sense."""
+    """Whether statistics per row and per column make sense."""
     chunks: tuple[Chunk, ...]
     note: str = ""
 
 
 def matrix_of(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Rows and columns: a row is an output channel, and in stacked matrices a row of any of them."""
+    """The rows and columns of a tensor: a row is an output channel or, in stacked matrices, a row of one of them."""
     if len(shape) < 2:
         return 1, math.prod(shape)
     lead = 2 if len(shape) == 3 and shape[-1] >= STACKED_COLUMNS else 1
@@ -94,10 +94,10 @@ def matrix_of(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def plan(index: int, weight: Weight, chunk_bytes: int = CHUNK_BYTES) -> ChunkPlan:
-    """The chunks of one tensor; raises where it cannot be analysed."""
+    """The chunks of one tensor; `UsageError` if it cannot be analysed."""
     dtype = DTYPES.get(weight.dtype)
     if weight.problem or dtype is None:
-        raise UsageError(weight.problem or f"no statistics for dtype {weight.dtype}")
+        raise UsageError(weight.problem or f"statistics are not supported for dtype {weight.dtype}")
     shape, strides, note = _unexpanded(weight)
     _check_span(weight, shape, strides, dtype)
     rows, cols = matrix_of(shape)
@@ -114,7 +114,7 @@ def plan(index: int, weight: Weight, chunk_bytes: int = CHUNK_BYTES) -> ChunkPla
         offset, view = weight.offset + start * dtype.bytes, None
         if strides is not None:
             offset, view = weight.offset, View(shape, strides, weight.storage_offset, start // dtype.parts)
-        return Chunk(index, weight.file, offset, height, width, weight.dtype, first, view, weight.coded)
+        return Chunk(index, weight.file, offset, height, width, weight.dtype, first, view, weight.encoded)
 
     chunks = [chunk(first, min(step, rows - first), cols) for first in range(0, rows, step) if cols]
     rest = math.prod(shape) * dtype.parts - rows * cols
@@ -124,12 +124,12 @@ def plan(index: int, weight: Weight, chunk_bytes: int = CHUNK_BYTES) -> ChunkPla
 
 
 def _blocks(count: int) -> tuple[int, int]:
-    """Whole blocks of a flat tensor; what is left over becomes a chunk of its own."""
+    """The number and size of whole blocks of a flat tensor; the remainder becomes a separate chunk."""
     return (1, count) if count <= TILE_ELEMENTS else (count // TILE_ELEMENTS, TILE_ELEMENTS)
 
 
 def _unexpanded(weight: Weight) -> tuple[tuple[int, ...], tuple[int, ...] | None, str]:
-    """Shape and strides without expanded dimensions: their storage is analysed once."""
+    """Shape and strides with expanded dimensions reduced to size 1, and a note if there are any."""
     if weight.strides is None:
         return weight.shape, None, ""
     shape = tuple(1 if stride == 0 else size for size, stride in zip(weight.shape, weight.strides, strict=True))
@@ -138,16 +138,16 @@ def _unexpanded(weight: Weight) -> tuple[tuple[int, ...], tuple[int, ...] | None
 
 
 def _check_span(weight: Weight, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: DType) -> None:
-    """Raises where the elements do not fit the bytes that are there."""
+    """Raise `UsageError` if the elements do not fit the available bytes."""
     count = math.prod(shape)
     if strides is None:
-        wanted = count * dtype.bytes * dtype.parts
-        fits = wanted == weight.length
+        needed = count * dtype.bytes * dtype.parts
+        fits = needed == weight.length
     else:
         if any(stride < 0 for stride in strides):
-            raise UsageError(f"a stride of {strides} is negative")
+            raise UsageError(f"negative strides are not supported: {strides}")
         last = weight.storage_offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-        wanted = (last + 1) * dtype.bytes * dtype.parts if count else 0
-        fits = wanted <= weight.length
+        needed = (last + 1) * dtype.bytes * dtype.parts if count else 0
+        fits = needed <= weight.length
     if not fits:
-        raise UsageError(f"shape {weight.shape} of {weight.dtype} takes {wanted:,} bytes, not {weight.length:,}")
+        raise UsageError(f"shape {weight.shape} of {weight.dtype} takes {needed:,} bytes, not {weight.length:,}")

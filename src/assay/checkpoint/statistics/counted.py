@@ -1,4 +1,4 @@
-"""The statistics of tensors whose every value is counted: all of types with few patterns, others of few values."""
+"""Statistics of tensors whose distinct values were all counted: 8- and 16-bit types, and others with few values."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from assay.checkpoint.statistics.distribution import (
     Doubles,
     Moments,
     histogram_edges,
-    moment_figures,
+    moment_statistics,
     quantile_ranks,
     quantiles_from,
     ranks_needed,
 )
 from assay.checkpoint.statistics.dtypes import COUNTED, DType, denormal_patterns, values
-from assay.checkpoint.statistics.finalize import blank, content_of, pruning, roundings, row_figures, row_sums
+from assay.checkpoint.statistics.finalize import blank, content_of, pruning, roundings, row_statistics, row_sums
 from assay.checkpoint.statistics.kernel import kernel
 from assay.checkpoint.statistics.layout import CAST_FIELDS, PRUNE_SHARES, SUM_FIELDS
 from assay.checkpoint.statistics.partials import Counts, Partial
 from assay.document.weights import Histogram, TensorStatistics
 
 EXACT_INTEGERS = 1 << 53
-"""Larger ones are not all numbers of float64."""
+"""Larger integers are not all representable in float64."""
 
 
 class ValueCounts(Struct, frozen=True):
-    """The values of a tensor in rising order, what is not finite at the ends, and how often each occurs."""
+    """The distinct values of a tensor in ascending order, non-finite ones at the ends, and the count of each."""
 
     dtype: DType
     raws: NDArray[Any]
@@ -43,45 +43,47 @@ class ValueCounts(Struct, frozen=True):
 
 
 def table_of(plan: ChunkPlan, partial: Partial) -> ValueCounts | None:
-    """Every value with its count; None where there are too many, or they are no numbers of float64."""
+    """Every distinct value with its count; None if there are too many, or some do not fit in float64."""
     dtype = plan.dtype
     if dtype.family == COUNTED:
-        raws, counts = _rising(partial.patterns, partial.counts, dtype)
+        raws, counts = _ascending(partial.patterns, partial.counts, dtype)
         return ValueCounts(dtype, raws, values(dtype.name)[raws], counts)
     if partial.distinct is None:
         return None
-    raws, counts = _rising(*partial.distinct, dtype)
+    raws, counts = _ascending(*partial.distinct, dtype)
     exact = raws.astype(f"<u{dtype.bytes}").view(dtype.numpy)
     if not dtype.real and exact.size and max(-int(exact[0]), int(exact[-1])) > EXACT_INTEGERS:
         return None
-    with np.errstate(invalid="ignore"):  # a signalling NaN is data here
+    with np.errstate(invalid="ignore"):  # a signalling NaN is valid data
         return ValueCounts(dtype, raws, exact.astype(np.float64), counts)
 
 
 def statistics(plan: ChunkPlan, partial: Partial, table: ValueCounts, target_db: float) -> TensorStatistics:
-    """Every statistic of a tensor from its table."""
+    """All statistics of a tensor from its table of values."""
     bits = max(0.0, kernel.entropy(table.counts))
-    figures: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "content": content_of(partial.tiles),
         "entropy_bits": bits,
         "entropy_bytes": math.ceil(bits * int(table.counts.sum()) / 8),
     }
     finite = np.isfinite(table.numbers)
     if finite.all():
-        here, times, odd = table.numbers + 0.0, table.counts, (0, 0, 0)
+        finite_values, times, nonfinite = table.numbers + 0.0, table.counts, (0, 0, 0)
     else:
-        here, times = table.numbers[finite] + 0.0, table.counts[finite]
-        odd = _odd_values(table.numbers[~finite], table.counts[~finite])
-    figures["nan"], figures["inf"], others = odd
-    figures["distinct"] = others + (1 + int(np.count_nonzero(here[1:] != here[:-1])) if here.size else 0)
+        finite_values, times = table.numbers[finite] + 0.0, table.counts[finite]
+        nonfinite = _count_nonfinite(table.numbers[~finite], table.counts[~finite])
+    fields["nan"], fields["inf"], distinct = nonfinite
+    if finite_values.size:
+        distinct += 1 + int(np.count_nonzero(finite_values[1:] != finite_values[:-1]))
+    fields["distinct"] = distinct
     if plan.dtype.real:
-        figures["denormals"] = int(table.counts[_denormal(table)].sum())
-    figures |= _values(plan, partial, here, times, target_db) if here.size else {"zeros": 0}
-    return replace(blank(plan.weight, note=plan.note), **figures)
+        fields["denormals"] = int(table.counts[_denormal(table)].sum())
+    fields |= _values(plan, partial, finite_values, times, target_db) if finite_values.size else {"zeros": 0}
+    return replace(blank(plan.weight, note=plan.note), **fields)
 
 
-def _rising(raws: NDArray[Any], counts: Counts, dtype: DType) -> tuple[NDArray[Any], Counts]:
-    """Sorted patterns, and their counts, in the order of what they mean."""
+def _ascending(raws: NDArray[Any], counts: Counts, dtype: DType) -> tuple[NDArray[Any], Counts]:
+    """Sorted patterns and their counts, reordered by the values that the patterns stand for."""
     if not dtype.real and dtype.numpy[1] == "u":
         return raws, counts
     negative = int(np.searchsorted(raws, raws.dtype.type(1 << (8 * dtype.bytes - 1))))
@@ -90,8 +92,8 @@ def _rising(raws: NDArray[Any], counts: Counts, dtype: DType) -> tuple[NDArray[A
     return np.concatenate(order[0]), np.concatenate(order[1])
 
 
-def _odd_values(numbers: Doubles, counts: Counts) -> tuple[int, int, int]:
-    """How many are not a number, how many infinite, and how many different ones of these there are."""
+def _count_nonfinite(numbers: Doubles, counts: Counts) -> tuple[int, int, int]:
+    """The counts of NaN and of infinite values, and the number of distinct ones."""
     nan = np.isnan(numbers)
     infinities = {float(number) for number in numbers[~nan]}
     return int(counts[nan].sum()), int(counts[~nan].sum()), len(infinities) + int(nan.any())
@@ -104,36 +106,37 @@ def _denormal(table: ValueCounts) -> NDArray[np.bool_]:
     return np.asarray((np.abs(table.numbers) < tiny) & (table.numbers != 0))
 
 
-def _values(plan: ChunkPlan, partial: Partial, here: Doubles, times: Counts, target_db: float) -> dict[str, Any]:
+def _values(plan: ChunkPlan, partial: Partial, numbers: Doubles, times: Counts, target_db: float) -> dict[str, Any]:
+    """The statistics of finite values in ascending order and their counts."""
     n = int(times.sum())
-    low, high = float(here[0]), float(here[-1])
+    low, high = float(numbers[0]), float(numbers[-1])
     ranks = quantile_ranks(n)
     needed, edges = ranks_needed(ranks), histogram_edges(low, high)
     removed = [int(share * n) for share in PRUNE_SHARES]
-    asked = (np.array(part, dtype=np.float64) for part in (needed, edges, removed))
-    told = kernel.summary(here, times, *asked, NEAR_ZERO)[0].tolist()
+    arrays = (np.array(part, dtype=np.float64) for part in (needed, edges, removed))
+    record = kernel.summary(numbers, times, *arrays, NEAR_ZERO)[0].tolist()
     lengths = (len(SUM_FIELDS), len(needed), len(edges) + 1, len(PRUNE_SHARES), len(CAST_FIELDS))
     firsts, ranked, bins, kept, casts = (
-        told[end - size : end] for size, end in zip(lengths, accumulate(lengths), strict=True)
+        record[end - size : end] for size, end in zip(lengths, accumulate(lengths), strict=True)
     )
     sums = dict(zip(SUM_FIELDS, firsts, strict=True))
-    at = dict(zip(needed, ranked, strict=True))
+    value_at = dict(zip(needed, ranked, strict=True))
     moments = Moments(n, *(sums[name] for name in ("mean", "m2", "m3", "m4")))
     energy = sums["energy"]
-    figures: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "min": low if plan.dtype.real else int(low),
         "max": high if plan.dtype.real else int(high),
-        **moment_figures(moments, sums["l1"], energy),
+        **moment_statistics(moments, sums["l1"], energy),
         "zeros": int(sums["zeros"]),
-        "quantiles": quantiles_from(ranks, at),
+        "quantiles": quantiles_from(ranks, value_at),
         "histogram": Histogram(low, high, tuple(map(int, bins))),
     }
     if plan.dtype.real or plan.dtype.family == COUNTED:
-        figures |= {"near_zeros": int(sums["near_zeros"]), "near_zero_below": sums["near_zero_below"]}
+        fields |= {"near_zeros": int(sums["near_zeros"]), "near_zero_below": sums["near_zero_below"]}
     if plan.dtype.real or plan.dtype.bytes == 1:
         rows = row_sums(partial.tiles)
-        figures |= row_figures(plan, partial, rows)
+        fields |= row_statistics(plan, partial, rows)
         if plan.dtype.real and math.isfinite(energy):
-            figures["pruning"] = pruning(kept, energy)
-            figures |= roundings(plan, rows, dict(zip(CAST_FIELDS, casts, strict=True)), energy, target_db)
-    return figures
+            fields["pruning"] = pruning(kept, energy)
+            fields |= roundings(plan, rows, dict(zip(CAST_FIELDS, casts, strict=True)), energy, target_db)
+    return fields

@@ -1,4 +1,4 @@
-"""What follows from values and how often each occurs; counted types have all of it, wide ones parts."""
+"""Moments, quantiles and histograms; used for counted values and for merged tiles."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from assay.document.weights import QUANTILES
 
 BINS = 64
 NEAR_ZERO = 1e-3
-"""Near zero is at most this share of the root mean square."""
+"""A value is near zero if its magnitude is at most this share of the root mean square."""
 
 Doubles = NDArray[np.float64]
 
 
 class Moments(Struct, frozen=True):
-    """Count, mean and sums of powers of the distance from it."""
+    """Count, mean and sums of powers of the deviations from the mean."""
 
     n: int
     mean: float
@@ -34,39 +34,39 @@ class Moments(Struct, frozen=True):
 
     @property
     def std(self) -> float:
-        """Of the population."""
+        """The standard deviation of the population."""
         return math.sqrt(self.m2 / self.n)
 
     @property
     def skewness(self) -> float | None:
-        """None where all values are the same."""
-        return known(math.sqrt(self.n) * self.m3 / self.m2**1.5) if self.m2**1.5 else None
+        """The skewness; None if all values are the same."""
+        return finite_or_none(math.sqrt(self.n) * self.m3 / self.m2**1.5) if self.m2**1.5 else None
 
     @property
     def kurtosis(self) -> float | None:
-        """In excess of a normal distribution's; None where all values are the same."""
-        return known(self.n * self.m4 / self.m2**2 - 3) if self.m2**2 else None
+        """The excess kurtosis (0 for a normal distribution); None if all values are the same."""
+        return finite_or_none(self.n * self.m4 / self.m2**2 - 3) if self.m2**2 else None
 
 
-def moment_figures(moments: Moments, l1: float, energy: float) -> dict[str, float | None]:
-    """What the moments, the sum of magnitudes and that of squares tell; None where it left the range of a float."""
+def moment_statistics(moments: Moments, l1: float, energy: float) -> dict[str, float | None]:
+    """Mean, std, skewness, kurtosis and the L1 and L2 norms; None for values that overflowed."""
     return {
-        "mean": known(moments.mean),
-        "std": known(moments.std),
+        "mean": finite_or_none(moments.mean),
+        "std": finite_or_none(moments.std),
         "skewness": moments.skewness,
         "kurtosis": moments.kurtosis,
-        "l1": known(l1),
-        "l2": known(math.sqrt(energy)),
+        "l1": finite_or_none(l1),
+        "l2": finite_or_none(math.sqrt(energy)),
     }
 
 
-def known(value: float) -> float | None:
-    """The value, or None where it left the range of a float."""
+def finite_or_none(value: float) -> float | None:
+    """The value, or None if it is not finite."""
     return value if math.isfinite(value) else None
 
 
 def joined_moments(n: Doubles, mean: Doubles, m2: Doubles, m3: Doubles, m4: Doubles) -> Moments:
-    """The moments of tiles taken together, by Pébay's formulas about the common mean."""
+    """The joint moments of several tiles, by Pébay's formulas about the common mean."""
     total = float(n.sum())
     if not total:
         return Moments(0, 0.0, 0.0, 0.0, 0.0)
@@ -85,13 +85,13 @@ def joined_moments(n: Doubles, mean: Doubles, m2: Doubles, m3: Doubles, m4: Doub
 
 
 def quantile_ranks(n: int) -> list[tuple[int, float]]:
-    """For each quantile the rank below it and how far it lies towards the next."""
-    places = [share * (n - 1) for share in QUANTILES]
-    return [(min(int(place), n - 1), place - int(place)) for place in places]
+    """For each quantile, the rank below it and the fraction of the way to the next rank."""
+    positions = [share * (n - 1) for share in QUANTILES]
+    return [(min(int(position), n - 1), position - int(position)) for position in positions]
 
 
 def quantiles_from(ranks: Sequence[tuple[int, float]], values: dict[int, float]) -> tuple[float, ...]:
-    """The quantiles from the values of the ranks they lie between."""
+    """The quantiles, interpolated between the values at their neighbouring ranks."""
     return tuple(
         values[rank] + part * (values[rank + 1] - values[rank]) if part else float(values[rank])
         for rank, part in ranks
@@ -99,13 +99,13 @@ def quantiles_from(ranks: Sequence[tuple[int, float]], values: dict[int, float])
 
 
 def ranks_needed(ranks: Sequence[tuple[int, float]]) -> list[int]:
-    """The ranks whose values the quantiles need."""
+    """The sorted ranks whose values are needed to interpolate the quantiles."""
     return sorted({rank for rank, _ in ranks} | {rank + 1 for rank, part in ranks if part})
 
 
 def histogram_edges(low: float, high: float) -> list[float]:
-    """The edges inside a histogram; none where there is one bin."""
+    """The inner edges of a histogram from `low` to `high`; empty if they are equal."""
     if not low < high:
         return []
     step = (high - low) / BINS if math.isfinite(high - low) else high / BINS - low / BINS
-    return [place * step + low for place in range(1, BINS)]
+    return [index * step + low for index in range(1, BINS)]

@@ -1,4 +1,4 @@
-"""The dtypes that can be analysed: how many bytes, which family of passes, what each pattern is worth."""
+"""The dtypes that can be analysed: their size, the passes they need, and the value of each bit pattern."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 COUNTED = "counted"
-"""Every pattern is counted: all per-tensor figures follow exactly."""
+"""Every bit pattern is counted: all statistics of a tensor follow exactly."""
 WIDE = "wide"
-"""Too many patterns to count: moments and the top 16 bits first, the rest by refining passes."""
+"""Too many bit patterns to count: the first pass takes moments and the top 16 bits, refining passes the rest."""
 
 BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, UINT32, INT64, UINT64 = range(8)
 """The native formats, in the kernel's order."""
 
 
 class DType(Struct, frozen=True):
-    """One dtype as the passes see it."""
+    """The properties of a dtype that the passes use."""
 
     name: str
     bytes: int
-    """Of one part."""
+    """Bytes of one part (see `parts`)."""
     family: str
     native: int
-    """The kernel's format that reads it; 8-bit types are read as bfloat16 through their table."""
+    """The kernel format that reads it; 8-bit types are converted to bfloat16 by a table. -1 if there is none."""
     numpy: str = ""
-    """The numpy type of its bits where numpy knows the numbers themselves."""
+    """The numpy dtype with the same numbers; empty if numpy has none."""
     real: bool = True
-    """Whether it is a floating type: quantization, denormals and row figures make sense."""
+    """Whether it is a floating-point type, for which quantization, denormals and row statistics make sense."""
     parts: int = 1
     """2 for complex numbers, which are analysed as pairs."""
     float_bits: tuple[int, int, int] = (0, 0, 0)
-    """Exponent bits, mantissa bits and bias of floats that numpy does not know."""
+    """Exponent bits, mantissa bits and bias of floats that numpy does not have."""
     nan: str = "ieee"
-    """How it writes what is not finite: `ieee`, `fn` (all ones is NaN), `fnuz` (minus zero is NaN)."""
+    """How it encodes non-finite values: `ieee`, `fn` (all ones is NaN), `fnuz` (minus zero is NaN)."""
 
 
 def _float(name: str, size: int, native: int, bits: tuple[int, int, int], nan: str = "ieee", parts: int = 1) -> DType:
@@ -69,7 +69,7 @@ DTYPES = {dtype.name: dtype for dtype in _TABLE}
 
 @lru_cache(maxsize=32)
 def values(name: str) -> NDArray[np.float64]:
-    """What every pattern of a counted dtype is worth, as float64; read-only."""
+    """The value of every bit pattern of a counted dtype, as a read-only float64 array."""
     dtype = DTYPES[name]
     patterns = np.arange(1 << 8 * dtype.bytes, dtype=np.uint16)
     if dtype.numpy:
@@ -82,13 +82,13 @@ def values(name: str) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=32)
 def as_bfloat16(name: str) -> NDArray[np.uint16]:
-    """The bfloat16 pattern of every pattern of an 8-bit dtype; each of them has one exactly."""
+    """The bfloat16 pattern for every pattern of an 8-bit dtype; the conversion is exact."""
     return (values(name).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
 @lru_cache(maxsize=32)
 def denormal_patterns(name: str) -> NDArray[np.bool_]:
-    """Which patterns of a counted floating dtype are denormal: exponent zero, mantissa not."""
+    """Which patterns of a counted floating-point dtype are denormal: zero exponent, non-zero mantissa."""
     exponent_bits, mantissa_bits, _ = DTYPES[name].float_bits
     patterns = np.arange(1 << 8 * DTYPES[name].bytes, dtype=np.uint32)
     exponent = patterns >> mantissa_bits & ((1 << exponent_bits) - 1)

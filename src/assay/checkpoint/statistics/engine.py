@@ -1,4 +1,4 @@
-"""Runs tensors through their passes on any executor; results stream out as they finish."""
+"""Computes the statistics of many tensors on any executor; yields results as they finish."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from assay.errors import AssayError, UsageError
 from assay.messages import first_line
 
 FAILURES = (OSError, EOFError, ValueError, AssayError, BrokenExecutor)
-"""What reading a chunk may raise; anything else is a mistake in the program and is not hidden."""
+"""Exceptions that reading a chunk may raise; any other one is a bug and is not caught."""
 BATCH = 32
 BATCH_BYTES = 1 << 20
-"""Small tensors are given out together, so many or so large: giving one out costs as much as a tiny one's work."""
+"""Limits of a batch of small tensors: submitting a task costs as much as analysing a tiny tensor."""
 
 Postprocess = Callable[[Weight, TensorStatistics, Read], TensorStatistics]
-"""Adds to the statistics of a tensor what else is wanted of it."""
+"""Adds further results (such as the spectrum) to the statistics of a tensor."""
 
 
 class EngineOptions(Struct, frozen=True):
-    """How a pass over tensors runs."""
+    """Settings of an engine."""
 
     workers: int = 0
-    """0 is one for each processor."""
+    """0: one per processor."""
     chunk_bytes: int = CHUNK_BYTES
     target_db: float = TARGET_DB
     retries: int = 2
 
     @property
     def width(self) -> int:
-        """How many chunks are under way at once."""
+        """Maximum number of tasks in progress."""
         return 2 * (self.workers or host.processors())
 
 
 class RetryingReader(Struct, frozen=True):
-    """A reader that tries again before it gives up."""
+    """A reader that retries failed reads."""
 
     read: Read
     retries: int
@@ -63,59 +63,65 @@ def run(
     options: EngineOptions | None = None,
     executor: Executor | None = None,
     on_bytes: Callable[[int], None] | None = None,
-    after: Postprocess | None = None,
+    postprocess: Postprocess | None = None,
 ) -> Iterator[tuple[int, TensorStatistics]]:
-    """The place and statistics of every tensor as it finishes; a failed one carries its problem, others go on.
+    """Yield the index and statistics of every tensor as it finishes; a failed tensor has its `problem` set.
 
-    `after` adds to the statistics of a tensor, where the executor runs.
+    Args:
+        weights: The tensors.
+        read: Reads the bytes of a chunk.
+        options: Settings of the engine.
+        executor: Runs the tasks; None uses threads.
+        on_bytes: Called with the number of bytes that have just been processed.
+        postprocess: Adds to the statistics of a tensor; runs on the executor.
     """
     options = options or EngineOptions()
     if executor is not None:
-        yield from _run(weights, _Work(read, options, after), executor, on_bytes)
+        yield from _run(weights, _Worker(read, options, postprocess), executor, on_bytes)
         return
     with ThreadPoolExecutor(options.workers or host.processors()) as own:
         try:
-            yield from _run(weights, _Work(read, options, after), own, on_bytes)
+            yield from _run(weights, _Worker(read, options, postprocess), own, on_bytes)
         finally:
             own.shutdown(wait=True, cancel_futures=True)
 
 
 def run_here(
-    weights: Sequence[Weight], read: Read, options: EngineOptions, after: Postprocess | None = None
+    weights: Sequence[Weight], read: Read, options: EngineOptions, postprocess: Postprocess | None = None
 ) -> list[tuple[int, TensorStatistics]]:
-    """The same in this thread, for workers of a cluster."""
-    work = _Work(read, options, after)
-    planned = (_planned(index, weight, options) for index, weight in enumerate(weights))
-    return list(enumerate(work.one(each) if isinstance(each, ChunkPlan) else each for each in planned))
+    """The same in this thread, for the workers of a cluster."""
+    worker = _Worker(read, options, postprocess)
+    plans = (_plan_or_problem(index, weight, options) for index, weight in enumerate(weights))
+    return list(enumerate(worker.one(each) if isinstance(each, ChunkPlan) else each for each in plans))
 
 
-class _Work(Struct, frozen=True):
-    """What is done with tensors; it can be sent to where it is to be done."""
+class _Worker(Struct, frozen=True):
+    """Analyses tensors; picklable, so that it can be sent to other processes."""
 
     read: Read
     options: EngineOptions
-    after: Postprocess | None
+    postprocess: Postprocess | None
 
     def __call__(self, plans: Sequence[ChunkPlan]) -> list[TensorStatistics]:
-        """The statistics of small tensors, one after the other."""
+        """The statistics of a batch of small tensors."""
         return [self.one(planned) for planned in plans]
 
     def one(self, planned: ChunkPlan) -> TensorStatistics:
         try:
-            found = analyse_here(planned, RetryingReader(self.read, self.options.retries), self.options.target_db)
+            row = analyse_here(planned, RetryingReader(self.read, self.options.retries), self.options.target_db)
         except FAILURES as error:
             return blank(planned.weight, problem=first_line(error))
-        return self.completed(planned.weight, found)
+        return self.completed(planned.weight, row)
 
-    def completed(self, weight: Weight, found: TensorStatistics) -> TensorStatistics:
-        return found if self.after is None or found.problem else self.after(weight, found, self.read)
+    def completed(self, weight: Weight, row: TensorStatistics) -> TensorStatistics:
+        return row if self.postprocess is None or row.problem else self.postprocess(weight, row, self.read)
 
 
-class _Waiting:
-    """Work under way, in the order it was given out, and small tensors that are gathered until they are worth it."""
+class _Pending:
+    """Submitted tasks in order of submission, and a batch of small tensors that is not yet submitted."""
 
-    def __init__(self, work: _Work, executor: Executor, report: Callable[[int], None]) -> None:
-        self._work = work
+    def __init__(self, worker: _Worker, executor: Executor, report: Callable[[int], None]) -> None:
+        self._worker = worker
         self._executor = executor
         self._report = report
         self._queue: deque[tuple[list[tuple[int, ChunkPlan]], Future[list[TensorStatistics]], int]] = deque()
@@ -123,9 +129,9 @@ class _Waiting:
         self._sent = 0
 
     def add(self, index: int, planned: ChunkPlan) -> None:
-        """Take a tensor of one chunk."""
+        """Add a tensor of one chunk to the batch; submit the batch if it is full."""
         self._batch.append((index, planned))
-        # A few tensors are given out one by one, so that each is known as soon as it is done.
+        # The first tensors are submitted one by one, so that results appear as soon as possible.
         if (
             len(self._batch) >= min(BATCH, 1 + self._sent // BATCH)
             or sum(one.weight.length for _, one in self._batch) >= BATCH_BYTES
@@ -133,22 +139,22 @@ class _Waiting:
             self.send()
 
     def send(self) -> None:
-        """Give out what was gathered."""
+        """Submit the batch."""
         if self._batch:
             plans = [planned for _, planned in self._batch]
             size = sum(planned.weight.length for planned in plans)
-            self._queue.append((self._batch, self._executor.submit(self._work, plans), size))
+            self._queue.append((self._batch, self._executor.submit(self._worker, plans), size))
             self._sent += len(self._batch)
             self._batch = []
 
-    def complete(self, index: int, planned: ChunkPlan, found: TensorStatistics) -> None:
-        """Give out what is left to do for a tensor of many chunks; its bytes were reported."""
-        future = self._executor.submit(_completed, self._work, planned.weight, found)
+    def complete(self, index: int, planned: ChunkPlan, row: TensorStatistics) -> None:
+        """Submit the postprocessing of a tensor of many chunks, whose bytes have already been reported."""
+        future = self._executor.submit(_completed, self._worker, planned.weight, row)
         self._queue.append(([(index, planned)], future, 0))
 
-    def ready(self, room: int) -> Iterator[tuple[int, TensorStatistics]]:
-        """The results of the oldest, until no more than `room` are under way."""
-        while len(self._queue) > room:
+    def ready(self, limit: int) -> Iterator[tuple[int, TensorStatistics]]:
+        """Yield the results of the oldest tasks until at most `limit` are in progress."""
+        while len(self._queue) > limit:
             tensors, future, size = self._queue.popleft()
             rows = _result([planned.weight for _, planned in tensors], future)
             yield from zip((index for index, _ in tensors), rows, strict=True)
@@ -156,52 +162,52 @@ class _Waiting:
 
 
 def _run(
-    weights: Sequence[Weight], work: _Work, executor: Executor, on_bytes: Callable[[int], None] | None
+    weights: Sequence[Weight], worker: _Worker, executor: Executor, on_bytes: Callable[[int], None] | None
 ) -> Iterator[tuple[int, TensorStatistics]]:
     report = on_bytes or (lambda _: None)
-    waiting = _Waiting(work, executor, report)
+    pending = _Pending(worker, executor, report)
     for index, weight in enumerate(weights):
-        planned = _planned(index, weight, work.options)
+        planned = _plan_or_problem(index, weight, worker.options)
         if not isinstance(planned, ChunkPlan):
             yield index, planned
             continue
         if len(planned.chunks) <= 1:
-            waiting.add(index, planned)
+            pending.add(index, planned)
         else:
-            waiting.send()
-            found = _spread(planned, work.read, work.options, executor, report)
-            if work.after is None or found.problem:
-                yield index, found
+            pending.send()
+            row = _analyse_chunks(planned, worker.read, worker.options, executor, report)
+            if worker.postprocess is None or row.problem:
+                yield index, row
             else:
-                waiting.complete(index, planned, found)
-        yield from waiting.ready(work.options.width)
-    waiting.send()
-    yield from waiting.ready(0)
+                pending.complete(index, planned, row)
+        yield from pending.ready(worker.options.width)
+    pending.send()
+    yield from pending.ready(0)
 
 
-def _completed(work: _Work, weight: Weight, found: TensorStatistics) -> list[TensorStatistics]:
-    return [work.completed(weight, found)]
+def _completed(worker: _Worker, weight: Weight, row: TensorStatistics) -> list[TensorStatistics]:
+    return [worker.completed(weight, row)]
 
 
-def _planned(index: int, weight: Weight, options: EngineOptions) -> ChunkPlan | TensorStatistics:
+def _plan_or_problem(index: int, weight: Weight, options: EngineOptions) -> ChunkPlan | TensorStatistics:
     try:
         return plan(index, weight, options.chunk_bytes)
     except UsageError as error:
         return blank(weight, problem=str(error))
 
 
-def _spread(
+def _analyse_chunks(
     planned: ChunkPlan, read: Read, options: EngineOptions, executor: Executor, report: Callable[[int], None]
 ) -> TensorStatistics:
-    """The statistics of a tensor of many chunks, a bounded number of them under way."""
+    """The statistics of a tensor of many chunks, with a bounded number of tasks in progress."""
 
     def run_all(tasks: Iterable[Task]) -> Iterator[PassResult]:
         waiting: deque[tuple[Task, Future[PassResult]]] = deque()
         reader = RetryingReader(read, options.retries)
-        left = iter(tasks)
+        remaining = iter(tasks)
         try:
             while True:
-                while len(waiting) < options.width and (task := next(left, None)) is not None:
+                while len(waiting) < options.width and (task := next(remaining, None)) is not None:
                     waiting.append((task, executor.submit(work, task, reader)))
                 if not waiting:
                     return

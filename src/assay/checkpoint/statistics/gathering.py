@@ -1,4 +1,4 @@
-"""Reading a chunk's bytes: straight, or element by element from a strided view."""
+"""Reads the bytes of a chunk, contiguous or gathered from a strided view."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from assay.checkpoint.statistics.dtypes import DTYPES
 from assay.errors import ReadError
 
 Read = Callable[[Chunk], bytes]
-"""Returns the `rows × cols` parts of a chunk without a view."""
+"""Returns the bytes of a contiguous chunk."""
 
 NEAR_ELEMENTS = 4096
-"""Elements this close are fetched by one read."""
+"""Elements at most this far apart are read together."""
 
 
 def fetch(chunk: Chunk, read: Read) -> NDArray[np.uint8]:
-    """The bytes of a chunk in row-major order."""
+    """The bytes of a chunk, in row-major order."""
     return _gathered(chunk, chunk.view, read) if chunk.view else _whole(chunk, read)
 
 
 def _whole(chunk: Chunk, read: Read) -> NDArray[np.uint8]:
     data = np.frombuffer(read(chunk), dtype=np.uint8)
     if data.size != chunk.bytes:
-        raise ReadError(f"{chunk.file}: wanted {chunk.bytes:,} bytes at {chunk.offset:,}, got {data.size:,}")
+        raise ReadError(f"{chunk.file}: expected {chunk.bytes:,} bytes at offset {chunk.offset:,}, got {data.size:,}")
     return data
 
 
 def _gathered(chunk: Chunk, view: View, read: Read) -> NDArray[np.uint8]:
     dtype = DTYPES[chunk.dtype]
     item = dtype.bytes * dtype.parts
-    places = _places(view, chunk.bytes // item)
-    out = np.empty((places.size, item), dtype=np.uint8)
-    order = np.argsort(places, kind="stable")
-    steps = np.flatnonzero(np.diff(places[order]) > NEAR_ELEMENTS) + 1
+    indices = _indices(view, chunk.bytes // item)
+    out = np.empty((indices.size, item), dtype=np.uint8)
+    order = np.argsort(indices, kind="stable")
+    steps = np.flatnonzero(np.diff(indices[order]) > NEAR_ELEMENTS) + 1
     for run in np.split(order, steps):
-        low, high = int(places[run[0]]), int(places[run[-1]]) + 1
+        low, high = int(indices[run[0]]), int(indices[run[-1]]) + 1
         parts = (high - low) * dtype.parts
         first = chunk.offset + low * item
-        span = Chunk(chunk.tensor, chunk.file, first, 1, parts, chunk.dtype, 0, coded=chunk.coded)
-        out[run] = _whole(span, read).reshape(-1, item)[places[run] - low]
+        span = Chunk(chunk.tensor, chunk.file, first, 1, parts, chunk.dtype, 0, encoded=chunk.encoded)
+        out[run] = _whole(span, read).reshape(-1, item)[indices[run] - low]
     return out.reshape(-1)
 
 
-def _places(view: View, count: int) -> NDArray[np.int64]:
-    """Where in the storage the elements `first … first + count` of the view lie."""
-    left = np.arange(view.first, view.first + count, dtype=np.int64)
-    places = np.full(count, view.start, dtype=np.int64)
+def _indices(view: View, count: int) -> NDArray[np.int64]:
+    """The storage indices of `count` elements of the view, starting at `view.first`."""
+    remaining = np.arange(view.first, view.first + count, dtype=np.int64)
+    indices = np.full(count, view.start, dtype=np.int64)
     for size, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
-        left, index = np.divmod(left, size)
-        places += index * stride
-    return places
+        remaining, index = np.divmod(remaining, size)
+        indices += index * stride
+    return indices

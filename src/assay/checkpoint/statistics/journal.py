@@ -1,7 +1,7 @@
-"""The journal of a pass that may be interrupted: one line for each finished tensor, kept until all are done.
+"""The journal of a run that may be interrupted: one line per finished tensor, kept until all are finished.
 
-A line names its tensor by a digest of the file it lies in (size, time of change, first bytes), of its description
-and of the settings, so that after a change of any of these it is simply not found.
+A line identifies its tensor by a digest of its file (size, modification time, first bytes), of its description and of
+the settings. If any of these change, the line no longer matches and the tensor is analysed again.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from assay.version import __version__
 
 SUFFIX = ".journal.jsonl"
 _BEGINS = b'{"key":"'
-"""How a journal begins; any other file is somebody's own."""
+"""The start of every journal; a file that starts differently belongs to the user and is not overwritten."""
 _HEADER = 1 << 16
-"""Bytes at a file's start that belong to what it is known by."""
+"""Bytes at the start of a file that go into its digest."""
 
 
 class _Line(Struct, frozen=True):
@@ -36,48 +36,48 @@ class _Line(Struct, frozen=True):
 
 
 class Journal:
-    """Finished tensors in a file: read at the start, added to line by line, each in one write."""
+    """A file of finished tensors: read at the start, then extended by one line per tensor, each in one write."""
 
     def __init__(self, path: str | os.PathLike[str], *, read: bool = True, at_once: bool = True) -> None:
         self.path = Path(path)
         self.resumes = read
-        """Whether lines from before count; where not, the file begins anew."""
+        """Whether lines of an earlier run are used; else the file is overwritten."""
         self.at_once = at_once
-        """Whether lines are written as tensors finish; else when the pass is interrupted."""
+        """Whether lines are written as tensors finish; else only when the run is interrupted."""
         self._keys: list[str] = []
-        self._waiting: list[tuple[int, TensorStatistics]] = []
+        self._unwritten: list[tuple[int, TensorStatistics]] = []
         self._handle: int | None = None
 
     def begin(
         self, entries: Sequence[Entry], settings: Sequence[object], files: Files
     ) -> dict[int, TensorStatistics]:
-        """The places of the entries that are known from before, with what is known."""
+        """The statistics of the entries that an earlier run finished, by their index in `entries`."""
         stamps = {file: _stamp(file, files) for file in {each.span.file for each in entries if each.span is not None}}
         self._keys = [_key(entry, stamps, settings) for entry in entries]
         lines = self._lines() if self.resumes else {}
         return {index: lines[key] for index, key in enumerate(self._keys) if key in lines}
 
     def add(self, index: int, tensor: TensorStatistics) -> None:
-        """Note that the entry at `index` is finished."""
+        """Record that the entry at `index` is finished."""
         if self.at_once:
             self._write(index, tensor)
         else:
-            self._waiting.append((index, tensor))
+            self._unwritten.append((index, tensor))
 
-    def leave(self) -> None:
-        """Write what waits, and close the file: the pass was interrupted."""
-        for index, tensor in self._waiting:
+    def interrupt(self) -> None:
+        """Write the lines that have not been written yet and close the file; called if the run is interrupted."""
+        for index, tensor in self._unwritten:
             self._write(index, tensor)
         self.close()
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
     def remove(self) -> None:
-        """Delete the file, if there is one: everything it was for is done."""
+        """Delete the file, if it exists: the run is complete."""
         self.close()
         self.path.unlink(missing_ok=True)
 
@@ -86,20 +86,20 @@ class Journal:
             with self.path.open("rb") as file:
                 begins = file.read(len(_BEGINS))
                 if not _BEGINS.startswith(begins):
-                    raise UsageError(f"{self.path} is no journal of assay params: choose another name for --resume")
+                    raise UsageError(f"{self.path} is not a journal of finished tensors: choose another path")
                 lines = (begins + file.read()).split(b"\n")
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise ReadError(f"cannot read {self.path}: {error.strerror or error}") from error
         decoder = msgspec.json.Decoder(_Line)
-        found: dict[str, TensorStatistics] = {}
+        finished: dict[str, TensorStatistics] = {}
         for line in filter(None, lines):
-            # A killed process may leave a line cut short: its tensor is read again.
+            # A killed process may leave an incomplete line; its tensor is analysed again.
             with suppress(msgspec.DecodeError, UnicodeDecodeError):
                 read = decoder.decode(line)
-                found[read.key] = read.tensor
-        return found
+                finished[read.key] = read.tensor
+        return finished
 
     def _write(self, index: int, tensor: TensorStatistics) -> None:
         line = msgspec.json.encode(_Line(self._keys[index], tensor)) + b"\n"
@@ -111,8 +111,8 @@ class Journal:
             raise WriteError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def _opened(self) -> int:
-        begin_anew = 0 if self.resumes else os.O_TRUNC
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | begin_anew, 0o666)
+        truncate = 0 if self.resumes else os.O_TRUNC
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | truncate, 0o666)
         size = os.fstat(handle).st_size
         if size and os.pread(handle, 1, size - 1) != b"\n":
             os.write(handle, b"\n")
@@ -121,13 +121,13 @@ class Journal:
 
 def _key(entry: Entry, stamps: dict[str, str], settings: Sequence[object]) -> str:
     span = entry.span
-    place = (os.path.basename(span.file), stamps[span.file], span.offset, span.length) if span is not None else ()
-    what = (entry.names, entry.dtype, entry.shape, entry.strides, entry.storage_offset)
-    return _digest(msgspec.json.encode((__version__, place, what, settings)))
+    location = (os.path.basename(span.file), stamps[span.file], span.offset, span.length) if span is not None else ()
+    description = (entry.names, entry.dtype, entry.shape, entry.strides, entry.storage_offset)
+    return _digest(msgspec.json.encode((__version__, location, description, settings)))
 
 
 def _stamp(file: str, files: Files) -> str:
-    """What changes when the file does."""
+    """A text that changes whenever the file changes."""
     with files.region(file) as region:
         head = _digest(region.read(0, min(_HEADER, region.size)))
         size, changed = region.size, getattr(region.file, "changed_ns", None)

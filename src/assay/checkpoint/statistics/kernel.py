@@ -1,4 +1,4 @@
-"""The kernel in use: the native module where it was built, the numpy reference where not."""
+"""The kernel in use: the native module if it was built, else the numpy reference."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from assay.checkpoint.statistics import reference
 
 kernel: Any = reference
-"""Has the functions of `assay.checkpoint.statistics.reference`, all of them with the same arguments and results."""
+"""A module with the functions of `assay.checkpoint.statistics.reference`: same arguments, same results."""
 with suppress(ImportError):
     kernel = import_module("assay.checkpoint.statistics._kernel")
 
 
 def is_native() -> bool:
-    """Whether the native kernel runs; a command says once when it does not."""
+    """Whether the native kernel is in use."""
     return kernel is not reference
 
 
 def name() -> str:
-    """Which build runs: `avx512`, `avx2`, `baseline` or `numpy`."""
+    """The build in use: `avx512`, `avx2`, `baseline` or `numpy`."""
     return str(kernel.isa())

@@ -1,15 +1,15 @@
-"""How the kernel and its reference lay out their records; the native side uses the same order."""
+"""The fields of the records that the kernel and its reference return; kernel.h has the same order."""
 
 from __future__ import annotations
 
 GROUP = 128
-"""Elements that share a scale in group quantization, along a row."""
+"""Consecutive elements of a row that share a scale in group quantization."""
 BITS = (2, 3, 4, 5, 6, 7, 8)
-"""Widths at which the per-tensor integer error is taken; b bits have 2^(b-1)-1 levels a side."""
+"""Integer widths whose per-tensor error is computed; b bits have 2^(b-1)-1 levels per sign."""
 PRUNE_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 """Shares of the weights, smallest first, that the magnitude-pruning curve sets to zero."""
 DISTINCT_LIMIT = 4096
-"""Wide formats' distinct values are counted up to here; beyond it the figure is unknown."""
+"""Distinct values of wide formats are counted up to this limit; above it their number is unknown."""
 
 ROW_FIELDS = (
     "energy",
@@ -35,6 +35,6 @@ ERROR_FIELDS = (
     *(f"above_{share}" for share in PRUNE_SHARES),
 )
 CAST_FIELDS = ERROR_FIELDS[: -len(PRUNE_SHARES)]
-"""Of the errors those of a format, without the energies of pruning."""
+"""The rounding errors among `ERROR_FIELDS`, without the energies of the pruning curve."""
 SUM_FIELDS = ("n", "mean", "m2", "m3", "m4", "l1", "energy", "zeros", "near_zeros", "near_zero_below", "peak")
-"""What a summary begins with."""
+"""The first fields of a summary."""

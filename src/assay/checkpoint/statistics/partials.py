@@ -1,4 +1,4 @@
-"""What the passes learn from chunks: partials that merge to the same value in any order and any grouping."""
+"""Partial results of the passes over chunks; merging gives the same result in any order and grouping."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Counts = NDArray[np.uint64]
 Doubles = NDArray[np.float64]
 
 DENSE_FROM = 1 << 21
-"""A refining pass's finds are added up once there are more than this."""
-NOTHING = np.zeros(0, dtype=np.uint64)
+"""Matches of a refining pass are converted to counts once there are more than this."""
+EMPTY = np.zeros(0, dtype=np.uint64)
 
 
 class Tiles(Struct, frozen=True):
-    """Records by tile; kept in the order of the tensor, whatever order they came in."""
+    """One record and digest per tile, sorted by the position of the tile in the tensor."""
 
     index: NDArray[np.int64]
     records: Doubles
@@ -31,53 +31,55 @@ class Tiles(Struct, frozen=True):
 
 
 class Partial(Struct, frozen=True):
-    """What the first pass knows."""
+    """The result of the first pass over one or more chunks."""
 
     patterns: NDArray[np.uint16]
     counts: Counts
-    """How often each of `patterns` occurs."""
+    """The count of each of `patterns`."""
     tiles: Tiles
     columns: Doubles | None
-    """The columns' energies as pairs of doubles."""
+    """The energies of the columns, each as the sum of two doubles."""
     distinct: tuple[Counts, Counts] | None
-    """Distinct values of wide formats and how often each occurs; None where there are more than the limit."""
+    """The distinct values of wide formats and their counts; None if there are more than the limit."""
 
 
 class Refined(Struct, frozen=True):
-    """What a refining pass knows."""
+    """The result of a refining pass over one or more chunks. A halfword is 16 bits of a value."""
 
-    found: tuple[NDArray[np.uint32], ...]
-    """List and halfword of every value behind a listed prefix."""
+    matches: tuple[NDArray[np.uint32], ...]
+    """For every value with a listed prefix: the number of the list and the next halfword, in one integer."""
     dense: Counts
-    """The same added up, once there are many; else empty."""
-    inside: Counts
-    """How many values lie in the span of each edge."""
+    """Counts by list and halfword instead, once there are many matches; else empty."""
+    edge_counts: Counts
+    """The number of values in the span of each edge."""
     planes: NDArray[Any]
-    """Counts of each halfword below the top."""
+    """The counts of all halfwords, for each position below the top halfword."""
     tiles: Tiles
 
-    def finds(self) -> tuple[NDArray[np.uint32], Counts]:
-        """List and halfword of all finds as sorted keys, and how often each occurs; no counts where it is once."""
+    def sorted_matches(self) -> tuple[NDArray[np.uint32], Counts]:
+        """All matches in ascending order, and their counts; without counts each stands for one value."""
         if not self.dense.size:
-            return kernel.sorted(self.found[0] if len(self.found) == 1 else np.concatenate(self.found))[0], NOTHING
+            return kernel.sorted(self.matches[0] if len(self.matches) == 1 else np.concatenate(self.matches))[
+                0
+            ], EMPTY
         total = _Dense()
         total.add(self.dense)
-        total.tally(self.found)
-        places = np.flatnonzero(total.counts)
-        return places.astype(np.uint32), total.counts[places]
+        total.tally(self.matches)
+        keys = np.flatnonzero(total.counts)
+        return keys.astype(np.uint32), total.counts[keys]
 
 
 def merge(partials: Iterable[Partial]) -> Partial:
-    """All partials of one tensor as one; takes them one at a time."""
-    left = iter(partials)
-    first, second = next(left, None), next(left, None)
+    """The merged first-pass results of one tensor; consumes them one at a time."""
+    remaining = iter(partials)
+    first, second = next(remaining, None), next(remaining, None)
     if first is not None and second is None:
         return first
     counts = np.zeros(65536, dtype=np.uint64)
     tiles: list[Tiles] = []
     columns: Doubles | None = None
-    distinct: tuple[Counts, Counts] | None = (NOTHING, NOTHING)
-    for partial in chain(filter(None, (first, second)), left):
+    distinct: tuple[Counts, Counts] | None = (EMPTY, EMPTY)
+    for partial in chain(filter(None, (first, second)), remaining):
         counts[partial.patterns] += partial.counts
         tiles.append(partial.tiles)
         columns = _added_columns(columns, partial.columns)
@@ -86,29 +88,29 @@ def merge(partials: Iterable[Partial]) -> Partial:
 
 
 def merge_refined(partials: Iterable[Refined]) -> Refined:
-    """All refining partials of one tensor as one; takes them one at a time."""
-    left = iter(partials)
-    first, second = next(left, None), next(left, None)
+    """The merged refining-pass results of one tensor; consumes them one at a time."""
+    remaining = iter(partials)
+    first, second = next(remaining, None), next(remaining, None)
     if first is None:
         raise ValueError("nothing to merge")
     if second is None:
         return first
     dense, lists, tiles = _Dense(), list[NDArray[np.uint32]](), list[Tiles]()
-    inside, planes = np.zeros_like(first.inside), np.zeros(first.planes.shape, dtype=np.uint64)
-    for partial in chain((first, second), left):
-        inside += partial.inside
+    edge_counts, planes = np.zeros_like(first.edge_counts), np.zeros(first.planes.shape, dtype=np.uint64)
+    for partial in chain((first, second), remaining):
+        edge_counts += partial.edge_counts
         planes += partial.planes
         tiles.append(partial.tiles)
-        lists.extend(partial.found)
+        lists.extend(partial.matches)
         dense.add(partial.dense)
-        if sum(found.size for found in lists) > DENSE_FROM:
+        if sum(matches.size for matches in lists) > DENSE_FROM:
             dense.tally(lists)
             lists.clear()
-    return Refined(tuple(lists), dense.counts, inside, planes, _joined(tiles))
+    return Refined(tuple(lists), dense.counts, edge_counts, planes, _joined(tiles))
 
 
 def sparse(counts: Counts) -> tuple[NDArray[np.uint16], Counts]:
-    """The patterns that occur, and how often."""
+    """The patterns with a non-zero count, and their counts."""
     patterns = np.flatnonzero(counts)
     return patterns.astype(np.uint16), counts[patterns]
 
@@ -136,7 +138,7 @@ def _united(a: tuple[Counts, Counts] | None, b: tuple[Counts, Counts] | None) ->
 
 
 def grouped(values: NDArray[Any], counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Values in rising order, equal ones once, with their counts added up."""
+    """The distinct values in ascending order, with the sums of their counts."""
     order = values.argsort(kind="stable")
     values = values[order]
     if not values.size:
@@ -146,23 +148,23 @@ def grouped(values: NDArray[Any], counts: NDArray[Any]) -> tuple[NDArray[Any], N
 
 
 class _Dense:
-    """Counts by list and halfword, as long as the keys that were met ask for."""
+    """Counts by list and halfword; grows with the largest key."""
 
     def __init__(self) -> None:
-        self.counts: Counts = NOTHING
+        self.counts: Counts = EMPTY
 
     def add(self, counts: Counts) -> None:
-        """Add other counts."""
+        """Add counts."""
         self._at_least(counts.size)[: counts.size] += counts
 
     def tally(self, lists: Iterable[NDArray[np.uint32]]) -> None:
-        """Add lists of finds."""
-        for found in lists:
-            kernel.tally(found, self._at_least(((int(found.max(initial=0)) >> 16) + 1) << 16))
+        """Count lists of matches."""
+        for matches in lists:
+            kernel.tally(matches, self._at_least(((int(matches.max(initial=0)) >> 16) + 1) << 16))
 
     def _at_least(self, size: int) -> Counts:
-        known = self.counts
-        if size > known.size:
+        previous = self.counts
+        if size > previous.size:
             self.counts = np.zeros(size, dtype=np.uint64)
-            self.counts[: known.size] = known
+            self.counts[: previous.size] = previous
         return self.counts

@@ -1,4 +1,4 @@
-"""The same work as Ray tasks, about a shard each, on a cluster that is there or a local one."""
+"""Computes the statistics in Ray tasks of approximately one shard each, on an existing cluster or a local one."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ def run_on_ray(
     options: EngineOptions | None = None,
     address: str | None = None,
     local_workers: int | None = None,
-    after: Postprocess | None = None,
+    postprocess: Postprocess | None = None,
 ) -> Iterator[tuple[int, TensorStatistics]]:
-    """The place and statistics of every tensor as its task finishes; those of a lost task carry the problem."""
+    """Yield the index and statistics of every tensor as its task finishes; a lost task sets their `problem`."""
     with joined(address, local_workers) as ray:
         task = ray.remote(max_retries=TASK_RETRIES)(run_here)
-        under_way = {
-            task.remote([weights[index] for index in batch], read, options or EngineOptions(), after): batch
+        running = {
+            task.remote([weights[index] for index in batch], read, options or EngineOptions(), postprocess): batch
             for batch in batches(weights)
         }
-        while under_way:
-            finished, _ = ray.wait(list(under_way), num_returns=1)
-            batch = under_way.pop(finished[0])
+        while running:
+            finished, _ = ray.wait(list(running), num_returns=1)
+            batch = running.pop(finished[0])
             try:
-                found = ray.get(finished[0])
+                rows = ray.get(finished[0])
             except ray.exceptions.RayError as error:
-                problem = f"its task was lost: {first_line(error)}"
-                found = [(place, blank(weights[index], problem=problem)) for place, index in enumerate(batch)]
-            for place, statistics in found:
+                problem = f"its Ray task was lost: {first_line(error)}"
+                rows = [(place, blank(weights[index], problem=problem)) for place, index in enumerate(batch)]
+            for place, statistics in rows:
                 yield batch[place], statistics
 
 
 def batches(weights: Sequence[Weight], limit: int = TASK_BYTES) -> list[list[int]]:
-    """The places of tensors, by file and in order, in batches of about `limit` bytes."""
-    found: list[list[int]] = []
+    """The indices of tensors in batches of one file and approximately `limit` bytes each, in order."""
+    groups: list[list[int]] = []
     size = 0
     for index, weight in enumerate(weights):
-        fits = found and weights[found[-1][-1]].file == weight.file and size + weight.length <= limit
+        fits = groups and weights[groups[-1][-1]].file == weight.file and size + weight.length <= limit
         if fits:
-            found[-1].append(index)
+            groups[-1].append(index)
             size += weight.length
         else:
-            found.append([index])
+            groups.append([index])
             size = weight.length
-    return found
+    return groups

@@ -1,4 +1,4 @@
-"""The kernel's functions in numpy: the oracle of its tests, and what runs where it could not be built."""
+"""The kernel functions in numpy: the reference for its tests, and the fallback if it was not built."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Bytes = NDArray[np.uint8]
 Counts = NDArray[np.uint64]
 Doubles = NDArray[np.float64]
 PatternCounts = tuple[NDArray[np.uint16], Counts]
-"""Patterns and how often each occurs, as rows."""
+"""Patterns and their counts, each as one row."""
 
 _RAW = {BFLOAT16: "<u2", FLOAT16: "<u2", FLOAT32: "<u4", FLOAT64: "<u8"}
 _NUMBER = {FLOAT32: "<f4", FLOAT64: "<f8", INT32: "<i4", UINT32: "<u4", INT64: "<i8", UINT64: "<u8"}
@@ -29,12 +29,12 @@ def isa() -> str:
 
 
 def count16(data: Bytes) -> Counts:
-    """How often each 16-bit pattern occurs, as one row."""
+    """The count of each 16-bit pattern, as one row."""
     return np.bincount(data.view("<u2"), minlength=65536).astype(np.uint64)[None]
 
 
 def count8(data: Bytes) -> Counts:
-    """How often each byte occurs, as one row."""
+    """The count of each byte, as one row."""
     return np.bincount(data, minlength=256).astype(np.uint64)[None]
 
 
@@ -47,7 +47,7 @@ def digests(data: Bytes, tile_bytes: int) -> Counts:
 def rows(
     data: Bytes, format: int, rows: int, cols: int, tile_rows: int, columns: bool, counting: bool
 ) -> tuple[PatternCounts, Doubles, Doubles, Counts]:
-    """Top halfwords and how often they occur, a record a tile of rows, the columns' energies as pairs, digests."""
+    """The counts of top halfwords, one record per tile of rows, column energies as pairs of doubles, digests."""
     raw = data.view(_RAW[format])
     wide = format in _NUMBER
     numbers = _numbers(raw, format)
@@ -63,13 +63,13 @@ def rows(
         if columns:
             add_pair(pairs, (part * part).sum(axis=0))
     top = (raw >> (8 * raw.itemsize - 16)).astype(np.int64)
-    found = _occurring(top if wide or counting else top[:0])
+    pattern_counts = _occurring(top if wide or counting else top[:0])
     width = len(WIDE_FIELDS if wide else ROW_FIELDS)
-    return found, np.array(tiles).reshape(-1, width), pairs, digests(data, tile_rows * cols * raw.itemsize)
+    return pattern_counts, np.array(tiles).reshape(-1, width), pairs, digests(data, tile_rows * cols * raw.itemsize)
 
 
 def integers(data: Bytes, format: int, tile_elements: int) -> tuple[PatternCounts, Doubles, Counts]:
-    """Top halfwords and how often they occur, a record of moments a tile of integers, digests."""
+    """The counts of top halfwords, one record of moments per tile of integers, digests."""
     numbers = data.view(_NUMBER[format])
     top = numbers.view(f"<u{numbers.itemsize}") >> (8 * numbers.itemsize - 16)
     blank = [0.0] * len(ROW_FIELDS)
@@ -80,12 +80,12 @@ def integers(data: Bytes, format: int, tile_elements: int) -> tuple[PatternCount
 
 
 def distinct(data: Bytes, item: int, limit: int) -> tuple[Counts, Counts]:
-    """The distinct values of 4- or 8-byte items, and their counts; more than `limit` means that there are more."""
+    """The distinct values of 4- or 8-byte items and their counts; `limit + 1` of them if there are too many."""
     raw = data.view(f"<u{item}")
-    found, counts = np.unique(raw[: 4 * limit], return_counts=True)
-    if found.size <= limit:
-        found, counts = np.unique(raw, return_counts=True)
-    return found[: limit + 1].astype(np.uint64)[None], counts[: limit + 1].astype(np.uint64)[None]
+    values, counts = np.unique(raw[: 4 * limit], return_counts=True)
+    if values.size <= limit:
+        values, counts = np.unique(raw, return_counts=True)
+    return values[: limit + 1].astype(np.uint64)[None], counts[: limit + 1].astype(np.uint64)[None]
 
 
 def refine(
@@ -100,10 +100,9 @@ def refine(
     peak: float,
     above: Doubles,
 ) -> tuple[NDArray[np.uint32], Counts, NDArray[np.uint32], Doubles]:
-    """The halfwords behind listed prefixes, how many lie in the edges' spans, counts of low halfwords, errors a tile.
+    """Matches of listed prefixes, counts in the spans of edges, counts of low halfwords, rounding errors per tile.
 
-    A prefix is a row of its bits, its list or 0, its first edge and how many there are; an edge one of the least
-    halfword and how many from it.
+    `prefixes` and `edges` are those of a `Request`.
     """
     item = np.dtype(_NUMBER[format]).itemsize
     raw = data.view(f"<u{item}").astype(np.uint64)
@@ -113,11 +112,11 @@ def refine(
     hit[hit] = prefixes[at[hit], 0] == prefix[hit]
     at, halfword = at[hit], (raw[hit] >> np.uint64(shift)) & np.uint64(0xFFFF)
     lists = prefixes[at, 1]
-    found = (lists << np.uint64(16) | halfword)[lists > 0].astype(np.uint32)[None]
-    inside = np.zeros((1, len(edges)), dtype=np.uint64)
-    for place, (_, _, first, count) in enumerate(prefixes.tolist()):
+    matches = (lists << np.uint64(16) | halfword)[lists > 0].astype(np.uint32)[None]
+    edge_counts = np.zeros((1, len(edges)), dtype=np.uint64)
+    for index, (_, _, first, count) in enumerate(prefixes.tolist()):
         for edge in range(first, first + count):
-            inside[0, edge] = (halfword[at == place] - edges[edge, 0] < edges[edge, 1]).sum()
+            edge_counts[0, edge] = (halfword[at == index] - edges[edge, 0] < edges[edge, 1]).sum()
     low = np.zeros((item // 2 - 1, 65536 if planes or tile_elements else 0), dtype=np.uint32)
     for plane in range(low.shape[0] if low.size else 0):
         halfwords = (raw >> np.uint64(16 * plane)) & np.uint64(0xFFFF)
@@ -127,57 +126,60 @@ def refine(
         numbers = _numbers(data.view(f"<u{item}"), format)
         starts = range(0, numbers.size, tile_elements)
         tiles = [_error_record(numbers[start : start + tile_elements], peak, above) for start in starts]
-    return found, inside, low, np.array(tiles).reshape(-1, len(ERROR_FIELDS))
+    return matches, edge_counts, low, np.array(tiles).reshape(-1, len(ERROR_FIELDS))
 
 
-def sorted(found: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """A refining pass's list in rising order, as one row."""
-    return np.sort(found)[None]
+def sorted(matches: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The matches of a refining pass in ascending order, as one row."""
+    return np.sort(matches)[None]
 
 
-def tally(found: NDArray[np.uint32], counts: Counts) -> None:
-    """Adds a refining pass's list to dense counts."""
-    np.add.at(counts, found[found < counts.size], np.uint64(1))
+def tally(matches: NDArray[np.uint32], counts: Counts) -> None:
+    """Add the matches of a refining pass to dense counts."""
+    np.add.at(counts, matches[matches < counts.size], np.uint64(1))
 
 
-def magnitudes(keys: NDArray[np.uint32], counts: Counts, item: int, wanted: Counts) -> tuple[Counts, Doubles]:
-    """For each wanted rank behind a prefix the pattern and the rank among equals; and the energy from the rank on.
+def magnitudes(keys: NDArray[np.uint32], counts: Counts, item: int, queries: Counts) -> tuple[Counts, Doubles]:
+    """Find magnitudes by their rank among the values with a prefix.
 
-    Wanted are rows of prefix, list of the positive, list of the negative, rank.
+    Each row of `queries` has a prefix, the lists of its positive and negative values, and a rank. The result has one
+    row per query: the prefix extended by the halfword of the magnitude, and the rank among equal ones; and the energy
+    of all values from that rank on.
     """
-    often = counts if counts.size else np.ones(keys.size, dtype=np.uint64)
-    found, energies = np.zeros((len(wanted), 2), dtype=np.uint64), np.zeros((1, len(wanted)))
-    for place, (prefix, plus, minus, rank) in enumerate(wanted.tolist()):
+    frequencies = counts if counts.size else np.ones(keys.size, dtype=np.uint64)
+    answers, energies = np.zeros((len(queries), 2), dtype=np.uint64), np.zeros((1, len(queries)))
+    for index, (prefix, plus, minus, rank) in enumerate(queries.tolist()):
         here = np.isin(keys >> np.uint32(16), [one for one in (plus, minus) if one])
-        halves = np.bincount((keys[here] & np.uint32(0xFFFF)).astype(np.int64), often[here], 65536).astype(np.int64)
+        halfwords = (keys[here] & np.uint32(0xFFFF)).astype(np.int64)
+        halves = np.bincount(halfwords, frequencies[here], 65536).astype(np.int64)
         after = np.cumsum(halves)
         half = int(np.searchsorted(after, rank, side="right"))
-        found[place] = prefix << 16 | half, rank - int(after[half] - halves[half])
+        answers[index] = prefix << 16 | half, rank - int(after[half] - halves[half])
         patterns = (np.uint64(prefix << 16) + np.arange(65536, dtype=np.uint64)).astype(f"<u{item}")
         kept = np.clip(after - rank, 0, halves)
         used = kept > 0
-        energies[0, place] = (patterns[used].view(f"<f{item}").astype(np.float64) ** 2 * kept[used]).sum()
-    return found, energies
+        energies[0, index] = (patterns[used].view(f"<f{item}").astype(np.float64) ** 2 * kept[used]).sum()
+    return answers, energies
 
 
 def summary(
     values: Doubles, counts: Counts, ranks: Doubles, edges: Doubles, removed: Doubles, near_share: float
 ) -> Doubles:
-    """The statistics of values in rising order and their counts, as one row.
+    """The statistics of values in ascending order and their counts, as one row.
 
-    `SUM_FIELDS`, the values of the ranks, how many lie between the edges, the energy that is left when so many of the
-    smallest are removed, and the errors of `CAST_FIELDS`.
+    The row has `SUM_FIELDS`, the values at `ranks`, the counts between `edges`, the energy that remains after each
+    number of smallest values in `removed` is removed, and the errors of `CAST_FIELDS`.
     """
     times = counts.astype(np.float64)
     n, size, squares = float(times.sum()), np.abs(values), values * values
     peak = float(size.max())
-    unit = 1.0 if peak * n < 2.0**1000 else n  # of huge values even the sum of two may be too large
+    unit = 1.0 if peak * n < 2.0**1000 else n  # even the sum of two huge values may overflow
     mean = float((times * (values / unit)).sum()) / (n / unit)
     mean += float((times * ((values - mean) / unit)).sum()) / (n / unit)
     d = values - mean
     weighted = times * d * d
     m2 = float(weighted.sum())
-    parts = values / peak if peak else values  # no square of them is too large
+    parts = values / peak if peak else values  # their squares cannot overflow
     near = near_share * peak * float(np.sqrt((times * parts * parts).sum() / n))
     sums = [
         *(n, mean, m2, float((weighted * d).sum()), float((weighted * d * d).sum())),
@@ -191,14 +193,14 @@ def summary(
 
 
 def entropy(counts: NDArray[Any]) -> float:
-    """Bits a symbol of an order-0 code."""
+    """The order-0 entropy, in bits per symbol."""
     used = counts[counts > 0].astype(np.float64)
     share = used / used.sum()
     return abs(float(-(share * np.log2(share)).sum()))
 
 
 def add_pair(pairs: Doubles, value: Doubles) -> None:
-    """Adds to sums held as pairs of doubles, so that the order of adding does not show."""
+    """Add to sums held as pairs of doubles, so that the order of additions does not change the result."""
     high, low = pairs
     total = high + value
     back = total - high
@@ -207,13 +209,13 @@ def add_pair(pairs: Doubles, value: Doubles) -> None:
 
 
 def rounded_float(x: Doubles, mantissa_bits: int, least_exponent: int) -> Doubles:
-    """x rounded to a float of so many mantissa bits and so small a least normal exponent; ties to even."""
+    """x rounded (ties to even) to a float with these mantissa bits and this smallest normal exponent."""
     exponent = np.maximum(np.frexp(x)[1] - 1, least_exponent) - mantissa_bits
     return np.asarray(np.ldexp(np.rint(np.ldexp(x, -exponent)), exponent), dtype=np.float64)
 
 
 def cast_errors(x: Doubles, peak: float) -> list[Doubles]:
-    """Squared errors of x, element by element, in the order of `ERROR_FIELDS`: integers of 2…8 bits, fp8, bf16."""
+    """The squared rounding error of each element of x, in the order of `CAST_FIELDS`: int2…int8, fp8, bf16."""
     errors = []
     for bits in BITS:
         unit = peak / (2 ** (bits - 1) - 1)
@@ -232,7 +234,7 @@ def _occurring(patterns: NDArray[np.int64]) -> PatternCounts:
 
 
 def _numbers(raw: NDArray[Any], format: int) -> Doubles:
-    with np.errstate(invalid="ignore"):  # a signalling NaN is data here
+    with np.errstate(invalid="ignore"):  # a signalling NaN is valid data
         if format == BFLOAT16:
             return np.asarray((raw.astype(np.uint32) << 16).view(np.float32), dtype=np.float64)
         return raw.view("<f2" if format == FLOAT16 else _NUMBER[format]).astype(np.float64)

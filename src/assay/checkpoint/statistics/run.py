@@ -1,4 +1,4 @@
-"""Running an engine over the tensors of a checkpoint, with a journal, progress and spectra beside it."""
+"""Runs an engine over the tensors of a checkpoint, with a journal, progress and spectra."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from assay.document.weights import TensorStatistics
 from assay.errors import UsageError
 
 Tally = Callable[[int], None]
-"""Told how many bytes more are done."""
+"""Called with the number of bytes that have just been processed."""
 Results = Iterator[tuple[int, TensorStatistics]]
 
 MOST_WORKERS = 16
-"""More do not read faster, and each holds chunks in memory."""
+"""More workers do not read faster, and each holds chunks in memory."""
 BUFFERS = 32 << 20
-"""Bytes of chunks under way at once, however many workers there are."""
+"""Total bytes of the chunks in progress, whatever the number of workers."""
 LEAST_CHUNK = 1 << 20
 
 
@@ -42,30 +42,30 @@ def statistics(
     progress: Progress | None = None,
     files: Files | None = None,
 ) -> list[TensorStatistics]:
-    """What is known of every entry, in their order; finished ones are in the journal, should this be interrupted."""
+    """The statistics of all entries, in order; finished ones are saved in `journal` if the run is interrupted."""
     if settings.engine not in _ENGINES:
-        raise UsageError(f"engine {settings.engine!r} was given: one of {', '.join(_ENGINES)} is wanted")
-    found = {} if journal is None else journal.begin(entries, _settled(settings), files or Files())
-    left = [index for index in range(len(entries)) if index not in found]
-    weights = [_weight(entries[index]) for index in left]
+        raise UsageError(f"unknown engine {settings.engine!r}: expected {' or '.join(_ENGINES)}")
+    rows = {} if journal is None else journal.begin(entries, _settings_key(settings), files or Files())
+    remaining = [index for index in range(len(entries)) if index not in rows]
+    weights = [_weight(entries[index]) for index in remaining]
     tally = _tally(progress, sum(weight.length for weight in weights if not weight.problem))
     try:
         for place, row in _ENGINES[settings.engine](weights, read, settings, tally):
-            index = left[place]
-            found[index] = _completed(entries[index], row, read)
+            index = remaining[place]
+            rows[index] = _completed(entries[index], row, read)
             if journal is not None and not row.problem:
-                journal.add(index, found[index])
+                journal.add(index, rows[index])
     except KeyboardInterrupt:
         if journal is not None:
-            journal.leave()
+            journal.interrupt()
         raise
     if journal is not None:
         journal.close()
-    return [found[index] for index in range(len(entries))]
+    return [rows[index] for index in range(len(entries))]
 
 
 def _tally(progress: Progress | None, total: int) -> Tally:
-    """Adds up what is done and tells it."""
+    """A function that adds up processed bytes and reports the progress."""
     done = 0
 
     def add(size: int) -> None:
@@ -79,14 +79,14 @@ def _tally(progress: Progress | None, total: int) -> Tally:
 
 def _threads(weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: Tally) -> Results:
     options = _options(settings)
-    return run(weights, read, options, on_bytes=tally, after=_after(settings, options.workers))
+    return run(weights, read, options, on_bytes=tally, postprocess=_postprocess(settings, options.workers))
 
 
 def _ray(weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: Tally) -> Results:
-    # Each task works chunk by chunk, so its chunks may be of the usual size.
+    # Each task processes one chunk at a time, so chunks can have the default size.
     options = EngineOptions(target_db=_target(settings))
-    after = _after(settings, 1)
-    for index, row in run_on_ray(weights, read, options, settings.address, settings.workers, after):
+    postprocess = _postprocess(settings, 1)
+    for index, row in run_on_ray(weights, read, options, settings.address, settings.workers, postprocess):
         tally(weights[index].length)
         yield index, row
 
@@ -100,22 +100,22 @@ _ENGINES: dict[str, Callable[[Sequence[Weight], Read, StatisticsSettings, Tally]
 def _options(settings: StatisticsSettings) -> EngineOptions:
     workers = settings.workers or min(MOST_WORKERS, host.processors())
     options = EngineOptions(workers=workers, target_db=_target(settings))
-    # The numpy reference makes temporaries of many times a chunk's size.
+    # The numpy reference needs temporary arrays many times the size of a chunk.
     chunk = max(LEAST_CHUNK, min(CHUNK_BYTES, BUFFERS // options.width)) if kernel.is_native() else LEAST_CHUNK
     return replace(options, chunk_bytes=chunk)
 
 
-def _after(settings: StatisticsSettings, at_once: int) -> Postprocess | None:
-    """What is done with a tensor once its statistics are known."""
-    return partial(with_spectrum, at_once=at_once) if settings.spectral else None
+def _postprocess(settings: StatisticsSettings, workers: int) -> Postprocess | None:
+    """The function that completes the statistics of a tensor, if any."""
+    return partial(with_spectrum, workers=workers) if settings.spectral else None
 
 
 def _target(settings: StatisticsSettings) -> float:
     return TARGET_DB if settings.sqnr_db is None else settings.sqnr_db
 
 
-def _settled(settings: StatisticsSettings) -> tuple[object, ...]:
-    """What the figures depend on besides the bytes."""
+def _settings_key(settings: StatisticsSettings) -> tuple[object, ...]:
+    """The settings that change the results; part of a journal's keys."""
     return kernel.name(), settings.spectral, _target(settings)
 
 
@@ -123,7 +123,7 @@ def _weight(entry: Entry) -> Weight:
     span = entry.span
     return Weight(
         names=entry.names,
-        dtype=entry.coded.dtype or entry.dtype if entry.coded else entry.dtype,
+        dtype=entry.encoded.dtype or entry.dtype if entry.encoded else entry.dtype,
         shape=entry.shape,
         file=span.file if span else "",
         offset=span.offset if span else 0,
@@ -132,32 +132,32 @@ def _weight(entry: Entry) -> Weight:
         storage_offset=entry.storage_offset,
         alignment=entry.alignment,
         problem=entry.problem,
-        coded=entry.coded,
+        encoded=entry.encoded,
     )
 
 
 def _completed(entry: Entry, row: TensorStatistics, read: Read) -> TensorStatistics:
-    """The row with what the engine does not know: the bytes as stored, of a view those of its own elements."""
-    # Integers' bounds become floats here as they would in a journal: a resumed pass must tell the same.
+    """The row with the dtype and size of the entry, which may differ from those of the decoded bytes."""
+    # Integer bounds become floats here as they do in a journal: a resumed run must give the same result.
     row = replace(row, bytes=entry.bytes, dtype=entry.dtype, min=_as_float(row.min), max=_as_float(row.max))
-    if entry.coded is not None and entry.coded.dtype and row.count and not row.problem:
-        row = _with_stored_bytes(entry.coded.span, row, read)
+    if entry.encoded is not None and entry.encoded.dtype and row.count and not row.problem:
+        row = _with_stored_bytes(entry.encoded.span, row, read)
     return row
 
 
 def _with_stored_bytes(span: ByteRange, row: TensorStatistics, read: Read) -> TensorStatistics:
-    """The row of dequantised values with the entropy and the digest of the bytes in the file, and a note on it."""
+    """The row of dequantised values with the entropy and digest of the stored bytes, and a note."""
     stored = Weight(row.names, "uint8", (span.length,), span.file, span.offset, span.length)
     try:
-        found = analyse_here(plan(0, stored), read)
+        stored_row = analyse_here(plan(0, stored), read)
     except FAILURES as error:
-        return replace(row, problem=f"its stored bytes cannot be read: {error}")
-    bits = None if found.entropy_bits is None else found.entropy_bits * span.length / row.count
+        return replace(row, problem=f"cannot read its stored bytes: {error}")
+    bits = None if stored_row.entropy_bits is None else stored_row.entropy_bits * span.length / row.count
     return replace(
         row,
-        note=f"statistics of the dequantised values; {8 * span.length / row.count:.4g} bits a weight in the file",
-        content=found.content,
-        entropy_bytes=found.entropy_bytes,
+        note=f"statistics of the dequantised values; {8 * span.length / row.count:.4g} bits per weight in the file",
+        content=stored_row.content,
+        entropy_bytes=stored_row.entropy_bytes,
         entropy_bits=bits,
     )
 

@@ -1,6 +1,6 @@
-"""Exact order statistics of types with too many patterns to count: prefixes narrowed by 16 bits a pass.
+"""Exact order statistics of types with too many bit patterns to count: each pass determines 16 more bits.
 
-Three kinds of question: which value has a rank, how many values lie below an edge, which magnitude has a rank.
+There are three kinds of query: the value at a rank, the number of values below an edge, the magnitude at a rank.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ _HALF = np.uint64(0xFFFF)
 
 
 class ValueSearch(Struct, frozen=True):
-    """All questions about one tensor, answered to `bits`."""
+    """The queries about one tensor, answered up to the top `bits` bits."""
 
     dtype: DType
     bits: int
-    ranks: Keys
-    """The keys, so far, of the values that have the wanted ranks."""
-    rests: Integers
-    """Their ranks among the values behind those prefixes."""
-    goals: Keys
-    """The keys of edges, rising."""
-    below: Integers
-    """How many values lie below each edge, as far as is known."""
+    rank_keys: Keys
+    """Prefixes of the keys of the values with the requested ranks."""
+    inner_ranks: Integers
+    """The ranks of these values among all values with the same prefix."""
+    edge_keys: Keys
+    """The keys of the edges, ascending."""
+    counts_below: Integers
+    """The number of values below each edge, without those that share its prefix."""
     magnitudes: Keys
-    """The patterns, so far, of the magnitudes that have the wanted ranks."""
-    magnitude_rests: Integers
-    kept: Doubles
-    """The energy from each such rank on, behind the last prefix; known when all bits are."""
+    """Prefixes of the bit patterns of the magnitudes with the requested ranks."""
+    inner_magnitude_ranks: Integers
+    """The ranks of these magnitudes among all magnitudes with the same prefix."""
+    kept_energies: Doubles
+    """The energy from each magnitude rank on, among values with the last prefix; valid once `done`."""
 
     @property
     def done(self) -> bool:
@@ -54,27 +55,27 @@ def begin(
     patterns: NDArray[np.uint16],
     counts: Counts,
     ranks: Sequence[int],
-    goals: Keys,
-    places: Sequence[int],
+    edge_keys: Keys,
+    magnitude_ranks: Sequence[int],
 ) -> ValueSearch:
-    """The questions narrowed to the top 16 bits by the first pass's counts of them; edges as rising keys."""
-    kept = ~nonfinite_tops(patterns, dtype) if dtype.real else np.ones(patterns.size, dtype=bool)
-    tops, times = patterns[kept].astype(np.int64), counts[kept].astype(np.int64)
+    """The queries answered up to the top 16 bits, from the counts of the first pass."""
+    finite = ~nonfinite_tops(patterns, dtype) if dtype.real else np.ones(patterns.size, dtype=bool)
+    tops, times = patterns[finite].astype(np.int64), counts[finite].astype(np.int64)
     keys, ordered = grouped(to_key(tops, 16, dtype), times)
     cumulated = _cumulated(ordered)
-    at, rests = _located(cumulated, ranks)
-    halves, often = grouped(tops & 0x7FFF, times)
-    spot, magnitude_rests = _located(_cumulated(often), places)
+    at, inner_ranks = _located(cumulated, ranks)
+    halves, frequencies = grouped(tops & 0x7FFF, times)
+    magnitude_at, inner_magnitude_ranks = _located(_cumulated(frequencies), magnitude_ranks)
     return ValueSearch(
         dtype,
         16,
         keys[at].astype(np.uint64),
-        rests,
-        goals,
-        cumulated[np.searchsorted(keys, (goals >> np.uint64(8 * dtype.bytes - 16)).astype(np.int64))],
-        halves[spot].astype(np.uint64),
-        magnitude_rests,
-        np.zeros(len(places)),
+        inner_ranks,
+        edge_keys,
+        cumulated[np.searchsorted(keys, (edge_keys >> np.uint64(8 * dtype.bytes - 16)).astype(np.int64))],
+        halves[magnitude_at].astype(np.uint64),
+        inner_magnitude_ranks,
+        np.zeros(len(magnitude_ranks)),
     )
 
 
@@ -85,7 +86,7 @@ def nonfinite_tops(patterns: NDArray[np.uint16], dtype: DType) -> NDArray[np.boo
 
 
 def request(search: ValueSearch, peak: float = 0.0) -> Request:
-    """What the next pass must look for."""
+    """The request for the next refining pass."""
     shift = 8 * search.dtype.bytes - search.bits - 16
     prefixes = _prefixes(search)
     slots = np.zeros(65536, dtype=np.uint8)
@@ -95,34 +96,34 @@ def request(search: ValueSearch, peak: float = 0.0) -> Request:
 
 
 def advance(search: ValueSearch, refined: Refined) -> ValueSearch:
-    """The questions narrowed by 16 more bits."""
-    finds = _Finds(*refined.finds(), _prefixes(search))
-    ranks, rests = _next_ranks(search, finds)
-    lists = (finds.list(search.magnitudes | sign) for sign in (np.uint64(0), _sign(search)))
-    wanted = np.stack((search.magnitudes, *lists, search.magnitude_rests.astype(np.uint64)), axis=1)
-    magnitudes, kept = kernel.magnitudes(finds.keys, finds.counts, search.dtype.bytes, wanted)
+    """The queries answered to 16 more bits with the results of a refining pass."""
+    matches = _Matches(*refined.sorted_matches(), _prefixes(search))
+    rank_keys, inner_ranks = _next_ranks(search, matches)
+    lists = (matches.list(search.magnitudes | sign) for sign in (np.uint64(0), _sign(search)))
+    queries = np.stack((search.magnitudes, *lists, search.inner_magnitude_ranks.astype(np.uint64)), axis=1)
+    magnitudes, kept_energies = kernel.magnitudes(matches.keys, matches.counts, search.dtype.bytes, queries)
     return ValueSearch(
         search.dtype,
         search.bits + 16,
-        ranks,
-        rests,
-        search.goals,
-        search.below + refined.inside.astype(np.int64),
+        rank_keys,
+        inner_ranks,
+        search.edge_keys,
+        search.counts_below + refined.edge_counts.astype(np.int64),
         magnitudes[:, 0],
         magnitudes[:, 1].astype(np.int64),
-        kept[0],
+        kept_energies[0],
     )
 
 
 def values_of(search: ValueSearch) -> list[float | int]:
-    """The values of the answered ranks."""
-    raws = to_raw(search.ranks, search.bits, search.dtype).astype(f"<u{search.dtype.bytes}")
+    """The values at the requested ranks, once `done`."""
+    raws = to_raw(search.rank_keys, search.bits, search.dtype).astype(f"<u{search.dtype.bytes}")
     values: list[float | int] = raws.view(search.dtype.numpy).tolist()
     return [value + 0.0 for value in values] if search.dtype.real else values
 
 
-class _Finds:
-    """A refining pass's finds: sorted keys of list and halfword, and how often each occurs where that is known."""
+class _Matches:
+    """The matches of a refining pass: sorted keys (list number and halfword), and their counts if not all are 1."""
 
     def __init__(self, keys: NDArray[np.uint32], counts: Counts, prefixes: Counts) -> None:
         self.keys, self.counts = keys, counts
@@ -130,18 +131,18 @@ class _Finds:
         self._cumulated = _cumulated(counts.astype(np.int64)) if counts.size else None
 
     def list(self, raws: Keys) -> Keys:
-        """The lists of some prefixes."""
+        """The list numbers of prefixes."""
         return self._lists[np.searchsorted(self._bits, raws)]
 
     def before(self, keys: Integers) -> Integers:
-        """How many finds have lesser keys."""
-        places = np.searchsorted(self.keys, keys.astype(np.uint32))
-        return places if self._cumulated is None else self._cumulated[places]
+        """For each of `keys`, the number of matches with a smaller key."""
+        indices = np.searchsorted(self.keys, keys.astype(np.uint32))
+        return indices if self._cumulated is None else self._cumulated[indices]
 
     def at(self, ranks: Integers) -> Integers:
-        """The keys of the finds with these ranks."""
-        places = ranks if self._cumulated is None else np.searchsorted(self._cumulated, ranks, side="right") - 1
-        return self.keys[places].astype(np.int64)
+        """The keys of the matches with these ranks."""
+        indices = ranks if self._cumulated is None else np.searchsorted(self._cumulated, ranks, side="right") - 1
+        return self.keys[indices].astype(np.int64)
 
 
 def _cumulated(counts: Integers) -> Integers:
@@ -149,10 +150,10 @@ def _cumulated(counts: Integers) -> Integers:
 
 
 def _located(cumulated: Integers, ranks: Sequence[int]) -> tuple[Integers, Integers]:
-    """Where among counts each rank falls, and its rank there."""
-    wanted = np.array(ranks, dtype=np.int64)
-    places = np.searchsorted(cumulated, wanted, side="right") - 1
-    return places, wanted - cumulated[places]
+    """For each rank, the index of the count that includes it, and the rank within that count."""
+    targets = np.array(ranks, dtype=np.int64)
+    indices = np.searchsorted(cumulated, targets, side="right") - 1
+    return indices, targets - cumulated[indices]
 
 
 def _sign(search: ValueSearch) -> Any:
@@ -160,52 +161,56 @@ def _sign(search: ValueSearch) -> Any:
 
 
 def _prefixes(search: ValueSearch) -> Counts:
-    """The prefixes that are asked for, sorted, each with its list, its first edge and how many edges it has."""
+    """The rows of `Request.prefixes`: sorted prefixes with their list number, first edge and number of edges."""
     dtype, bits = search.dtype, search.bits
-    goals = search.goals >> np.uint64(8 * dtype.bytes - bits)
+    edges = search.edge_keys >> np.uint64(8 * dtype.bytes - bits)
     magnitudes = search.magnitudes
-    listed = _distinct(np.concatenate((to_raw(search.ranks, bits, dtype), magnitudes, magnitudes | _sign(search))))
-    every = _distinct(np.concatenate((listed, to_raw(goals, bits, dtype))))
-    found = np.zeros((every.size, 4), dtype=np.uint64)
-    found[:, 0] = every
-    found[np.searchsorted(every, listed), 1] = np.arange(1, listed.size + 1)
+    listed = _distinct(
+        np.concatenate((to_raw(search.rank_keys, bits, dtype), magnitudes, magnitudes | _sign(search)))
+    )
+    every = _distinct(np.concatenate((listed, to_raw(edges, bits, dtype))))
+    rows = np.zeros((every.size, 4), dtype=np.uint64)
+    rows[:, 0] = every
+    rows[np.searchsorted(every, listed), 1] = np.arange(1, listed.size + 1)
     keys = to_key(every, bits, dtype)
-    found[:, 2] = np.searchsorted(goals, keys)
-    found[:, 3] = np.searchsorted(goals, keys, side="right") - found[:, 2].astype(np.int64)
-    return found
+    rows[:, 2] = np.searchsorted(edges, keys)
+    rows[:, 3] = np.searchsorted(edges, keys, side="right") - rows[:, 2].astype(np.int64)
+    return rows
 
 
 def _distinct(values: Keys) -> Keys:
-    # numpy's own loads its masked arrays first, which takes longer than a small file does.
+    # np.unique imports numpy.ma on first use, which takes longer than analysing a small file.
     values = np.sort(values)
     return values[np.concatenate(([True], values[1:] != values[:-1]))]
 
 
 def _edges(search: ValueSearch) -> Counts:
-    """For every edge the least halfword behind its prefix that lies below it, and how many from it do."""
-    left = 8 * search.dtype.bytes - search.bits
-    spans = search.goals >> np.uint64(left - 16) & _HALF
-    falling = _falling(to_raw(search.goals >> np.uint64(left), search.bits, search.dtype), search)
-    return np.stack((np.where(falling, np.uint64(0x10000) - spans, np.uint64(0)), spans), axis=1)
+    """The rows of `Request.edges`."""
+    remaining = 8 * search.dtype.bytes - search.bits
+    spans = search.edge_keys >> np.uint64(remaining - 16) & _HALF
+    descending = _descending(to_raw(search.edge_keys >> np.uint64(remaining), search.bits, search.dtype), search)
+    return np.stack((np.where(descending, np.uint64(0x10000) - spans, np.uint64(0)), spans), axis=1)
 
 
-def _falling(raws: Keys, search: ValueSearch) -> NDArray[np.bool_]:
-    """Which prefixes hold their values in falling order."""
+def _descending(raws: Keys, search: ValueSearch) -> NDArray[np.bool_]:
+    """For which prefixes values descend as bit patterns ascend: those of negative floats."""
     return np.asarray(raws >> np.uint64(search.bits - 1) != 0) & search.dtype.real
 
 
-def _next_ranks(search: ValueSearch, finds: _Finds) -> tuple[Keys, Integers]:
-    raws = to_raw(search.ranks, search.bits, search.dtype)
-    falling, first = _falling(raws, search), finds.list(raws).astype(np.int64) << 16
-    ranks = np.where(falling, finds.before(first + 0x10000) - 1 - search.rests, finds.before(first) + search.rests)
-    keys = finds.at(ranks)
-    rests = np.where(falling, finds.before(keys + 1) - 1 - ranks, ranks - finds.before(keys))
-    halves = np.where(falling, 0xFFFF - (keys & 0xFFFF), keys & 0xFFFF)
-    return search.ranks << np.uint64(16) | halves.astype(np.uint64), rests
+def _next_ranks(search: ValueSearch, matches: _Matches) -> tuple[Keys, Integers]:
+    """`rank_keys` and `inner_ranks` with 16 more bits."""
+    raws = to_raw(search.rank_keys, search.bits, search.dtype)
+    descending, first = _descending(raws, search), matches.list(raws).astype(np.int64) << 16
+    last = matches.before(first + 0x10000) - 1
+    ranks = np.where(descending, last - search.inner_ranks, matches.before(first) + search.inner_ranks)
+    keys = matches.at(ranks)
+    inner_ranks = np.where(descending, matches.before(keys + 1) - 1 - ranks, ranks - matches.before(keys))
+    halves = np.where(descending, 0xFFFF - (keys & 0xFFFF), keys & 0xFFFF)
+    return search.rank_keys << np.uint64(16) | halves.astype(np.uint64), inner_ranks
 
 
 def _magnitudes_above(search: ValueSearch) -> Doubles:
-    """The least magnitude above each of the prefixes that hold the wanted ones."""
-    left = np.uint64(8 * search.dtype.bytes - search.bits)
-    raws: NDArray[Any] = ((search.magnitudes + np.uint64(1)) << left).astype(f"<u{search.dtype.bytes}")
+    """For each requested magnitude, the smallest magnitude above its prefix."""
+    remaining = np.uint64(8 * search.dtype.bytes - search.bits)
+    raws: NDArray[Any] = ((search.magnitudes + np.uint64(1)) << remaining).astype(f"<u{search.dtype.bytes}")
     return raws.view(f"<f{search.dtype.bytes}").astype(np.float64)

@@ -1,4 +1,4 @@
-"""How a pass over a checkpoint is to run, and what it tells while it does."""
+"""Settings of a run over a checkpoint, and its progress callback."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Callable
 from msgspec import Struct
 
 Progress = Callable[[int, int], None]
-"""Told the bytes that are done and those there are."""
+"""Called with the number of bytes processed and the total."""
 
 
 class StatisticsSettings(Struct, frozen=True):
-    """How the statistics are obtained."""
+    """How the statistics are computed."""
 
     engine: str = "threads"
     """`threads` or `ray`."""
     workers: int | None = None
-    """None is one for each processor, up to a bound."""
+    """None: one per processor, up to a limit."""
     address: str | None = None
-    """Of a Ray cluster; None starts one here."""
+    """Address of a Ray cluster; None starts a local one."""
     spectral: bool = False
+    """Whether to compute the spectra of matrices."""
     sqnr_db: float | None = None
-    """The ratio that `bits_needed` keeps; None is the usual one."""
+    """The signal-to-noise ratio that `bits_needed` must keep; None: the default."""

@@ -1,6 +1,6 @@
-"""The spectrum of a tensor from its bytes: the largest singular values by Lanczos on AᵀA, with an error bound.
+"""The spectrum of a matrix from its bytes: its largest singular values by Lanczos on AᵀA, with an error bound.
 
-Rows are read in blocks; small matrices are decoded once, large ones again at every step.
+Rows are read in blocks. Small matrices are decoded once, large ones again at every step.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from assay.checkpoint.statistics.gathering import Read, fetch
 from assay.document.weights import Spectral, TensorStatistics
 
 Blocks = Callable[[], Iterable[NDArray[np.floating]]]
-"""Yields the matrix's rows in blocks; called once a step."""
+"""Yields the rows of the matrix in blocks; called once per step."""
 Doubles = NDArray[np.float64]
 
 MOST_STEPS = 64
 TOLERANCE = 1e-4
-"""The relative error of the largest singular value at which the steps stop."""
+"""The iteration stops at this relative error of the largest squared singular value."""
 CHUNK_BYTES = 1 << 20
-"""Chunks become doubles, several times over, so they are smaller than those of the statistics."""
+"""Smaller than for the statistics, because chunks are converted to doubles and copied several times."""
 KEPT_ELEMENTS = 4 << 20
-"""Of small matrices, in all that are under way at once."""
+"""Limit for the elements of small matrices kept in memory by all workers together."""
 
 
-def with_spectrum(weight: Weight, row: TensorStatistics, read: Read, at_once: int = 1) -> TensorStatistics:
-    """The row with its spectrum, where it is a matrix of real numbers; so many may be under way at once."""
+def with_spectrum(weight: Weight, row: TensorStatistics, read: Read, workers: int = 1) -> TensorStatistics:
+    """The row with its spectrum, if it is a real matrix; `workers` is the number of concurrent callers."""
     planned = plan(0, weight, CHUNK_BYTES)
     if (
         not planned.by_rows
@@ -42,9 +42,9 @@ def with_spectrum(weight: Weight, row: TensorStatistics, read: Read, at_once: in
     ):
         return row
     try:
-        return replace(row, spectral=spectral(_blocks(planned, read, KEPT_ELEMENTS // at_once), planned.cols))
+        return replace(row, spectral=spectral(_blocks(planned, read, KEPT_ELEMENTS // workers), planned.cols))
     except FAILURES as error:
-        return replace(row, note=f"no spectrum: {error}")
+        return replace(row, note=f"spectrum not computed: {error}")
 
 
 def _blocks(planned: ChunkPlan, read: Read, most_kept: int) -> Blocks:
@@ -67,11 +67,11 @@ def _decoded(chunk: Chunk, read: Read) -> Doubles:
 def spectral(
     blocks: Blocks, cols: int, tolerance: float = TOLERANCE, most_steps: int = MOST_STEPS, seed: int = 0
 ) -> Spectral | None:
-    """Spectral norm with its bound, ranks and leading singular values; None for an empty or zero matrix."""
+    """The spectral norm with its error bound, ranks and leading singular values; None for an empty or zero matrix."""
     start = np.random.default_rng(seed).standard_normal(cols)
     basis = [start / np.linalg.norm(start)] if cols else []
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     energy, rows = 0.0, 0
     values, bounds = np.zeros(0), np.zeros(0)
     for step in range(min(most_steps, cols)):
@@ -80,16 +80,16 @@ def spectral(
             return None
         diagonal.append(float(basis[-1] @ product))
         rest, beta = _orthogonal(product, basis)
-        values, bounds = _ritz(diagonal, beside, beta)
+        values, bounds = _ritz(diagonal, off_diagonal, beta)
         if bounds[0] <= tolerance * values[0] or beta <= 1e-14 * values[0] or step + 1 == min(most_steps, cols):
             break
-        beside.append(beta)
+        off_diagonal.append(beta)
         basis.append(rest / beta)
     return _summary(values, bounds, energy, min(rows, cols), len(diagonal)) if diagonal else None
 
 
 def _apply(blocks: Blocks, vector: Doubles) -> tuple[Doubles, float, int]:
-    """AᵀA·v, the sum of squares and the number of rows; what is not finite counts as zero."""
+    """AᵀA·v, the sum of squares of A and its number of rows; non-finite values count as zero."""
     product, energy, rows = np.zeros_like(vector), 0.0, 0
     for block in blocks():
         part = np.nan_to_num(np.asarray(block, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
@@ -100,16 +100,16 @@ def _apply(blocks: Blocks, vector: Doubles) -> tuple[Doubles, float, int]:
 
 
 def _orthogonal(product: Doubles, basis: list[Doubles]) -> tuple[Doubles, float]:
-    """What of a product is new to the basis; taken twice, since once leaves rounding behind."""
-    known = np.stack(basis)
-    rest = product - known.T @ (known @ product)
-    rest -= known.T @ (known @ rest)
+    """The part of a product orthogonal to the basis, and its norm; projected twice because of rounding."""
+    vectors = np.stack(basis)
+    rest = product - vectors.T @ (vectors @ product)
+    rest -= vectors.T @ (vectors @ rest)
     return rest, float(np.linalg.norm(rest))
 
 
-def _ritz(diagonal: list[float], beside: list[float], beta: float) -> tuple[Doubles, Doubles]:
-    """Eigenvalue estimates of AᵀA, largest first, and how far from each a true one can be."""
-    matrix = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+def _ritz(diagonal: list[float], off_diagonal: list[float], beta: float) -> tuple[Doubles, Doubles]:
+    """Eigenvalue estimates of AᵀA, largest first, and an error bound for each."""
+    matrix = np.diag(diagonal) + np.diag(off_diagonal, 1) + np.diag(off_diagonal, -1)
     values, vectors = np.linalg.eigh(matrix)
     return np.maximum(values[::-1], 0.0), np.abs(beta * vectors[-1, ::-1])
 
@@ -129,7 +129,7 @@ def _summary(values: Doubles, bounds: Doubles, energy: float, rank: int, steps: 
 
 
 def _effective_rank(leading: Doubles, energy: float, rank: int) -> float:
-    """exp of the entropy of σ²/Σσ²; what the leading values leave is spread evenly over the other directions."""
+    """exp of the entropy of σ²/Σσ²; energy outside the leading values is spread evenly over the other directions."""
     shares = leading[leading > 0] / energy
     rest, others = max(0.0, 1.0 - float(shares.sum())), rank - leading.size
     entropy = float(-(shares * np.log(shares)).sum())

@@ -1,4 +1,4 @@
-"""What holds for all tensors of a model: totals, families of the same kind, outliers among them, duplicates."""
+"""Results across all tensors of a model: totals, families of similar tensors, outliers and duplicates."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from assay.document.weights import Family, Outlier, TensorStatistics, WeightsRep
 Key = TypeVar("Key")
 
 FEWEST = 5
-"""Siblings that a family needs before one of them can be called an outlier."""
+"""Families with fewer tensors have no outliers."""
 FAR = 6.0
-"""Robust standard deviations from the family's median that make an outlier."""
+"""A tensor further from the median of its family than this many robust standard deviations is an outlier."""
 LEAST = 0.02
-"""A spread below this share of the median counts as this: siblings that hardly differ have no outliers."""
-_FIGURES = ("std", "mean", "kurtosis", "max", "min", "entropy_bits", "zeros")
+"""Lower limit of the spread, as a share of the median: nearly equal tensors have no outliers."""
+_COMPARED = ("std", "mean", "kurtosis", "max", "min", "entropy_bits", "zeros")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_])\d+(?![A-Za-z0-9_])")
 
 
@@ -30,78 +30,78 @@ def summarize(
     notes: Iterable[str] = (),
     files_lost: Iterable[str] = (),
 ) -> WeightsReport:
-    """The report of a checkpoint from its tensors; those with problems are listed among the failures."""
+    """The report of a checkpoint from the statistics of its tensors; `failures` lists those with a problem."""
     families, files_lost = families_of(tensors), tuple(files_lost)
-    dtypes = _places(tensor.dtype for tensor in tensors)
-    lost = [f"{tensor.names[0]}: {tensor.problem}" for tensor in tensors if tensor.problem]
+    dtypes = _indices_by_key(tensor.dtype for tensor in tensors)
+    problems = [f"{tensor.names[0]}: {tensor.problem}" for tensor in tensors if tensor.problem]
     return WeightsReport(
         path=path,
         format=format,
         kernel=kernel,
         tensors=tensors,
-        by_dtype={dtype: _totals(tensors, places) for dtype, places in dtypes.items()},
+        by_dtype={dtype: _totals(tensors, indices) for dtype, indices in dtypes.items()},
         families=families,
         outliers=outliers_of(tensors, families),
         duplicates=duplicates_of(tensors),
         notes=tuple(notes),
-        failures=(*files_lost, *lost),
+        failures=(*files_lost, *problems),
         files_lost=files_lost,
     )
 
 
 def folded(name: str) -> str:
-    """A name with its numbers folded: `folded("layers.3.mlp.up_proj.weight") == "layers.#.mlp.up_proj.weight"`."""
+    """`name` with numbers replaced by #: `layers.#.mlp.up_proj.weight` for `layers.3.mlp.up_proj.weight`."""
     return _NUMBER.sub("#", name)
 
 
 def families_of(tensors: Sequence[TensorStatistics]) -> list[Family]:
-    """Tensors by folded name, in order of appearance."""
-    places = _places(folded(tensor.names[0]) for tensor in tensors)
-    return [Family(name, _totals(tensors, members), tuple(members)) for name, members in places.items()]
+    """The families of tensors with the same folded name, in order of appearance."""
+    families = _indices_by_key(folded(tensor.names[0]) for tensor in tensors)
+    return [Family(name, _totals(tensors, members), tuple(members)) for name, members in families.items()]
 
 
 def outliers_of(tensors: Sequence[TensorStatistics], families: Sequence[Family]) -> list[Outlier]:
-    """Tensors far from the median of their family, farthest first; spread is taken from the median deviation."""
-    found = [
+    """Tensors far from the median of their family, farthest first; the spread is the median absolute deviation."""
+    outliers = [
         outlier
         for family in families
         if len(family.tensors) >= FEWEST
-        for figure in _FIGURES
+        for figure in _COMPARED
         for outlier in _far(tensors, family, figure)
     ]
-    return sorted(found, key=lambda outlier: -outlier.deviations)
+    return sorted(outliers, key=lambda outlier: -outlier.deviations)
 
 
 def duplicates_of(tensors: Sequence[TensorStatistics]) -> list[tuple[int, ...]]:
-    """Places of tensors of one dtype and shape with the same bytes."""
-    places = _places((tensor.dtype, tensor.shape, tensor.content) for tensor in tensors)
-    return [tuple(members) for (*_, content), members in places.items() if content and len(members) > 1]
+    """Groups of tensors (by index) with the same dtype, shape and bytes."""
+    groups = _indices_by_key((tensor.dtype, tensor.shape, tensor.content) for tensor in tensors)
+    return [tuple(members) for (*_, content), members in groups.items() if content and len(members) > 1]
 
 
 def _far(tensors: Sequence[TensorStatistics], family: Family, figure: str) -> Iterable[Outlier]:
-    values = {place: getattr(tensors[place], figure) for place in family.tensors}
-    known = {place: float(value) for place, value in values.items() if value is not None}
-    if len(known) < FEWEST:
+    values = {index: getattr(tensors[index], figure) for index in family.tensors}
+    numbers = {index: float(value) for index, value in values.items() if value is not None}
+    if len(numbers) < FEWEST:
         return
-    typical = statistics.median(known.values())
-    spread = 1.4826 * statistics.median(abs(value - typical) for value in known.values())
+    typical = statistics.median(numbers.values())
+    spread = 1.4826 * statistics.median(abs(value - typical) for value in numbers.values())
     floor = LEAST * abs(typical)
-    for place, value in known.items():
-        away = abs(value - typical) / max(spread, floor) if max(spread, floor) else 0.0
-        if away > FAR:
-            yield Outlier(place, family.name, figure, value, typical, away)
+    for index, value in numbers.items():
+        deviations = abs(value - typical) / max(spread, floor) if max(spread, floor) else 0.0
+        if deviations > FAR:
+            yield Outlier(index, family.name, figure, value, typical, deviations)
 
 
-def _places(keys: Iterable[Key]) -> dict[Key, list[int]]:
-    """Where each of the keys stands, in order of appearance."""
-    places: dict[Key, list[int]] = defaultdict(list)
-    for place, key in enumerate(keys):
-        places[key].append(place)
-    return places
+def _indices_by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
+    """The indices of each distinct key, in order of appearance."""
+    indices: dict[Key, list[int]] = defaultdict(list)
+    for index, key in enumerate(keys):
+        indices[key].append(index)
+    return indices
 
 
-def _totals(tensors: Sequence[TensorStatistics], places: Sequence[int]) -> WeightTotals:
-    members = [tensors[place] for place in places]
+def _totals(tensors: Sequence[TensorStatistics], indices: Sequence[int]) -> WeightTotals:
+    members = [tensors[index] for index in indices]
     return WeightTotals(
         len(members), sum(tensor.count for tensor in members), sum(tensor.bytes for tensor in members)
     )
