@@ -1,11 +1,11 @@
-// Column sums that come out the same in any order: pairs of doubles, to which narrow sums are flushed.
+// Column sums that do not depend on the order of additions: pairs of doubles, to which narrow sums are flushed.
 #pragma once
 #include "rows.h"
 
 namespace ASSAY_ISA {
 
 struct ColumnSums {
-  double *high, *low;  // in block order; null where columns are not wanted
+  double *high, *low;  // in block order; null if column sums are not requested
 };
 
 static inline void add_exactly(double& high, double& low, double value) {
@@ -14,7 +14,7 @@ static inline void add_exactly(double& high, double& low, double value) {
   high = sum;
 }
 
-// Which column stands where in a block: what load8 does to a block that holds its own positions.
+// The column at each position of a loaded block: applies load8 to a block that contains its own positions.
 template <class S> static void find_places(size_t* place) {
   using T = typename S::Real;
   using Probe = typename std::conditional<sizeof(typename S::Raw) == 2, BFloat16, S>::type;
@@ -41,7 +41,7 @@ static void flush_columns(double* __restrict narrow, size_t padded, double* __re
   }
 }
 
-// Adds the squares of a row of doubles, each at its place in block order.
+// Adds the squares of a row of doubles, in block order.
 template <class S> static void add_squares(const double* row, size_t cols, ColumnSums columns) {
   constexpr size_t kBlock = 8 * kLanes<typename S::Real>;
   size_t place[kBlock];
@@ -54,7 +54,7 @@ template <class S> static void add_squares(const double* row, size_t cols, Colum
       }
 }
 
-// Puts sums in block order where their columns are.
+// Copies sums from block order to column order.
 template <class S> static void place_columns(const double* from, size_t cols, double* to) {
   constexpr size_t kBlock = 8 * kLanes<typename S::Real>;
   size_t place[kBlock];

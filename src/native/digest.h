@@ -13,7 +13,7 @@ static inline uint64_t key_of(uint64_t i) {  // splitmix64
   return z ^ z >> 31;
 }
 
-// Mixes whole steps into the lanes, which stay in registers where those are wide.
+// Mixes whole steps into the lanes, which stay in registers if vectors are wide enough.
 static inline void mix(uint32_t* state, const uint8_t* from, size_t steps) {
   constexpr int kVectors = kDigestLanes / kLanes<uint32_t>;
   Vec<uint32_t> lanes[kVectors];

@@ -19,9 +19,9 @@ const Kernel& chosen_kernel() {
 #else
   const Choice choices[] = {{&kBaseline, true}};
 #endif
-  const char* wanted = std::getenv("ASSAY_ISA");
+  const char* requested = std::getenv("ASSAY_ISA");
   for (const Choice& choice : choices)
-    if (choice.runs && (!wanted || !*wanted || std::strcmp(wanted, choice.kernel->name) == 0)) return *choice.kernel;
+    if (choice.runs && (!requested || !*requested || std::strcmp(requested, choice.kernel->name) == 0)) return *choice.kernel;
   return kBaseline;
 }
 

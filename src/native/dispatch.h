@@ -1,4 +1,4 @@
-// Which build of the kernel this processor runs; the variable ASSAY_ISA names another one, for tests.
+// Chooses the build of the kernel for this processor; the environment variable ASSAY_ISA overrides it in tests.
 #pragma once
 #include "kernel.h"
 

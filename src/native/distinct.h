@@ -1,4 +1,4 @@
-// Which patterns occur and how often: read off tables of counts, or kept in a small hash table while there are few.
+// Patterns that occur and their counts: read from tables of counts, or from a small hash table if there are few.
 #pragma once
 #include <memory>
 
@@ -6,7 +6,7 @@
 
 namespace ASSAY_ISA {
 
-// The patterns with a count in either of two tables, which are left empty; returns how many there are.
+// Extracts the patterns with a count in either of two tables and clears the tables; returns their number.
 static size_t occurring(uint32_t* tables, uint16_t* patterns, uint64_t* counts) {
   constexpr size_t kN = kLanes<uint32_t>, kTable = 65536;
   size_t used = 0;
@@ -32,7 +32,7 @@ template <class Raw> struct FewValues {
     while (room < 4 * limit) room *= 2;
     places.reset(new uint32_t[room]());
   }
-  // The value's place among those known; beyond the limit where there is no room for one more.
+  // The index of the value, which is added if it is new; `limit` or more means that there are too many values.
   inline size_t find(Raw raw) {
     size_t at = (uint64_t(raw) * 0x9e3779b97f4a7c15u >> 20) & (room - 1);
     while (places[at] && values[places[at] - 1] != raw) at = (at + 1) & (room - 1);
@@ -43,7 +43,7 @@ template <class Raw> struct FewValues {
   }
 };
 
-// Distinct values and their counts, at most `limit`; returns one more than that where there are more.
+// Distinct values and their counts; returns their number, or `limit + 1` if there are more than `limit`.
 template <class Raw>
 static size_t few_values(const Raw* data, size_t count, size_t limit, uint64_t* values, uint64_t* counts) {
   constexpr size_t kN = kLanes<Raw>;
@@ -52,7 +52,7 @@ static size_t few_values(const Raw* data, size_t count, size_t limit, uint64_t* 
   while (i < count) {
     const size_t place = few.find(data[i]);
     if (place >= limit) return limit + 1;
-    // Runs of one value, which a table of counts would wait for, are measured first.
+    // Runs of one value are measured first: incrementing the same count repeatedly would stall.
     const size_t start = i++;
     const Vec<Raw> same = splat<Raw>(data[start]);
     while (i + kN <= count && !any_of<Raw>(load<Raw>(data + i) ^ same)) i += kN;

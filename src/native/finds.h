@@ -1,4 +1,4 @@
-// A refining pass's finds: put in order, and asked for magnitudes by rank.
+// The matches of a refining pass: sorting them, and finding magnitudes by rank.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -9,7 +9,7 @@
 namespace ASSAY_ISA {
 using namespace assay;
 
-// Sorts values of one list by their halfwords.
+// Sorts the matches of one list by their halfwords.
 static void sort_halfwords(uint32_t* values, size_t n, uint32_t* room) {
   if (n < 256) return std::sort(values, values + n);
   uint32_t places[2][257] = {};
@@ -19,22 +19,22 @@ static void sort_halfwords(uint32_t* values, size_t n, uint32_t* room) {
   for (size_t i = 0; i < n; ++i) values[places[1][room[i] >> 8 & 255]++] = room[i];
 }
 
-// The finds in rising order: dealt out by list, then each list's halfwords by their two bytes.
-static void sort_finds(const uint32_t* found, size_t n, uint32_t* out) {
+// Sorts the matches: first distributes them by list, then sorts each list by the two bytes of the halfword.
+static void sort_matches(const uint32_t* matches, size_t n, uint32_t* out) {
   constexpr size_t kLists = 256;
   size_t starts[kLists + 1] = {}, places[kLists], longest = 0;
-  for (size_t i = 0; i < n; ++i) ++starts[(found[i] >> 16 & 255) + 1];
+  for (size_t i = 0; i < n; ++i) ++starts[(matches[i] >> 16 & 255) + 1];
   for (size_t s = 0; s < kLists; ++s) {
     longest = starts[s + 1] > longest ? starts[s + 1] : longest;
     starts[s + 1] += starts[s];
   }
   std::memcpy(places, starts, sizeof places);
-  for (size_t i = 0; i < n; ++i) out[places[found[i] >> 16 & 255]++] = found[i];
+  for (size_t i = 0; i < n; ++i) out[places[matches[i] >> 16 & 255]++] = matches[i];
   std::unique_ptr<uint32_t[]> room(new uint32_t[longest + 1]);
   for (size_t s = 0; s < kLists; ++s) sort_halfwords(out + starts[s], starts[s + 1] - starts[s], room.get());
 }
 
-// The finds of one list: where they lie among the sorted keys.
+// The range of one list in the sorted keys.
 struct Listed {
   size_t at, end;
   Listed(const uint32_t* keys, size_t n, uint64_t list)
@@ -46,22 +46,22 @@ static inline double number_of(uint64_t bits, bool narrow) {
   return narrow ? double(bit_cast<float>(uint32_t(bits))) : bit_cast<double>(bits);
 }
 
-// One magnitude: values of both signs behind a prefix are gone through from the smallest.
-static void find_magnitude(const FindsJob& job, const MagnitudeWanted& wanted, MagnitudeFound& found) {
-  Listed plus(job.keys, job.size, wanted.plus), minus(job.keys, job.size, wanted.minus);
+// Answers one query: visits the values of both signs with the prefix, in order of magnitude.
+static void find_magnitude(const MatchesJob& job, const MagnitudeQuery& query, MagnitudeAnswer& answer) {
+  Listed plus(job.keys, job.size, query.plus), minus(job.keys, job.size, query.minus);
   uint64_t before = 0, start = 0, last = ~uint64_t(0);
   while (plus.at < plus.end || minus.at < minus.end) {
     const bool take_plus =
         minus.at == minus.end || (plus.at < plus.end && (job.keys[plus.at] & 0xffff) <= (job.keys[minus.at] & 0xffff));
     const size_t at = take_plus ? plus.at++ : minus.at++;
-    const uint64_t often = job.counts ? job.counts[at] : 1, key = wanted.prefix << 16 | (job.keys[at] & 0xffff);
+    const uint64_t count = job.counts ? job.counts[at] : 1, key = query.prefix << 16 | (job.keys[at] & 0xffff);
     if (key != last) last = key, start = before;
-    if (before <= wanted.rank && wanted.rank < before + often) found.key = key, found.rest = wanted.rank - start;
-    if (wanted.rank < before + often) {
+    if (before <= query.rank && query.rank < before + count) answer.key = key, answer.rest = query.rank - start;
+    if (query.rank < before + count) {
       const double value = number_of(key, job.narrow);
-      found.energy += double(before > wanted.rank ? often : before + often - wanted.rank) * value * value;
+      answer.energy += double(before > query.rank ? count : before + count - query.rank) * value * value;
     }
-    before += often;
+    before += count;
   }
 }
 

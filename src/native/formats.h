@@ -1,4 +1,4 @@
-// What each stored format is: its bits, how a block of it becomes numbers, and which halfword is counted.
+// The stored formats: their bits, how a block is converted to numbers, and which halfword is counted.
 #pragma once
 #include "vectors.h"
 
@@ -25,7 +25,7 @@ template <class To, class From> static inline To bit_cast(From from) {
 
 struct BFloat16 {
   using Raw = uint16_t;
-  using Order = int16_t;  // signed, of the same width: absolute patterns order as magnitudes
+  using Order = int16_t;  // signed, of the same width: patterns without sign order like magnitudes
   using Real = float;
   static constexpr Raw kInfinity = 0x7f80;
   static constexpr int kCountStride = 1, kCountOffset = 0;

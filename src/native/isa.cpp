@@ -1,4 +1,4 @@
-// One instruction set's build of the kernel; compiled once for each, with ASSAY_ISA naming it.
+// The kernel for one instruction set, named by ASSAY_ISA; compiled once per instruction set.
 #include "digest.h"
 #include "distinct.h"
 #include "finds.h"
@@ -77,6 +77,6 @@ namespace assay {
 #define ASSAY_TEXT(name) ASSAY_TEXT_OF(name)
 const Kernel ASSAY_KERNEL = {ASSAY_TEXT(ASSAY_ISA), ASSAY_ISA::run_rows,    ASSAY_ISA::run_columns, ASSAY_ISA::count16,
                              ASSAY_ISA::count8,     ASSAY_ISA::run_moments, ASSAY_ISA::run_refine,  ASSAY_ISA::digest,
-                             ASSAY_ISA::summary,    ASSAY_ISA::occurring,   ASSAY_ISA::sort_finds,
+                             ASSAY_ISA::summary,    ASSAY_ISA::occurring,   ASSAY_ISA::sort_matches,
                              ASSAY_ISA::find_magnitude, ASSAY_ISA::run_distinct};
 }  // namespace assay

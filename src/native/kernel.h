@@ -1,4 +1,5 @@
-// What every instruction set's build of the kernel offers; plain data, so that builds share no inline code.
+// The interface of every build of the kernel; plain data, so that builds share no inline code.
+// A halfword is 16 bits of a value. Keep the fields in the order of layout.py.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +8,7 @@ namespace assay {
 
 enum Format { kBFloat16, kFloat16, kFloat32, kFloat64, kInt32, kUInt32, kInt64, kUInt64, kFormats };
 
-// A tile's record: sums over its rows, then the spread of its rows' norms, then the moments of wide formats.
+// The record of a tile: sums over its rows, then the norms of its rows, then the moments of wide formats.
 enum TileField {
   kEnergy, kError8Row, kError4Row, kError8Group, kError4Group, kKept14, kKept24, kKept48,
   kNormMin, kNormMax, kNormSum, kDeadRows,
@@ -17,10 +18,10 @@ enum TileField {
 };
 
 constexpr int kPrunePoints = 7;
-// The second pass's record: squared error at 2…8 bits, e4m3, e5m2 and bf16; energy above each edge.
+// The record of the last pass: squared error at 2…8 bits, e4m3, e5m2 and bf16; energy above each edge.
 enum ErrorField { kBits2, kE4M3 = 7, kE5M2, kBF16, kAbove, kErrorFields = kAbove + kPrunePoints };
 
-// A summary's record begins with these; values of ranks, counts of bins, kept energies and errors up to bf16 follow.
+// The first fields of a summary; values at ranks, counts of bins, kept energies and errors up to bf16 follow.
 enum SumField {
   kSumCount, kSumMean, kSumM2, kSumM3, kSumM4, kSumL1, kSumEnergy, kSumZeros, kSumNear, kSumNearBelow, kSumPeak, kSums
 };
@@ -39,11 +40,11 @@ struct Scratch {
   double *wide_row, *wide_peaks;
 };
 
-// One wanted prefix: values behind it are listed, or counted where their halfword lies in the span of an edge.
+// A requested prefix: values with it are listed, and counted if their halfword is in the span of an edge.
 struct Prefix {
-  uint64_t bits;    // a value's bits above the halfword
-  uint32_t list;    // the number values are listed under, or 0
-  uint32_t edge, edges;  // the first edge with this prefix, and how many
+  uint64_t bits;    // the bits of a value above the halfword
+  uint32_t list;    // the number of the list for these values, or 0
+  uint32_t edge, edges;  // the first edge with this prefix, and the number of edges
 };
 
 struct Edge {
@@ -54,14 +55,14 @@ struct Edge {
 struct RefineJob {
   const void* data;
   size_t count;
-  int shift;             // of the halfword wanted, in bits
-  const uint8_t* slots;    // by top halfword: the first prefix with it, or 0
-  const Prefix* prefixes;  // from one on, sorted; the one at zero is nobody's
+  int shift;             // position of the requested halfword, in bits
+  const uint8_t* slots;    // by top halfword: the first prefix that starts with it, or 0
+  const Prefix* prefixes;  // sorted, starting at index 1; index 0 matches no value
   size_t prefix_count;
-  Edge* edges;       // one more than there are: what has no edge counts there
-  uint32_t* found;   // list << 16 | halfword
-  size_t found_count;
-  uint32_t* planes;  // counts of each halfword below the top, or null
+  Edge* edges;       // with one extra at the end, for values without an edge
+  uint32_t* matches;  // list << 16 | halfword
+  size_t match_count;
+  uint32_t* planes;  // counts of halfwords, for each position below the top; or null
 };
 
 struct ErrorJob {
@@ -69,35 +70,35 @@ struct ErrorJob {
   double peak;
   double edges[kPrunePoints];
   double* tiles;
-  double* wide;  // room for one tile as doubles
+  double* wide;  // buffer for one tile as doubles
 };
 
 struct SummaryJob {
-  const double* values;  // rising, finite
+  const double* values;  // ascending, finite
   const uint64_t* counts;
   size_t size;
-  const double *ranks, *edges, *removed;  // rising; removed has one for each point of the pruning curve
+  const double *ranks, *edges, *removed;  // ascending; `removed` has one per point of the pruning curve
   size_t rank_count, edge_count;
   double near_share;
   double* out;
 };
 
-// Finds as sorted keys of list and halfword, and how often each occurs; null where each stands for one value.
-struct FindsJob {
+// Matches as sorted keys (list << 16 | halfword), and their counts; null if each stands for one value.
+struct MatchesJob {
   const uint32_t* keys;
   const uint64_t* counts;
   size_t size;
-  bool narrow;  // whether whole patterns are of single precision
+  bool narrow;  // whether values have single precision
 };
 
-// A magnitude's prefix, the lists of its positive and negative values, and the wanted rank behind it.
-struct MagnitudeWanted {
+// The prefix of a magnitude, the lists of its positive and negative values, and the rank among values with it.
+struct MagnitudeQuery {
   uint64_t prefix, plus, minus, rank;
 };
 
-struct MagnitudeFound {
-  uint64_t key = 0, rest = 0;  // the prefix with its halfword, and the rank among equals
-  double energy = 0;           // from the rank on, where the pattern is whole
+struct MagnitudeAnswer {
+  uint64_t key = 0, rest = 0;  // the prefix extended by the halfword, and the rank among equals
+  double energy = 0;           // of the values from the rank on; valid if the key has all bits
 };
 
 struct Kernel {
@@ -111,8 +112,8 @@ struct Kernel {
   void (*digest)(const uint8_t*, size_t bytes, uint64_t* two);
   void (*summary)(const SummaryJob&);
   size_t (*occurring)(uint32_t* tables, uint16_t* patterns, uint64_t* counts);
-  void (*sort_finds)(const uint32_t*, size_t, uint32_t* out);
-  void (*magnitude)(const FindsJob&, const MagnitudeWanted&, MagnitudeFound&);
+  void (*sort_matches)(const uint32_t*, size_t, uint32_t* out);
+  void (*magnitude)(const MatchesJob&, const MagnitudeQuery&, MagnitudeAnswer&);
   size_t (*distinct)(const void*, size_t item, size_t count, size_t limit, uint64_t* values, uint64_t* counts);
 };
 

@@ -1,4 +1,4 @@
-// The Python module: buffers in, arrays out, the interpreter released while the kernel runs.
+// The Python module: takes buffers, returns arrays, and releases the GIL while the kernel runs.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -25,20 +25,20 @@ template <class T> struct Array {
   size_t rows, cols;
   Array(size_t rows, size_t cols) : data(new T[rows * cols ? rows * cols : 1]()), rows(rows), cols(cols) {}
   T* get() const { return data.get(); }
-  Output<T> give() {
-    T* held = data.release();
-    nb::capsule owner(held, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return Output<T>(held, {rows, cols}, owner);
+  Output<T> to_python() {
+    T* values = data.release();
+    nb::capsule owner(values, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    return Output<T>(values, {rows, cols}, owner);
   }
 };
 
-void want(bool right, const char* message) {
-  if (!right) throw std::invalid_argument(message);
+void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
 }
 
 size_t tiles_of(size_t rows, size_t tile_rows) { return tile_rows ? (rows + tile_rows - 1) / tile_rows : 0; }
 
-// Adds the kernel's interleaved narrow tables up into one wide one.
+// Adds up the kernel's narrow tables into one wide table.
 template <int kTables> Array<uint64_t> added(const uint32_t* tables, size_t length) {
   Array<uint64_t> total(1, length);
   for (int t = 0; t < kTables; ++t)
@@ -47,7 +47,7 @@ template <int kTables> Array<uint64_t> added(const uint32_t* tables, size_t leng
 }
 
 Output<uint64_t> count16(Bytes data) {
-  want(data.size() % 2 == 0, "count16 wants whole 16-bit values");
+  require(data.size() % 2 == 0, "count16: data must be a whole number of 16-bit values");
   Array<uint64_t> counts(1, 65536);
   {
     nb::gil_scoped_release released;
@@ -55,7 +55,7 @@ Output<uint64_t> count16(Bytes data) {
     chosen_kernel().count16(reinterpret_cast<const uint16_t*>(data.data()), data.size() / 2, tables.get());
     counts = added<2>(tables.get(), 65536);
   }
-  return counts.give();
+  return counts.to_python();
 }
 
 Output<uint64_t> count8(Bytes data) {
@@ -66,11 +66,11 @@ Output<uint64_t> count8(Bytes data) {
     chosen_kernel().count8(data.data(), data.size(), tables.get());
     counts = added<4>(tables.get(), 256);
   }
-  return counts.give();
+  return counts.to_python();
 }
 
 Output<uint64_t> digests(Bytes data, size_t tile_bytes) {
-  want(tile_bytes > 0, "digests wants tiles of at least one byte");
+  require(tile_bytes > 0, "digests: tile_bytes must be at least 1");
   Array<uint64_t> out(tiles_of(data.size(), tile_bytes), 2);
   {
     nb::gil_scoped_release released;
@@ -79,14 +79,14 @@ Output<uint64_t> digests(Bytes data, size_t tile_bytes) {
       chosen_kernel().digest(data.data() + start, left < tile_bytes ? left : tile_bytes, out.get() + 2 * t);
     }
   }
-  return out.give();
+  return out.to_python();
 }
 
 constexpr size_t kItemBytes[kFormats] = {2, 2, 4, 8, 4, 4, 8, 8};
 
 constexpr size_t kPatterns = 65536;
 
-// Tables that a thread keeps, empty between calls: fresh memory costs more than counting into it.
+// Tables kept by each thread and empty between calls: allocating them costs more than counting.
 uint32_t* empty_tables() {
   thread_local std::unique_ptr<uint32_t[]> tables(new uint32_t[2 * kPatterns]());
   return tables.get();
@@ -94,43 +94,43 @@ uint32_t* empty_tables() {
 
 constexpr size_t kFew = 2048;
 
-// The patterns that occur, in rising order, and how often; the tables they were counted in are left empty.
+// The patterns that occur, in ascending order, and their counts; clears the tables in which they were counted.
 struct Occurring {
   Array<uint16_t> patterns;
   Array<uint64_t> counts;
   // `tops` are the halfwords that were counted, `step` bytes apart.
   Occurring(uint32_t* tables, const uint8_t* tops, size_t step, size_t count) : patterns(1, 0), counts(1, 0) {
-    if (count <= kFew) find_again(tables, tops, step, count);
-    else look_through(tables);
+    if (count <= kFew) collect_few(tables, tops, step, count);
+    else scan(tables);
   }
-  void look_through(uint32_t* tables) {
-    thread_local std::unique_ptr<uint16_t[]> found(new uint16_t[kPatterns + 1]);
-    thread_local std::unique_ptr<uint64_t[]> often(new uint64_t[kPatterns + 1]);
-    make_room(chosen_kernel().occurring(tables, found.get(), often.get()));
-    std::memcpy(patterns.get(), found.get(), patterns.cols * sizeof(uint16_t));
-    std::memcpy(counts.get(), often.get(), counts.cols * sizeof(uint64_t));
+  void scan(uint32_t* tables) {
+    thread_local std::unique_ptr<uint16_t[]> occurring(new uint16_t[kPatterns + 1]);
+    thread_local std::unique_ptr<uint64_t[]> frequencies(new uint64_t[kPatterns + 1]);
+    resize(chosen_kernel().occurring(tables, occurring.get(), frequencies.get()));
+    std::memcpy(patterns.get(), occurring.get(), patterns.cols * sizeof(uint16_t));
+    std::memcpy(counts.get(), frequencies.get(), counts.cols * sizeof(uint64_t));
   }
-  // Looking at a few values once more is faster than looking through the tables.
-  void find_again(uint32_t* tables, const uint8_t* tops, size_t step, size_t count) {
-    uint32_t found[kFew];
+  // Reading a few values again is faster than scanning the tables.
+  void collect_few(uint32_t* tables, const uint8_t* tops, size_t step, size_t count) {
+    uint32_t packed[kFew];  // pattern << 16 | count
     size_t used = 0;
     for (size_t i = 0; i < count; ++i) {
       const uint32_t top = tops[i * step] | uint32_t(tops[i * step + 1]) << 8;
-      if (const uint32_t often = tables[top] + tables[kPatterns + top]) found[used++] = top << 16 | often;
+      if (const uint32_t frequency = tables[top] + tables[kPatterns + top]) packed[used++] = top << 16 | frequency;
       tables[top] = tables[kPatterns + top] = 0;
     }
-    std::sort(found, found + used);
-    make_room(used);
-    for (size_t i = 0; i < used; ++i) patterns.get()[i] = uint16_t(found[i] >> 16), counts.get()[i] = found[i] & 0xffff;
+    std::sort(packed, packed + used);
+    resize(used);
+    for (size_t i = 0; i < used; ++i) patterns.get()[i] = uint16_t(packed[i] >> 16), counts.get()[i] = packed[i] & 0xffff;
   }
-  void make_room(size_t used) { patterns = Array<uint16_t>(1, used), counts = Array<uint64_t>(1, used); }
+  void resize(size_t used) { patterns = Array<uint16_t>(1, used), counts = Array<uint64_t>(1, used); }
 };
 
 nb::tuple rows(Bytes data, int format, size_t rows, size_t cols, size_t tile_rows, bool columns, bool counting) {
-  want(format >= 0 && format <= kFloat64, "rows wants a floating format");
-  want(tile_rows > 0 && cols > 0, "rows wants tiles and columns of at least one");
+  require(format >= 0 && format <= kFloat64, "rows: format must be a floating-point format");
+  require(tile_rows > 0 && cols > 0, "rows: tile_rows and cols must be at least 1");
   const size_t row_bytes = cols * kItemBytes[format];
-  want(data.size() == rows * row_bytes, "rows wants rows x cols values");
+  require(data.size() == rows * row_bytes, "rows: data must have rows x cols values");
   const bool wide = format >= kFloat32;
   Array<double> tiles(tiles_of(rows, tile_rows), wide ? kWideFields : kRowFields);
   Array<uint64_t> digests(tiles.rows, 2);
@@ -144,10 +144,10 @@ nb::tuple rows(Bytes data, int format, size_t rows, size_t cols, size_t tile_row
     std::unique_ptr<double[]> peaks(new double[2 * groups]), narrow(new double[(columns ? padded : 0) + 8]()), row(new double[padded]),
         wide_peaks(new double[groups]);
     const size_t over = reinterpret_cast<uintptr_t>(narrow.get()) % 64 / sizeof(double);
-    double* aligned = narrow.get() + (over ? 8 - over : 0);  // sums split over cache lines cost a fifth of the pass
+    double* aligned = narrow.get() + (over ? 8 - over : 0);  // unaligned sums would slow down the pass by a fifth
     std::unique_ptr<double[]> blocked(columns ? new double[2 * padded]() : nullptr);
     const Scratch scratch{peaks.get(), aligned, row.get(), wide_peaks.get()};
-    // Everything about a tile while it is in the cache.
+    // Do all the work on a tile while it is in the cache.
     for (size_t t = 0; t < tiles.rows; ++t) {
       const size_t first = t * tile_rows, here = rows - first < tile_rows ? rows - first : tile_rows;
       const uint8_t* from = data.data() + first * row_bytes;
@@ -162,12 +162,12 @@ nb::tuple rows(Bytes data, int format, size_t rows, size_t cols, size_t tile_row
     const size_t item = kItemBytes[format], counted = counting || wide ? rows * cols : 0;
     occurring = std::make_unique<Occurring>(tables, data.data() + item - 2, item, counted);
   }
-  return nb::make_tuple(nb::make_tuple(occurring->patterns.give(), occurring->counts.give()), tiles.give(), sums.give(),
-                        digests.give());
+  return nb::make_tuple(nb::make_tuple(occurring->patterns.to_python(), occurring->counts.to_python()),
+                        tiles.to_python(), sums.to_python(), digests.to_python());
 }
 
 nb::tuple integers(Bytes data, int format, size_t tile_elements) {
-  want(format >= kInt32 && format < kFormats && tile_elements > 0, "integers wants an integer format and tiles");
+  require(format >= kInt32 && format < kFormats && tile_elements > 0, "integers: format must be an integer format and tile_elements at least 1");
   const size_t item = kItemBytes[format], count = data.size() / item;
   Array<double> tiles(tiles_of(count, tile_elements), kWideFields);
   Array<uint64_t> digests(tiles.rows, 2);
@@ -186,123 +186,125 @@ nb::tuple integers(Bytes data, int format, size_t tile_elements) {
     }
     occurring = std::make_unique<Occurring>(tables, data.data() + item - 2, item, count);
   }
-  return nb::make_tuple(nb::make_tuple(occurring->patterns.give(), occurring->counts.give()), tiles.give(), digests.give());
+  return nb::make_tuple(nb::make_tuple(occurring->patterns.to_python(), occurring->counts.to_python()),
+                        tiles.to_python(), digests.to_python());
 }
 
-// The distinct values of 32- or 64-bit items and their counts, at most `limit`; one more than that means there are more.
+// The distinct values of 32- or 64-bit items and their counts; `limit + 1` of them if there are more than `limit`.
 nb::tuple distinct(Bytes data, size_t item, size_t limit) {
-  want(item == 4 || item == 8, "distinct wants items of 4 or 8 bytes");
+  require(item == 4 || item == 8, "distinct: item must be 4 or 8 bytes");
   const size_t count = data.size() / item, room = (count < limit ? count : limit) + 1;
   Array<uint64_t> values(1, room), counts(1, room);
   {
     nb::gil_scoped_release released;
-    const size_t found = chosen_kernel().distinct(data.data(), item, count, room - 1, values.get(), counts.get());
-    values.cols = counts.cols = found;
+    values.cols = counts.cols =
+        chosen_kernel().distinct(data.data(), item, count, room - 1, values.get(), counts.get());
   }
-  return nb::make_tuple(values.give(), counts.give());
+  return nb::make_tuple(values.to_python(), counts.to_python());
 }
 
-// Prefixes are rows of bits, list, first edge and number of edges; edges rows of the least halfword and how many from it.
+// A row of `prefixes` has bits, list, first edge and number of edges; a row of `edges` the smallest halfword and a count.
 nb::tuple refine(Bytes data, int format, int shift, Bytes slots, Rows<uint64_t> prefixes, Rows<uint64_t> edges, bool planes,
                  size_t tile_elements, double peak, Input<double> above) {
-  want(format >= kFloat32 && format < kFormats, "refine wants a 32- or 64-bit format");
-  want(slots.size() == kPatterns, "refine wants 65,536 slots");
-  want(prefixes.shape(1) == 4 && edges.shape(1) == 2, "refine wants four columns for prefixes and two for edges");
+  require(format >= kFloat32 && format < kFormats, "refine: format must be a 32- or 64-bit format");
+  require(slots.size() == kPatterns, "refine: slots must have 65,536 elements");
+  require(prefixes.shape(1) == 4 && edges.shape(1) == 2, "refine: prefixes must have four columns and edges two");
   const size_t item = kItemBytes[format], count = data.size() / item, edge_count = edges.shape(0);
   const bool errors = tile_elements > 0;
-  want(!errors || above.size() == kPrunePoints, "refine wants one magnitude for each point of the pruning curve");
-  Array<uint32_t> low(item / 2 - 1, planes || errors ? kPatterns : 0);  // beside errors there is always counting
+  require(!errors || above.size() == kPrunePoints, "refine: above must have one magnitude per point of the pruning curve");
+  Array<uint32_t> low(item / 2 - 1, planes || errors ? kPatterns : 0);  // errors are always computed together with counts
   Array<double> tiles(errors ? tiles_of(count, tile_elements) : 0, kErrorFields);
-  Array<uint64_t> inside(1, edge_count);
-  Array<uint32_t> found(1, 0);
+  Array<uint64_t> edge_counts(1, edge_count);
+  Array<uint32_t> matches(1, 0);
   {
     nb::gil_scoped_release released;
     std::unique_ptr<uint32_t[]> list(new uint32_t[count + 1]);
     std::unique_ptr<double[]> wide(new double[errors ? tile_elements : 1]);
-    std::unique_ptr<Prefix[]> wanted(new Prefix[prefixes.shape(0) + 1]);
+    std::unique_ptr<Prefix[]> requested(new Prefix[prefixes.shape(0) + 1]);
     std::unique_ptr<Edge[]> spans(new Edge[edge_count + 1]());
     for (size_t i = 0; i < edge_count; ++i) spans[i] = {uint32_t(edges(i, 0)), uint32_t(edges(i, 1)), 0};
-    wanted[0] = {0, 0, uint32_t(edge_count), 0};
+    requested[0] = {0, 0, uint32_t(edge_count), 0};
     for (size_t i = 0; i < prefixes.shape(0); ++i) {
-      const bool right = prefixes(i, 2) + prefixes(i, 3) <= edge_count;
-      wanted[i + 1] = {prefixes(i, 0), uint32_t(prefixes(i, 1)), uint32_t(right && prefixes(i, 3) ? prefixes(i, 2) : edge_count),
-                   uint32_t(right ? prefixes(i, 3) : 0)};
+      const bool valid = prefixes(i, 2) + prefixes(i, 3) <= edge_count;
+      requested[i + 1] = {prefixes(i, 0), uint32_t(prefixes(i, 1)),
+                          uint32_t(valid && prefixes(i, 3) ? prefixes(i, 2) : edge_count),
+                          uint32_t(valid ? prefixes(i, 3) : 0)};
     }
-    RefineJob job{data.data(), count, shift, slots.data(), wanted.get(), prefixes.shape(0), spans.get(), list.get(), 0,
+    RefineJob job{data.data(), count, shift, slots.data(), requested.get(), prefixes.shape(0), spans.get(), list.get(), 0,
                   planes || errors ? low.get() : nullptr};
     ErrorJob sums{tile_elements, peak, {}, tiles.get(), wide.get()};
     if (errors)
       for (int e = 0; e < kPrunePoints; ++e) sums.edges[e] = above.data()[e];
     chosen_kernel().refine(Format(format), job, errors ? &sums : nullptr);
-    for (size_t i = 0; i < edge_count; ++i) inside.get()[i] = spans[i].count;
-    Array<uint32_t> kept(1, job.found_count);
-    std::memcpy(kept.get(), list.get(), job.found_count * sizeof(uint32_t));
-    found = std::move(kept);
+    for (size_t i = 0; i < edge_count; ++i) edge_counts.get()[i] = spans[i].count;
+    Array<uint32_t> kept(1, job.match_count);
+    std::memcpy(kept.get(), list.get(), job.match_count * sizeof(uint32_t));
+    matches = std::move(kept);
   }
-  return nb::make_tuple(found.give(), inside.give(), low.give(), tiles.give());
+  return nb::make_tuple(matches.to_python(), edge_counts.to_python(), low.to_python(), tiles.to_python());
 }
 
-// A refining pass's list in rising order.
-Output<uint32_t> sorted(Input<uint32_t> found) {
-  Array<uint32_t> out(1, found.size());
+// The matches of a refining pass in ascending order.
+Output<uint32_t> sorted(Input<uint32_t> matches) {
+  Array<uint32_t> out(1, matches.size());
   {
     nb::gil_scoped_release released;
-    chosen_kernel().sort_finds(found.data(), found.size(), out.get());
+    chosen_kernel().sort_matches(matches.data(), matches.size(), out.get());
   }
-  return out.give();
+  return out.to_python();
 }
 
-// Adds a refining pass's list to dense counts.
-void tally(Input<uint32_t> found, nb::ndarray<uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> counts) {
+// Adds the matches of a refining pass to dense counts.
+void tally(Input<uint32_t> matches, nb::ndarray<uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> counts) {
   nb::gil_scoped_release released;
-  for (size_t i = 0; i < found.size(); ++i)
-    if (found.data()[i] < counts.size()) ++counts.data()[found.data()[i]];
+  for (size_t i = 0; i < matches.size(); ++i)
+    if (matches.data()[i] < counts.size()) ++counts.data()[matches.data()[i]];
 }
 
-// Magnitudes by rank: rows of prefix, list of the positive, list of the negative, rank behind the prefix. Answers rows of
-// the prefix with its halfword and the rank among equals; and, of whole patterns, the energy from the rank on.
-nb::tuple magnitudes(Input<uint32_t> keys, Input<uint64_t> counts, size_t item, Rows<uint64_t> wanted) {
-  want(item == 4 || item == 8, "magnitudes wants items of 4 or 8 bytes");
-  want(wanted.shape(1) == 4, "magnitudes wants four columns");
-  want(counts.size() == 0 || counts.size() == keys.size(), "magnitudes wants a count for each key, or none");
-  Array<uint64_t> out(wanted.shape(0), 2);
-  Array<double> energies(1, wanted.shape(0));
+// Finds magnitudes by rank. A row of `queries` has a prefix, the lists of its positive and negative values, and a rank.
+// Returns rows of the prefix extended by the halfword and the rank among equals, and the energies from the ranks on.
+nb::tuple magnitudes(Input<uint32_t> keys, Input<uint64_t> counts, size_t item, Rows<uint64_t> queries) {
+  require(item == 4 || item == 8, "magnitudes: item must be 4 or 8 bytes");
+  require(queries.shape(1) == 4, "magnitudes: queries must have four columns");
+  require(counts.size() == 0 || counts.size() == keys.size(), "magnitudes: counts must be empty or have one count per key");
+  Array<uint64_t> out(queries.shape(0), 2);
+  Array<double> energies(1, queries.shape(0));
   {
     nb::gil_scoped_release released;
-    const FindsJob job{keys.data(), counts.size() ? counts.data() : nullptr, keys.size(), item == 4};
-    for (size_t m = 0; m < wanted.shape(0); ++m) {
-      MagnitudeFound found;
-      chosen_kernel().magnitude(job, {wanted(m, 0), wanted(m, 1), wanted(m, 2), wanted(m, 3)}, found);
-      out.get()[2 * m] = found.key, out.get()[2 * m + 1] = found.rest, energies.get()[m] = found.energy;
+    const MatchesJob job{keys.data(), counts.size() ? counts.data() : nullptr, keys.size(), item == 4};
+    for (size_t m = 0; m < queries.shape(0); ++m) {
+      MagnitudeAnswer answer;
+      chosen_kernel().magnitude(job, {queries(m, 0), queries(m, 1), queries(m, 2), queries(m, 3)}, answer);
+      out.get()[2 * m] = answer.key, out.get()[2 * m + 1] = answer.rest, energies.get()[m] = answer.energy;
     }
   }
-  return nb::make_tuple(out.give(), energies.give());
+  return nb::make_tuple(out.to_python(), energies.to_python());
 }
 
-// The statistics of a table of values and their counts, in the order of the kernel's record.
+// The statistics of values and their counts, in the order of the kernel's record.
 Output<double> summary(Input<double> values, Input<uint64_t> counts, Input<double> ranks, Input<double> edges,
                        Input<double> removed, double near_share) {
-  want(values.size() > 0 && values.size() == counts.size(), "summary wants a count for each of some values");
-  want(removed.size() == kPrunePoints, "summary wants one rank for each point of the pruning curve");
+  require(values.size() > 0 && values.size() == counts.size(), "summary: values must not be empty, with one count per value");
+  require(removed.size() == kPrunePoints, "summary: removed must have one rank per point of the pruning curve");
   Array<double> out(1, kSums + ranks.size() + edges.size() + 1 + kPrunePoints + kAbove);
   {
     nb::gil_scoped_release released;
     chosen_kernel().summary(SummaryJob{values.data(), counts.data(), values.size(), ranks.data(), edges.data(),
                                        removed.data(), ranks.size(), edges.size(), near_share, out.get()});
   }
-  return out.give();
+  return out.to_python();
 }
 
-// Bits a symbol of an order-0 code.
+// The order-0 entropy, in bits per symbol.
 template <class T> double entropy(Input<T> counts) {
   double total = 0, weighted = 0;
   size_t used = 0;
-  double known[256] = {};
-  for (int i = 2; i < 256; ++i) known[i] = i * std::log2(double(i));
+  double n_log_n[256] = {};
+  for (int i = 2; i < 256; ++i) n_log_n[i] = i * std::log2(double(i));
   for (size_t i = 0; i < counts.size(); ++i) {
     const T count = counts.data()[i];
     total += double(count), used += count != 0;
-    weighted += count < 256 ? known[count] : double(count) * std::log2(double(count));
+    weighted += count < 256 ? n_log_n[count] : double(count) * std::log2(double(count));
   }
   return used > 1 ? std::log2(total) - weighted / total : 0.0;
 }
@@ -310,7 +312,7 @@ template <class T> double entropy(Input<T> counts) {
 }  // namespace
 
 NB_MODULE(_kernel, m) {
-  m.doc() = "Statistics over the bytes of tensors.";
+  m.doc() = "Statistics of tensors from their bytes.";
   m.def("isa", [] { return chosen_kernel().name; });
   m.def("count16", &count16);
   m.def("count8", &count8);

@@ -1,5 +1,5 @@
-// Moments in double precision: two looks at a block that fits the first cache, or one where the mean is about known;
-// blocks are joined by Pébay's formulas.
+// Moments in double precision: two passes over a block that fits in the L1 cache, or one if the mean is approximately
+// known. Blocks are joined by Pébay's formulas.
 #pragma once
 #include "formats.h"
 #include "kernel.h"
@@ -9,7 +9,7 @@ using namespace assay;
 
 constexpr size_t kMomentBlock = 1024, kLongBlock = 8 * kMomentBlock;
 
-// Converts a block to doubles, leaving out what is not finite; returns how many are left.
+// Converts the finite values of a block to doubles; returns their number.
 template <class T> static size_t widen(const T* from, size_t count, double* to, double& infinite) {
   using B = Bits<T>;
   size_t kept = 0;
@@ -93,7 +93,7 @@ static void add_block(const double* x, size_t n, Moments& moments, double* tile)
     const double d = x[i] - block.mean;
     rest += d, block.m2 += d * d, block.m3 += d * d * d, block.m4 += d * d * d * d;
   }
-  // The rounded mean is a little off; moving to the true one is the shift formula with what is left of Σd.
+  // The rounded mean is slightly off: shift the moments to the true mean with the remaining Σd.
   const double shift = rest / block.n;
   block.m4 += -4 * shift * block.m3 + 6 * shift * shift * block.m2;
   block.m3 += -3 * shift * block.m2;
@@ -110,9 +110,9 @@ template <class T> static size_t finite_doubles(const T* from, size_t n, double*
   return all_finite(from, n) ? as_doubles(from, n, to, infinite) : widen(from, n, to, infinite);
 }
 
-// Adds whole vectors in one look: sums of powers of the distance from the mean of all before, which are no fewer, so
-// that what cancels is small beside what the distance itself adds. False where a value is not finite: nothing is added.
-static bool add_at_once(const float* x, size_t n, Moments& moments, double* tile) {
+// Adds whole vectors in one pass: sums powers of the deviations from the mean of all previous values. There are at least
+// as many of these, so cancellation is small. Returns false, and adds nothing, if a value is not finite.
+static bool add_in_one_pass(const float* x, size_t n, Moments& moments, double* tile) {
   constexpr int kN = kLanes<float>, kHalf = kLanes<double>, kParts = kN / kHalf;
   typedef float Half __attribute__((vector_size(kHalf * sizeof(float))));
   Vec<double> first[kParts]{}, second[kParts]{}, third[kParts]{}, fourth[kParts]{}, l1[kParts]{};
@@ -153,7 +153,7 @@ static bool add_at_once(const float* x, size_t n, Moments& moments, double* tile
   moments.join(block);
   return true;
 }
-template <class T> static bool add_at_once(const T*, size_t, Moments&, double*) { return false; }
+template <class T> static bool add_in_one_pass(const T*, size_t, Moments&, double*) { return false; }
 
 template <class T, size_t (*kConvert)(const T*, size_t, double*, double&)>
 static void add_moments(const T* data, size_t count, double* tile) {
@@ -163,7 +163,7 @@ static void add_moments(const T* data, size_t count, double* tile) {
   for (size_t i = 0; i < count;) {
     const size_t fewer = count - i < kLongBlock ? count - i : kLongBlock;
     const size_t whole = (moments.n < double(fewer) ? size_t(moments.n) : fewer) / kMomentBlock * kMomentBlock;
-    if (whole && add_at_once(data + i, whole, moments, tile)) {
+    if (whole && add_in_one_pass(data + i, whole, moments, tile)) {
       i += whole;
       continue;
     }

@@ -1,4 +1,4 @@
-// The second pass: the halfwords behind chosen prefixes, counts of the low halfwords, and per-tensor errors.
+// The refining pass: matches of requested prefixes, counts of the low halfwords, and per-tensor rounding errors.
 #pragma once
 #include "kernel.h"
 #include "rows.h"
@@ -7,7 +7,7 @@
 namespace ASSAY_ISA {
 using namespace assay;
 
-// x rounded to a float of so many mantissa bits and so small a least exponent; ties to even.
+// x rounded (ties to even) to a float with kMantissaBits mantissa bits and the smallest normal exponent kLeastExponent.
 template <class T, int kMantissaBits, int kLeastExponent> static inline Vec<T> rounded(Vec<T> x) {
   using B = Bits<T>;
   using Int = typename B::Signed;
@@ -18,7 +18,7 @@ template <class T, int kMantissaBits, int kLeastExponent> static inline Vec<T> r
   return (x + shift) - shift;
 }
 
-// Adds the squares of magnitudes from an edge on.
+// Adds the squares of values whose magnitude is at least `edge`.
 template <class T>
 static inline Vec<T> add_from(Vec<T> sum, Vec<T> square, Vec<typename Bits<T>::Signed> magnitude,
                               Vec<typename Bits<T>::Signed> edge) {
@@ -33,7 +33,7 @@ inline Vec<float> add_from<float>(Vec<float> sum, Vec<float> square, Vec<int32_t
 }
 #endif
 
-// What rounding to bfloat16 takes away; ties leave the same error either way.
+// The error of rounding to bfloat16; for ties the size of the error is the same in both directions.
 template <class T> static inline Vec<T> bfloat16_error(Vec<T> x) { return x - rounded<T, 7, -126>(x); }
 template <> inline Vec<float> bfloat16_error<float>(Vec<float> x) {
   return x - (Vec<float>)(((Vec<int32_t>)x + 0x8000) & int32_t(0xffff0000));
@@ -61,41 +61,41 @@ template <class T> struct ErrorSums {
     for (auto& v : above) v = Vec<T>{};
     float8[0] = float8[1] = bf16 = Vec<T>{};
   }
-  // Takes some vectors in three rounds, each with sums that fit the registers. Each round hands its share of the values
-  // on, so that scalar work runs beside the vectors'.
+  // Adds vectors in three rounds, each with sums that fit in registers. Each round passes a share of the values to
+  // `steps`, so that scalar and vector instructions run in parallel.
   template <class Steps> inline void add(const T* x, size_t vectors, Steps& steps) {
     constexpr int kN = kLanes<T>;
-    add_bits(x, vectors, [&](size_t v) __attribute__((always_inline)) { hand<0, kN / 2>(x + v * kN, steps); });
-    add_casts(x, vectors, [&](size_t v) __attribute__((always_inline)) { hand<kN / 2, kN * 3 / 4>(x + v * kN, steps); });
-    add_above(x, vectors, [&](size_t v) __attribute__((always_inline)) { hand<kN * 3 / 4, kN>(x + v * kN, steps); });
+    add_bits(x, vectors, [&](size_t v) __attribute__((always_inline)) { pass_on<0, kN / 2>(x + v * kN, steps); });
+    add_casts(x, vectors, [&](size_t v) __attribute__((always_inline)) { pass_on<kN / 2, kN * 3 / 4>(x + v * kN, steps); });
+    add_above(x, vectors, [&](size_t v) __attribute__((always_inline)) { pass_on<kN * 3 / 4, kN>(x + v * kN, steps); });
   }
-  template <int kFrom, int kTo, class Steps> static inline void hand(const T* x, Steps& steps) {
+  template <int kFrom, int kTo, class Steps> static inline void pass_on(const T* x, Steps& steps) {
 #pragma GCC unroll 8
     for (int k = kFrom; k < kTo; ++k) steps.step(bit_cast<typename Bits<T>::Unsigned>(x[k]));
   }
-  template <class Beside> inline void add_bits(const T* x, size_t vectors, const Beside& beside) {
+  template <class Scalar> inline void add_bits(const T* x, size_t vectors, const Scalar& scalar) {
     Vec<T> sums[7];
     for (int b = 0; b < 7; ++b) sums[b] = bits[b];
     for (size_t v = 0; v < vectors; ++v) {
       const Vec<T> here = load<T>(x + v * kLanes<T>);
 #pragma GCC unroll 7
       for (int b = 0; b < 7; ++b) sums[b] += rounding<T>(here, inverse[b]);
-      beside(v);
+      scalar(v);
     }
     for (int b = 0; b < 7; ++b) bits[b] = sums[b];
   }
-  template <class Beside> inline void add_casts(const T* x, size_t vectors, const Beside& beside) {
+  template <class Scalar> inline void add_casts(const T* x, size_t vectors, const Scalar& scalar) {
     Vec<T> e4m3 = float8[0], e5m2 = float8[1], sum = bf16;
     for (size_t v = 0; v < vectors; ++v) {
-      // The largest e5m2 is 128 times that of e4m3: on the scale of the latter its exponents begin seven lower.
+      // The largest e5m2 value is 128 times that of e4m3: on the scale of e4m3 its exponents start seven lower.
       const Vec<T> here = load<T>(x + v * kLanes<T>), y = here * float8_scale, d = bfloat16_error<T>(here);
       const Vec<T> d4m3 = y - rounded<T, 3, -6>(y), d5m2 = y - rounded<T, 2, -14 - 7>(y);
       e4m3 += d4m3 * d4m3, e5m2 += d5m2 * d5m2, sum += d * d;
-      beside(v);
+      scalar(v);
     }
     float8[0] = e4m3, float8[1] = e5m2, bf16 = sum;
   }
-  template <class Beside> inline void add_above(const T* x, size_t vectors, const Beside& beside) {
+  template <class Scalar> inline void add_above(const T* x, size_t vectors, const Scalar& scalar) {
     Vec<T> sums[kPrunePoints];
     for (int e = 0; e < kPrunePoints; ++e) sums[e] = above[e];
     for (size_t v = 0; v < vectors; ++v) {
@@ -103,7 +103,7 @@ template <class T> struct ErrorSums {
       const Vec<Int> magnitude = (Vec<Int>)here & Int(~typename Bits<T>::Unsigned(0) >> 1);
 #pragma GCC unroll 7
       for (int e = 0; e < kPrunePoints; ++e) sums[e] = add_from<T>(sums[e], square, magnitude, edges[e]);
-      beside(v);
+      scalar(v);
     }
     for (int e = 0; e < kPrunePoints; ++e) above[e] = sums[e];
   }
@@ -122,7 +122,7 @@ struct NoSteps {
   template <class Raw> inline void finish(const Raw*, size_t) {}
 };
 
-// Adds a part of a tile; `steps` looks at every raw value on the way.
+// Adds a part of a tile; passes every raw value to `steps`.
 template <class T, class Steps> static void add_part(const T* x, size_t count, ErrorSums<T>& sums, Steps& steps) {
   constexpr size_t kN = kLanes<T>, kVectors = 64;
   const size_t whole = count / kN;
@@ -134,7 +134,7 @@ template <class T, class Steps> static void add_part(const T* x, size_t count, E
   sums.add(padded, 1, nothing);
 }
 
-// Adds one tile in parts that stay in the first cache for all that is done with them; narrow sums are widened on the way.
+// Adds one tile in parts that stay in the L1 cache; narrow sums are flushed to doubles on the way.
 template <class T, class Steps>
 static void add_errors(const T* x, size_t count, ErrorSums<T>& sums, Steps& steps, double* tile) {
   constexpr size_t kPart = 4096, kFlush = 2 * kPart;
@@ -174,14 +174,14 @@ template <class T> static void refine_floats(RefineJob& job, const ErrorJob& err
       for (size_t i = 0; i < n; ++i) refiner.step(bit_cast<Raw>(data[start + i]));
     }
   }
-  job.found_count = size_t(refiner.found - job.found);
+  job.match_count = size_t(refiner.next - job.matches);
 }
 
 template <class Raw> static void refine_only(RefineJob& job) {
   const Raw* data = static_cast<const Raw*>(job.data);
   Refiner<Raw> refiner(job);
   for (size_t i = 0; i < job.count; ++i) refiner.step(data[i]);
-  job.found_count = size_t(refiner.found - job.found);
+  job.match_count = size_t(refiner.next - job.matches);
 }
 
 }  // namespace ASSAY_ISA

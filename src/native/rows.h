@@ -1,4 +1,4 @@
-// Row-wise figures: integer quantization error per row and per group, n:m retention, norms; counting interleaved.
+// Row-wise statistics: integer quantization error per row and per group, n:m sparsity, norms; counts interleaved.
 #pragma once
 #include <type_traits>
 
@@ -10,8 +10,8 @@
 namespace ASSAY_ISA {
 
 constexpr size_t kGroup = 128;
-constexpr size_t kFlushGroups = 64;  // narrow sums are widened after so many groups
-constexpr size_t kFlushRows = 64;    // and narrow column sums after so many rows
+constexpr size_t kFlushGroups = 64;  // narrow sums are flushed to doubles after this many groups
+constexpr size_t kFlushRows = 64;    // and narrow column sums after this many rows
 
 struct RowSums {
   double energy = 0, error8_row = 0, error4_row = 0, error8_group = 0, error4_group = 0;
@@ -24,7 +24,7 @@ template <class T> struct Scale {
   Vec<T> inverse8, inverse4;
   double square8, square4;
   explicit Scale(T peak) {
-    // A group this far below its row adds nothing that a double can hold.
+    // The error of a group this far below its row is too small to change a double.
     const T inverse = peak > kNegligible<T> ? T(1) / peak : T(0);
     inverse8 = splat<T>(127 * inverse);
     inverse4 = splat<T>(7 * inverse);
@@ -43,7 +43,7 @@ template <class T> static inline Vec<T> rounding(Vec<T> x, Vec<T> inverse) {
 }
 
 #if defined(__AVX512DQ__)
-// One instruction leaves what rounding to an integer takes away.
+// A single instruction gives the error of rounding to an integer.
 template <> inline Vec<float> rounding<float>(Vec<float> x, Vec<float> inverse) {
   const Vec<float> d = (Vec<float>)_mm512_reduce_ps((__m512)(x * inverse), 0x08);
   return d * d;
@@ -74,10 +74,10 @@ template <class T> struct Kept {
 };
 
 struct Tally {
-  uint32_t *even, *odd;  // two tables, so that equal neighbours do not wait for each other
+  uint32_t *even, *odd;  // two tables, so that equal neighbours do not stall each other
 };
 
-// Counts some values; whole words are loaded and shifted, since loads are what counting waits for.
+// Counts kCount values; loads whole words and shifts them, because loads are the bottleneck.
 template <class S, int kCount> static inline void count_part(const uint16_t* halves, Tally tally) {
   constexpr int kPerWord = 4 / S::kCountStride, kBit = 16 * S::kCountOffset, kStep = 16 * S::kCountStride;
 #pragma GCC unroll 16
@@ -89,7 +89,7 @@ template <class S, int kCount> static inline void count_part(const uint16_t* hal
   }
 }
 
-// The largest magnitude of the group that starts at `from`, of which `left` values or more are there, as a pattern.
+// The largest magnitude, as a pattern, of the group at `from`, which has min(left, kGroup) values.
 template <class S> static inline typename S::Order peak_of(const typename S::Raw* from, size_t left) {
   using Order = typename S::Order;
   if (left >= kGroup) {
@@ -105,7 +105,7 @@ template <class S> static inline typename S::Order peak_of(const typename S::Raw
   return peak;
 }
 
-// The largest magnitude of each group of a row, and of the row as a pattern.
+// The largest magnitude of each group of a row, and of the whole row as a pattern.
 template <class S> struct Peaks {
   typename S::Real* groups;
   typename S::Raw whole;
@@ -120,8 +120,8 @@ template <class S> struct Peaks {
   }
 };
 
-// Adds one row; `columns`, where wanted, takes the squares in block order. The next row's peaks are found on the way,
-// where counting leaves the vectors idle.
+// Adds one row; if kColumns, also adds the squares to `columns` in block order. Computes the peaks of the next row at the
+// same time, because counting leaves the vector units idle.
 template <class S, bool kCount, bool kColumns>
 static void add_row(const typename S::Raw* row, size_t cols, const Peaks<S>& peaks, Tally tally,
                     typename S::Real* columns, RowSums& sums, const typename S::Raw* next, Peaks<S>& next_peaks) {

@@ -1,4 +1,4 @@
-// Finding the values behind wanted prefixes, and counting low halfwords on the way.
+// Finds the values with requested prefixes and counts low halfwords.
 #pragma once
 #include "kernel.h"
 #include "vectors.h"
@@ -11,26 +11,26 @@ using namespace assay;
 
 template <class Raw> struct Refiner {
   RefineJob& job;
-  uint32_t* found;  // where the next find goes
-  explicit Refiner(RefineJob& job) : job(job), found(job.found) {}
+  uint32_t* next;  // position of the next match
+  explicit Refiner(RefineJob& job) : job(job), next(job.matches) {}
   inline void find(Raw raw) {
     constexpr int kTop = 8 * sizeof(Raw) - 16;
     const uint32_t slot = job.slots[raw >> kTop];
     if (sizeof(Raw) == 4) {
-      found = note(job.prefixes[slot], uint32_t(raw & 0xffff), job.edges, found);
+      next = note(job.prefixes[slot], uint32_t(raw & 0xffff), job.edges, next);
     } else if (slot) {
       const uint64_t bits = uint64_t(raw) >> (job.shift + 16);
       for (size_t i = slot; i <= job.prefix_count && job.prefixes[i].bits <= bits; ++i)
-        if (job.prefixes[i].bits == bits) found = note(job.prefixes[i], uint32_t(raw >> job.shift & 0xffff), job.edges, found);
+        if (job.prefixes[i].bits == bits) next = note(job.prefixes[i], uint32_t(raw >> job.shift & 0xffff), job.edges, next);
     }
   }
-  // Without branches but for a second edge: whether a value is wanted cannot be foretold.
-  static inline uint32_t* note(const Prefix& prefix, uint32_t half, Edge* edges, uint32_t* found) {
-    *found = prefix.list << 16 | half;
+  // Branches only for a second edge: whether a value matches cannot be predicted.
+  static inline uint32_t* note(const Prefix& prefix, uint32_t half, Edge* edges, uint32_t* next) {
+    *next = prefix.list << 16 | half;
     Edge* edge = edges + prefix.edge;
     edge->count += half - edge->low < edge->span;
     for (uint32_t e = 1; e < prefix.edges; ++e) ++edge, edge->count += half - edge->low < edge->span;
-    return found + (prefix.list != 0);
+    return next + (prefix.list != 0);
   }
   inline void step(Raw raw) {
     find(raw);
@@ -42,7 +42,7 @@ template <class Raw> struct Refiner {
   }
 };
 
-// What runs beside the errors' vectors, value by value, and what is left to do once a part is through.
+// The scalar work per value that runs alongside the vectorised error sums, and the work after each part.
 template <class Raw> struct Sifted {
   Refiner<Raw>& refiner;
   explicit Sifted(Refiner<Raw>& refiner) : refiner(refiner) {}
@@ -53,8 +53,8 @@ template <class Raw> struct Sifted {
 };
 
 #if defined(__AVX512DQ__)
-// With wide vectors only counting is left to scalars. Most values behind no wanted prefix fall through a sieve of one
-// bit for each sign and the lower ten bits of a top halfword; the few others are looked up.
+// With wide vectors only counting is scalar. A sieve with one bit per sign and lower ten bits of the top halfword rejects
+// most values without a requested prefix; only the rest are looked up.
 template <> struct Sifted<uint32_t> {
   static constexpr size_t kRoom = 4096;
   Refiner<uint32_t>& refiner;
@@ -67,7 +67,7 @@ template <> struct Sifted<uint32_t> {
     }
   }
   inline void step(uint32_t raw) { Refiner<uint32_t>::count(raw, planes); }
-  // Takes at most `kRoom` values.
+  // `count` must be at most kRoom.
   void finish(const uint32_t* from, size_t count) {
     const __m512i plus_low = _mm512_loadu_si512(bits[0]), plus_high = _mm512_loadu_si512(bits[0] + 16);
     const __m512i minus_low = _mm512_loadu_si512(bits[1]), minus_high = _mm512_loadu_si512(bits[1] + 16);
@@ -84,12 +84,12 @@ template <> struct Sifted<uint32_t> {
     }
     for (; i < count; ++i) passed[left++] = from[i];
     const RefineJob job = refiner.job;
-    uint32_t* found = refiner.found;
+    uint32_t* next = refiner.next;
     for (size_t k = 0; k < left; ++k) {
       const Prefix& prefix = job.prefixes[job.slots[passed[k] >> 16]];
-      found = Refiner<uint32_t>::note(prefix, passed[k] & 0xffff, job.edges, found);
+      next = Refiner<uint32_t>::note(prefix, passed[k] & 0xffff, job.edges, next);
     }
-    refiner.found = found;
+    refiner.next = next;
   }
 };
 #endif

@@ -1,4 +1,4 @@
-// What follows from values in rising order and how often each occurs: sums, ranks, bins, pruning and rounding errors.
+// Statistics of values in ascending order and their counts: sums, ranks, bins, pruning and rounding errors.
 #pragma once
 #include <memory>
 
@@ -11,7 +11,7 @@ using namespace assay;
 using Doubles = Vec<double>;
 constexpr size_t kStep = kLanes<double>;
 
-// Values and counts as doubles, padded with values that occur zero times.
+// Values and counts as doubles, padded with values of count zero.
 struct Table {
   size_t size, padded;
   std::unique_ptr<double[]> room;
@@ -33,7 +33,7 @@ static inline Doubles magnitude_of(Doubles v) { return (Doubles)((Vec<int64_t>)v
 
 static void sum_powers(const Table& table, double peak, double near_share, double* out) {
   const double n = table.sum([](Doubles) { return splat(1.0); });
-  // Of huge values even the sum of two may be too large.
+  // Even the sum of two huge values may overflow.
   const double unit = peak * n < 0x1p1000 ? 1 : n;
   double mean = table.sum([=](Doubles v) { return v / unit; }) / (n / unit);
   mean += table.sum([=](Doubles v) { return (v - mean) / unit; }) / (n / unit);
@@ -43,7 +43,7 @@ static void sum_powers(const Table& table, double peak, double near_share, doubl
   out[kSumM4] = table.sum([=](Doubles v) { const Doubles d = v - mean; return d * d * (d * d); });
   out[kSumL1] = table.sum([](Doubles v) { return magnitude_of(v); });
   out[kSumEnergy] = table.sum([](Doubles v) { return v * v; });
-  // Beside the peak, so that no square is too large.
+  // Relative to the peak, so that no square overflows.
   const double near =
       peak > 0 ? near_share * peak * __builtin_sqrt(table.sum([=](Doubles v) { return v / peak * (v / peak); }) / n) : 0;
   out[kSumNearBelow] = near;
@@ -54,7 +54,7 @@ static void sum_powers(const Table& table, double peak, double near_share, doubl
   }
 }
 
-// The values of the ranks below and above every quantile.
+// The values at the ranks below and above every quantile.
 static void find_quantiles(const Table& table, const SummaryJob& job, double* out) {
   double before = 0;
   size_t at = 0;
@@ -72,7 +72,7 @@ static void fill_bins(const Table& table, const SummaryJob& job, double* out) {
   }
 }
 
-// The energy that is left when the smallest shares are set to zero: magnitudes from the largest down.
+// The energy that remains when shares of the smallest values are set to zero; visits the largest magnitudes first.
 static void prune(const Table& table, const SummaryJob& job, double* out) {
   size_t low = 0, high = table.size;
   double left = 0, kept = 0;

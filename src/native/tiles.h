@@ -1,4 +1,4 @@
-// Runs the row-wise pass over whole rows, one record of sums for every tile of rows.
+// Runs the row-wise pass over whole rows, with one record of sums per tile of rows.
 #pragma once
 #include "columns.h"
 #include "kernel.h"
@@ -17,7 +17,7 @@ template <class S> static void count_row(const typename S::Raw* row, size_t cols
   for (size_t i = 0; i < cols; ++i) ++(i & 1 ? tally.odd : tally.even)[halves[i * S::kCountStride]];
 }
 
-// A row with values that are not finite, or far from one: in double precision, such values as zero.
+// Adds a row with non-finite or very large or small values: in double precision, with non-finite values as zero.
 template <class S>
 static void add_hard_row(const typename S::Raw* row, size_t cols, const Scratch& scratch, ColumnSums columns, RowSums& sums) {
   for (size_t i = 0; i < cols; ++i) {

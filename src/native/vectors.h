@@ -1,4 +1,4 @@
-// Vectors of one instruction set's width, written with the compilers' vector extensions.
+// Vectors with the width of one instruction set, written with the compilers' vector extensions.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ constexpr int kBytes = 32;
 constexpr int kBytes = 16;
 #endif
 
-// Never fewer than four lanes, which is what the shuffles below work on.
+// Always at least four lanes, because the shuffles below work on four.
 template <class T> constexpr int kWidth = kBytes < 4 * int(sizeof(T)) ? 4 * int(sizeof(T)) : kBytes;
 template <class T> struct VecOf { typedef T type __attribute__((vector_size(kWidth<T>))); };
 template <class T> using Vec = typename VecOf<T>::type;
@@ -40,7 +40,7 @@ template <class T> static inline double sum_of(Vec<T> v) {
   return total;
 }
 
-// Shuffles of two vectors by a rule from lane to lane of their concatenation.
+// Shuffles two vectors: Rule maps each lane of the result to a lane of their concatenation.
 template <class Rule, class V, int... I>
 static inline V pick(V a, V b, std::integer_sequence<int, I...>) {
   return __builtin_shufflevector(a, b, Rule::at(I, int(sizeof...(I)))...);
@@ -48,7 +48,7 @@ static inline V pick(V a, V b, std::integer_sequence<int, I...>) {
 template <class Rule, class T> static inline Vec<T> pick(Vec<T> a, Vec<T> b) {
   return pick<Rule>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
 }
-// Even (odd) lanes of both, four lanes at a time: one shuffle instruction everywhere.
+// Even (odd) lanes of both, four lanes at a time: a single shuffle instruction on every target.
 template <int kOdd> struct Alternate {
   static constexpr int at(int i, int n) { return (i % 4 < 2 ? 0 : n) + i / 4 * 4 + i % 2 * 2 + kOdd; }
 };
@@ -60,7 +60,7 @@ template <int kStep> struct Fold {
   static constexpr int at(int i, int n) { return (i + kStep) % n; }
 };
 
-// After it v[k] holds element k of quadruples, every quadruple in one lane.
+// Afterwards v[k] has element k of every quadruple, one quadruple per lane.
 template <class T> static inline void transpose4(Vec<T>* v) {
   const Vec<T> e01 = pick<Alternate<0>, T>(v[0], v[1]), o01 = pick<Alternate<1>, T>(v[0], v[1]);
   const Vec<T> e23 = pick<Alternate<0>, T>(v[2], v[3]), o23 = pick<Alternate<1>, T>(v[2], v[3]);
@@ -70,7 +70,7 @@ template <class T> static inline void transpose4(Vec<T>* v) {
   v[3] = pick<Alternate<1>, T>(o01, o23);
 }
 
-// After it v[k] holds element k of groups of eight, every group in one lane.
+// Afterwards v[k] has element k of every group of eight, one group per lane.
 template <class T> static inline void transpose8(Vec<T>* v) {
   Vec<T> even[4], odd[4];
   for (int i = 0; i < 4; ++i) {

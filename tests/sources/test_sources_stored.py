@@ -172,7 +172,7 @@ def test_the_error_for_other_bytes_is_one_line(tmp_path, data, part):
 
 def test_a_zip_without_a_model_is_an_error(tmp_path):
     zipped("readme.txt")(tmp_path / "a.zip")
-    with pytest.raises(ReadError, match="zip archive without data.pkl, not a checkpoint"):
+    with pytest.raises(ReadError, match=r"zip archive without data\.pkl, not a checkpoint"):
         open_model(tmp_path / "a.zip")
 
 

@@ -41,9 +41,8 @@ def assert_same_records(actual, expected):
     for index, name in enumerate(ROW_FIELDS):
         # Rounding errors are differences of nearly equal numbers, so they have fewer significant digits.
         part, floor = (2e-4, 1e-11 * energy[:, 0]) if name.startswith("int") else (2e-5, 0.0)
-        assert (np.abs(actual[:, place] - expected[:, place]) <= part * np.abs(expected[:, place]) + floor).all(), (
-            name
-        )
+        value, true = actual[:, index], expected[:, index]
+        assert (np.abs(value - true) <= part * np.abs(true) + floor).all(), name
     # Sums that cancel are compared relative to the size of their terms.
     rest, truth = actual[:, len(ROW_FIELDS) :], expected[:, len(ROW_FIELDS) :]
     floor = 1e-12 * np.abs(truth).max(axis=1, initial=0.0, keepdims=True)
