@@ -75,7 +75,7 @@ class Region:
 class Files:
     """A cache of open files, closed when it is deleted. Thread-safe; a pickled copy starts empty."""
 
-    MOST_OPEN = 64
+    MAX_OPEN = 64
     """Once this many files are open, further ones are reopened for each use: processes have a limit."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Files:
         """The whole file at `path`, to be used in a `with` statement."""
         with self._lock:
             file = self._open.get(path)
-            shared = file is not None or len(self._open) < self.MOST_OPEN
+            shared = file is not None or len(self._open) < self.MAX_OPEN
             if file is None:
                 file = RemoteFile(path) if is_url(path) else LocalFile(path)
                 if shared:

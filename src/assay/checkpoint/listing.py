@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, NoReturn
 from assay.checkpoint.dtypes import item_bytes, unreadable
 from assay.checkpoint.entries import ByteRange, Entry, alignment
 from assay.checkpoint.pickle.represented import dtype_name
-from assay.checkpoint.pickle.values import MOST_DIMENSIONS, RawStorage, TensorValue, contiguous_strides
+from assay.checkpoint.pickle.values import MAX_DIMENSIONS, RawStorage, TensorValue, contiguous_strides
 from assay.errors import ReadError
 from assay.messages import brief, plural
 
-LARGEST = (1 << 63) - 1
+MAX_ELEMENTS = (1 << 63) - 1
 
 
 class _Layout(NamedTuple):
@@ -66,9 +66,9 @@ def _view(path: str, name: str, tensor: TensorValue, layouts: dict[Any, _Layout]
     offset, storage = tensor.offset, tensor.storage
     layout = _checked_layout(path, name, tensor, layouts)
     if type(offset) is not int or offset < 0:
-        refuse(path, name, f"its storage offset {offset} is not a non-negative integer")
+        raise_invalid(path, name, f"its storage offset {offset} is not a non-negative integer")
     if storage is not None and type(storage) is not RawStorage:
-        refuse(path, name, "it has no storage")
+        raise_invalid(path, name, "it has no storage")
     dtype = dtype_name(tensor.dtype) or (storage.dtype if storage is not None else "unknown")
     return _View(storage, dtype, offset, layout, tensor.problem)
 
@@ -78,9 +78,9 @@ def _checked_layout(path: str, name: str, tensor: TensorValue, layouts: dict[Any
     shape, strides = tensor.shape, tensor.strides
     shape = tuple(shape) if type(shape) is list else shape
     strides = tuple(strides) if type(strides) is list else strides
-    flat = type(shape) is tuple and type(strides) is tuple and len(shape) == len(strides) <= MOST_DIMENSIONS
+    flat = type(shape) is tuple and type(strides) is tuple and len(shape) == len(strides) <= MAX_DIMENSIONS
     if not flat or not all(type(number) is int for number in shape + strides):
-        refuse(path, name, f"its shape and strides are not lists of at most {MOST_DIMENSIONS} integers")
+        raise_invalid(path, name, f"its shape and strides are not lists of at most {MAX_DIMENSIONS} integers")
     layout = layouts.get((shape, strides))
     if layout is None:
         layout = layouts[shape, strides] = _layout(path, name, shape, strides)
@@ -89,10 +89,12 @@ def _checked_layout(path: str, name: str, tensor: TensorValue, layouts: dict[Any
 
 def _layout(path: str, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> _Layout:
     if min(shape, default=0) < 0 or min(strides, default=0) < 0:
-        refuse(path, name, f"negative {'size' if min(shape) < 0 else 'stride'} in shape {shape}, strides {strides}")
+        raise_invalid(
+            path, name, f"negative {'size' if min(shape) < 0 else 'stride'} in shape {shape}, strides {strides}"
+        )
     elements = math.prod(shape)
-    if elements > LARGEST or max(shape + strides, default=0) > LARGEST:
-        refuse(path, name, "its shape is larger than any tensor can be")
+    if elements > MAX_ELEMENTS or max(shape + strides, default=0) > MAX_ELEMENTS:
+        raise_invalid(path, name, "its shape is larger than any tensor can be")
     expected = contiguous_strides(shape)
     steps = list(zip(shape, strides, strict=True))
     plain = not elements or all(
@@ -117,7 +119,7 @@ def _entry(path: str, names: tuple[str, ...], view: _View, shares: int | None) -
     encoded = storage.encoded
     if (view.offset + reach) * width > storage.length:
         where = f"element {view.offset + reach - 1} of storage {brief(storage.key)}"
-        refuse(path, names[0], f"it reaches {where}, which has {plural(storage.length // width, 'element')}")
+        raise_invalid(path, names[0], f"it reaches {where}, which has {plural(storage.length // width, 'element')}")
     problem = storage.problem or problem
     if encoded is not None and encoded.kind.startswith("swapped") and dtype != storage.dtype:
         problem = problem or "big-endian numbers with a dtype other than their storage's: not supported"
@@ -131,6 +133,6 @@ def _entry(path: str, names: tuple[str, ...], view: _View, shares: int | None) -
     return Entry(names, dtype, shape, strides, span, size, aligned, view.offset, problem, shares, encoded)
 
 
-def refuse(path: str, name: str, why: str) -> NoReturn:
+def raise_invalid(path: str, name: str, why: str) -> NoReturn:
     """Raise the error for an invalid tensor in the file at `path`."""
     raise ReadError(f"{brief(path)} is not a valid checkpoint: tensor {brief(name)}: {brief(why)}")

@@ -15,7 +15,7 @@ from assay.checkpoint.unpacking import Encoding, Inflating, Unpacked, Unpacker
 if TYPE_CHECKING:
     from assay.checkpoint.statistics.chunks import Chunk
 
-MOST_OPEN = 8
+MAX_OPEN = 8
 """Encoded ranges whose decoder states are kept: those of the tensors being read."""
 
 UNPACKERS: dict[str, Callable[[], Unpacker]] = {"deflate": Inflating, "text": Encoding}
@@ -58,7 +58,7 @@ class RangeReader:
             if decoder is None:
                 decoder = Unpacked(encoded, UNPACKERS[encoded.kind](), self._stored_reader(encoded))
             self._unpacked[encoded] = decoder
-            if len(self._unpacked) > MOST_OPEN:
+            if len(self._unpacked) > MAX_OPEN:
                 self._unpacked.popitem(last=False)
         return decoder
 

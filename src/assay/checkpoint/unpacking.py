@@ -14,8 +14,8 @@ from assay.messages import brief
 WINDOW = 1 << 18
 """Stored bytes passed to the decoder at a time."""
 STEP = 4 << 20
-"""Decoded bytes between two kept states; more if there would be over `MOST_STATES`."""
-MOST_STATES = 64
+"""Decoded bytes between two kept states; more if there would be over `MAX_STATES`."""
+MAX_STATES = 64
 """Bounds memory: each state holds deflate's 32 KB window."""
 
 
@@ -25,7 +25,7 @@ class Unpacker(Protocol):
     @property
     def ended(self) -> bool: ...
     def copy(self) -> Unpacker: ...
-    def take(self, data: bytes, most: int) -> tuple[bytes, int]: ...
+    def take(self, data: bytes, limit: int) -> tuple[bytes, int]: ...
 
 
 class Inflating:
@@ -45,11 +45,11 @@ class Inflating:
         other._state = self._state.copy()
         return other
 
-    def take(self, data: bytes, most: int) -> tuple[bytes, int]:
-        """At most `most` plain bytes, and how many stored bytes they consumed."""
+    def take(self, data: bytes, limit: int) -> tuple[bytes, int]:
+        """At most `limit` plain bytes, and the number of stored bytes they consumed."""
         if self._state.eof:
             return b"", 0
-        plain = self._state.decompress(data, most)
+        plain = self._state.decompress(data, limit)
         return plain, len(data) - len(self._state.unconsumed_tail) - len(self._state.unused_data)
 
 
@@ -62,16 +62,16 @@ class Encoding:
         """Itself: it has no state."""
         return self
 
-    def take(self, data: bytes, most: int) -> tuple[bytes, int]:
-        """At most `most` plain bytes, and how many stored bytes they consumed."""
-        part = data[:most]
+    def take(self, data: bytes, limit: int) -> tuple[bytes, int]:
+        """At most `limit` plain bytes, and the number of stored bytes they consumed."""
+        part = data[:limit]
         if part and part[-1] >= 0xC0:
-            part = data[: most + 1] if len(part) == 1 else part[:-1]
+            part = data[: limit + 1] if len(part) == 1 else part[:-1]
         return part.decode("utf-8").encode("latin-1"), len(part)
 
 
 class _SavedState(NamedTuple):
-    """A decoder state and how many plain and stored bytes precede it."""
+    """A decoder state and the numbers of plain and stored bytes before it."""
 
     plain: int
     stored: int
@@ -87,7 +87,7 @@ class Unpacked:
         self._window = (0, b"")
         self._kept = [_SavedState(0, 0, start)]
         self._last = self._kept[0]
-        self._step = max(STEP, encoded.size // MOST_STATES)
+        self._step = max(STEP, encoded.size // MAX_STATES)
         self._lock = threading.Lock()
 
     def read(self, offset: int, length: int) -> bytes:

@@ -27,7 +27,7 @@ def test_the_norm_is_within_its_error_bound(shape):
 def test_the_error_bound_holds_after_few_steps():
     matrix = np.random.default_rng(2).standard_normal((300, 300))
     values = np.linalg.svd(matrix, compute_uv=False)
-    spectrum = spectral(blocks_of(matrix, 64), 300, most_steps=4)
+    spectrum = spectral(blocks_of(matrix, 64), 300, max_steps=4)
     assert spectrum.steps == 4
     assert np.abs(values - spectrum.norm).min() <= spectrum.norm_error
     assert spectrum.norm_error > 1e-3 * values[0]

@@ -17,15 +17,15 @@ from assay.errors import ReadError
 from assay.messages import brief, plural
 
 STORED, DEFLATED = 0, 8
-LARGEST_DIRECTORY = 24 << 20
+MAX_DIRECTORY_BYTES = 24 << 20
 """Enough for approximately 250,000 members."""
-LARGEST_MEMBER = 48 << 20
+MAX_MEMBER_BYTES = 48 << 20
 """Limit, in bytes, for a member that is read whole."""
-LARGEST_RATIO = 200
+MAX_RATIO = 200
 """Text compresses about 10:1; 1000:1 is a zip bomb."""
-_SMALL = 1 << 16
+_SMALL_BYTES = 1 << 16
 """Members that decompress to at most this many bytes are read whatever their ratio."""
-_SMALL_RECORD = 64 << 20
+_SMALL_RECORD_BYTES = 64 << 20
 """The same limit for tensor records, which are read in pieces: tensors of zeros compress 1000:1."""
 
 _END = struct.Struct("<4s4xHHIIH")
@@ -55,7 +55,7 @@ class ZipArchive:
         self._start = 0
         self.members = {member.name: member for member in self._directory()}
 
-    def read(self, name: str, limit: int = LARGEST_MEMBER) -> bytes:
+    def read(self, name: str, limit: int = MAX_MEMBER_BYTES) -> bytes:
         """The decompressed bytes of a member; `ReadError` if it is larger than `limit` or looks like a zip bomb."""
         member = self.members[name]
         if member.size > limit:
@@ -63,7 +63,7 @@ class ZipArchive:
         part = self.part(name)
         if member.method == STORED:
             return part.read(0, member.size)
-        if member.method != DEFLATED or member.size > max(_SMALL, member.packed * LARGEST_RATIO):
+        if member.method != DEFLATED or member.size > max(_SMALL_BYTES, member.packed * MAX_RATIO):
             raise self._rejected(f"{brief(name)} is compressed in a way that no checkpoint writer uses")
         try:
             # Asking for one extra byte reveals a member that decompresses to more than its declared size.
@@ -92,7 +92,7 @@ class ZipArchive:
         span = ByteRange(self.region.path, self.region.base + start, member.packed)
         if member.method != DEFLATED:
             return None, f"its data is compressed with zip method {member.method}, which is not supported"
-        if member.size > max(_SMALL_RECORD, member.packed * LARGEST_RATIO):
+        if member.size > max(_SMALL_RECORD_BYTES, member.packed * MAX_RATIO):
             return None, f"its data is compressed {member.size // max(member.packed, 1)}:1, above the limit"
         return EncodedBytes(span, "deflate", member.size), ""
 
@@ -126,8 +126,8 @@ class ZipArchive:
 
     def _directory(self) -> list[Member]:
         count, size, start = self._end()
-        if size > LARGEST_DIRECTORY:
-            raise self._rejected(f"its zip directory has {size} bytes, the limit is {LARGEST_DIRECTORY}")
+        if size > MAX_DIRECTORY_BYTES:
+            raise self._rejected(f"its zip directory has {size} bytes, the limit is {MAX_DIRECTORY_BYTES}")
         self._start = start
         data = self.region.read(start, size)
         members: list[Member] = []

@@ -14,7 +14,7 @@ from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import METADATA, Files, Region, inside
 from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.torch_zip import describe
-from assay.checkpoint.listing import list_tensors, refuse
+from assay.checkpoint.listing import list_tensors, raise_invalid
 from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.values import Stub, TensorValue, contiguous_strides
 from assay.checkpoint.remote import is_url
@@ -23,7 +23,7 @@ from assay.errors import ReadError
 from assay.messages import brief, plural
 
 OWN = "torch.distributed.checkpoint."
-MOST_ITEMS = 200_000
+MAX_ITEMS = 200_000
 
 
 class _Item(NamedTuple):
@@ -100,7 +100,9 @@ def _read_item(region: Region, item: _Item, whole: _Whole) -> list[tuple[str, Te
         return [(name, TensorValue(None, 0, shape, contiguous_strides(shape), whole.dtype, problem))]
     tensors = describe(ZipArchive(region.part(item.start, item.length)))[0].tensors
     if len(tensors) == 1 and not tensors[0][0] and tuple(tensors[0][1].shape) != shape:
-        refuse(region.path, name, f"the piece has shape {tuple(tensors[0][1].shape)}, but .metadata declares {shape}")
+        raise_invalid(
+            region.path, name, f"the piece has shape {tuple(tensors[0][1].shape)}, but .metadata declares {shape}"
+        )
     return [(f"{name}.{inner}" if inner else name, tensor) for inner, tensor in tensors]
 
 
@@ -145,7 +147,7 @@ def _items(path: str, table: Any, wholes: dict[str, _Whole]) -> list[_Item]:
         if name not in wholes:
             continue
         start, length, offsets = info.get("offset"), info.get("length"), index.get("offset")
-        if type(file) is not str or type(start) is not int or type(length) is not int or len(items) > MOST_ITEMS:
+        if type(file) is not str or type(start) is not int or type(length) is not int or len(items) > MAX_ITEMS:
             raise ReadError(f"{brief(path)} is damaged: its .metadata does not locate {brief(name)}")
         piece_offsets = None if offsets is None else _numbers(path, name, offsets)
         items.append(_Item(name, piece_offsets, file, start, length, bool(info.get("transform_descriptors"))))

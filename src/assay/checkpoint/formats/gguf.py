@@ -14,31 +14,31 @@ from assay.checkpoint.files import Region, truncated
 from assay.checkpoint.formats.gguf_types import (
     BOOL,
     DEFAULT_ALIGNMENT,
-    LARGEST_ALIGNMENT,
     LIST,
+    MAX_ALIGNMENT,
     SCALARS,
     TENSOR_TYPES,
     TEXT,
     VERSIONS,
     GgufType,
 )
-from assay.checkpoint.listing import LARGEST, refuse
+from assay.checkpoint.listing import MAX_ELEMENTS, raise_invalid
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
 from assay.messages import brief
 
-MOST_TENSORS = 200_000
-MOST_VALUES = 100_000
-MOST_DIMENSIONS = 4
-SMALLEST_TENSOR = 24
+MAX_TENSORS = 200_000
+MAX_VALUES = 100_000
+MAX_DIMENSIONS = 4
+MIN_TENSOR_BYTES = 24
 """Bytes of the shortest possible tensor description."""
-LONGEST_NAME = 1 << 16
-LONGEST_TEXT = 1 << 16
+MAX_NAME_LENGTH = 1 << 16
+MAX_TEXT_LENGTH = 1 << 16
 """Longer values (chat templates, whole vocabularies) are skipped; only their length is kept."""
-MOST_ITEMS = 4_000_000
+MAX_ITEMS = 4_000_000
 """Limit for all lists together; the largest vocabularies have approximately 300,000 tokens and as many merges."""
 KEPT_ITEMS = 8
-DEEPEST_LIST = 4
+MAX_LIST_DEPTH = 4
 
 
 class _Tensor(NamedTuple):
@@ -56,7 +56,7 @@ def read(region: Region) -> Checkpoint:
     if version not in VERSIONS:
         raise ReadError(f"{path} is GGUF version {version}: expected version {', '.join(map(str, VERSIONS))}")
     count, values = header.count(), header.count()
-    if count > min(MOST_TENSORS, region.size // SMALLEST_TENSOR) or values > min(MOST_VALUES, region.size // 12):
+    if count > min(MAX_TENSORS, region.size // MIN_TENSOR_BYTES) or values > min(MAX_VALUES, region.size // 12):
         raise header.rejected(f"it declares {count} tensors and {values} metadata values, more than fit in the file")
     metadata = _metadata(header, values)
     tensors = [_tensor(header, region.path) for _ in range(count)]
@@ -80,19 +80,19 @@ def _metadata(header: _Header, count: int) -> dict[str, Any]:
 def _tensor(header: _Header, path: str) -> _Tensor:
     name = header.text()
     dimensions = header.number(4)
-    if dimensions > MOST_DIMENSIONS:
-        raise header.rejected(f"tensor {brief(name)} has {dimensions} dimensions, the limit is {MOST_DIMENSIONS}")
+    if dimensions > MAX_DIMENSIONS:
+        raise header.rejected(f"tensor {brief(name)} has {dimensions} dimensions, the limit is {MAX_DIMENSIONS}")
     sizes = [header.count() for _ in range(dimensions)]
     kind, offset = header.number(4), header.number(8)
-    if math.prod(sizes) > LARGEST:
-        refuse(path, name, "its shape is larger than any tensor can be")
+    if math.prod(sizes) > MAX_ELEMENTS:
+        raise_invalid(path, name, "its shape is larger than any tensor can be")
     return _Tensor(name, tuple(reversed(sizes)), kind, offset)
 
 
 def _alignment(path: str, metadata: dict[str, Any]) -> int:
     step = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
-    if type(step) is not int or not 0 < step <= LARGEST_ALIGNMENT or step & (step - 1):
-        raise ReadError(f"{path} is rejected: alignment {brief(step)} is not a power of 2 up to {LARGEST_ALIGNMENT}")
+    if type(step) is not int or not 0 < step <= MAX_ALIGNMENT or step & (step - 1):
+        raise ReadError(f"{path} is rejected: alignment {brief(step)} is not a power of 2 up to {MAX_ALIGNMENT}")
     return step
 
 
@@ -128,7 +128,9 @@ def _size(path: str, tensor: _Tensor) -> int | None:
         return None
     row = tensor.shape[-1] if tensor.shape else 1
     if row % gguf_type.block:
-        refuse(path, tensor.name, f"its row length {row} is not a multiple of the block size {gguf_type.block}")
+        raise_invalid(
+            path, tensor.name, f"its row length {row} is not a multiple of the block size {gguf_type.block}"
+        )
     return math.prod(tensor.shape) // gguf_type.block * gguf_type.bytes
 
 
@@ -141,8 +143,8 @@ def _entry(data: Region, first: int, last: int, tensor: _Tensor, *, swapped: boo
     if not size:
         return Entry((tensor.name,), dtype, tensor.shape, None, None, 0, 0, problem=problem, encoded=encoded)
     span = stored if encoded is None else ByteRange(data.path, 0, encoded.size)
-    place = alignment(stored.offset)
-    return Entry((tensor.name,), dtype, tensor.shape, None, span, size, place, 0, problem, encoded=encoded)
+    aligned = alignment(stored.offset)
+    return Entry((tensor.name,), dtype, tensor.shape, None, span, size, aligned, 0, problem, encoded=encoded)
 
 
 def _encoded(
@@ -176,7 +178,7 @@ class _Header:
         self.swapped = number > 0xFFFF
         """Whether the file was written on a big-endian machine."""
         self._order = ">" if self.swapped else "<"
-        self._left = MOST_ITEMS
+        self._left = MAX_ITEMS
         self.version = int.from_bytes(number.to_bytes(4, "little"), "big") if self.swapped else number
 
     @property
@@ -195,7 +197,7 @@ class _Header:
     def text(self) -> str:
         """The next string, which must be a short name in UTF-8."""
         length = self.count()
-        if length > LONGEST_NAME:
+        if length > MAX_NAME_LENGTH:
             raise self.rejected(f"its header has a name of {length} bytes")
         try:
             return self._stream.take(length).decode("utf-8")
@@ -217,13 +219,13 @@ class _Header:
             return bool(number) if kind == BOOL else number
         if kind == TEXT:
             return self._any_text()
-        if kind == LIST and depth < DEEPEST_LIST:
+        if kind == LIST and depth < MAX_LIST_DEPTH:
             return self._list(depth + 1)
         raise self.rejected("its lists are nested too deep" if kind == LIST else f"unknown metadata type {kind}")
 
     def _any_text(self) -> Any:
         length = self.count()
-        if length <= LONGEST_TEXT:
+        if length <= MAX_TEXT_LENGTH:
             return self._stream.take(length).decode("utf-8", "backslashreplace")
         self._stream.skip(length)
         return {"length": length}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 VERSIONS = (1, 2, 3)
 DEFAULT_ALIGNMENT = 32
-LARGEST_ALIGNMENT = 1 << 20
+MAX_ALIGNMENT = 1 << 20
 
 TEXT, LIST, BOOL = 8, 9, 7
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", BOOL: "B", 10: "Q", 11: "q", 12: "d"}

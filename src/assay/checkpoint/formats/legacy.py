@@ -53,7 +53,7 @@ class _Pickles:
         system = self.machine.load()
         value = self.machine.load()
         keys = self.machine.load()
-        self._place(keys, swapped=isinstance(system, dict) and system.get("little_endian") is False)
+        self._locate(keys, swapped=isinstance(system, dict) and system.get("little_endian") is False)
         return value, "torch-legacy"
 
     def _persistent(self, pid: Any) -> Any:
@@ -75,18 +75,18 @@ class _Pickles:
             raise ReadError(f"{self._path} is damaged: a view of storage {brief(storage.key)} has an invalid range")
         return self._views.setdefault((storage.key, offset, numel), RawStorage(storage.key, storage.dtype, numel))
 
-    def _place(self, keys: Any, *, swapped: bool) -> None:
+    def _locate(self, keys: Any, *, swapped: bool) -> None:
         """Locate the storages: they follow the pickles in the order of `keys`, each preceded by its size."""
         if not isinstance(keys, list) or set(map(str, keys)) != set(self._storages):
             raise ReadError(f"{self._path} is damaged: its list of storages does not match its tensors")
         offset = self._stream.offset
         for key in keys:
             storage = self._storages[str(key)]
-            offset = place(self._region, storage, offset)
+            offset = locate_storage(self._region, storage, offset)
             if swapped:
                 storage.swap()
         for (key, first, _), part in self._views.items():
-            place_part(self._region, part, self._storages[key], first)
+            locate_part(self._region, part, self._storages[key], first)
 
     def _nested(self, args: Any) -> RawStorage:
         """The storage in an embedded torch.save file."""
@@ -101,16 +101,16 @@ class _Pickles:
         return value
 
 
-def place_part(region: Region, part: RawStorage, whole: RawStorage, first: int) -> None:
+def locate_part(region: Region, part: RawStorage, whole: RawStorage, first: int) -> None:
     """Locate `part`, a view of the storage `whole` that starts at its element `first`."""
     width = item_bytes(whole.dtype) or 1
     if min(first, part.numel) < 0 or (first + part.numel) * width > whole.length:
         raise ReadError(f"{brief(region.path)} is rejected: a view of storage {brief(whole.key)} exceeds it")
-    part.place(whole.file, whole.offset + first * width, part.numel * width, whole.encoded)
+    part.set_location(whole.file, whole.offset + first * width, part.numel * width, whole.encoded)
     part.problem = whole.problem
 
 
-def place(region: Region, storage: RawStorage, offset: int) -> int:
+def locate_storage(region: Region, storage: RawStorage, offset: int) -> int:
     """Locate a storage, whose size is in the eight bytes at `offset`; returns the offset of the next one."""
     path = brief(region.path)
     if offset + 8 > region.size:
@@ -124,5 +124,5 @@ def place(region: Region, storage: RawStorage, offset: int) -> int:
     start, length = offset + 8, numel * width
     if start + length > region.size:
         raise truncated(region.path, f"storage {brief(storage.key)} needs {length} bytes at offset {start}")
-    storage.place(region.path, region.base + start, length, region.file.encoded)
+    storage.set_location(region.path, region.base + start, length, region.file.encoded)
     return start + length

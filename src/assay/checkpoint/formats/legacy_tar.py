@@ -7,19 +7,19 @@ from typing import Any
 
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Region
-from assay.checkpoint.formats.legacy import place, place_part
+from assay.checkpoint.formats.legacy import locate_part, locate_storage
 from assay.checkpoint.formats.torch_zip import checkpoint
-from assay.checkpoint.pickle.machine import DAMAGE, MOST_UNITS, PickleMachine
+from assay.checkpoint.pickle.machine import DAMAGE, MAX_UNITS, PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
-from assay.checkpoint.pickle.values import MOST_DIMENSIONS, RawStorage, TensorValue
+from assay.checkpoint.pickle.values import MAX_DIMENSIONS, RawStorage, TensorValue
 from assay.checkpoint.pickle.walking import collect
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
 from assay.messages import brief
 
 BLOCK = 512
-MOST_MEMBERS = 1000
-MOST_ROWS = MOST_UNITS // 10
+MAX_MEMBERS = 1000
+MAX_ROWS = MAX_UNITS // 10
 
 
 def read(region: Region) -> Checkpoint:
@@ -48,7 +48,7 @@ def _members(region: Region) -> dict[str, Region]:
     """The members of the archive by name."""
     members: dict[str, Region] = {}
     offset = 0
-    while offset + BLOCK <= region.size and len(members) <= MOST_MEMBERS:
+    while offset + BLOCK <= region.size and len(members) <= MAX_MEMBERS:
         header = region.read(offset, BLOCK)
         if not header[0]:
             break
@@ -80,13 +80,13 @@ def _storages(region: Region) -> dict[int, RawStorage]:
         start = stream.offset
         numel = stream.number(8, signed=True)
         storage = RawStorage(str(key), dtype_name(kind) or "unknown", numel)
-        stream.jump(place(region, storage, start))
+        stream.jump(locate_storage(region, storage, start))
         storages[int(key)] = storage
     for view in machine.load():
         target, root, offset, numel = view
         whole = storages[int(root)]
         part = storages[int(target)] = RawStorage(str(target), whole.dtype, numel)
-        place_part(region, part, whole, offset)
+        locate_part(region, part, whole, offset)
     return storages
 
 
@@ -99,8 +99,8 @@ def _tensors(region: Region, storages: dict[int, RawStorage]) -> dict[int, Tenso
         key, storage, _ = _triple(machine.load(), region)
         dimensions = stream.number(4)
         stream.take(4)
-        if dimensions > MOST_DIMENSIONS:
-            wrong = f"a tensor has {dimensions} dimensions, the limit is {MOST_DIMENSIONS}"
+        if dimensions > MAX_DIMENSIONS:
+            wrong = f"a tensor has {dimensions} dimensions, the limit is {MAX_DIMENSIONS}"
             raise ReadError(f"{brief(region.path)} is rejected: {wrong}")
         numbers = struct.unpack(f"<{2 * dimensions + 1}q", stream.take(8 * (2 * dimensions + 1)))
         shape, strides = numbers[:dimensions], numbers[dimensions:-1]
@@ -110,7 +110,7 @@ def _tensors(region: Region, storages: dict[int, RawStorage]) -> dict[int, Tenso
 
 def _count(machine: PickleMachine, region: Region) -> int:
     count = machine.load()
-    if type(count) is not int or not 0 <= count <= MOST_ROWS:
+    if type(count) is not int or not 0 <= count <= MAX_ROWS:
         raise ReadError(f"{brief(region.path)} is damaged: {brief(count)} is not a valid number of tensors")
     return count
 

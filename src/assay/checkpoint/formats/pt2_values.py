@@ -62,9 +62,11 @@ class SymbolicSizes:
         """Notes on the values assumed for dynamic sizes."""
         examples = ", ".join(f"{name} = {value}" for name, value in sorted(self._examples.items()))
         missing = ", ".join(sorted(self._unknown))
-        known = f"dynamic sizes use the file's example values: {examples}" if examples else ""
-        unknown = f"dynamic sizes without an example are assumed to be {UNKNOWN_SIZE}: {missing}" if missing else ""
-        return tuple(filter(None, (known, unknown)))
+        examples_note = f"dynamic sizes use the file's example values: {examples}" if examples else ""
+        assumed_note = (
+            f"dynamic sizes without an example are assumed to be {UNKNOWN_SIZE}: {missing}" if missing else ""
+        )
+        return tuple(filter(None, (examples_note, assumed_note)))
 
 
 def plain(argument: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:

@@ -29,7 +29,7 @@ SUPPORTED = (
 )
 
 _HEAD = 4096
-_LARGEST_JSON = 24 << 20
+_MAX_JSON_BYTES = 24 << 20
 """Bytes of a JSON file that are searched for known keys, if its name does not identify it."""
 
 
@@ -120,7 +120,7 @@ def _json(region: Region, head: bytes) -> str:
         return DOCUMENT
     if INDEX_NAME.search(region.path):
         return INDEX
-    text = region.read(0, min(region.size, _LARGEST_JSON))
+    text = region.read(0, min(region.size, _MAX_JSON_BYTES))
     for key, kind in _JSON_KEYS.items():
         if key in text:
             return kind

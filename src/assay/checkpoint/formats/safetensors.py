@@ -12,17 +12,17 @@ import msgspec
 from assay.checkpoint.dtypes import PACKED, SAFETENSORS, unreadable
 from assay.checkpoint.entries import ByteRange, Checkpoint, Entry, alignment
 from assay.checkpoint.files import Region, truncated
-from assay.checkpoint.listing import LARGEST, refuse
-from assay.checkpoint.pickle.values import MOST_DIMENSIONS
+from assay.checkpoint.listing import MAX_ELEMENTS, raise_invalid
+from assay.checkpoint.pickle.values import MAX_DIMENSIONS
 from assay.document.dtypes import BITS
 from assay.errors import ReadError
 from assay.messages import brief, plural
 
-LARGEST_HEADER = 100_000_000
+MAX_HEADER_BYTES = 100_000_000
 """The limit that the format itself sets."""
-LARGEST_TREE = 128 << 20
+MAX_JSON_BYTES = 128 << 20
 """Memory limit, in bytes, for parsed JSON, by a conservative estimate."""
-LARGEST_LISTING = 200 << 20
+MAX_LISTING_BYTES = 200 << 20
 """The same limit for a header in which every tensor description is valid."""
 ENTRY_BYTES = 440
 """Memory that one tensor takes in addition to its description in the header."""
@@ -51,8 +51,8 @@ def read(region: Region, *, lenient: bool) -> Checkpoint:
     length = int.from_bytes(region.read(0, 8), "little")
     if length > region.size - 8:
         raise ReadError(f"{path} is not valid: it declares a header of {length} bytes in a file of {region.size}")
-    if length > LARGEST_HEADER:
-        raise ReadError(f"{path} is rejected: its header has {length} bytes, the limit is {LARGEST_HEADER}")
+    if length > MAX_HEADER_BYTES:
+        raise ReadError(f"{path} is rejected: its header has {length} bytes, the limit is {MAX_HEADER_BYTES}")
     located, metadata = _header(region.path, region.read(8, length))
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise ReadError(f"{path} is not valid: its __metadata__ is not an object with string values")
@@ -66,7 +66,7 @@ def _header(path: str, data: bytes) -> tuple[list[TensorLocation], Any]:
     """The tensors and the `__metadata__` of the header `data`."""
     # Each tensor has four colons, three of them in its description.
     entries = data.count(b":") - 3 * data.count(_FIELDS[0])
-    if len(data) + max(entries, 0) * ENTRY_BYTES > LARGEST_LISTING:
+    if len(data) + max(entries, 0) * ENTRY_BYTES > MAX_LISTING_BYTES:
         raise ReadError(f"{brief(path)} is rejected: its header describes more tensors than fit in memory")
     typed = _typed(path, data)
     if typed is not None:
@@ -100,7 +100,7 @@ def _typed(path: str, data: bytes) -> tuple[list[TensorLocation], Any] | None:
 def parse_json(path: str, data: bytes, what: str) -> dict[str, Any]:
     """The JSON object in `data`; `ReadError` if it has duplicate keys, is not UTF-8, or is too large or deep."""
     memory = 120 * (data.count(b"[") + data.count(b"{")) + 48 * data.count(b",") + 4 * len(data)
-    if memory > LARGEST_TREE:
+    if memory > MAX_JSON_BYTES:
         raise ReadError(f"{brief(path)} is rejected: {what} is too large to parse")
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
@@ -135,13 +135,13 @@ def _described(path: str, name: str, info: Any) -> _Info:
     try:
         code, shape, (begin, end) = info["dtype"], info["shape"], info["data_offsets"]
     except (TypeError, KeyError, ValueError):
-        refuse(path, name, "its description lacks dtype, shape or data_offsets")
+        raise_invalid(path, name, "its description lacks dtype, shape or data_offsets")
     if type(begin) is not int or type(end) is not int:
-        refuse(path, name, f"data_offsets [{begin!r}, {end!r}] are not a byte range")
+        raise_invalid(path, name, f"data_offsets [{begin!r}, {end!r}] are not a byte range")
     if type(code) is not str or type(shape) is not list or len(info) != 3:
-        refuse(path, name, "its description must have exactly dtype, shape and data_offsets")
+        raise_invalid(path, name, "its description must have exactly dtype, shape and data_offsets")
     if not all(type(size) is int for size in shape):
-        refuse(path, name, f"shape {shape!r} is not a list of sizes")
+        raise_invalid(path, name, f"shape {shape!r} is not a list of sizes")
     return _Info(code, tuple(shape), (begin, end))
 
 
@@ -152,10 +152,10 @@ def _located(path: str, name: str, info: _Info, kinds: dict[Any, _Kind]) -> Tens
         kind = kinds[info.dtype, info.shape] = _kind(path, name, info)
     begin, end = info.data_offsets
     if not 0 <= begin <= end:
-        refuse(path, name, f"data_offsets [{begin!r}, {end!r}] are not a byte range")
+        raise_invalid(path, name, f"data_offsets [{begin!r}, {end!r}] are not a byte range")
     if end - begin != kind.size and kind.size is not None:
         wrong = f"shape {list(info.shape)!r} of {info.dtype} takes {kind.size} bytes, not {end - begin}"
-        refuse(path, name, wrong)
+        raise_invalid(path, name, wrong)
     return begin, end, name, kind
 
 
@@ -171,20 +171,20 @@ class _Kind(NamedTuple):
 
 def _kind(path: str, name: str, info: _Info) -> _Kind:
     shape = info.shape
-    if len(shape) > MOST_DIMENSIONS:
-        refuse(path, name, f"it has {len(shape)} dimensions, the limit is {MOST_DIMENSIONS}")
+    if len(shape) > MAX_DIMENSIONS:
+        raise_invalid(path, name, f"it has {len(shape)} dimensions, the limit is {MAX_DIMENSIONS}")
     if min(shape, default=0) < 0:
-        refuse(path, name, f"shape {list(shape)!r} is not a list of sizes")
+        raise_invalid(path, name, f"shape {list(shape)!r} is not a list of sizes")
     elements = math.prod(shape)
-    if elements > LARGEST:
-        refuse(path, name, f"shape {list(shape)!r} is larger than any tensor can be")
+    if elements > MAX_ELEMENTS:
+        raise_invalid(path, name, f"shape {list(shape)!r} is larger than any tensor can be")
     code = info.dtype
     name_in_torch = SAFETENSORS.get(code)
     dtype, bits = (name_in_torch, BITS[name_in_torch]) if name_in_torch else PACKED.get(code, (code, None))
     if bits is None:
         return _Kind(code, shape, None, f"unknown dtype {brief(code, 40)}")
     if elements * bits % 8:
-        refuse(path, name, f"shape {list(shape)!r} of {code} does not fill whole bytes")
+        raise_invalid(path, name, f"shape {list(shape)!r} of {code} does not fill whole bytes")
     return _Kind(dtype, shape, elements * bits // 8, unreadable(dtype))
 
 
@@ -193,9 +193,9 @@ def _check_tiling(path: str, located: list[TensorLocation], size: int, *, lenien
     at = 0
     for begin, end, name, _ in located:
         if begin < at:
-            refuse(path, name, f"its bytes overlap those of another tensor before byte {at}")
+            raise_invalid(path, name, f"its bytes overlap those of another tensor before byte {at}")
         if begin > at:
-            refuse(path, name, f"there is a gap of {plural(begin - at, 'byte')} before it")
+            raise_invalid(path, name, f"there is a gap of {plural(begin - at, 'byte')} before it")
         if end > size:
             raise truncated(path, f"tensor {brief(name)} ends at byte {end}, the data at {size}")
         at = end

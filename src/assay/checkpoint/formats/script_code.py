@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from assay.checkpoint.entries import ScriptCall, ScriptFunction
 
-DEEPEST = 150
+MAX_DEPTH = 150
 """Limit for nested expressions: far above what TorchScript writes, far below what the stack allows."""
 _TOKEN = re.compile(
     r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|([(\[{])|([)\]}])|([,\n])|(elif\b)|([^\w\s])|(not |lambda)"""
@@ -43,9 +43,9 @@ def _check_depth(text: str) -> None:
             levels[-1] = 0 if match[4] == "," or len(levels) == 1 else levels[-1]
         elif kind != 1:
             levels[-1] += 1
-        if len(levels) > DEEPEST or levels[-1] > DEEPEST or sum(levels) > 2 * DEEPEST:
+        if len(levels) > MAX_DEPTH or levels[-1] > MAX_DEPTH or sum(levels) > 2 * MAX_DEPTH:
             raise Unreadable
-    if text.count("elif") > DEEPEST:
+    if text.count("elif") > MAX_DEPTH:
         raise Unreadable
 
 

@@ -16,7 +16,7 @@ from assay.checkpoint.remote import is_url
 from assay.errors import ReadError
 from assay.messages import brief, plural
 
-LARGEST_INDEX = 24 << 20
+MAX_INDEX_BYTES = 24 << 20
 INDEX = re.compile(r"\.index(?:\.[\w-]+)?\.json$")
 _SHARD_NAMES = (r"\.safetensors$", r"\.(?:bin|pt|pth|ckpt)$", r"\.gguf$", r"\.pt2$", r"\.(?:pkl|pickle|distcp)$")
 """File names of shards; the first pattern that matches a file of a folder is used."""
@@ -30,20 +30,22 @@ OpenShard = Callable[[str], Checkpoint]
 def read_index(region: Region, reader: OpenShard) -> Checkpoint:
     """The shards listed in an index; missing or damaged ones are listed in `failures` and the rest is read."""
     path = region.path
-    if region.size > LARGEST_INDEX:
-        raise ReadError(f"{brief(path)} is rejected: the index has {region.size} bytes, the limit is {LARGEST_INDEX}")
+    if region.size > MAX_INDEX_BYTES:
+        raise ReadError(
+            f"{brief(path)} is rejected: the index has {region.size} bytes, the limit is {MAX_INDEX_BYTES}"
+        )
     from assay.checkpoint.formats.safetensors import parse_json
 
     index = parse_json(path, region.read(0, region.size), "it")
-    places = index.get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):
+    weight_map = index.get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
         raise ReadError(f"{brief(path)} is not an index of shards: it has no weight_map of tensors to file names")
     folder = path.rpartition("/")[0] if is_url(path) else os.path.dirname(path) or os.curdir
-    files = {name: inside(folder, name) for name in dict.fromkeys(places.values())}
-    counts = Counter(places.values())
+    files = {name: inside(folder, name) for name in dict.fromkeys(weight_map.values())}
+    counts = Counter(weight_map.values())
     checkpoint = _read_all(path, files, reader, lambda name: f": {plural(counts[name], 'tensor')} not read")
     metadata = index.get("metadata")
-    return _compared(checkpoint, places, metadata if isinstance(metadata, dict) else {})
+    return _compared(checkpoint, weight_map, metadata if isinstance(metadata, dict) else {})
 
 
 def read_folder(path: str, names: list[str], reader: OpenShard, files: Files) -> Checkpoint:
@@ -59,8 +61,8 @@ def read_folder(path: str, names: list[str], reader: OpenShard, files: Files) ->
         if weights:
             paths = {name: inside(path, name) for name in weights}
             is_single = len(paths) == 1
-            whole = reader(paths[weights[0]]) if is_single else _read_all(path, paths, reader, lambda name: "")
-            return _with_others(whole, [name for name in names if name not in weights])
+            checkpoint = reader(paths[weights[0]]) if is_single else _read_all(path, paths, reader, lambda name: "")
+            return _with_note(checkpoint, [name for name in names if name not in weights])
     expected = "config.json or .metadata, or files ending in .safetensors, .bin, .pt, .gguf, .pt2 or .pkl"
     raise ReadError(f"{brief(path)} is a folder without a model: expected {expected}")
 
@@ -70,13 +72,13 @@ def holds_shards(names: Iterable[str]) -> bool:
     return any(INDEX.search(name) or any(re.search(kind, name) for kind in _SHARD_NAMES) for name in names)
 
 
-def _with_others(whole: Checkpoint, names: list[str]) -> Checkpoint:
+def _with_note(checkpoint: Checkpoint, names: list[str]) -> Checkpoint:
     """The checkpoint with a note on other files in its folder that look like weights but were not read."""
     others = [name for name in names if any(re.search(kind, name) for kind in _SHARD_NAMES)]
     if not others:
-        return whole
+        return checkpoint
     listed = ", ".join(brief(name) for name in others[:_LISTED]) + (", ..." if len(others) > _LISTED else "")
-    return replace(whole, notes=(*whole.notes, f"other weight files in the folder were not read: {listed}"))
+    return replace(checkpoint, notes=(*checkpoint.notes, f"other weight files in the folder were not read: {listed}"))
 
 
 def _read_all(path: str, files: dict[str, str], reader: OpenShard, loss_of: Callable[[str], str]) -> Checkpoint:
@@ -128,15 +130,15 @@ def _moved(entries: list[Entry], by: int) -> Iterable[Entry]:
     ]
 
 
-def _compared(checkpoint: Checkpoint, places: dict[str, str], metadata: dict[str, Any]) -> Checkpoint:
+def _compared(checkpoint: Checkpoint, weight_map: dict[str, str], metadata: dict[str, Any]) -> Checkpoint:
     """The checkpoint, with the differences between the index and its shards in `failures` and `notes`."""
     stored = {name for entry in checkpoint.entries for name in entry.names}
     failures, notes = list(checkpoint.failures), list(checkpoint.notes)
-    absent = [name for name in places if name not in stored]
+    absent = [name for name in weight_map if name not in stored]
     if absent and not failures:
         count = plural(len(absent), "tensor")
         failures.append(f"the index lists {count} that no shard contains, such as {brief(absent[0])}")
-    extra = sum(name not in places for name in stored)
+    extra = sum(name not in weight_map for name in stored)
     if extra:
         notes.append(f"the shards contain {plural(extra, 'tensor')} that the index does not list")
     merged = {**checkpoint.metadata, **metadata}

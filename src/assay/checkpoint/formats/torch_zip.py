@@ -109,7 +109,7 @@ def locate(archive: ZipArchive, storage: RawStorage, member: Member, start: int)
     """Record that the bytes of `storage` are in `member`, whose data starts at `start`."""
     encoded, problem = archive.record(member, start)
     offset = archive.region.base + start if encoded is None else 0
-    storage.place("" if problem else archive.region.path, offset, member.size, encoded)
+    storage.set_location("" if problem else archive.region.path, offset, member.size, encoded)
     storage.problem = problem
 
 

@@ -12,7 +12,7 @@ from assay.checkpoint.listing import list_tensors
 from assay.checkpoint.pickle.walking import SCRIPTED
 from assay.errors import ReadError
 
-MOST_CODE = 16 << 20
+MAX_CODE_BYTES = 16 << 20
 """Limit, in bytes, for all source files together."""
 CONSTANTS = "CONSTANTS"
 """The name by which the source refers to the tensors of constants.pkl."""
@@ -48,7 +48,7 @@ def _functions(archive: ZipArchive, folder: str) -> tuple[list[ScriptFunction], 
     """The functions in all source files, and notes on files that could not be read."""
     functions: list[ScriptFunction] = []
     notes: list[str] = []
-    remaining = MOST_CODE
+    remaining = MAX_CODE_BYTES
     for name in archive.members:
         if not name.startswith(folder) or not name.endswith(".py"):
             continue

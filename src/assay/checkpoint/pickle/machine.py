@@ -17,10 +17,10 @@ from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
 from assay.messages import brief
 
-MOST_UNITS = 3_500_000
+MAX_UNITS = 3_500_000
 """Enough for approximately 200,000 tensors, twice those of the largest known model, in at most 200 MB."""
-MOST_MARKS = 10_000
-LONGEST_TEXT = 1 << 12
+MAX_MARKS = 10_000
+MAX_TEXT_LENGTH = 1 << 12
 """Longer strings, and all bytes objects, are skipped; only their position is kept."""
 
 DAMAGE = (IndexError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, struct.error)
@@ -163,7 +163,7 @@ class PickleMachine:
     def check_memory(self) -> None:
         """Raise `ReadError` if the values of the pickle would take too much memory."""
         stacked = len(self.stack) + sum(map(len, self.marks))
-        if self.units + (stacked >> 1) + (len(self.memo) >> 3) > MOST_UNITS or len(self.marks) > MOST_MARKS:
+        if self.units + (stacked >> 1) + (len(self.memo) >> 3) > MAX_UNITS or len(self.marks) > MAX_MARKS:
             path = brief(self.stream.region.path)
             raise ReadError(f"{path} is rejected: its pickle describes more values than any checkpoint has")
 
@@ -174,7 +174,7 @@ class PickleMachine:
 
     def text(self, length: int) -> None:
         """Push the next string, of `length` bytes; if it is long, skip it and push its position."""
-        if length > LONGEST_TEXT:
+        if length > MAX_TEXT_LENGTH:
             self.blob(length)
         else:
             self.push(str(self.stream.take(length), "utf-8", "backslashreplace"), 1 + (length >> 5))

@@ -12,11 +12,11 @@ from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Global, Stub
 if TYPE_CHECKING:
     from assay.checkpoint.pickle.machine import PickleMachine
 
-LONGEST_LINE = 1 << 16
-LONGEST_STRING = 1 << 12
-LONGEST_NUMBER = 512
+MAX_LINE_LENGTH = 1 << 16
+MAX_STRING_LENGTH = 1 << 12
+MAX_NUMBER_LENGTH = 512
 """Limit for the bytes or digits of an integer; parsing longer ones takes more than linear time."""
-LARGEST_KEY = 1 << 60
+MAX_KEY = 1 << 60
 """Larger integers can be chosen so that their hashes all collide in a dictionary."""
 
 Handler = Callable[["PickleMachine"], object]
@@ -41,7 +41,7 @@ def _text(machine: PickleMachine, length: int) -> None:
 def _string(machine: PickleMachine, length: int) -> None:
     """Push a Python 2 string; if it is not UTF-8, treat it as bytes."""
     start = machine.stream.offset
-    data = machine.stream.take(length) if length <= LONGEST_STRING else b"\xff"
+    data = machine.stream.take(length) if length <= MAX_STRING_LENGTH else b"\xff"
     try:
         machine.push(data.decode("utf-8"), 1 + (length >> 5))
     except UnicodeError:
@@ -54,13 +54,13 @@ def _blob(machine: PickleMachine, length: int) -> None:
 
 
 def _long(machine: PickleMachine, length: int) -> None:
-    if length > LONGEST_NUMBER:
+    if length > MAX_NUMBER_LENGTH:
         raise ValueError(length)
     machine.push(machine.stream.number(length, signed=True), 1 + length // 64)
 
 
 def _raw_line(machine: PickleMachine) -> bytes:
-    line = machine.stream.line(LONGEST_LINE)
+    line = machine.stream.line(MAX_LINE_LENGTH)
     machine.units += 1 + (len(line) >> 5)
     return line
 
@@ -71,7 +71,7 @@ def _line(machine: PickleMachine) -> str:
 
 def _line_int(machine: PickleMachine) -> None:
     line = _line(machine)
-    if len(line) > LONGEST_NUMBER:
+    if len(line) > MAX_NUMBER_LENGTH:
         raise ValueError(line)
     machine.stack.append(line == "01" if line in ("00", "01") else int(line.rstrip("L")))
 
@@ -141,7 +141,7 @@ def _key(value: Any) -> Any:
     if isinstance(value, tuple):
         parts = [str(item) for item in value[:8] if isinstance(item, (str, int, float))]
         return f"({', '.join(parts)})"
-    if isinstance(value, int) and abs(value) > LARGEST_KEY:
+    if isinstance(value, int) and abs(value) > MAX_KEY:
         return hex(value)
     if isinstance(value, Blob):
         return f"bytes at {value.start}"

@@ -15,7 +15,7 @@ from assay.document.dtypes import BITS
 
 Builder = Callable[[Any], Any]
 
-MOST_DIMENSIONS = 64
+MAX_DIMENSIONS = 64
 SWAPPED = "big-endian numbers that are also compressed: not supported"
 
 
@@ -82,7 +82,7 @@ class RawStorage(Struct, eq=False, gc=False):
     encoded: EncodedBytes | None = None
     """Set if the stored bytes must be decoded; `offset` then counts decoded bytes."""
 
-    def place(self, file: str, offset: int, length: int, encoded: EncodedBytes | None = None) -> None:
+    def set_location(self, file: str, offset: int, length: int, encoded: EncodedBytes | None = None) -> None:
         """Set its position: `offset` in `file`, or in the decoded bytes of `encoded`."""
         self.file, self.offset, self.length, self.encoded = file, offset, length, encoded
 
@@ -94,7 +94,7 @@ class RawStorage(Struct, eq=False, gc=False):
             self.problem = self.problem or SWAPPED
         elif width > 1 and self.file:
             span = ByteRange(self.file, self.offset, self.length)
-            self.place(self.file, 0, self.length, EncodedBytes(span, f"swapped:{width}", self.length))
+            self.set_location(self.file, 0, self.length, EncodedBytes(span, f"swapped:{width}", self.length))
 
 
 class TensorValue(Struct, eq=False, gc=False):
@@ -111,9 +111,9 @@ class TensorValue(Struct, eq=False, gc=False):
 def contiguous_strides(shape: Any) -> tuple[int, ...]:
     """The strides of a contiguous tensor; sizes that are not integers, which a file may contain, count as 1.
 
-    Only the first `MOST_DIMENSIONS` dimensions count: the product of more could exhaust memory.
+    Only the first `MAX_DIMENSIONS` dimensions count: the product of more could exhaust memory.
     """
-    steps = [size if type(size) is int else 1 for size in shape[MOST_DIMENSIONS:0:-1]]
+    steps = [size if type(size) is int else 1 for size in shape[MAX_DIMENSIONS:0:-1]]
     return tuple(accumulate(steps, mul, initial=1))[::-1] if shape else ()
 
 

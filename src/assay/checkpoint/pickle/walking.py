@@ -23,13 +23,13 @@ from assay.checkpoint.pickle.values import (
 from assay.errors import ReadError
 from assay.messages import brief
 
-MOST_REPEATED = 300_000
+MAX_REPEATED = 300_000
 """Limit for values that are visited more than once; lists of lists of the same list would never end."""
-MOST_NAMES = 400_000
-DEEPEST = 500
-MOST_FACTS = 256
-LONGEST_FACT = 500
-DEEPEST_FACT = 2
+MAX_NAMES = 400_000
+MAX_DEPTH = 500
+MAX_FACTS = 256
+MAX_FACT_LENGTH = 500
+MAX_FACT_DEPTH = 2
 
 _SCALARS = frozenset((bool, int, float, str, type(None)))
 _OWN = ("_parameters", "_buffers", "_modules")
@@ -84,19 +84,19 @@ class _Walk:
                 ancestors.discard(owner)
                 continue
             repeated += again
-            if repeated > MOST_REPEATED or len(self._contents.tensors) > MOST_NAMES:
+            if repeated > MAX_REPEATED or len(self._contents.tensors) > MAX_NAMES:
                 raise ReadError(f"{brief(self._path)} is rejected: its values refer to each other endlessly")
             name, value = step
             inner = self._visit(name, value, len(frames))
             if inner is None or id(value) in ancestors:
                 continue
-            if len(frames) >= DEEPEST:
+            if len(frames) >= MAX_DEPTH:
                 self._deep = True
                 continue
             ancestors.add(id(value))
             frames.append(_Frame(id(value), inner, again or id(value) in seen))
             seen.add(id(value))
-        notes = (f"values nested more than {DEEPEST} levels deep were skipped",) if self._deep else ()
+        notes = (f"values nested more than {MAX_DEPTH} levels deep were skipped",) if self._deep else ()
         return self._contents._replace(notes=notes)
 
     def _visit(self, name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]] | None:
@@ -105,7 +105,7 @@ class _Walk:
         if kind is TensorValue:
             self._contents.tensors.append((name, value))
             return None
-        short = depth <= DEEPEST_FACT and kind in (dict, list, tuple) and len(value) <= MOST_FACTS
+        short = depth <= MAX_FACT_DEPTH and kind in (dict, list, tuple) and len(value) <= MAX_FACTS
         if kind is dict:
             return ((_join(name, key), item) for key, item in value.items() if short or type(item) not in _SCALARS)
         if kind is list or kind is tuple:
@@ -118,7 +118,7 @@ class _Walk:
             self._contents.tensors.append((name, TensorValue(value, 0, (value.numel,), (1,))))
         elif kind is Array:
             self._contents.tensors.append((name, self._array(value)))
-        elif depth <= DEEPEST_FACT + 1:
+        elif depth <= MAX_FACT_DEPTH + 1:
             self._note(name, value)
         return None
 
@@ -131,10 +131,10 @@ class _Walk:
         return _of_object(name, stub, state)
 
     def _note(self, name: str, value: Any) -> None:
-        plain = isinstance(value, (bool, int, float, str))
-        short = not isinstance(value, str) or len(value) <= LONGEST_FACT
-        small = not isinstance(value, int) or abs(value) < 1 << 63
-        if name and plain and short and small and len(self._contents.facts) < MOST_FACTS:
+        is_plain = isinstance(value, (bool, int, float, str))
+        is_short = not isinstance(value, str) or len(value) <= MAX_FACT_LENGTH
+        is_small = not isinstance(value, int) or abs(value) < 1 << 63
+        if name and is_plain and is_short and is_small and len(self._contents.facts) < MAX_FACTS:
             self._contents.facts[name] = value
 
     def _array(self, array: Array) -> TensorValue:
@@ -146,9 +146,10 @@ class _Walk:
         data = array.data.encode() if isinstance(array.data, str) else array.data
         strides = contiguous_strides(shape[::-1])[::-1] if array.fortran else contiguous_strides(shape)
         storage = RawStorage("inside the pickle", dtype, 0)
-        plain = plain_region(self._region, data) if isinstance(data, (bytes, Blob)) else None
-        if plain is not None:
-            storage.place(plain.path, plain.base, plain.size, plain.file.encoded)
+        data_region = plain_region(self._region, data) if isinstance(data, (bytes, Blob)) else None
+        if data_region is not None:
+            file = data_region.file
+            storage.set_location(data_region.path, data_region.base, data_region.size, file.encoded)
         else:
             storage.problem = INSIDE
         if swapped:
@@ -159,8 +160,8 @@ class _Walk:
 
 def _join(name: str, key: Any) -> str:
     text = key if type(key) is str else key.path if isinstance(key, Global) else str(key)
-    if len(text) > LONGEST_FACT:
-        text = brief(text, LONGEST_FACT)
+    if len(text) > MAX_FACT_LENGTH:
+        text = brief(text, MAX_FACT_LENGTH)
     return f"{name}.{text}" if name and text else name or text
 
 

@@ -14,7 +14,7 @@ CHUNK_BYTES = 8 << 20
 STRIDED_BYTES = 2 << 20
 """Smaller, because a chunk of a strided view also needs memory for the index of every element."""
 TILE_ELEMENTS = 1 << 17
-LONGEST_ROW = 1 << 19
+MAX_ROW_LENGTH = 1 << 19
 """Longer rows are read in blocks, without statistics per row and column."""
 STACKED_COLUMNS = 128
 """A 3-D tensor is a stack of matrices if its last dimension is at least this, else a convolution."""
@@ -102,7 +102,7 @@ def plan(index: int, weight: Weight, chunk_bytes: int = CHUNK_BYTES) -> ChunkPla
     _check_span(weight, shape, strides, dtype)
     rows, cols = matrix_of(shape)
     cols *= dtype.parts
-    by_rows = len(shape) > 1 and cols <= LONGEST_ROW
+    by_rows = len(shape) > 1 and cols <= MAX_ROW_LENGTH
     if not by_rows:
         rows, cols = _blocks(rows * cols)
     tile_rows = max(1, TILE_ELEMENTS // max(cols, 1))

@@ -79,11 +79,11 @@ def run(
     if executor is not None:
         yield from _run(weights, _Worker(read, options, postprocess), executor, on_bytes)
         return
-    with ThreadPoolExecutor(options.workers or host.processors()) as own:
+    with ThreadPoolExecutor(options.workers or host.processors()) as pool:
         try:
-            yield from _run(weights, _Worker(read, options, postprocess), own, on_bytes)
+            yield from _run(weights, _Worker(read, options, postprocess), pool, on_bytes)
         finally:
-            own.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def run_here(

@@ -33,8 +33,8 @@ def keys_at_least(values: Sequence[float], dtype: DType) -> NDArray[np.uint64]:
     bits = 8 * dtype.bytes
     if not dtype.real:
         limits = np.iinfo(dtype.numpy)
-        whole = [min(max(math.ceil(value), int(limits.min)), int(limits.max)) for value in values]
-        return np.array([to_key(one & ((1 << bits) - 1), bits, dtype) for one in whole], dtype=np.uint64)
+        integers = [min(max(math.ceil(value), int(limits.min)), int(limits.max)) for value in values]
+        return np.array([to_key(one & ((1 << bits) - 1), bits, dtype) for one in integers], dtype=np.uint64)
     exact = np.array(values, dtype=np.float64)
     rounded = exact.astype(dtype.numpy)
     rounded = np.where(rounded < exact, np.nextafter(rounded, np.array(np.inf, dtype=dtype.numpy)), rounded)

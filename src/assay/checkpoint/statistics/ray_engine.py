@@ -38,9 +38,9 @@ def run_on_ray(
                 rows = ray.get(finished[0])
             except ray.exceptions.RayError as error:
                 problem = f"its Ray task was lost: {first_line(error)}"
-                rows = [(place, blank(weights[index], problem=problem)) for place, index in enumerate(batch)]
-            for place, statistics in rows:
-                yield batch[place], statistics
+                rows = [(position, blank(weights[index], problem=problem)) for position, index in enumerate(batch)]
+            for position, statistics in rows:
+                yield batch[position], statistics
 
 
 def batches(weights: Sequence[Weight], limit: int = TASK_BYTES) -> list[list[int]]:

@@ -20,7 +20,7 @@ PatternCounts = tuple[NDArray[np.uint16], Counts]
 _RAW = {BFLOAT16: "<u2", FLOAT16: "<u2", FLOAT32: "<u4", FLOAT64: "<u8"}
 _NUMBER = {FLOAT32: "<f4", FLOAT64: "<f8", INT32: "<i4", UINT32: "<u4", INT64: "<i8", UINT64: "<u8"}
 _LANES = 256
-_LARGEST = sys.float_info.max
+_MAX_DOUBLE = sys.float_info.max
 
 
 def isa() -> str:
@@ -149,9 +149,9 @@ def magnitudes(keys: NDArray[np.uint32], counts: Counts, item: int, queries: Cou
     frequencies = counts if counts.size else np.ones(keys.size, dtype=np.uint64)
     answers, energies = np.zeros((len(queries), 2), dtype=np.uint64), np.zeros((1, len(queries)))
     for index, (prefix, plus, minus, rank) in enumerate(queries.tolist()):
-        here = np.isin(keys >> np.uint32(16), [one for one in (plus, minus) if one])
-        halfwords = (keys[here] & np.uint32(0xFFFF)).astype(np.int64)
-        halves = np.bincount(halfwords, frequencies[here], 65536).astype(np.int64)
+        listed = np.isin(keys >> np.uint32(16), [one for one in (plus, minus) if one])
+        halfwords = (keys[listed] & np.uint32(0xFFFF)).astype(np.int64)
+        halves = np.bincount(halfwords, frequencies[listed], 65536).astype(np.int64)
         after = np.cumsum(halves)
         half = int(np.searchsorted(after, rank, side="right"))
         answers[index] = prefix << 16 | half, rank - int(after[half] - halves[half])
@@ -257,7 +257,7 @@ def _row_record(x: Doubles) -> list[float]:
         float(fours[:, 3].sum()),
         float(fours[:, 2:].sum()),
         float(eights[:, 4:].sum()),
-        float(norms.min(initial=_LARGEST)),
+        float(norms.min(initial=_MAX_DOUBLE)),
         float(norms.max(initial=0.0)),
         float(norms.sum()),
         float((energy == 0).sum()),
@@ -274,7 +274,7 @@ def _moments(x: Doubles) -> list[float]:
     infinite = float(np.isinf(x).sum())
     x = x[np.isfinite(x)]
     if not x.size:
-        return [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, _LARGEST, -_LARGEST, 0.0, infinite]
+        return [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, _MAX_DOUBLE, -_MAX_DOUBLE, 0.0, infinite]
     mean = float(np.mean(x))
     mean += float(np.mean(x - mean))
     d = x - mean
@@ -291,12 +291,13 @@ def _error_record(x: Doubles, peak: float, above: Doubles) -> list[float]:
 
 
 def _kept(squares: Doubles, times: Doubles, removed: Doubles) -> Doubles:
+    """The energy that remains after each number of smallest values in `removed` is removed."""
     order = np.argsort(squares, kind="stable")[::-1]
     squares, times = squares[order], times[order]
-    left = times.sum() - np.concatenate(([0.0], np.cumsum(times)))
+    remaining = times.sum() - np.concatenate(([0.0], np.cumsum(times)))
     above = np.concatenate(([0.0], np.cumsum(squares * times)))
-    places = np.searchsorted(-left[1:], -removed, side="left")
-    return np.asarray(above[places] + (left[places] - removed) * squares[places])
+    indices = np.searchsorted(-remaining[1:], -removed, side="left")
+    return np.asarray(above[indices] + (remaining[indices] - removed) * squares[indices])
 
 
 def _digest(data: Bytes) -> list[int]:

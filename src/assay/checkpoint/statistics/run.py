@@ -27,11 +27,11 @@ Tally = Callable[[int], None]
 """Called with the number of bytes that have just been processed."""
 Results = Iterator[tuple[int, TensorStatistics]]
 
-MOST_WORKERS = 16
+MAX_WORKERS = 16
 """More workers do not read faster, and each holds chunks in memory."""
 BUFFERS = 32 << 20
 """Total bytes of the chunks in progress, whatever the number of workers."""
-LEAST_CHUNK = 1 << 20
+MIN_CHUNK_BYTES = 1 << 20
 
 
 def statistics(
@@ -50,8 +50,8 @@ def statistics(
     weights = [_weight(entries[index]) for index in remaining]
     tally = _tally(progress, sum(weight.length for weight in weights if not weight.problem))
     try:
-        for place, row in _ENGINES[settings.engine](weights, read, settings, tally):
-            index = remaining[place]
+        for position, row in _ENGINES[settings.engine](weights, read, settings, tally):
+            index = remaining[position]
             rows[index] = _completed(entries[index], row, read)
             if journal is not None and not row.problem:
                 journal.add(index, rows[index])
@@ -98,10 +98,12 @@ _ENGINES: dict[str, Callable[[Sequence[Weight], Read, StatisticsSettings, Tally]
 
 
 def _options(settings: StatisticsSettings) -> EngineOptions:
-    workers = settings.workers or min(MOST_WORKERS, host.processors())
+    workers = settings.workers or min(MAX_WORKERS, host.processors())
     options = EngineOptions(workers=workers, target_db=_target(settings))
     # The numpy reference needs temporary arrays many times the size of a chunk.
-    chunk = max(LEAST_CHUNK, min(CHUNK_BYTES, BUFFERS // options.width)) if kernel.is_native() else LEAST_CHUNK
+    chunk = (
+        max(MIN_CHUNK_BYTES, min(CHUNK_BYTES, BUFFERS // options.width)) if kernel.is_native() else MIN_CHUNK_BYTES
+    )
     return replace(options, chunk_bytes=chunk)
 
 

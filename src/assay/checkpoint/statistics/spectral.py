@@ -22,7 +22,7 @@ Blocks = Callable[[], Iterable[NDArray[np.floating]]]
 """Yields the rows of the matrix in blocks; called once per step."""
 Doubles = NDArray[np.float64]
 
-MOST_STEPS = 64
+MAX_STEPS = 64
 TOLERANCE = 1e-4
 """The iteration stops at this relative error of the largest squared singular value."""
 CHUNK_BYTES = 1 << 20
@@ -47,11 +47,11 @@ def with_spectrum(weight: Weight, row: TensorStatistics, read: Read, workers: in
         return replace(row, note=f"spectrum not computed: {error}")
 
 
-def _blocks(planned: ChunkPlan, read: Read, most_kept: int) -> Blocks:
+def _blocks(planned: ChunkPlan, read: Read, max_kept: int) -> Blocks:
     def decoded() -> Iterator[Doubles]:
         return (_decoded(chunk, read) for chunk in planned.chunks)
 
-    if planned.rows * planned.cols > most_kept:
+    if planned.rows * planned.cols > max_kept:
         return decoded
     kept = list(decoded())
     return lambda: iter(kept)
@@ -65,7 +65,7 @@ def _decoded(chunk: Chunk, read: Read) -> Doubles:
 
 
 def spectral(
-    blocks: Blocks, cols: int, tolerance: float = TOLERANCE, most_steps: int = MOST_STEPS, seed: int = 0
+    blocks: Blocks, cols: int, tolerance: float = TOLERANCE, max_steps: int = MAX_STEPS, seed: int = 0
 ) -> Spectral | None:
     """The spectral norm with its error bound, ranks and leading singular values; None for an empty or zero matrix."""
     start = np.random.default_rng(seed).standard_normal(cols)
@@ -74,14 +74,14 @@ def spectral(
     off_diagonal: list[float] = []
     energy, rows = 0.0, 0
     values, bounds = np.zeros(0), np.zeros(0)
-    for step in range(min(most_steps, cols)):
+    for step in range(min(max_steps, cols)):
         product, energy, rows = _apply(blocks, basis[-1])
         if not energy:
             return None
         diagonal.append(float(basis[-1] @ product))
         rest, beta = _orthogonal(product, basis)
         values, bounds = _ritz(diagonal, off_diagonal, beta)
-        if bounds[0] <= tolerance * values[0] or beta <= 1e-14 * values[0] or step + 1 == min(most_steps, cols):
+        if bounds[0] <= tolerance * values[0] or beta <= 1e-14 * values[0] or step + 1 == min(max_steps, cols):
             break
         off_diagonal.append(beta)
         basis.append(rest / beta)

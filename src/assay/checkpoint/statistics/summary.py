@@ -12,11 +12,11 @@ from assay.document.weights import Family, Outlier, TensorStatistics, WeightsRep
 
 Key = TypeVar("Key")
 
-FEWEST = 5
+MIN_FAMILY_SIZE = 5
 """Families with fewer tensors have no outliers."""
-FAR = 6.0
+OUTLIER_DEVIATIONS = 6.0
 """A tensor further from the median of its family than this many robust standard deviations is an outlier."""
-LEAST = 0.02
+MIN_SPREAD = 0.02
 """Lower limit of the spread, as a share of the median: nearly equal tensors have no outliers."""
 _COMPARED = ("std", "mean", "kurtosis", "max", "min", "entropy_bits", "zeros")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_])\d+(?![A-Za-z0-9_])")
@@ -65,7 +65,7 @@ def outliers_of(tensors: Sequence[TensorStatistics], families: Sequence[Family])
     outliers = [
         outlier
         for family in families
-        if len(family.tensors) >= FEWEST
+        if len(family.tensors) >= MIN_FAMILY_SIZE
         for figure in _COMPARED
         for outlier in _far(tensors, family, figure)
     ]
@@ -81,14 +81,14 @@ def duplicates_of(tensors: Sequence[TensorStatistics]) -> list[tuple[int, ...]]:
 def _far(tensors: Sequence[TensorStatistics], family: Family, figure: str) -> Iterable[Outlier]:
     values = {index: getattr(tensors[index], figure) for index in family.tensors}
     numbers = {index: float(value) for index, value in values.items() if value is not None}
-    if len(numbers) < FEWEST:
+    if len(numbers) < MIN_FAMILY_SIZE:
         return
     typical = statistics.median(numbers.values())
     spread = 1.4826 * statistics.median(abs(value - typical) for value in numbers.values())
-    floor = LEAST * abs(typical)
+    floor = MIN_SPREAD * abs(typical)
     for index, value in numbers.items():
         deviations = abs(value - typical) / max(spread, floor) if max(spread, floor) else 0.0
-        if deviations > FAR:
+        if deviations > OUTLIER_DEVIATIONS:
             yield Outlier(index, family.name, figure, value, typical, deviations)
 
 
