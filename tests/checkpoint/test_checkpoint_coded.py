@@ -135,14 +135,14 @@ def test_encoded_bytes_can_be_read_at_any_offset_in_any_order(ranges, text, wind
     plain = bytes(random.Random(5).choices(range(256), k=5000))
     packed = plain.decode("latin-1").encode() if text else zlib.compress(plain)[2:-4]
     encoded = EncodedBytes(ByteRange("f", 0, len(packed)), "text" if text else "deflate", len(plain))
-    start = unpacking.Encoding() if text else unpacking.Inflating()
+    start = unpacking.TextDecoder() if text else unpacking.DeflateDecoder()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unpacking, "STEP", 700)
         patch.setattr(unpacking, "WINDOW", window * 33)
-        decoder = unpacking.Unpacked(encoded, start, lambda offset, length: packed[offset : offset + length])
+        decoded = unpacking.DecodedRange(encoded, start, lambda offset, length: packed[offset : offset + length])
         for first, length in ranges:
             length = min(length, 5000 - first)
-            assert decoder.read(first, length) == plain[first : first + length]
+            assert decoded.read(first, length) == plain[first : first + length]
 
 
 def test_a_decoder_keeps_few_states_of_a_large_record():
@@ -150,10 +150,10 @@ def test_a_decoder_keeps_few_states_of_a_large_record():
     packed = zlib.compress(plain)[2:-4]
     encoded = EncodedBytes(ByteRange("f", 0, len(packed)), "deflate", len(plain))
     read = lambda offset, length: packed[offset : offset + length]  # noqa: E731
-    decoder = unpacking.Unpacked(encoded, unpacking.Inflating(), read)
+    decoded = unpacking.DecodedRange(encoded, unpacking.DeflateDecoder(), read)
     for first in range(0, len(plain), 1 << 20):
-        assert decoder.read(first, 1 << 20) == bytes(1 << 20)
-    assert 5 < len(decoder._kept) <= 11
+        assert decoded.read(first, 1 << 20) == bytes(1 << 20)
+    assert 5 < len(decoded._kept) <= 11
 
 
 def test_a_reader_can_be_pickled(tmp_path):

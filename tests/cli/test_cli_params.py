@@ -114,7 +114,7 @@ BAD = {
     "page": (b"<!doctype html><html></html>", "HTML page"),
     "pointer": (b"version a://git-lfs\noid sha256:0\nsize 1\n", "git-LFS pointer"),
     "noise": (bytes(range(7, 250)), "not a file that Assay reads"),
-    "long-header": (struct.pack("<Q", 1 << 62) + b"{}", "declares a header"),
+    "long-header": (struct.pack("<Q", 1 << 62) + b"{}", "is not valid safetensors"),
     "cut": (struct.pack("<Q", 80) + b'{"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'.ljust(80), "w"),
     "zip": (b"PK\3\4" + b"\0" * 60, ""),
     "pickle": (b"\x80\x02}q\0(X\1\0\0\0aK", ""),

@@ -15,11 +15,11 @@ PIECE = 1 << 18
 """Numbers dequantised at a time: some types need temporary arrays many times their size."""
 _FLOAT_BYTES = 4
 
-Stored = Callable[[int, int], bytes]
+ReadStored = Callable[[int, int], bytes]
 """Reads a range of the stored bytes: (offset, length)."""
 
 
-def decode(encoded: EncodedBytes, offset: int, length: int, stored: Stored) -> bytes:
+def decode(encoded: EncodedBytes, offset: int, length: int, stored: ReadStored) -> bytes:
     """`length` decoded bytes from `offset`; the encoding must allow reading from any position (swapped, gguf)."""
     kind, _, detail = encoded.kind.partition(":")
     return _KINDS[kind](detail, offset, length, stored)
@@ -31,7 +31,7 @@ def dequantisation_problem() -> str:
     return "" if installed else "block-quantised: run pip install torch-assay[gguf] to compute its statistics"
 
 
-def _swapped(width: str, offset: int, length: int, stored: Stored) -> bytes:
+def _swapped(width: str, offset: int, length: int, stored: ReadStored) -> bytes:
     size = int(width)
     data = stored(offset, length)
     out = bytearray(length)
@@ -40,7 +40,7 @@ def _swapped(width: str, offset: int, length: int, stored: Stored) -> bytes:
     return bytes(out)
 
 
-def _dequantised(name: str, offset: int, length: int, stored: Stored) -> bytes:
+def _dequantised(name: str, offset: int, length: int, stored: ReadStored) -> bytes:
     """Dequantise the whole blocks that cover the requested range, then cut the range out of them."""
     block, size = BLOCKS[name]
     first = offset // _FLOAT_BYTES // block
@@ -85,4 +85,4 @@ def _package() -> Any:
     return quants
 
 
-_KINDS: dict[str, Callable[[str, int, int, Stored], bytes]] = {"swapped": _swapped, "gguf": _dequantised}
+_KINDS: dict[str, Callable[[str, int, int, ReadStored], bytes]] = {"swapped": _swapped, "gguf": _dequantised}

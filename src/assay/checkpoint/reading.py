@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from assay.checkpoint.decoding import decode
 from assay.checkpoint.entries import EncodedBytes
 from assay.checkpoint.files import Files
-from assay.checkpoint.unpacking import Encoding, Inflating, Unpacked, Unpacker
+from assay.checkpoint.unpacking import DecodedRange, Decoder, DeflateDecoder, TextDecoder
 
 if TYPE_CHECKING:
     from assay.checkpoint.statistics.chunks import Chunk
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_OPEN = 8
 """Encoded ranges whose decoder states are kept: those of the tensors being read."""
 
-UNPACKERS: dict[str, Callable[[], Unpacker]] = {"deflate": Inflating, "text": Encoding}
+DECODERS: dict[str, Callable[[], Decoder]] = {"deflate": DeflateDecoder, "text": TextDecoder}
 """The encodings that can only be decoded from front to back."""
 
 
@@ -27,7 +27,7 @@ class RangeReader:
 
     def __init__(self, files: Files | None = None) -> None:
         self._files = files or Files()
-        self._unpacked: OrderedDict[EncodedBytes, Unpacked] = OrderedDict()
+        self._decoded: OrderedDict[EncodedBytes, DecodedRange] = OrderedDict()
         self._lock = threading.Lock()
 
     def __call__(self, chunk: Chunk) -> bytes:
@@ -40,8 +40,8 @@ class RangeReader:
             return self._stored(file, offset, length)
         if encoded.plain is not None:
             return encoded.plain[offset : offset + length]
-        if encoded.kind in UNPACKERS:
-            return self._decoder(encoded).read(offset, length)
+        if encoded.kind in DECODERS:
+            return self._decoded_range(encoded).read(offset, length)
         return decode(encoded, offset, length, self._stored_reader(encoded))
 
     def _stored(self, file: str, offset: int, length: int) -> bytes:
@@ -52,15 +52,15 @@ class RangeReader:
         file, first = encoded.span.file, encoded.span.offset
         return lambda offset, length: self._stored(file, first + offset, length)
 
-    def _decoder(self, encoded: EncodedBytes) -> Unpacked:
+    def _decoded_range(self, encoded: EncodedBytes) -> DecodedRange:
         with self._lock:
-            decoder = self._unpacked.pop(encoded, None)
-            if decoder is None:
-                decoder = Unpacked(encoded, UNPACKERS[encoded.kind](), self._stored_reader(encoded))
-            self._unpacked[encoded] = decoder
-            if len(self._unpacked) > MAX_OPEN:
-                self._unpacked.popitem(last=False)
-        return decoder
+            decoded = self._decoded.pop(encoded, None)
+            if decoded is None:
+                decoded = DecodedRange(encoded, DECODERS[encoded.kind](), self._stored_reader(encoded))
+            self._decoded[encoded] = decoded
+            if len(self._decoded) > MAX_OPEN:
+                self._decoded.popitem(last=False)
+        return decoded
 
     def __reduce__(self) -> tuple[type[RangeReader], tuple[()]]:
         return RangeReader, ()

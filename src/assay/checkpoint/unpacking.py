@@ -19,16 +19,16 @@ MAX_STATES = 64
 """Bounds memory: each state holds deflate's 32 KB window."""
 
 
-class Unpacker(Protocol):
+class Decoder(Protocol):
     """A decoder from stored to plain bytes; a copy continues independently."""
 
     @property
     def ended(self) -> bool: ...
-    def copy(self) -> Unpacker: ...
+    def copy(self) -> Decoder: ...
     def take(self, data: bytes, limit: int) -> tuple[bytes, int]: ...
 
 
-class Inflating:
+class DeflateDecoder:
     """Decodes deflate, the compression of zip archives."""
 
     def __init__(self) -> None:
@@ -39,9 +39,9 @@ class Inflating:
         """Whether the end-of-stream marker was reached."""
         return self._state.eof
 
-    def copy(self) -> Inflating:
+    def copy(self) -> DeflateDecoder:
         """A decoder in the same state."""
-        other = Inflating()
+        other = DeflateDecoder()
         other._state = self._state.copy()
         return other
 
@@ -53,12 +53,12 @@ class Inflating:
         return plain, len(data) - len(self._state.unconsumed_tail) - len(self._state.unused_data)
 
 
-class Encoding:
+class TextDecoder:
     """Decodes bytes that pickle protocol 2 wrote as text: one UTF-8 character per byte."""
 
     ended = True
 
-    def copy(self) -> Encoding:
+    def copy(self) -> TextDecoder:
         """Itself: it has no state."""
         return self
 
@@ -75,13 +75,13 @@ class _SavedState(NamedTuple):
 
     plain: int
     stored: int
-    state: Unpacker
+    state: Decoder
 
 
-class Unpacked:
+class DecodedRange:
     """The plain bytes of one encoded range. Thread-safe: readers take turns."""
 
-    def __init__(self, encoded: EncodedBytes, start: Unpacker, read: Callable[[int, int], bytes]) -> None:
+    def __init__(self, encoded: EncodedBytes, start: Decoder, read: Callable[[int, int], bytes]) -> None:
         self._encoded = encoded
         self._read_stored = read
         self._window = (0, b"")
@@ -119,7 +119,7 @@ class Unpacked:
         self._last = _SavedState(plain, stored, state)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _check_end(self, stored: int, state: Unpacker) -> None:
+    def _check_end(self, stored: int, state: Decoder) -> None:
         """Raise `ReadError` if the data continues past its declared size or does not end there."""
         while stored < self._encoded.span.length or not state.ended:
             piece, consumed = state.take(self._stored(stored), 1)

@@ -1,4 +1,4 @@
-"""Identifies a file by its first bytes; no other module does. No code from the file is run."""
+"""Identifies files, mostly by their first bytes; no other module does. No code from a file is run."""
 
 from __future__ import annotations
 

@@ -50,12 +50,12 @@ def read(region: Region, *, lenient: bool) -> Checkpoint:
     path = brief(region.path)
     length = int.from_bytes(region.read(0, 8), "little")
     if length > region.size - 8:
-        raise ReadError(f"{path} is not valid: it declares a header of {length} bytes in a file of {region.size}")
+        raise ReadError(f"{path} is not valid safetensors: a header of {length} bytes in a file of {region.size}")
     if length > MAX_HEADER_BYTES:
         raise ReadError(f"{path} is rejected: its header has {length} bytes, the limit is {MAX_HEADER_BYTES}")
     located, metadata = _header(region.path, region.read(8, length))
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise ReadError(f"{path} is not valid: its __metadata__ is not an object with string values")
+        raise ReadError(f"{path} is not valid safetensors: its __metadata__ is not an object with string values")
     data = region.part(8 + length, region.size - 8 - length)
     located.sort(key=lambda item: item[:2])
     notes = _check_tiling(region.path, located, data.size, lenient=lenient)

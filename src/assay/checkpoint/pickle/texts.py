@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from assay.checkpoint.entries import ByteRange, EncodedBytes
 from assay.checkpoint.files import BytesFile, Region
 from assay.checkpoint.pickle.values import Blob
-from assay.checkpoint.unpacking import Encoding, Unpacked
+from assay.checkpoint.unpacking import DecodedRange, TextDecoder
 
 WINDOW = 1 << 20
 _NOT_CONTINUED = bytes(range(0x80)) + bytes(range(0xC0, 0x100))
@@ -21,7 +21,7 @@ class TextFile:
         self.path = region.path
         self.size = _characters(region)
         self.encoded = EncodedBytes(ByteRange(region.path, region.base, region.size), "text", self.size)
-        self._unpacked = Unpacked(self.encoded, Encoding(), region.read)
+        self._unpacked = DecodedRange(self.encoded, TextDecoder(), region.read)
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly `length` bytes from `offset`, or a `ReadError`."""
