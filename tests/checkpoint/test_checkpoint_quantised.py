@@ -133,7 +133,7 @@ def test_without_the_package_tensors_are_listed_and_the_package_is_named(tmp_pat
     code = run(["params", str(path)])
     out, err = capsys.readouterr()
     why = "block-quantised: run pip install torch-assay[gguf] to compute its statistics"
-    assert (code, err) == (4, f"assay: partial: not analysed: w, v: {why}\n")
+    assert (code, err) == (4, f"assay: incomplete: not analysed: w, v: {why}\n")
     assert "gguf:q4_0" in out
     assert why in out
 

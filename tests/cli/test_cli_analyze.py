@@ -141,7 +141,7 @@ def test_weights_without_code_are_incomplete_only_if_time_is_requested(analyzed)
     assert analyzed("w.safetensors").code == 0
     result = analyzed("w.safetensors", "--inference")
     assert result.code == 4
-    assert "incomplete: time was not measured: w.safetensors holds weights without code" in result.err
+    assert "incomplete: time was not measured: w.safetensors contains weights without code" in result.err
     assert Path("w.safetensors").read_bytes() == before
 
 
