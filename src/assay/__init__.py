@@ -1,6 +1,6 @@
-"""Assay: what a PyTorch model is, what it costs, how it behaves and what to do about it.
+"""Assay analyses PyTorch models: structure, weights, cost, memory, time, energy, and what to improve.
 
-Names are resolved on first use, so that importing assay imports nothing heavy; type checkers see the real signatures.
+Public names are imported on first use, so `import assay` stays fast; type checkers see the real signatures.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ _MODULES = {
     "trace.read.contract": ("parse_model_trace",),
     "views.text.summary": ("Summary",),
 }  # fmt: skip
-"""The public names by the module that defines them: the imports above, for run time."""
+"""The public names by defining module: the same imports as above, made on first use at run time."""
 
-_WHERE = {name: f"assay.{module}" for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: f"assay.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Analysis", "AssayError", "CheckReport", "Cost", "Document", "Finding", "Laws", "MachineReport", "Memory",
@@ -113,9 +113,9 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        if name not in _WHERE:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module 'assay' has no attribute {name!r}")
-        value = getattr(import_module(_WHERE[name]), name)
+        value = getattr(import_module(_MODULE_OF[name]), name)
         globals()[name] = value
         return value
 

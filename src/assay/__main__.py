@@ -1,4 +1,4 @@
-"""`python -m assay` is `assay`."""
+"""Lets `python -m assay` run the `assay` command."""
 
 from __future__ import annotations
 

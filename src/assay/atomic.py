@@ -1,4 +1,4 @@
-"""Writing files whole or not at all: a temporary name beside the target, then one rename."""
+"""Atomic file writes: write a temporary file next to the target, then rename it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from assay.errors import UsageError, WriteError
 
 
 def write_bytes(path: Path, data: bytes, *, overwrite: bool = True) -> None:
-    """Write `data` to `path` so that a reader sees the old file or the whole new one."""
+    """Write `data` to `path` atomically: a reader sees either the old file or the complete new one."""
     with replacing(path, overwrite=overwrite) as file:
         file.write(data)
 
 
 @contextmanager
 def replacing(path: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path` when all went well, and is gone when not.
+    """A binary file that replaces `path` if the block succeeds, and is deleted if it raises.
 
-    A device or a pipe is written into, and of a link what it leads to is replaced: a rename would put a file there.
+    A device or pipe is written to directly, and for a symbolic link its target is replaced, because a rename would
+    turn either into a plain file.
     """
     if not overwrite and path.exists():
-        raise UsageError(f"{path} exists: choose another name or pass --force")
+        raise UsageError(f"{path} already exists: choose another name or allow overwriting it")
     if path.is_dir():
         raise WriteError(f"cannot write {path}: it is a directory")
     temporary = ""
@@ -51,13 +52,13 @@ def replacing(path: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
 
 
 def make_directory(path: Path) -> None:
-    """Create `path` and what is above it, or say in one line why not."""
+    """Create the directory `path` and its parents; raise WriteError if it cannot be created or written to."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WriteError(f"cannot create directory {path}: {error.strerror or error}") from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise WriteError(f"cannot write into {path}: permission denied")
+        raise WriteError(f"cannot write to directory {path}: permission denied")
 
 
 def _umask() -> int:

@@ -1,4 +1,4 @@
-"""A Ray cluster for the time of some work: one that is there, or one started here and ended afterwards."""
+"""Connecting to a Ray cluster: an existing one, or a local one that is started and shut down again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from assay.messages import error_line, first_line
 
 @contextmanager
 def joined(address: str | None = None, workers: int | None = None) -> Iterator[Any]:
-    """The ray module, connected; a cluster that was started here has so many processors and is ended."""
+    """The `ray` module, connected to the cluster at `address`, or to a new local one with `workers` CPUs.
+
+    If Ray is already initialised, that connection is used and stays open; otherwise it is shut down at the end.
+    """
     ray = import_ray()
     started = not ray.is_initialized()
     if started:
@@ -26,7 +29,7 @@ def joined(address: str | None = None, workers: int | None = None) -> Iterator[A
 
 
 def import_ray() -> Any:
-    """The ray module; an error that says why where it does not import."""
+    """The `ray` module; raises UsageError with the reason if it cannot be imported."""
     try:
         return importlib.import_module("ray")
     except Exception as error:
@@ -40,4 +43,5 @@ def _start(ray: Any, address: str | None, workers: int | None) -> None:
         else:
             ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
     except (ConnectionError, OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"ray did not start at {address or 'this machine'}: {first_line(error)}") from error
+        where = f"connect to {address}" if address else "start on this machine"
+        raise UsageError(f"Ray could not {where}: {first_line(error)}") from error

@@ -1,17 +1,17 @@
 """The exception tree and the exit codes.
 
     AssayError                      1
-    ├── UsageError                  2   the command or call was put wrongly
-    │   └── InputsError             2   the inputs do not fit the model or cannot be understood
-    ├── ReadError                   3   a model or file could not be read
-    │   ├── TrustError              3   reading it would run its code, and nobody said --trust
-    │   ├── VersionError            3   a document written by a newer Assay
+    ├── UsageError                  2   an argument or option is not valid
+    │   └── InputsError             2   the inputs do not fit the model or cannot be parsed
+    ├── ReadError                   3   a model or file cannot be read
+    │   ├── TrustError              3   opening the file would run its code, and it is not trusted
+    │   ├── VersionError            3   the document was written by a newer Assay
     │   └── UserCodeError           3   the user's own function raised; carries its frames
-    ├── WriteError                  3   an output could not be written
-    └── PartialError                4   the model failed midway; what was learned is kept
-    any other exception            70   a defect of Assay itself
+    ├── WriteError                  3   an output cannot be written
+    └── PartialError                4   the model failed midway; the result is incomplete
+    any other exception            70   a bug in Assay
 
-Each error is one line: what, where, what to do. Nothing here formats or prints.
+Each message is one line: what failed, where, and what to do. Nothing here formats or prints.
 """
 
 from __future__ import annotations
@@ -21,55 +21,60 @@ from typing import ClassVar
 OK = 0
 FOUND = 1
 INTERNAL = 70
-"""EX_SOFTWARE of sysexits.h."""
+"""EX_SOFTWARE in sysexits.h."""
 INTERRUPTED = 130
 
 
 class AssayError(Exception):
-    """Something a person can act on; `exit_code` is what the command ends with."""
+    """Base class of all errors that Assay raises on purpose, such as a wrong argument or an unreadable file.
+
+    The message is one line that names the problem and the next step.
+    """
 
     exit_code: ClassVar[int] = FOUND
+    """The exit code of the `assay` command for this error."""
 
 
 class UsageError(AssayError):
-    """The command or call was put wrongly."""
+    """An argument or option is not valid, or does not apply to this model."""
 
     exit_code = 2
 
 
 class InputsError(UsageError):
-    """Inputs that do not fit the model or cannot be understood."""
+    """The inputs do not fit the model, cannot be parsed, or cannot be inferred."""
 
 
 class ReadError(AssayError):
-    """A model or file could not be read."""
+    """A model or file cannot be read."""
 
     exit_code = 3
 
 
 class TrustError(ReadError):
-    """Opening this would run code from the file, and nobody said `--trust`."""
+    """Opening the file would run code stored in it, and the file is not trusted."""
 
 
 class VersionError(ReadError):
-    """A document written by a newer Assay than this one."""
+    """The document was written by a newer version of Assay."""
 
 
 class UserCodeError(ReadError):
-    """The user's own function raised; `frames` is its traceback cut to the user's lines."""
+    """The user's own code, such as the function that builds the model, raised an exception."""
 
     def __init__(self, message: str, frames: str = "") -> None:
         super().__init__(message)
         self.frames = frames
+        """The traceback, reduced to the user's own code."""
 
 
 class WriteError(AssayError):
-    """An output could not be written."""
+    """An output cannot be written."""
 
     exit_code = 3
 
 
 class PartialError(AssayError):
-    """The model failed midway; what was learned before is kept."""
+    """The model failed midway, so the result is incomplete."""
 
     exit_code = 4

@@ -1,6 +1,6 @@
-"""This host: Python, system, processors, time and the user's directories, each looked up in one place.
+"""Facts about this host: Python, operating system, CPU count, time and the user's directories.
 
-Does not belong here: what takes hardware knowledge (`machine`) or torch.
+Hardware details belong in `machine`; nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _APP = "assay"
 
 
 def python_version() -> str:
-    """For example `3.11.7`."""
+    """The Python version, for example `3.11.7`."""
     return platform.python_version()
 
 
@@ -29,12 +29,12 @@ def system() -> str:
 
 
 def processors() -> int:
-    """The number of processors this process may use."""
+    """The number of logical CPUs this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def now() -> str:
-    """The local time to the second with its zone, for example `2026-11-15T10:30:00+01:00`."""
+    """The local time to the second, with its UTC offset, for example `2026-11-15T10:30:00+01:00`."""
     return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
 
 
@@ -44,29 +44,29 @@ def today() -> str:
 
 
 def free_memory() -> int:
-    """Bytes of memory that programs can take without swapping."""
+    """Bytes of memory available without swapping."""
     import psutil
 
     return int(psutil.virtual_memory().available)
 
 
 def cache_directory() -> Path:
-    """The user's directory for what Assay can measure again."""
+    """The user's cache directory for Assay."""
     import platformdirs
 
     return _absolute(platformdirs.user_cache_path(_APP), ".cache")
 
 
 def config_directory() -> Path:
-    """The user's directory for Assay's settings."""
+    """The user's configuration directory for Assay."""
     import platformdirs
 
     return _absolute(platformdirs.user_config_path(_APP), ".config")
 
 
-def _absolute(found: Path, usual: str) -> Path:
-    """`found`, or the default where it is relative.
+def _absolute(path: Path, default_parent: str) -> Path:
+    """`path`, or the default directory below the user's home if `path` is relative.
 
-    The XDG standard says to ignore a variable that holds a relative path; early releases of platformdirs 4 do not.
+    The XDG standard requires relative paths in its variables to be ignored; early releases of platformdirs 4 do not.
     """
-    return found if found.is_absolute() else Path.home() / usual / _APP
+    return path if path.is_absolute() else Path.home() / default_parent / _APP

@@ -1,4 +1,4 @@
-"""Wording shared by all messages: foreign names and errors on one line, hints, counts with their nouns."""
+"""Helpers for messages: values and exceptions on one line, suggestions for misspelt names, counts with nouns."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import difflib
 from collections.abc import Iterable
 
 LONGEST = 160
-"""Characters of a foreign name or message that an error line still carries."""
+"""Maximum length, in characters, of a name or message quoted inside an error line."""
 _LONGEST_LINE = 500
-"""The same for a message that is a whole line by itself."""
+"""Maximum length, in characters, of an exception's message that is printed as a line of its own."""
 
 
 def brief(value: object, limit: int = LONGEST) -> str:
-    """`value` on one line, control characters made visible, its middle cut out beyond `limit`."""
+    """`str(value)` on one line: control characters escaped, the middle cut out if it exceeds `limit` characters."""
     text = str(value)
     if len(text) > limit:
         text = f"{text[: limit * 2 // 3]}...{text[-limit // 4 :]}"
@@ -20,30 +20,30 @@ def brief(value: object, limit: int = LONGEST) -> str:
 
 
 def error_line(error: BaseException, limit: int = LONGEST) -> str:
-    """`ValueError: the message`, the whole message on one line."""
+    """The exception's type and message joined into one line, for example `ValueError: the message`."""
     message = brief(" ".join(_message(error).split()), limit)
     return f"{kind_name(error)}: {message}" if message else kind_name(error)
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the message alone; the name of the exception where it has no message."""
+    """The first line of the exception's message, or the name of its type if the message is empty."""
     lines = _message(error).strip().splitlines()
     return brief(lines[0], _LONGEST_LINE) if lines else kind_name(error)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A clause that helps after a wrong name: `did you mean load_model?` or `it has a, b, c`."""
+    """A suggestion for a misspelt name: `did you mean load_model?`, or `it has a, b, c` if no name is close."""
     names = list(known)
     close = difflib.get_close_matches(brief(name), names, n=3, cutoff=0.5)
     if close:
         return f"did you mean {' or '.join(close)}?"
     if not names:
-        return "it has nothing to call"
+        return "it defines nothing that can be called"
     return f"it has {', '.join(names[:6])}{', ...' if len(names) > 6 else ''}"
 
 
 def plural(count: int, noun: str, many: str | None = None) -> str:
-    """A count with its noun: "1 cell", "2 biases", "3 entries"; `many` is the plural if it is irregular.
+    """A count with its noun in the singular or plural; `many` is the plural form if it is irregular.
 
     >>> plural(1, "cell"), plural(1200, "bias"), plural(2, "query", "queries")
     ('1 cell', '1,200 biases', '2 queries')
@@ -53,12 +53,12 @@ def plural(count: int, noun: str, many: str | None = None) -> str:
 
 
 def kind_name(value: object) -> str:
-    """The name of `value`'s type as a person would write it."""
+    """The name of `value`'s type, or `None` for None."""
     return "None" if value is None else type(value).__name__
 
 
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  the error is the user's, and so is its __str__
+    except Exception:  # noqa: BLE001  __str__ of a user's exception may raise anything
         return "<the message cannot be printed>"

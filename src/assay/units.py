@@ -1,6 +1,6 @@
-"""How counts, bytes, times and shapes are written. Everything a view prints goes through here.
+"""Formatting of counts, bytes, times and shapes for all views.
 
-`None` is a figure nobody knows: it is written as a dash, never as zero.
+None means unknown and is printed as a dash, never as zero.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ _SMALL = ((1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "
 
 
 def count(value: float | None, unit: str = "") -> str:
-    """A count in decimal steps: `count(35_928_000) == "35.9 M"`."""
+    """A count with a decimal prefix: `count(35_928_000) == "35.9 M"`."""
     if value is None:
         return UNKNOWN
     return _scaled(float(value), 1000.0, _DECIMAL, unit)
 
 
 def size(value: float | None) -> str:
-    """Bytes in binary steps: `size(1536) == "1.5 KiB"`."""
+    """Bytes with a binary prefix: `size(1536) == "1.5 KiB"`."""
     if value is None:
         return UNKNOWN
     return _scaled(float(value), 1024.0, _BINARY, "")
 
 
 def exact(value: int | None) -> str:
-    """An exact integer with thousands marked: `exact(1234567) == "1,234,567"`."""
+    """An integer with all its digits and thousands separators: `exact(1234567) == "1,234,567"`."""
     return UNKNOWN if value is None else f"{value:,}"
 
 
 def seconds(value: float | None) -> str:
-    """A time with a fitting unit: `seconds(0.00125) == "1.25 ms"`."""
+    """A time in seconds, written in s, ms, µs or ns: `seconds(0.00125) == "1.25 ms"`."""
     if value is None:
         return UNKNOWN
     for scale, unit in _TIME:
@@ -49,39 +49,39 @@ def seconds(value: float | None) -> str:
 
 
 def joules(value: float | None) -> str:
-    """Energy with a fitting unit: `joules(0.00125) == "1.25 mJ"`."""
+    """An energy in joules, written with an SI prefix: `joules(0.00125) == "1.25 mJ"`."""
     return _small(value, "J")
 
 
 def watts(value: float | None) -> str:
-    """Power with a fitting unit: `watts(125) == "125 W"`."""
+    """A power in watts, written with an SI prefix: `watts(125) == "125 W"`."""
     return _small(value, "W")
 
 
 def share(part: float | None, whole: float | None) -> str:
-    """A percentage: `share(1, 8) == "12.5 %"`; unknown when either side is."""
+    """`part` as a percentage of `whole`: `share(1, 8) == "12.5 %"`; unknown if either is unknown or `whole` is 0."""
     if part is None or whole is None:
         return UNKNOWN
     return f"{100.0 * part / whole:.1f} %" if whole else UNKNOWN
 
 
 def ratio(value: float | None) -> str:
-    """A plain ratio with three significant digits."""
+    """A ratio with three significant digits."""
     return UNKNOWN if value is None else _three(value)
 
 
 def shape(dims: Iterable[int | str]) -> str:
-    """A shape as the JSON files write it: `shape((1, 3, 224, 224)) == "1x3x224x224"`; a scalar is `"scalar"`."""
+    """A shape as text, as in the JSON files: `shape((1, 3, 224, 224)) == "1x3x224x224"`; `"scalar"` if empty."""
     return "x".join(str(dim) for dim in dims) or "scalar"
 
 
 def shapes(several: Iterable[Iterable[int | str]]) -> str:
-    """Shapes on one line: `1x3x224x224, 64x3x7x7`."""
+    """Several shapes on one line: `1x3x224x224, 64x3x7x7`."""
     return ", ".join(shape(dims) for dims in several)
 
 
 def _small(value: float | None, unit: str) -> str:
-    """A figure in decimal steps that may be far below one."""
+    """A value with an SI prefix from pico to mega."""
     if value is None:
         return UNKNOWN
     for scale, prefix in _SMALL:
@@ -100,7 +100,7 @@ def _scaled(value: float, step: float, names: tuple[str, ...], unit: str) -> str
 
 
 def _three(value: float) -> str:
-    """Three significant digits without an exponent where it can be helped."""
+    """Three significant digits; values of 100 and above are rounded to whole numbers, without an exponent."""
     if value == 0:
         return "0"
     if abs(value) >= 100:
