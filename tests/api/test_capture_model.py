@@ -83,7 +83,7 @@ def test_a_variable_that_says_no_is_off(active, monkeypatch, said):
 
 @pytest.mark.parametrize("target", [3, dict, {"a": 1}])
 def test_what_is_no_model_is_refused(target):
-    with pytest.raises(UsageError, match="class, an instance or a function"):
+    with pytest.raises(UsageError, match="expected a model class, a model, or a function"):
         capture_model()(target)
 
 
@@ -165,7 +165,7 @@ def test_an_instance_and_what_a_function_makes(active):
 
 def test_a_function_that_makes_no_model_is_told(active, capsys):
     assert capture_model(lambda: 3)() == 3
-    assert "returned no model" in capsys.readouterr().err
+    assert "did not return a model" in capsys.readouterr().err
 
 
 def test_instances_never_share_a_file(active):

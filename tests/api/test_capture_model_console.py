@@ -46,7 +46,7 @@ def test_the_table_of_a_pass():
     log = Log()
     Console(log).passed(captured())
     lines = log.getvalue().splitlines()
-    assert lines[1] == "Net, pass 1: time in each layer itself, on the CPU"
+    assert lines[1] == "Net, pass 1: self time per layer, on the CPU"
     assert re.split(r"\s{2,}", lines[2]) == ["Layer", "Calls", "Total Time (ms)", "Avg Time (ms)", "Shapes"]
     assert cells(log.getvalue()) == [
         ["(model)", "1", "1.000", "1.000", "(32, 100)"],
@@ -87,7 +87,7 @@ def test_a_log_gets_few_tables_and_the_sum():
     assert told == ["1", "2", "5", "10", "20"]
     log.truncate(0)
     console.finish()
-    assert "Net: 30 passes together" in log.getvalue()
+    assert "Net: self time per layer, sum of 30 passes" in log.getvalue()
     assert cells(log.getvalue())[-1] == ["TOTAL", "60", "90.000", "1.500"]
 
 
@@ -133,7 +133,7 @@ def test_the_same_problem_is_told_once():
     for _ in range(4):
         console.warn("disk full")
     console.finish()
-    assert log.getvalue() == "assay: disk full\nassay: the same happened 3 more times\n"
+    assert log.getvalue() == "assay: disk full\nassay: 3 repeated warnings not shown\n"
 
 
 def test_on_an_accelerator_the_table_is_of_its_time(tmp_path):

@@ -209,12 +209,12 @@ def test_a_name_that_cannot_run_opens_without_figures(tmp_path) -> None:
 
 def test_findings_are_looked_for() -> None:
     subject = subject_of(net(), torch.ones(1, 4))
-    assert subject.document.findings or "rules have run" in subject.no_findings
+    assert subject.document.findings or "rules checked" in subject.no_findings
 
 
 def test_without_a_terminal_it_is_refused(capsys) -> None:
     for call in (lambda: assay.explore(net()), lambda: assay.explore_with_stats(net(), torch.ones(1, 4))):
-        with pytest.raises(AssayError, match="needs a terminal"):
+        with pytest.raises(AssayError, match="needs an interactive terminal"):
             call()
     assert assay.explore_torch_module is assay.explore
     assert assay.explore_torch_module_with_stats is assay.explore_with_stats
@@ -230,7 +230,7 @@ def test_with_stats_it_opens_also_where_forward_fails(monkeypatch) -> None:
     assert seen[0].document.timing is not None
     with pytest.raises(RuntimeError):
         explore.explore_with_stats(net(), torch.ones(2, 5))
-    assert "the forward pass stopped" in seen[1].notes[0]
+    assert "the forward pass failed" in seen[1].notes[0]
 
 
 MODEL = """

@@ -345,7 +345,7 @@ def test_what_threads_bring_is_unknown_on_a_busy_machine(monkeypatch):
     assert alone.efficiency == pytest.approx(1.0)
     assert both.time.value > 0
     assert both.efficiency is None
-    assert any("what threads bring is unknown" in note for note in document.profile.notes)
+    assert any("parallel efficiency is unknown" in note for note in document.profile.notes)
 
 
 def test_on_a_device_modules_are_ranked_by_its_time():

@@ -325,7 +325,7 @@ def test_a_dimension_that_cannot_be_told_is_refused_with_the_shapes(shapes, name
 
 
 def test_a_fixed_dimension_is_refused_with_the_models_words():
-    with pytest.raises(UsageError, match=r"seq cannot be varied: at batch=1, seq=56 the model stops"):
+    with pytest.raises(UsageError, match=r"seq cannot be varied: the model fails at batch=1, seq=56"):
         vary(nn.Linear(8, 4), torch.randn(5, 8))
 
 

@@ -186,7 +186,7 @@ def test_an_impossible_folder_is_refused_before_any_work(analyzed):
         (["--profile", "--pue", "0.5"], "0.5 is not in the range"),
         (["--profile", "--pue", "nan"], "expected a finite number, got nan"),
         (["--profile", "--price", "-1"], "-1.0 is not in the range"),
-        (["--inference", "--sweep", "batch"], "a sweep is written batch=1,2,4"),
+        (["--inference", "--sweep", "batch"], "expected the form batch=1,2,4"),
         (["--inference", "--sweep", "height=4"], "no height to vary"),
         (["--inference", "--seconds", "nan"], "expected a finite number, got nan"),
         (["--inference", "--threads", "0"], "0 is not in the range"),

@@ -14,7 +14,7 @@ def test_no_terminal_is_a_usage_error(cli) -> None:
     assert result.code == 2
     assert result.out == ""
     assert result.err.count("\n") == 1
-    assert "needs a terminal" in result.err
+    assert "needs an interactive terminal" in result.err
 
 
 def test_no_run_excludes_stats(cli) -> None:

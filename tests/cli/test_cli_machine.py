@@ -77,7 +77,7 @@ def test_thread_scaling_is_unknown_on_a_busy_machine(cli, machine, monkeypatch, 
     monkeypatch.setattr(measuring.OtherWork, "share", lambda self: share)
     result = cli("machine", "--device", "cpu")
     assert ("75.0 %" in result.out) == is_reported
-    assert ("other work took 40%" in result.out) != is_reported
+    assert ("machine busy (40 % used by other processes)" in result.out) != is_reported
 
 
 def test_it_is_measured_once_unless_fresh(cli, machine, cache):
@@ -118,7 +118,7 @@ def test_a_cache_that_cannot_be_written_still_gives_the_report(cli, machine, tmp
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     result = cli("machine", "--device", "cpu")
     assert result.code == 0
-    assert "not kept: cannot create directory" in result.out
+    assert "the report was not cached: cannot create directory" in result.out
 
 
 def test_a_missing_gpu_is_one_line(cli, cache):

@@ -138,7 +138,7 @@ def test_a_bad_file_is_one_line(cli, in_place, name):
     [
         (["nowhere"], 3, "no file or folder nowhere"),
         (["."], 3, "folder without a model"),
-        (["m.safetensors", "--filter", "("], 2, "no regular expression"),
+        (["m.safetensors", "--filter", "("], 2, "is not a valid regular expression"),
         (["m.safetensors", "--sort", "weight"], 2, "weight"),
         (["m.safetensors", "--engine", "dask"], 2, "dask"),
         (["m.safetensors", "--resume", "/"], 3, "cannot read"),

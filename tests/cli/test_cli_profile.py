@@ -153,7 +153,7 @@ def test_sweeps_have_one_row_per_size(profiled):
     ("arguments", "message"),
     [
         (["--meta"], "cannot profile with --meta"),
-        (["--sweep", "batch=0"], "a sweep is written"),
+        (["--sweep", "batch=0"], "cannot parse the sweep 'batch=0'"),
         (["--sweep", "depth=2"], "cannot vary 'depth'"),
         (["--grid", "XX"], "unknown grid"),
         (["--pue", "0.5"], "not in the range"),

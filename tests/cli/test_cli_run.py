@@ -107,7 +107,7 @@ def test_the_exit_code_is_the_programs(place, capfd, code, exit_code):
 @pytest.mark.parametrize(
     ("words", "exit_code", "message"),
     [
-        ([], 2, "no program is given"),
+        ([], 2, "no program was given"),
         (["--", "no-such-program"], 3, "cannot run no-such-program: No such file"),
         (["--every", "0", "fake.py"], 2, "--every"),
         (["--dir", "fake.py", "--", "fake.py", "1"], 2, "--dir"),

@@ -1,1 +1,1 @@
-"""THE VERBS of Assay, one module or package each; `assay.NAME` is the public way to all of them."""
+"""PUBLIC FUNCTIONS: one module or package per function. Users call them as `assay.NAME`."""

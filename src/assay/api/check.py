@@ -1,4 +1,4 @@
-"""`assay.check`: what to know or do about a model or a checkpoint."""
+"""`assay.check`: apply rules to a model or checkpoint and list the findings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from assay.api.arguments import check_callable
 from assay.api.observe import observed
 from assay.api.options import RunOptions
 from assay.api.weights import weigh
@@ -23,25 +24,26 @@ from assay.sources.opened import Opened
 
 
 class CheckReport(Struct, frozen=True):
-    """The findings about a model, and the rules that could not be applied."""
+    """The findings about a model, and the rules that were skipped."""
 
     document: Document
-    """What was examined, with the findings in it."""
+    """The document that was checked, including the findings."""
     checked: CheckResult
+    """The result of applying the rules."""
 
     @property
     def findings(self) -> list[Finding]:
-        """What to know or do, worst first."""
+        """The findings, most severe first."""
         return self.checked.findings
 
     @property
     def skipped(self) -> list[Skipped]:
-        """The rules whose evidence the document does not hold, and why."""
+        """The rules that need data the document does not have, each with the reason."""
         return self.checked.skipped
 
     @property
     def rules(self) -> int:
-        """How many rules there were, including those skipped."""
+        """The number of rules, including skipped ones."""
         return self.checked.rules
 
 
@@ -61,25 +63,34 @@ def check(
     trust: bool = False,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """What a person should know or do about `model`, worst first, each finding with its evidence.
+    """Check `model` for problems and possible improvements.
 
-    A model is run once; of a file that holds weights alone, or code that is not trusted, the weights are examined.
+    The model is run once. If a file holds only weights, or code that is not trusted, only the weights are checked.
 
     Args:
-        model: Anything `assay.open` takes.
-        inputs: What to call the model with, as `assay.observe` takes it; inferred where left out.
-        select: Codes of the rules to apply, or how they begin, such as `["W101", "C2"]`; None applies all.
-        ignore: Codes of rules to leave out.
-        weights: A checkpoint of the model to examine too.
-        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as in `assay.observe`.
-        device: The torch device to run on.
-        dtype: The floating-point type to run in, such as `"bfloat16"`.
-        train: Run in training mode.
-        backward: Record a training step as well, in training mode.
-        model_args: Keyword arguments for the function or class that builds the model.
-        trust: Allow code from a file to run.
-        progress: Called with the bytes of weights that are read and the bytes in all.
+        model: Anything `assay.open` accepts.
+        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        select: Rules to apply, given as codes or prefixes of codes, such as `["W101", "C2"]`. None applies all.
+        ignore: Rules to skip, given as codes or prefixes of codes. None skips none.
+        weights: A checkpoint of the model to check, in place of the model's own weights. None checks its own.
+        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
+        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        train: Run in training mode instead of evaluation mode.
+        backward: Also record a training step, in training mode.
+        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        trust: Allow code stored in a file to run.
+        progress: Called with the bytes of weights read so far and the total bytes. None reports no progress.
+
+    Returns:
+        The report: the findings, most severe first, each with its evidence, and the rules that were skipped.
+
+    Raises:
+        UsageError: An argument is not valid, such as an unknown rule code, or does not apply to this model.
+        InputsError: The inputs do not fit the model, or cannot be inferred and there are no weights to check.
+        ReadError: The model or file cannot be read.
     """
+    check_callable("progress", progress, optional=True)
     rules = chosen(select, ignore)
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
     opened = open_source(model, model_args=model_args, trust=trust)
@@ -87,17 +98,17 @@ def check(
 
 
 def checked(document: Document, rules: Sequence[Rule]) -> CheckReport:
-    """What these rules find in a document."""
-    found = apply(rules, document)
-    return CheckReport(replace(document, findings=found.findings), found)
+    """The report of applying these rules to a document."""
+    result = apply(rules, document)
+    return CheckReport(replace(document, findings=result.findings), result)
 
 
 def examined(
     opened: Opened, inputs: Any, options: RunOptions, weights: Any = None, progress: Progress | None = None
 ) -> Document:
-    """The document of one pass with the statistics of stored weights; of weights alone where nothing can run."""
-    alone = opened.model_error is not None or (opened.document is None and opened.model.holder is not None)
-    if alone:
+    """The document to check: one recorded pass plus weight statistics, or only the weights if nothing can run."""
+    weights_only = opened.model_error is not None or (opened.document is None and opened.model.holder is not None)
+    if weights_only:
         options.refuse_for(
             opened.origin,
             inputs=inputs is not None,
@@ -111,8 +122,8 @@ def examined(
         source = weights if weights is not None else own_weights(opened)
         if inputs is not None or source is None:
             raise
-        found = weigh(source, progress=progress)  # without a pass there are still the weights
-        return replace(found, run=replace(found.run, assumptions=(f"no pass was made: {error}",)))
+        document = weigh(source, progress=progress)  # the weights can be checked without a pass
+        return replace(document, run=replace(document.run, assumptions=(f"the model was not run: {error}",)))
     source = weights if weights is not None else own_weights(opened)
     if source is None:
         return document
@@ -120,7 +131,7 @@ def examined(
 
 
 def own_weights(opened: Opened) -> Opened | None:
-    """Where the values of a model's own weights are: in its files or in memory; None where there are none."""
+    """`opened` if its own weights have values, in files or in memory; None if only their shapes exist."""
     if opened.stored is None and (opened.document is not None or opened.model.on_meta):
         return None
     return opened

@@ -1,4 +1,4 @@
-"""`assay.cost`: what one pass costs."""
+"""`assay.cost`: MACs, FLOPs and bytes of one pass."""
 
 from __future__ import annotations
 
@@ -24,28 +24,37 @@ def cost(
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> Cost:
-    """What one pass of `model` costs: MACs, FLOPs and bytes, by module and by type of operation.
-
-    A pass that stops midway raises `PartialError`, because its sums would look complete; `assay.observe` keeps what
-    was recorded.
+    """Count the MACs, FLOPs and bytes of one pass of `model`, by module and by kind of op.
 
     Args:
-        model: Anything `assay.open` takes.
-        inputs: What to call the model with, as `assay.observe` takes it; inferred where left out.
-        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as in `assay.observe`.
-        device: The torch device to run on.
-        dtype: The floating-point type to run in, such as `"bfloat16"`.
-        train: Run in training mode.
-        backward: Record a training step as well, in training mode.
-        model_args: Keyword arguments for the function or class that builds the model.
-        trust: Allow code from a file to run.
+        model: Anything `assay.open` accepts.
+        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
+        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        train: Run in training mode instead of evaluation mode.
+        backward: Also record a training step, in training mode.
+        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        trust: Allow code stored in a file to run.
+
+    Returns:
+        The cost: totals of the forward pass (and of the training step with `backward`), and one row per module and
+        per kind of op. FLOPs and MACs are counts, traffic is in bytes.
+
+    Raises:
+        PartialError: The pass failed midway, so the totals would be incomplete. `assay.observe` returns the
+            incomplete recording instead.
+        UsageError: An argument is not valid, or does not apply to this model.
+        InputsError: The inputs do not fit the model, or cannot be inferred.
+        ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
     document = observed(open_source(model, model_args=model_args, trust=trust), inputs, options)
     failure = document.run.failure
     if failure is not None:
         raise PartialError(
-            f"the forward pass stopped in '{failure.module}' ({failure.error}): assay.observe keeps what was learned"
+            f"the forward pass failed in '{failure.module}' ({failure.error}); "
+            "assay.observe returns the incomplete recording"
         )
     assert document.cost is not None
     return document.cost

@@ -1,21 +1,29 @@
-"""`assay.energy_meter` and `assay.measure_energy`: what a sensor of this machine reports about your own code."""
+"""`assay.energy_meter` and `assay.measure_energy`: the energy of your own code, read from this machine's sensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from assay.api.arguments import check_callable, check_number, check_whole
 from assay.document.machine import Replay
-from assay.errors import ReadError
+from assay.errors import ReadError, UsageError
 from assay.machine.energy import CounterGroup, EnergyMeter, of_device, replay
+from assay.machine.hardware import CPU, CUDA
 
 
 def energy_meter(device: str = "cpu") -> EnergyMeter:
-    """A `with` block whose energy and power are read from a sensor: `meter.energy` and `meter.power_w` afterwards.
-
-    A block too short for two steps of the counter has an unknown figure. Raises `ReadError` without a sensor.
+    """Measure the energy and power of a `with` block.
 
     Args:
         device: `"cpu"`, or `"cuda"` for the first GPU.
+
+    Returns:
+        A context manager. After the block, its `energy` is in joules and its `power_w` in watts. Both are unknown if
+        the block is shorter than two updates of the energy counter.
+
+    Raises:
+        UsageError: `device` is neither `"cpu"` nor `"cuda"`.
+        ReadError: This machine has no energy sensor for the device.
     """
     return EnergyMeter(_sensors(device))
 
@@ -28,23 +36,34 @@ def measure_energy(
     window_s: float = 2.0,
     repeats: int = 3,
 ) -> Replay:
-    """The energy of one call of `run`, from calling it for so long that the steps of the counter do not matter.
-
-    Raises `ReadError` without a sensor.
+    """Measure the energy of one call of `run`, by calling it long enough for a coarse energy counter.
 
     Args:
-        run: What to measure; called many times.
+        run: The function to measure. It is called many times, without arguments.
         device: `"cpu"`, or `"cuda"` for the first GPU.
-        synchronize: Waits for whatever `run` started, such as `torch.cuda.synchronize`.
-        window_s: Seconds to keep the device busy for each repetition.
-        repeats: Repetitions; the figure is their median with its spread.
+        synchronize: Waits for the work that `run` started, such as `torch.cuda.synchronize`. None does not wait.
+        window_s: Seconds to keep the device busy in each repetition.
+        repeats: Number of repetitions; the result is their median with its spread.
+
+    Returns:
+        The energy per call in joules (total and above idle), the power in watts and the time per call in seconds.
+
+    Raises:
+        UsageError: An argument is not valid.
+        ReadError: This machine has no energy sensor for the device.
     """
+    check_callable("run", run)
+    check_callable("synchronize", synchronize, optional=True)
+    check_number("window_s", window_s, 0)
+    check_whole("repeats", repeats)
     wait = synchronize or (lambda: None)
     return replay(run, _sensors(device), synchronize=wait, window_s=window_s, repeats=repeats)
 
 
 def _sensors(device: str) -> CounterGroup:
-    found = of_device(device)
-    if isinstance(found, str):
-        raise ReadError(f"no energy can be measured on {device}: {found}")
-    return found
+    if device not in (CPU, CUDA):
+        raise UsageError(f"unknown device {device!r}: expected {CPU} or {CUDA}")
+    sensors = of_device(device)
+    if isinstance(sensors, str):
+        raise ReadError(f"cannot measure energy on {device}: {sensors}")
+    return sensors

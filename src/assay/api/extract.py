@@ -1,4 +1,4 @@
-"""The two functions that write the files of uniques, one after the other, from a loader and an input maker."""
+"""`assay.extract_unique_modules` and `assay.extract_pytorch_ops`: write a model's unique modules and unique ops."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from assay import atomic
+from assay.api.arguments import path_of
 from assay.api.observe import observe
 from assay.document.document import Document
 from assay.errors import PartialError, ReadError
@@ -21,17 +22,26 @@ def extract_unique_modules(
     get_sample_input: Callable[[], Any] | None = None,
     output_path: str | Path | None = None,
 ) -> dict[str, Any]:
-    """The unique modules of a model, as the content of `unique_modules.json`.
-
-    A forward pass that stops midway raises `PartialError` after what was learned is written.
+    """List the unique modules of a model, as in `unique_modules.json`.
 
     Args:
-        load_fn: Builds the model.
-        get_sample_input: Returns what to call the model with; inferred where left out.
-        output_path: Where to write the file; None writes none.
+        load_fn: A function without required arguments that builds the model.
+        get_sample_input: A function that returns the inputs, in any form `assay.observe` accepts. None infers them.
+        output_path: The JSON file to write. None writes no file.
+
+    Returns:
+        The content of the file, as a dict.
+
+    Raises:
+        PartialError: The forward pass failed midway; the incomplete file was written if `output_path` is given.
+        UsageError: An argument is not valid.
+        InputsError: The inputs do not fit the model, or cannot be inferred.
+        ReadError: The model cannot be built.
+        WriteError: The file cannot be written.
     """
-    document = _watched(load_fn, get_sample_input)
-    return _finished(document, modules_file(document), output_path)
+    output = None if output_path is None else path_of("output_path", output_path)
+    document = _recorded(load_fn, get_sample_input)
+    return _write(document, modules_file(document), output)
 
 
 def extract_pytorch_ops(
@@ -40,22 +50,36 @@ def extract_pytorch_ops(
     get_sample_input: Callable[[], Any] | None = None,
     output_path: str | Path | None = None,
 ) -> dict[str, Any]:
-    """The unique operations of a model, as the content of `pytorch_ops.json`.
+    """List the unique ops of a model, as in `pytorch_ops.json`.
 
     Args:
-        modules_json_path: The file that `extract_unique_modules` wrote, whose module ids are used.
-        load_fn: Builds the model.
-        get_sample_input: Returns what to call the model with; inferred where left out.
-        output_path: Where to write the file; None writes none.
+        modules_json_path: The file that `extract_unique_modules` wrote for the same model and inputs. The ops refer
+            to its module ids.
+        load_fn: A function without required arguments that builds the model.
+        get_sample_input: A function that returns the inputs, in any form `assay.observe` accepts. None infers them.
+        output_path: The JSON file to write. None writes no file.
+
+    Returns:
+        The content of the file, as a dict.
+
+    Raises:
+        PartialError: The forward pass failed midway; the incomplete file was written if `output_path` is given.
+        UsageError: An argument is not valid.
+        InputsError: The inputs do not fit the model, or cannot be inferred.
+        ReadError: The model cannot be built, or `modules_json_path` cannot be read or belongs to another model.
+        WriteError: The file cannot be written.
     """
-    modules = _read(Path(modules_json_path))
-    document = _watched(load_fn, get_sample_input)
+    modules_path = path_of("modules_json_path", modules_json_path)
+    output = None if output_path is None else path_of("output_path", output_path)
+    modules = _read(modules_path)
+    document = _recorded(load_fn, get_sample_input)
     if _identities(modules) != _identities(modules_file(document)):
-        raise ReadError(f"{modules_json_path} was made from another model or other inputs: extract it again")
-    return _finished(document, ops_file(document, Path(modules_json_path).name), output_path)
+        raise ReadError(f"{modules_path} was made from another model or other inputs: extract it again")
+    return _write(document, ops_file(document, modules_path.name), output)
 
 
-def _watched(load_fn: Callable[[], Any], get_sample_input: Callable[[], Any] | None) -> Document:
+def _recorded(load_fn: Callable[[], Any], get_sample_input: Callable[[], Any] | None) -> Document:
+    """The document of one pass, with the file and function that build the model as its location."""
     document = observe(load_fn, get_sample_input)
     source = inspect.getsourcefile(load_fn) if inspect.isfunction(load_fn) or inspect.isclass(load_fn) else None
     if source is None:
@@ -64,15 +88,15 @@ def _watched(load_fn: Callable[[], Any], get_sample_input: Callable[[], Any] | N
     return msgspec.structs.replace(document, origin=msgspec.structs.replace(document.origin, location=location))
 
 
-def _finished(document: Document, file: ModulesFile | OpsFile, output_path: str | Path | None) -> dict[str, Any]:
+def _write(document: Document, file: ModulesFile | OpsFile, output: Path | None) -> dict[str, Any]:
+    """Write the file to `output`, if given, and return its content; raise PartialError if the pass failed."""
     data = encode(file)
-    if output_path is not None:
-        atomic.write_bytes(Path(output_path), data)
+    if output is not None:
+        atomic.write_bytes(output, data)
     failure = document.run.failure
     if failure is not None:
-        raise PartialError(
-            f"the forward pass stopped in '{failure.module}' ({failure.error}); what was learned is kept"
-        )
+        kept = "the incomplete result was written" if output is not None else "the result would be incomplete"
+        raise PartialError(f"the forward pass failed in '{failure.module}' ({failure.error}); {kept}")
     result: dict[str, Any] = msgspec.json.decode(data)
     return result
 
@@ -83,7 +107,7 @@ def _read(path: Path) -> ModulesFile:
     except OSError as error:
         raise ReadError(f"cannot read {path}: {error.strerror or error}") from error
     except msgspec.DecodeError as error:
-        raise ReadError(f"{path} is no file of unique modules: {error}") from error
+        raise ReadError(f"{path} is not a valid unique_modules.json: {error}") from error
 
 
 def _identities(file: ModulesFile) -> list[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""Measuring this machine once: ceilings, sensors, idle power, and on request what work takes in energy."""
+"""`assay.measure_machine`: this machine's limits, sensors and idle power, and optionally an energy model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from assay import host
 from assay.analysis.energy import EnergyWork
 from assay.analysis.energy_fit import EnergySample, calibrate
+from assay.api.arguments import check_callable
 from assay.api.options import OnStep
 from assay.document.machine import EnergyModel, Hardware, MachineReport, Scaling, Sensor, unknown
 from assay.document.provenance import Figure
@@ -39,47 +40,55 @@ def _silent(line: str) -> None:
 def measure_machine(
     device: str | None = None, *, fresh: bool = False, energy: bool = False, on_step: OnStep = _silent
 ) -> MachineReport:
-    """What this machine can do: measured peaks, bandwidths, overheads and sensors; from the cache where it has them.
+    """Measure the limits of this machine: peak FLOP/s, bandwidths, overheads and sensors.
+
+    The report is cached, so later calls return it without measuring again.
 
     Args:
-        device: `"cpu"` or `"cuda"`; None chooses the GPU where there is one.
-        fresh: Measure again even if the cache has a report.
-        energy: Replay operations for a minute to calibrate the energy model, where a sensor allows it.
-        on_step: Called with a line of text before each step.
+        device: `"cpu"` or `"cuda"`. None chooses the GPU if there is one, and the CPU otherwise.
+        fresh: Measure again even if there is a cached report.
+        energy: Also replay ops for about a minute to calibrate the energy model, if there is an energy sensor.
+        on_step: Called with one line of text before each step. By default, nothing is reported.
+
+    Returns:
+        The report, with FLOP/s, bytes per second, seconds and watts. Its `notes` list what could not be measured.
+
+    Raises:
+        UsageError: `device` is neither `"cpu"` nor `"cuda"`.
+        ReadError: The device cannot be measured, for example because torch or the GPU is not available.
     """
     if device is not None and device not in _DEVICES:
         raise UsageError(f"unknown device {device!r}: expected cpu or cuda")
-    chosen = device or _default()
-    hardware = identify(chosen)
-    known = None if fresh else reports.kept(hardware.key)
-    if known is not None and _threads_agree(known) and (known.energy is not None or not energy):
-        return known
-    report = _measured(chosen, hardware, energy, on_step)
+    check_callable("on_step", on_step)
+    device = device or _default()
+    hardware = identify(device)
+    cached = None if fresh else reports.kept(hardware.key)
+    if cached is not None and _threads_agree(cached) and (cached.energy is not None or not energy):
+        return cached
+    report = _measured(device, hardware, energy, on_step)
     try:
         reports.keep(report)
     except WriteError as error:
-        return replace(report, notes=(*report.notes, f"not kept: {error}"))
+        return replace(report, notes=(*report.notes, f"the report was not cached: {error}"))
     return report
 
 
 def calibrated(device: str, sensors: CounterGroup, name: str, on_step: OnStep = _silent) -> EnergyModel | None:
-    """The energy model of this device, from replaying operations of many kinds; None where a sensor failed."""
+    """The energy model of this device, calibrated by replaying ops of many kinds; None if a sensor failed."""
     import torch
 
     from assay.timing.peaks.bursts import place
     from assay.timing.peaks.operations import operations
 
-    where, samples = place(device), []
+    target, samples = place(device), []
     with torch.inference_mode():
-        for operation in operations(where):
-            on_step(f"energy of {operation.name}")
-            found = replay(
-                operation.run, sensors, synchronize=where.synchronize, window_s=_WINDOW_S, repeats=_REPEATS
-            )
-            if found.energy_j.value is None or found.time_s.value is None or found.energy_j.value <= 0:
+        for op in operations(target):
+            on_step(f"energy of {op.name}")
+            result = replay(op.run, sensors, synchronize=target.synchronize, window_s=_WINDOW_S, repeats=_REPEATS)
+            if result.energy_j.value is None or result.time_s.value is None or result.energy_j.value <= 0:
                 return None
-            work = EnergyWork(operation.flops, operation.bytes)
-            samples.append(EnergySample(operation.name, work, found.time_s.value, found.energy_j.value))
+            work = EnergyWork(op.flops, op.bytes)
+            samples.append(EnergySample(op.name, work, result.time_s.value, result.energy_j.value))
     source = f"calibration on this machine with {sensors.name}, {host.today()}"
     return calibrate(samples, name, source, sensors.idle_w.value)
 
@@ -121,16 +130,16 @@ def _measured(device: str, hardware: Hardware, energy: bool, on_step: OnStep) ->
 
 
 def _believable(rows: Sequence[Scaling], others: float | None) -> tuple[Scaling, ...]:
-    """What threads bring, where nobody else was using the cores they wanted."""
+    """The thread scaling, with unknown speed-ups if other processes kept the CPU busy during the measurement."""
     if others is None or others <= BUSY:
         return tuple(rows)
-    busy = unknown("other work kept the processor busy")
+    busy = unknown("other processes kept the CPU busy")
     return tuple(row if row.threads == 1 else Scaling(row.threads, busy) for row in rows)
 
 
 def _sensors() -> list[Sensor]:
-    found = find()
-    return [*watch(found.probes), *found.useless]
+    search = find()
+    return [*watch(search.probes), *search.useless]
 
 
 def _idle(gauges: CounterGroup | str) -> Figure:
@@ -138,39 +147,39 @@ def _idle(gauges: CounterGroup | str) -> Figure:
 
 
 def _notes(
-    share: float | None, gauges: CounterGroup | str, asked: bool, model: EnergyModel | None
+    share: float | None, gauges: CounterGroup | str, energy: bool, model: EnergyModel | None
 ) -> tuple[str, ...]:
     notes = []
     if share is not None and share > BUSY:
         notes.append(
-            f"other work took {share:.0%} of the processor: peaks of several threads and bandwidths are lower "
-            "bounds, idle power an upper one; measure again on a quiet machine with --fresh"
+            f"machine busy ({100 * share:.0f} % used by other processes): multi-thread peaks and bandwidths are "
+            "lower bounds, idle power is an upper bound; measure again when the machine is idle"
         )
-    if asked and model is None:
-        why = gauges if isinstance(gauges, str) else "a sensor stopped answering"
+    if energy and model is None:
+        why = gauges if isinstance(gauges, str) else "a sensor stopped responding"
         notes.append(f"the energy model could not be calibrated: {why}")
     return tuple(notes)
 
 
 def _disagreements(sensors: Sequence[Sensor]) -> list[str]:
-    """Boards whose energy counter and power sensor tell different stories while idle."""
+    """One note per GPU whose power sensor and energy counter disagree about its idle power."""
     idle = {row.name: row.idle_w.value for row in sensors if row.idle_w.value}
     notes = []
     for name, power in idle.items():
-        counted = idle.get(name.removesuffix(POWER) + ENERGY) if name.endswith(f":{POWER}") else None
-        if counted and power and abs(counted / power - 1) > _DISAGREE:
-            notes.append(f"{name} says {power:.0f} W where the energy counter says {counted:.0f} W")
+        from_energy = idle.get(name.removesuffix(POWER) + ENERGY) if name.endswith(f":{POWER}") else None
+        if from_energy and power and abs(from_energy / power - 1) > _DISAGREE:
+            notes.append(f"{name} reports {power:.0f} W idle, but the energy counter gives {from_energy:.0f} W")
     return notes
 
 
 def _threads_agree(report: MachineReport) -> bool:
-    """Whether torch, if it is here already, still uses as many threads as were measured."""
+    """Whether torch, if already imported, uses the same number of threads as when the report was measured."""
     torch = sys.modules.get("torch")
     return torch is None or report.hardware.threads == torch.get_num_threads()
 
 
 def _default() -> str:
-    """The board where torch can use one, else the processor; torch is asked only where there may be a board."""
+    """`cuda` if torch can use a GPU, `cpu` otherwise; torch is imported only if NVML may have a GPU."""
     return str(_measuring().default_device()) if nvml.boards().possible else CPU
 
 
@@ -178,4 +187,4 @@ def _measuring() -> ModuleType:
     try:
         return import_module("assay.timing.peaks.measuring")
     except ImportError as error:
-        raise ReadError(f"measuring a machine needs torch, which cannot be imported: {error}") from error
+        raise ReadError(f"measuring the machine requires torch, which cannot be imported: {error}") from error

@@ -1,4 +1,4 @@
-"""`assay.memory`: what a model needs in memory."""
+"""`assay.memory`: the memory a model needs for inference and training."""
 
 from __future__ import annotations
 
@@ -25,20 +25,29 @@ def memory(
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> Memory:
-    """What `model` needs in memory: weights, activations, the peak, and with `backward` a training step.
+    """Compute the memory that `model` needs: weights, activations and peak, and a training step with `backward`.
 
     Args:
-        model: Anything `assay.open` takes.
-        inputs: What to call the model with, as `assay.observe` takes it; inferred where left out.
-        optimizer: The optimizer whose state is included for training, such as `"adamw"` or `"sgd"`.
-        master_weights: Include float32 copies of narrower parameters for training.
-        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as in `assay.observe`.
-        device: The torch device to run on.
-        dtype: The floating-point type to run in, such as `"bfloat16"`.
-        train: Run in training mode.
-        backward: Record a training step as well, in training mode.
-        model_args: Keyword arguments for the function or class that builds the model.
-        trust: Allow code from a file to run.
+        model: Anything `assay.open` accepts.
+        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        optimizer: The optimizer whose state counts towards training memory, such as `"adamw"` or `"sgd"`.
+        master_weights: For training, include float32 copies of parameters stored in a narrower dtype.
+        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
+        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        train: Run in training mode instead of evaluation mode.
+        backward: Also record a training step, in training mode.
+        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        trust: Allow code stored in a file to run.
+
+    Returns:
+        The memory in bytes: parameters, buffers, the peak of inference with the live tensors at that moment, and
+        the peak of a training step if one was recorded.
+
+    Raises:
+        UsageError: An argument is not valid, such as an unknown optimizer, or does not apply to this model.
+        InputsError: The inputs do not fit the model, or cannot be inferred.
+        ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
     document = observed(open_source(model, model_args=model_args, trust=trust), inputs, options)

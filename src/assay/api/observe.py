@@ -1,4 +1,4 @@
-"""`assay.observe`: the document of one pass."""
+"""`assay.observe`: record one forward pass as a document."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay import host
 from assay.analysis.cost.totals import with_cost
+from assay.api.arguments import check_text
 from assay.api.options import RunOptions
 from assay.document.document import Document, InputTensor, Run, Training
 from assay.document.this_machine import this_machine
@@ -32,35 +33,43 @@ def observe(
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> Document:
-    """The document of one forward pass of `model`, with its cost; the model is left bit for bit as it was.
+    """Record one forward pass of `model`, with its modules, calls, ops, tensors and cost.
 
-    A saved document or an exported program is read and returned without running anything. A pass that stops midway
-    is kept as far as it came: `document.run.failure` says where and why.
+    The model is left exactly as it was. A saved document or an exported program is read instead of run.
 
     Args:
-        model: Anything `assay.open` takes.
-        inputs: What to call the model with: a tensor, a tuple or list of arguments, a dict of keywords,
-            `(args, kwargs)`, a function that returns one of these, `"file.py::function"` or a literal such as
-            `"1x3x224x224:float32"`. Inferred where left out.
-        mode: `"auto"` (with data where the weights are in memory, else on shapes alone), `"real"`, `"meta"` or
-            `"fake"`.
-        device: The torch device to run on.
-        dtype: The floating-point type to run in, such as `"bfloat16"`.
-        train: Run in training mode.
-        backward: Record a training step as well, in training mode.
-        model_args: Keyword arguments for the function or class that builds the model.
-        trust: Allow code from a file to run.
+        model: Anything `assay.open` accepts.
+        inputs: What to call the model with: a tensor, a tuple or list of arguments, a dict of keyword arguments,
+            `(args, kwargs)`, a function that returns one of these, `"file.py::function"`, or a literal such as
+            `"1x3x224x224:float32"`. None infers the inputs.
+        mode: `"real"` runs with data, `"meta"` on torch's meta device and `"fake"` with fake tensors, both of which
+            compute shapes only. `"auto"` runs with data if the weights are in memory, and on shapes otherwise.
+        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        train: Run in training mode instead of evaluation mode.
+        backward: Also record a training step (forward and backward pass), in training mode.
+        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        trust: Allow code stored in a file to run.
+
+    Returns:
+        The document. If the pass failed midway, the document holds what was recorded until then, and
+        `document.run.failure` holds the module and the error.
+
+    Raises:
+        UsageError: An argument is not valid, or does not apply to this model.
+        InputsError: The inputs do not fit the model, or cannot be inferred.
+        ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
     return observed(open_source(model, model_args=model_args, trust=trust), inputs, options)
 
 
 def observed(opened: Opened, inputs: Any, options: RunOptions) -> Document:
-    """The document of one pass of what was opened; `inputs` as `observe` takes them, or found before."""
+    """The document of one pass of an opened model; `inputs` in any form `observe` accepts, or an `Inputs`."""
     document = opened.document
     if document is not None:
-        absent = options.backward and document.training is None
-        options.refuse_for(opened.origin, inputs=inputs is not None, backward=absent)
+        lacks_step = options.backward and document.training is None
+        options.refuse_for(opened.origin, inputs=inputs is not None, backward=lacks_step)
         return document if document.cost is not None else with_cost(document)
     if options.mode == "real":
         opened = opened.with_weights
@@ -72,53 +81,53 @@ def _recorded(opened: Opened, inputs: Any, options: RunOptions) -> Document:
     from assay.sources.exported.run import with_classes
     from assay.sources.inputs import find_inputs
 
-    opened.model  # noqa: B018  what cannot be opened is reported before what is wrong with the options
-    check_place(options)
+    opened.model  # noqa: B018  report a model that cannot be opened before an option that is not valid
+    check_device_and_dtype(options)
     device, dtype = options.device, options.dtype
-    found = find_inputs(inputs, opened, device=device, dtype=dtype)
+    call = find_inputs(inputs, opened, device=device, dtype=dtype)
     train = options.train or options.backward
-    shown = passes.observe(
-        opened.module, found.args, found.kwargs, mode=options.mode, train=train, device=device, dtype=dtype
+    forward = passes.observe(
+        opened.module, call.args, call.kwargs, mode=options.mode, train=train, device=device, dtype=dtype
     )
     step = None
-    if options.backward and shown.failure is None:
-        step = passes.observe_training(opened.module, found.args, found.kwargs, shown, device=device, dtype=dtype)
-    document = _document(opened, found, options, shown, step)
+    if options.backward and forward.failure is None:
+        step = passes.observe_training(opened.module, call.args, call.kwargs, forward, device=device, dtype=dtype)
+    document = _document(opened, call, options, forward, step)
     return with_classes(document, opened.model.classes)
 
 
-def _document(opened: Opened, inputs: Inputs, options: RunOptions, shown: Pass, step: Pass | None) -> Document:
+def _document(opened: Opened, inputs: Inputs, options: RunOptions, forward: Pass, step: Pass | None) -> Document:
     import torch
 
-    stepped = step is not None and step.failure is None
-    assumptions = shown.assumptions + (step.assumptions if step is not None and stepped else ())
+    step_succeeded = step is not None and step.failure is None
+    assumptions = forward.assumptions + (step.assumptions if step is not None and step_succeeded else ())
     return Document(
         origin=opened.origin,
         machine=this_machine(
-            torch=str(torch.__version__), device="none" if options.without_data else options.device or "cpu"
+            torch=str(torch.__version__), device="none" if options.without_data else str(options.device or "cpu")
         ),
         run=Run(
-            mode=shown.mode,
+            mode=forward.mode,
             inputs=_tensors(inputs),
             inputs_from=inputs.how,
             inputs_kind=inputs.kind,
             training=options.train or options.backward,
             dtype=options.dtype or "",
-            backward=stepped,
+            backward=step_succeeded,
             assumptions=tuple(dict.fromkeys(assumptions)),
-            failure=shown.failure,
-            attempts=shown.attempts,
+            failure=forward.failure,
+            attempts=forward.attempts,
             backward_failure=step.failure if step is not None else None,
-            cache=shown.cache,
+            cache=forward.cache,
             timestamp=host.now(),
         ),
-        modules=shown.modules,
-        tensors=shown.tensors,
-        calls=shown.calls,
-        kinds=shown.kinds,
-        ops=shown.ops,
-        storages=shown.storages,
-        training=Training(step.kinds, step.ops, step.storages) if step is not None and stepped else None,
+        modules=forward.modules,
+        tensors=forward.tensors,
+        calls=forward.calls,
+        kinds=forward.kinds,
+        ops=forward.ops,
+        storages=forward.storages,
+        training=Training(step.kinds, step.ops, step.storages) if step is not None and step_succeeded else None,
     )
 
 
@@ -133,14 +142,17 @@ def _tensors(inputs: Inputs) -> tuple[InputTensor, ...]:
     )
 
 
-def check_place(options: RunOptions) -> None:
-    """Refuse a device that torch cannot use, and a dtype that it does not have."""
+def check_device_and_dtype(options: RunOptions) -> None:
+    """Raise UsageError for a device that torch cannot use, or a dtype that does not exist."""
     import torch
 
     from assay.sources.tensors import DTYPES, dtype_name
 
+    check_text("dtype", options.dtype, "bfloat16", optional=True)
     if options.dtype is not None and dtype_name(options.dtype) is None:
-        raise UsageError(f"unknown dtype {options.dtype!r}: one of {', '.join(DTYPES)}")
+        raise UsageError(f"unknown dtype {options.dtype!r}: expected one of {', '.join(DTYPES)}")
+    if not isinstance(options.device, torch.device):
+        check_text("device", options.device, "cuda:0", optional=True)
     try:
         torch.empty(0, device=options.device)
     except (RuntimeError, AssertionError) as error:

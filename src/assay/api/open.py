@@ -1,4 +1,4 @@
-"""`assay.open`: what a source points at, opened and not yet run."""
+"""`assay.open`: recognise a model, checkpoint or document without running it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ from assay.sources.opened import Opened
 
 
 def open(model: Any, *, model_args: Mapping[str, Any] | None = None, trust: bool = False) -> Opened:
-    """What `model` points at, recognised but not run: its `module`, `document` or `checkpoint`, read on first use.
+    """Recognise what `model` refers to, without running the model.
 
     Args:
         model: A live module, an object or container that holds modules, a `torch.export.ExportedProgram`, a function
             or class that builds a model, `"file.py::function"`, `"package.module:name"`, a folder with a
-            `config.json`, a checkpoint (file, folder or URL), a TorchScript, pickled or `.pt2` file, or a document.
-        model_args: Keyword arguments for the function or class that builds the model.
-        trust: Allow code from a file to run. Without it, no file can run anything.
+            `config.json`, a checkpoint (file, folder or URL), a TorchScript, pickled or `.pt2` file, or a document
+            (an object or a file). What a previous `assay.open` returned is accepted, too.
+        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        trust: Allow code stored in a pickled, TorchScript or `.pt2` file to run. By default it never runs.
+
+    Returns:
+        The opened source. Its `module`, `document` and `checkpoint` are read on first use.
+
+    Raises:
+        UsageError: `model` is not one of the above, or `model_args` do not fit.
+        ReadError: A file cannot be read, or does not hold a model.
+        UserCodeError: The function or class that builds the model raised an exception.
     """
     return open_source(model, model_args=model_args, trust=trust)

@@ -1,4 +1,4 @@
-"""How a model is opened and run: one value that every verb hands on."""
+"""Options for opening and running a model, shared by all public functions."""
 
 from __future__ import annotations
 
@@ -12,43 +12,42 @@ if TYPE_CHECKING:
     from assay.document.document import Origin
 
 OnStep = Callable[[str], None]
-"""Called with a line of text before each step of something long."""
+"""A callback that receives one line of text before each step of a long measurement."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a model is opened and run."""
+    """How to open and run a model."""
 
     mode: str = "auto"
-    """`auto` (with data where the weights are in memory, else on shapes alone), `real`, `meta` or `fake`."""
+    """`auto` (real data if the weights are in memory, shapes only otherwise), `real`, `meta` or `fake`."""
     device: str | None = None
-    """The torch device to run on; None leaves the model where it is."""
+    """The torch device to run on; None leaves the model on its own device."""
     dtype: str | None = None
-    """The floating-point type to run in; None keeps the model's own."""
+    """The floating-point dtype to run in; None keeps the model's own."""
     train: bool = False
-    """Run in training mode."""
+    """Run in training mode instead of evaluation mode."""
     backward: bool = False
-    """Run a training step as well, which implies training mode."""
+    """Also run a training step, which implies training mode."""
     model_args: Mapping[str, Any] | None = None
     """Keyword arguments for the function or class that builds the model."""
     trust: bool = False
-    """Allow code from the file to run."""
+    """Allow code stored in the file to run."""
 
     @property
     def without_data(self) -> bool:
-        """Whether the pass runs on shapes alone."""
+        """Whether the pass uses shapes only."""
         return self.mode in ("meta", "fake")
 
     def refuse_for(self, origin: Origin, **others: bool) -> None:
-        """Refuse, rather than ignore, options that change a pass where there is none: in a file that is only read.
+        """Raise UsageError if any option is set that would affect a pass, for a file that is read and not run.
 
-        `others` are further options by name, and whether each was given.
+        `others` maps the names of further options to whether each was set.
         """
         default = RunOptions()
-        names = [name for name, given in others.items() if given]
+        names = [name for name, is_set in others.items() if is_set]
         names += [name for name in ("device", "dtype", "train") if getattr(self, name) != getattr(default, name)]
-        names += [self.mode] * (self.mode != default.mode)
+        names += [f"mode {self.mode}"] * (self.mode != default.mode)
         if names:
-            listed = ", ".join(f"--{name.replace('_', '-')}" for name in names)
-            remedy = "; pass --trust to run it" if origin.kind == "exported" else ""
-            raise UsageError(f"{origin.location} is read, not run: {listed} cannot apply to it{remedy}")
+            remedy = "trust the file to run it" if origin.kind == "exported" else "give the model itself"
+            raise UsageError(f"{origin.location} is read, not run, so {', '.join(names)} cannot apply: {remedy}")

@@ -1,4 +1,4 @@
-"""`assay.roofline`: a lower bound of the time of every operation on a device."""
+"""`assay.roofline`: a lower bound on the time of every op on a device."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from assay.analysis.ceilings import as_device
 from assay.analysis.devices import Device, find
 from assay.analysis.roofline import Roofline, bound
+from assay.api.arguments import check_text
 from assay.api.observe import observed
 from assay.api.options import RunOptions
 from assay.machine.reports import of_this_machine
@@ -26,31 +27,41 @@ def roofline(
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> Roofline:
-    """The least time that one pass of `model` takes on a device, by operation, and what bounds each.
+    """Compute a lower bound on the time of one pass of `model` on a device, and the bottleneck of every kind of op.
 
     Args:
-        model: Anything `assay.open` takes that can be run, or a document.
-        device: A name of the device table such as `"H100"`, or `"this"` for this machine as it was measured.
-        inputs: What to call the model with, as `assay.observe` takes it; inferred where left out.
-        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as in `assay.observe`.
-        dtype: The floating-point type to run in, such as `"bfloat16"`.
-        train: Run in training mode.
-        backward: Bound a training step instead of the forward pass.
-        model_args: Keyword arguments for the function or class that builds the model.
-        trust: Allow code from a file to run.
+        model: Anything `assay.open` accepts that can be run, or a document.
+        device: A device from the device table, such as `"H100"`, or `"this"` for this machine with the limits that
+            `assay.measure_machine` measured.
+        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        train: Run in training mode instead of evaluation mode.
+        backward: Analyse a training step instead of the forward pass.
+        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        trust: Allow code stored in a file to run.
+
+    Returns:
+        The roofline: the lower bound of the pass in seconds, and one row per kind of op.
+
+    Raises:
+        UsageError: The device is unknown, this machine has not been measured, or another argument is not valid.
+        InputsError: The inputs do not fit the model, or cannot be inferred.
+        ReadError: The model or file cannot be read.
     """
-    chosen = device_named(device)  # an unknown name is reported before the model runs
+    check_text("device", device, "H100")
+    chosen = device_named(device)  # report an unknown device before running the model
     options = RunOptions(mode, None, dtype, train, backward, model_args, trust)
     document = observed(open_source(model, model_args=model_args, trust=trust), inputs, options)
     return bound(document, chosen, training=backward)
 
 
 def device_named(name: str) -> Device:
-    """The device of the table, or this machine as it was measured."""
+    """The device of that name from the device table, or this machine with its measured limits for `this`."""
     return find(name, this_machine)
 
 
 def this_machine() -> Device | None:
-    """This machine as `assay machine` measured it; None where it was not."""
+    """This machine with the limits that `assay machine` measured; None if it has not been measured."""
     report = of_this_machine()
     return None if report is None else as_device(report)

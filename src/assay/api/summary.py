@@ -1,10 +1,11 @@
-"""`assay.summary`: the module tree with its figures."""
+"""`assay.summary`: the module tree with shapes, parameters, FLOPs and memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from assay.api.arguments import check_whole
 from assay.api.observe import observed
 from assay.api.options import RunOptions
 from assay.sources.open import open_source
@@ -26,22 +27,31 @@ def summary(
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> Summary:
-    """The module tree of `model` with shapes, parameters, FLOPs and memory; `print` it or show it in a notebook.
+    """Summarise `model` as a module tree with shapes, parameters, FLOPs and memory.
 
     Args:
-        model: Anything `assay.open` takes.
-        inputs: What to call the model with, as `assay.observe` takes it; inferred where left out.
-        full: Show every module on a line of its own instead of folding runs of equal ones.
-        depth: Show modules down to this depth; None shows all.
-        exact: Show every digit instead of three.
-        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as in `assay.observe`.
-        device: The torch device to run on.
-        dtype: The floating-point type to run in, such as `"bfloat16"`.
-        train: Run in training mode.
-        backward: Record a training step as well, in training mode.
-        model_args: Keyword arguments for the function or class that builds the model.
-        trust: Allow code from a file to run.
+        model: Anything `assay.open` accepts.
+        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        full: Show every module on its own line instead of folding runs of identical modules.
+        depth: Show modules down to this depth; the root has depth 0. None shows all.
+        exact: Show all digits instead of three significant ones.
+        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
+        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        train: Run in training mode instead of evaluation mode.
+        backward: Also record a training step, in training mode.
+        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        trust: Allow code stored in a file to run.
+
+    Returns:
+        The summary: `print` it, display it in a notebook, or use its `rows`.
+
+    Raises:
+        UsageError: An argument is not valid, or does not apply to this model.
+        InputsError: The inputs do not fit the model, or cannot be inferred.
+        ReadError: The model or file cannot be read.
     """
+    check_whole("depth", depth, 0, optional=True)
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
     document = observed(open_source(model, model_args=model_args, trust=trust), inputs, options)
     return Summary(document, full=full, depth=depth, exact=exact)

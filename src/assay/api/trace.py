@@ -1,10 +1,12 @@
-"""`assay.read_trace`, `assay.read_traces` and `assay.compare_traces`: what Chrome traces show about layers."""
+"""`assay.read_trace`, `assay.read_traces` and `assay.compare_traces`: the times of layers in Chrome traces."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
+from assay.api.arguments import check_callable, check_whole, path_of
 from assay.document.trace import Trace, TraceDiff, Traces
 from assay.errors import ReadError, UsageError
 from assay.trace.read.across import trace_sets
@@ -15,41 +17,51 @@ from assay.trace.read.reading import read_trace
 
 __all__ = ["compare_traces", "read_trace", "read_traces"]
 
-Places = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def read_traces(
-    paths: Places,
+    paths: Paths,
     *,
     engine: str = "processes",
     workers: int | None = None,
     address: str | None = None,
     progress: Progress | None = None,
 ) -> Traces:
-    """The traces in files or folders, taken together by model: how layers vary over passes and ranks.
-
-    Files that cannot be read are listed in `failures`; `ReadError` is raised where none can.
+    """Read many Chrome traces and group them by model, to see how layers vary across passes and ranks.
 
     Args:
         paths: One or several trace files, or folders of them.
-        engine: `"processes"`, or `"ray"` for a cluster.
-        workers: Processes, or processors of a local Ray cluster; None uses one per processor.
-        address: The Ray cluster to use; None starts one here.
-        progress: Called with the bytes that are read and the bytes in all.
+        engine: `"processes"` reads on this machine, `"ray"` on a Ray cluster.
+        workers: Number of processes, or of CPUs of a local Ray cluster. None uses one per CPU.
+        address: The Ray cluster to connect to, if `engine` is `"ray"`. None starts a local one.
+        progress: Called with the bytes read so far and the total bytes. None reports no progress.
+
+    Returns:
+        The traces, grouped by model. Files that cannot be read are listed in `failures`, with the reason.
+
+    Raises:
+        UsageError: An argument is not valid, or Ray cannot be started.
+        ReadError: None of the files can be read.
     """
-    found, failures = _read(paths, engine, workers, address, progress)
-    return Traces(trace_sets(found), failures)
+    traces, failures = _read(paths, engine, workers, address, progress)
+    return Traces(trace_sets(traces), failures)
 
 
-def compare_traces(before: Places, after: Places, *, progress: Progress | None = None) -> TraceDiff:
-    """What changed in each layer from one side to the other, and whether it exceeds the spread between passes.
-
-    A file that cannot be read raises `ReadError`.
+def compare_traces(before: Paths, after: Paths, *, progress: Progress | None = None) -> TraceDiff:
+    """Compare the layers of two sets of traces, and separate real changes from the spread between passes.
 
     Args:
-        before: The trace files or folder of the first side.
-        after: The trace files or folder of the second side.
-        progress: Called with the bytes that are read and the bytes in all.
+        before: The trace files or folder to compare against.
+        after: The trace files or folder to compare.
+        progress: Called with the bytes read so far and the total bytes. None reports no progress.
+
+    Returns:
+        One row per layer with its times before and after, and whether the difference is significant.
+
+    Raises:
+        UsageError: An argument is not valid.
+        ReadError: A file cannot be read.
     """
     sides = [_read(side, progress=progress) for side in (before, after)]
     for _, failures in sides:
@@ -59,23 +71,27 @@ def compare_traces(before: Places, after: Places, *, progress: Progress | None =
 
 
 def _read(
-    paths: Places,
+    paths: Paths,
     engine: str = "processes",
     workers: int | None = None,
     address: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[Trace], dict[str, str]]:
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    if not given:
+    single = isinstance(paths, (str, os.PathLike, bytes)) or not isinstance(paths, Iterable)
+    each: Iterable[object] = [paths] if single else cast("Iterable[object]", paths)
+    files = [path_of("a trace", path) for path in each]
+    if not files:
         raise UsageError("no traces were given: expected files or folders")
-    found = read_with(engine, trace_files(given), workers=workers, address=address, progress=progress)
-    return sorted_out(found)
+    check_whole("workers", workers, optional=True)
+    check_callable("progress", progress, optional=True)
+    results = read_with(engine, trace_files(files), workers=workers, address=address, progress=progress)
+    return sorted_out(results)
 
 
-def sorted_out(found: Sequence[Trace | UnreadableTrace]) -> tuple[list[Trace], dict[str, str]]:
-    """The traces, and why each other file could not be read; raises where there is no trace at all."""
-    traces = [each for each in found if isinstance(each, Trace)]
-    failures = {each.path: each.why for each in found if not isinstance(each, Trace)}
+def sorted_out(results: Sequence[Trace | UnreadableTrace]) -> tuple[list[Trace], dict[str, str]]:
+    """The traces that were read, and the reason for each unreadable file by its path; raises if none was read."""
+    traces = [result for result in results if isinstance(result, Trace)]
+    failures = {result.path: result.why for result in results if not isinstance(result, Trace)}
     if not traces:
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
         raise ReadError(f"{next(iter(failures.values()))}{more}")

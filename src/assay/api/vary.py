@@ -1,4 +1,4 @@
-"""How a model's costs grow with its inputs: captures at a few sizes, a law for each cost, and how far it holds."""
+"""`assay.vary`: scaling formulas for a model's costs, fitted to captures at a few input sizes and verified."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from assay.analysis.laws.polynomials import Sizes
 from assay.analysis.laws.reach import SizePlan
 from assay.analysis.laws.samples import SizeSample, sample
 from assay.analysis.laws.searching import along, search
+from assay.api.arguments import check_whole, sequence_of
 from assay.api.observe import observed
 from assay.api.options import RunOptions
 from assay.document.document import Document
 from assay.errors import UsageError
+from assay.messages import plural
 from assay.sources.inputs import Inputs, find_inputs
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
@@ -23,41 +25,41 @@ from assay.sources.placing import place
 from assay.sources.resizing import Axis, axes, position_limit, resized
 
 _MASK_ELEMENTS = 1 << 24
-"""Masks are computed with their values, batch · length² of them: no more than this."""
+"""Maximum elements of an attention mask (batch · length²), because masks are computed even on shapes."""
 
 
 class _Captures:
-    """Samples at any sizes, each made once."""
+    """Captures the model at any sizes, once per combination of sizes."""
 
-    def __init__(self, opened: Opened, inputs: Inputs, found: Mapping[str, Axis], options: RunOptions) -> None:
-        self.variables = tuple(found)
-        self.made: dict[Sizes, SizeSample | str] = {}
+    def __init__(self, opened: Opened, inputs: Inputs, varied: Mapping[str, Axis], options: RunOptions) -> None:
+        self.variables = tuple(varied)
+        self.results: dict[Sizes, SizeSample | str] = {}
         self.modes: dict[str, None] = {}
-        self._opened, self._inputs, self._axes, self._options = opened, inputs, found, options
+        self._opened, self._inputs, self._axes, self._options = opened, inputs, varied, options
 
     def __call__(self, sizes: Sizes) -> SizeSample | str:
-        """The sample at these sizes, or why the model stopped there."""
-        if sizes not in self.made:
+        """The sample at these sizes, or the reason why the model failed."""
+        if sizes not in self.results:
             inputs = resized(self._inputs, base=self._axes, **self.named(sizes))
-            self.made[sizes] = self._kept(sizes, observed(self._opened, inputs, self._options))
-        return self.made[sizes]
+            self.results[sizes] = self._result(sizes, observed(self._opened, inputs, self._options))
+        return self.results[sizes]
 
     def samples(self) -> list[SizeSample]:
-        """Everything that ran."""
-        return [made for made in self.made.values() if isinstance(made, SizeSample)]
+        """The samples at all sizes where the model ran."""
+        return [result for result in self.results.values() if isinstance(result, SizeSample)]
 
     def named(self, sizes: Sizes) -> dict[str, int]:
-        """The sizes by their variables."""
+        """The sizes by name of the variable."""
         return dict(zip(self.variables, sizes, strict=True))
 
     def text(self, sizes: Sizes) -> str:
-        """The sizes in words."""
+        """The sizes as text, for example `batch=1, seq=8`."""
         return ", ".join(f"{name}={size}" for name, size in self.named(sizes).items())
 
-    def _kept(self, sizes: Sizes, document: Document) -> SizeSample | str:
+    def _result(self, sizes: Sizes, document: Document) -> SizeSample | str:
         failure = document.run.failure
         if failure is not None:
-            # Where several passes were tried, the first one's error is about the sizes.
+            # If several passes were tried, only the first one's error is about the sizes.
             first = document.run.attempts[0].failure if document.run.attempts else failure
             return f"{first.error} (in '{first.module}')"
         self.modes[document.run.mode] = None
@@ -78,24 +80,47 @@ def vary(
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> Laws:
-    """How the costs of a model grow with its inputs: an exact law for each cost in the sizes named by `over`.
+    """Find how the costs of a model grow with its inputs: one exact scaling formula per cost.
 
     Args:
-        model: Anything `assay.open` takes that can be run.
-        inputs: What to call the model with, as `assay.observe` takes it; inferred where left out.
-        over: The sizes to vary: `batch`, `seq`, `height`, `width` or `frames`.
-        points: For a size, the values to record at instead of those chosen here; the last one verifies the law.
-        mode: `"auto"` records on shapes alone where that works; or `"real"`, `"meta"` or `"fake"`.
-        device: The torch device to run on.
-        dtype: The floating-point type to run in, such as `"bfloat16"`.
-        train: Run in training mode.
-        backward: Record training steps as well, in training mode.
-        model_args: Keyword arguments for the function or class that builds the model.
-        trust: Allow code from a file to run.
+        model: Anything `assay.open` accepts that can be run.
+        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        over: The sizes to vary: any of `"batch"`, `"seq"`, `"height"`, `"width"` and `"frames"`.
+        points: The values to capture at, by name of the size; the last one verifies the formula. None, or a size that
+            is not listed, chooses values automatically.
+        mode: `"auto"` uses shapes only if the model allows it, and data otherwise; or `"real"`, `"meta"` or `"fake"`,
+            as for `assay.observe`.
+        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        train: Run in training mode instead of evaluation mode.
+        backward: Also record training steps, in training mode.
+        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        trust: Allow code stored in a file to run.
+
+    Returns:
+        The scaling formulas by name of the cost, such as `laws["macs"]`, with the sizes they were verified at. Costs
+        without an exact formula are listed in `refused`, with the reason. `laws.at(batch=8, seq=128)` evaluates all.
+
+    Raises:
+        UsageError: An argument is not valid, or the model does not run at other sizes.
+        InputsError: The inputs do not fit the model, or cannot be inferred.
+        ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
-    names = (over,) if isinstance(over, str) else over
+    names = (over,) if isinstance(over, str) else sequence_of("over", over)
+    _check_points(points)
     return laws_of(open_source(model, model_args=model_args, trust=trust), inputs, options, names, points)
+
+
+def _check_points(points: Any) -> None:
+    """Raise UsageError unless `points` is None or maps names of sizes to lists of whole numbers."""
+    if points is None:
+        return
+    if not isinstance(points, Mapping):
+        raise UsageError(f"points must map sizes to values, such as {{'batch': [1, 2, 4]}}, got {points!r:.80}")
+    for name, values in points.items():
+        for value in sequence_of(f"points of {name}", values):
+            check_whole(f"points of {name}", value)
 
 
 def laws_of(
@@ -105,22 +130,22 @@ def laws_of(
     over: Sequence[str],
     points: Mapping[str, Sequence[int]] | None = None,
 ) -> Laws:
-    """The laws of what was opened."""
-    base, options = _settled(opened, inputs, options)
-    found = axes(base, over)
-    captures = _Captures(opened, base, found, options)
+    """The scaling formulas of an opened model in the sizes named by `over`."""
+    base, options = _base_inputs_and_mode(opened, inputs, options)
+    varied = axes(base, over)
+    captures = _Captures(opened, base, varied, options)
     limit = position_limit(opened)
-    limits = {name: limit for name in found if name == "seq" and limit is not None}
-    lines = _lines(captures, found, points or {}, limits, far=options.mode != "real")
-    laws, refused = search(captures, lines, limits, captures.variables)
+    limits = {name: limit for name in varied if name == "seq" and limit is not None}
+    plans = _plans(captures, varied, points or {}, limits, far=options.mode != "real")
+    laws, refused = search(captures, plans, limits, captures.variables)
     return Laws(
         model=type(opened.module).__name__,
         variables=captures.variables,
         laws=laws,
         refused=refused,
-        base={name: axis.size for name, axis in found.items()},
+        base={name: axis.size for name, axis in varied.items()},
         points=tuple(captures.named(each.sizes) for each in captures.samples()),
-        follows={name: axis.text for name, axis in found.items()},
+        follows={name: axis.text for name, axis in varied.items()},
         limits=limits,
         mode=", ".join(captures.modes),
         inputs_from=base.how,
@@ -129,43 +154,43 @@ def laws_of(
     )
 
 
-def _settled(opened: Opened, inputs: Any, options: RunOptions) -> tuple[Inputs, RunOptions]:
-    """The inputs as they come and how to run: without data where the model allows that."""
+def _base_inputs_and_mode(opened: Opened, inputs: Any, options: RunOptions) -> tuple[Inputs, RunOptions]:
+    """The inputs before resizing, and the options with mode `auto` resolved: `meta` if the model runs on shapes."""
     base = find_inputs(inputs, opened, device=options.device, dtype=options.dtype)
     if options.mode == "auto":
-        tried = observed(opened, base, replace(options, mode="meta"))
-        works = tried.run.mode in ("meta", "fake") and tried.run.failure is None
+        attempt = observed(opened, base, replace(options, mode="meta"))
+        works = attempt.run.mode in ("meta", "fake") and attempt.run.failure is None
         options = replace(options, mode="meta" if works else "real")
     if options.mode == "meta":
         base = replace(base, args=place(base.args, "meta", None), kwargs=place(base.kwargs, "meta", None))
     return base, options
 
 
-def _lines(
+def _plans(
     captures: _Captures,
-    found: Mapping[str, Axis],
+    varied: Mapping[str, Axis],
     points: Mapping[str, Sequence[int]],
     limits: Mapping[str, int],
     *,
     far: bool,
 ) -> list[SizePlan]:
-    """The sizes of every variable; each step is small enough that the model runs at its check."""
-    if set(points) - set(found):
-        raise UsageError(f"points were given for {', '.join(points)}, but what varies is {', '.join(found)}")
-    steps = [_first_step(axis, limits.get(name)) for name, axis in found.items()]
-    lines: list[SizePlan] = []
-    for index, name in enumerate(found):
+    """The sizes to capture at, per variable; steps are small enough for the model to run at the verifying size."""
+    if set(points) - set(varied):
+        raise UsageError(f"points were given for {', '.join(points)}, but the varied sizes are {', '.join(varied)}")
+    steps = [_first_step(axis, limits.get(name)) for name, axis in varied.items()]
+    plans: list[SizePlan] = []
+    for index, name in enumerate(varied):
         if name in points:
-            lines.append(reach.given(name, points[name]))
-            steps[index] = lines[index].nodes[0]
+            plans.append(reach.given(name, points[name]))
+            steps[index] = plans[index].nodes[0]
         else:
             steps[index] = _working_step(captures, tuple(steps), index)
-            lines.append(reach.size_plan(name, steps[index], limit=limits.get(name), far=far))
-    return lines
+            plans.append(reach.size_plan(name, steps[index], limit=limits.get(name), far=far))
+    return plans
 
 
 def _first_step(axis: Axis, limit: int | None) -> int:
-    """The size the inputs came with, halved until the check is neither too long for the model nor for masks."""
+    """The size of the given inputs, halved until the verifying size fits the model's limit and the mask limit."""
     step = 1 if axis.name == "batch" else axis.size
     while axis.name == "seq" and step > 1 and _too_long(reach.CHECK * step, limit):
         step //= 2
@@ -177,16 +202,16 @@ def _too_long(length: int, limit: int | None) -> bool:
 
 
 def _working_step(captures: _Captures, steps: Sizes, index: int) -> int:
-    """The largest step, halved from where it starts, at whose check the model runs."""
+    """The step of variable `index`, halved until the model runs at the verifying size."""
     name, step = captures.variables[index], steps[index]
     first = captures(along(steps, index, reach.CHECK * step))
-    tried = first
-    while isinstance(tried, str):
+    result = first
+    while isinstance(result, str):
         if step % 2:
             at = captures.text(along(steps, index, reach.CHECK * steps[index]))
-            raise UsageError(f"{name} cannot be varied: at {at} the model stops: {first}")
+            raise UsageError(f"{name} cannot be varied: the model fails at {at}: {first}")
         step //= 2
-        tried = captures(along(steps, index, reach.CHECK * step))
+        result = captures(along(steps, index, reach.CHECK * step))
     return step
 
 
@@ -194,4 +219,4 @@ def _notes(captures: _Captures) -> tuple[str, ...]:
     unknown = max(each.forward.totals.unknown_ops for each in captures.samples())
     if not unknown:
         return ()
-    return (f"{unknown} operations have no formula; the laws of FLOPs and MACs leave them out",)
+    return (f"{plural(unknown, 'op')} without a cost formula: not included in FLOPs and MACs",)

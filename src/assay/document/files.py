@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import msgspec
 
 from assay import atomic
 from assay.document.document import SCHEMA_VERSION, Document
-from assay.errors import ReadError, VersionError
-from assay.messages import plural
+from assay.errors import ReadError, UsageError, VersionError
+from assay.messages import brief, plural
 
 SUFFIXES = (".assay.json", ".assay.json.gz")
 
@@ -32,7 +33,11 @@ def save(document: Document, path: str | Path, *, overwrite: bool = True) -> Non
         UsageError: The file exists and `overwrite` is False.
         WriteError: The file cannot be written.
     """
-    target = Path(path)
+    target = _path(path)
+    if not isinstance(document, Document):
+        raise UsageError(
+            f"cannot save {brief(repr(document), 60)}: expected a document, such as assay.observe(model) returns"
+        )
     data = msgspec.json.encode(document)
     # omit_defaults drops the version too, but a file must always contain it.
     data = b'{"assay_schema":%d%s' % (SCHEMA_VERSION, b"," + data[1:] if data != b"{}" else b"}")
@@ -54,12 +59,20 @@ def load(path: str | Path) -> Document:
         ReadError: The file cannot be read, is damaged or is not an Assay document.
         VersionError: The file was written by a newer version of Assay.
     """
-    source = Path(path)
+    source = _path(path)
     try:
         data = source.read_bytes()
     except OSError as error:
         raise ReadError(f"cannot read {source}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise UsageError(f"{brief(repr(path))} is not a valid path: {error}") from error
     return decode(data, str(source))
+
+
+def _path(path: object) -> Path:
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise UsageError(f"path must be a string or a Path, got {brief(repr(path), 60)}")
+    return Path(path)
 
 
 def decode(data: bytes, name: str) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from assay.document.machine import NOT_MEASURED, MonitorRecording, Series, measured, unknown
 from assay.document.provenance import Figure
+from assay.errors import UsageError
 from assay.machine.gauges.boards import BoardGauge
 from assay.machine.gauges.gauge import Gauge
 from assay.machine.gauges.perf_events import PerfEvents
@@ -37,6 +39,8 @@ class Monitor:
     """`with Monitor() as monitor: …`, then `monitor.recording`. The thread ends whatever happens inside."""
 
     def __init__(self, period_s: float = PERIOD_S, gauges: Sequence[Gauge] | None = None) -> None:
+        if isinstance(period_s, bool) or not isinstance(period_s, (int, float)) or not 0 < period_s < math.inf:
+            raise UsageError(f"period_s must be a positive number of seconds, got {period_s!r:.60}")
         self._period_s = period_s
         self._given = gauges
         self._gauges: list[Gauge] = []

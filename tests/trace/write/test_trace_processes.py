@@ -161,7 +161,7 @@ def test_a_directory_that_cannot_be_made_costs_one_line(tmp_path):
     lines = done.stderr.splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("assay: cannot create directory")
-    assert lines[1] == "assay: the same happened 2 more times"
+    assert lines[1] == "assay: 2 repeated warnings not shown"
     assert (tmp_path / "traces").read_text() == "a file"
 
 

@@ -1,1 +1,1 @@
-"""`assay.analyze`: structure, weights, cost, memory, time, energy and findings of one model in one document."""
+"""`assay.analyze`: structure, weights, cost, memory, time, energy and findings of one model."""

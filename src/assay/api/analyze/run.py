@@ -1,4 +1,4 @@
-"""`assay.analyze`: everything about a model, as deep as requested; what cannot be known is listed with the reason."""
+"""`assay.analyze`: a complete analysis of a model at a chosen depth; missing parts are listed with the reason."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from assay.analysis.architecture import architecture
 from assay.analysis.memory import memory_of
 from assay.api.analyze.script import operations
+from assay.api.arguments import check_callable
 from assay.api.check import own_weights
 from assay.api.observe import observed
 from assay.api.options import OnStep, RunOptions
@@ -28,14 +29,14 @@ from assay.sources.opened import Opened, why_not_run
 
 STRUCTURE, INFERENCE, PROFILE = "structure", "inference", "profile"
 DEPTHS = (STRUCTURE, INFERENCE, PROFILE)
-"""How deep: what is there and what it costs; that and time and memory; that and energy and the machine."""
+"""Depths: `structure` covers structure and cost, `inference` adds time and measured memory, `profile` adds energy."""
 
 ARCHITECTURE, COMPUTATION, REAL_PASS = "architecture", "computation", "a pass with data"
 PASS_MEMORY, TIME, WEIGHT_VALUES = "memory of a pass", "time", "values of weights"
 """The parts of an analysis that can be missing."""
 
-_NO_VALUES = "there are no weights here, only their shapes: --weights names a checkpoint of the model"
-UNTRUSTED = "holds code, which was not run: pass --trust (trust=True) if you trust its author"
+_NO_VALUES = "only the shapes of the weights are known: give a checkpoint of the model as its weights"
+UNTRUSTED = "contains code that was not run: pass --trust (trust=True) if you trust its author"
 
 
 def analyze(
@@ -68,44 +69,57 @@ def analyze(
     on_step: OnStep | None = None,
     progress: Progress | None = None,
 ) -> Analysis:
-    """Everything about a live model, what builds one, a file or a checkpoint, in one document.
+    """Analyse a live model, a function that builds one, a file or a checkpoint as completely as possible.
 
     Args:
-        model: Anything `assay.open` takes.
-        inputs: What to call the model with, as `assay.observe` takes it; inferred where left out.
+        model: Anything `assay.open` accepts.
+        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
         depth: `"structure"` (architecture, cost, memory, findings), `"inference"` (also time and measured memory) or
-            `"profile"` (also energy and the machine while it runs).
-        weights: A checkpoint of the model, where the model is built without its own.
-        warmup: Passes that are run first and not timed.
-        passes: Timed passes; None runs as many as fit into `seconds`, and at least three.
-        seconds: Time for each measurement where `passes` is None.
+            `"profile"` (also energy and the load of the machine).
+        weights: A checkpoint of the model, for example if the model was built without its weights. None uses the
+            model's own weights.
+        warmup: Number of untimed passes to run first.
+        passes: Number of timed passes. None runs as many as fit into `seconds`, but at least three.
+        seconds: Seconds per measurement if `passes` is None.
         backward: Include a training step, in training mode.
-        optimizer: The optimizer of the training step.
-        threads: The number of threads torch works with; None leaves it as it is.
-        thread_counts: Numbers of threads to time the pass with, for parallel efficiency.
-        sweeps: Sizes to time the pass at, such as `[("batch", [1, 2, 4])]`.
-        memory_limit: Bytes; what is predicted to need more is not run.
-        system: At depth `"profile"`, monitor the machine while further passes run.
-        energy: At depth `"profile"`, measure the energy of a pass, or model it without a sensor.
-        energy_ops: Replay operations to measure the energy of each kind, which takes minutes.
-        grid: The power grid for carbon dioxide, such as `"FR"`, `"US-CA"` or `"400g"`.
-        pue: Energy of the building over that of its machines, for `grid` and `price`.
-        price: The price of a kilowatt-hour.
-        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as in `assay.observe`.
-        device: The torch device to run on.
-        dtype: The floating-point type to run in, such as `"bfloat16"`.
-        train: Run in training mode.
-        model_args: Keyword arguments for the function or class that builds the model.
-        trust: Allow code from a file to run.
-        on_step: Called with a line of text before each step.
-        progress: Called with the bytes of weights that are read and the bytes in all.
+        optimizer: The optimizer of the training step, such as `"adamw"` or `"sgd"`.
+        threads: Number of CPU threads for torch. None leaves torch's setting unchanged.
+        thread_counts: Thread counts to time the pass with, to compute parallel efficiency. By default none.
+        sweeps: Input sizes to time the pass at, such as `[("batch", [1, 2, 4])]`. By default none.
+        memory_limit: Bytes. A pass that is predicted to need more is not run. None sets no limit.
+        system: At depth `"profile"`, monitor the machine during additional passes.
+        energy: At depth `"profile"`, measure the energy of a pass, or model it if there is no sensor.
+        energy_ops: Also replay ops to measure the energy of each kind of op, which takes minutes.
+        grid: The power grid for the carbon footprint: a code such as `"FR"` or `"US-CA"`, or grams of CO2 per
+            kilowatt-hour such as `"400g"`. None computes no footprint.
+        pue: Power usage effectiveness (energy of the building divided by energy of its machines), at least 1. Applied
+            to the carbon footprint and the price.
+        price: The price per kilowatt-hour. None computes no price.
+        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
+        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        train: Run in training mode instead of evaluation mode.
+        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        trust: Allow code stored in a file to run.
+        on_step: Called with one line of text before each step. None reports no steps.
+        progress: Called with the bytes of weights read so far and the total bytes. None reports no progress.
+
+    Returns:
+        The analysis: a document with all results, the architecture, the memory and the findings. Its `missing` maps
+        each part that is not available to the reason.
+
+    Raises:
+        UsageError: An argument is not valid, or does not apply to this model.
+        InputsError: The given inputs do not fit the model. If none are given and they cannot be inferred, the model
+            is analysed without a pass instead.
+        ReadError: The model or file cannot be read.
     """
-    measured = ProfileOptions(
+    profile_options = ProfileOptions(
         warmup, passes, seconds, optimizer, threads, thread_counts, sweeps, memory_limit, system,
         EnergyOptions(grid, pue, price, by_op=energy_ops) if energy else None,
     )  # fmt: skip
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
-    return analysis_of(model, inputs, depth, options, measured, weights, on_step, progress)
+    return analysis_of(model, inputs, depth, options, profile_options, weights, on_step, progress)
 
 
 def analysis_of(
@@ -113,45 +127,47 @@ def analysis_of(
     inputs: Any,
     depth: str,
     options: RunOptions,
-    measured: ProfileOptions,
+    profile_options: ProfileOptions,
     weights: Any = None,
     on_step: OnStep | None = None,
     progress: Progress | None = None,
 ) -> Analysis:
-    """The analysis with its options in groups."""
+    """The same as `analyze`, with the options in groups."""
     if depth not in DEPTHS:
         raise UsageError(f"unknown depth {depth!r}: choose from {', '.join(DEPTHS)}")
-    measured.check()
+    check_callable("on_step", on_step, optional=True)
+    check_callable("progress", progress, optional=True)
+    profile_options.check()
     if depth != PROFILE:
-        measured = dataclasses.replace(measured, system=False, energy=None)
-    task = _Analysis(depth, options, measured, weights, on_step or (lambda _: None), progress)
+        profile_options = dataclasses.replace(profile_options, system=False, energy=None)
+    task = _Analysis(depth, options, profile_options, weights, on_step or (lambda _: None), progress)
     return task.of(model, inputs)
 
 
 class _Analysis:
-    """The steps of one analysis; each notes what it could not learn."""
+    """The steps of one analysis; each adds what it could not determine to the missing parts."""
 
     def __init__(
         self,
         depth: str,
         options: RunOptions,
-        measured: ProfileOptions,
+        profile_options: ProfileOptions,
         weights: Any,
         on_step: OnStep,
         progress: Progress | None,
     ) -> None:
-        self._depth, self._options, self._measured, self._given_weights = depth, options, measured, weights
+        self._depth, self._options, self._profile_options, self._weights = depth, options, profile_options, weights
         self._on_step, self._progress = on_step, progress
         self._missing: dict[str, str] = {}
 
     def of(self, model: Any, inputs: Any) -> Analysis:
-        """The analysis of whatever was given."""
+        """The analysis of a model, file, checkpoint or document."""
         self._on_step("opening the model")
         opened = open_source(model, model_args=self._options.model_args, trust=self._options.trust)
         if opened.document is not None:
             return self._of_document(opened, inputs)
         error = opened.model_error
-        if error is not None and opened.saved is not None:  # a program that cannot be loaded can still be read
+        if error is not None and opened.saved is not None:  # an exported program can be read even if it does not load
             return self._of_document(dataclasses.replace(opened, runs=False), None, str(error))
         if error is not None:
             return self._of_weights(opened, error)
@@ -161,11 +177,11 @@ class _Analysis:
             if inputs is not None:
                 raise
             return self._of_tree(opened, str(error))
-        document = self._watched(profiled) if self._depth == STRUCTURE else self._timed(profiled)
-        return self._finished(self._weighed(document, opened))
+        document = self._recorded(profiled) if self._depth == STRUCTURE else self._timed(profiled)
+        return self._finished(self._with_weights(document, opened))
 
     def _of_weights(self, opened: Opened, error: ReadError) -> Analysis:
-        """What a file reveals without running code: weights, and of TorchScript and pickled modules their tree."""
+        """The analysis of a file without running its code: weights, and modules of TorchScript and pickled files."""
         self._on_step("reading weights")
         document = weigh(opened, progress=self._progress)
         why = f"{opened.origin.location} {UNTRUSTED}" if document.modules else str(error)
@@ -182,23 +198,23 @@ class _Analysis:
         return self._finished(weigh(opened, progress=self._progress))
 
     def _of_document(self, opened: Opened, inputs: Any, why: str = "") -> Analysis:
-        """The analysis of a saved document or an exported program, which are read and not run."""
+        """The analysis of a saved document or an exported program, which is read and not run."""
         document = observed(opened, inputs, RunOptions() if why else self._options)
         why = why or why_not_run(opened.origin)
         if self._depth != STRUCTURE and document.timing is None:
             self._missing[TIME] = why
         if not document.storages:
             self._missing[PASS_MEMORY] = why
-        return self._finished(self._weighed(document, opened))
+        return self._finished(self._with_weights(document, opened))
 
     def _without_pass(self, why: str) -> None:
         self._missing |= {COMPUTATION: why, PASS_MEMORY: why}
         if self._depth != STRUCTURE:
             self._missing[TIME] = why
 
-    def _watched(self, profiled: ProfiledModel) -> Document:
+    def _recorded(self, profiled: ProfiledModel) -> Document:
         self._on_step("recording a pass")
-        limit = self._measured.memory_limit
+        limit = self._profile_options.memory_limit
         if limit is not None and not self._options.without_data:
             predicted = profiled.observe(mode="meta")
             why = over_limit(predicted, limit)
@@ -211,16 +227,16 @@ class _Analysis:
         from assay.api.profile.run import measure
 
         if self._options.without_data:
-            self._missing[TIME] = "on shapes alone there is no time to measure"
-            return self._watched(profiled)
-        document = measure(profiled, self._measured, self._on_step)
+            self._missing[TIME] = "a pass on shapes has no time to measure: run with data"
+            return self._recorded(profiled)
+        document = measure(profiled, self._profile_options, self._on_step)
         if document.timing is None and document.profile is not None:
             self._missing[TIME] = "; ".join(document.profile.notes) or "nothing was timed"
         return document
 
-    def _weighed(self, document: Document, opened: Opened) -> Document:
-        """The document with the statistics of the checkpoint that was given, or of the model's own tensors."""
-        source = self._given_weights if self._given_weights is not None else own_weights(opened)
+    def _with_weights(self, document: Document, opened: Opened) -> Document:
+        """The document with weight statistics: of the given checkpoint, or of the model's own tensors."""
+        source = self._weights if self._weights is not None else own_weights(opened)
         if source is None and document.weights is None:
             self._missing[WEIGHT_VALUES] = _NO_VALUES
         if source is None:
@@ -235,7 +251,7 @@ class _Analysis:
     def _finished(self, document: Document, code: list[CodeOp] | None = None) -> Analysis:
         self._on_step("looking for findings")
         memory = memory_of(document) if document.tensors else None
-        if memory is not None and not document.storages:  # nothing was seen to be made, which is not nothing
+        if memory is not None and not document.storages:  # without storages, activations are unknown, not zero
             memory = replace(memory, inference=None)
         checked = check_all(document)
         document = replace(document, findings=checked.findings)

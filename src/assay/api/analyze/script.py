@@ -1,4 +1,4 @@
-"""The operations in TorchScript's source text: read as text, with nothing run."""
+"""The ops in a TorchScript file's source code, read as text without running it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from assay.checkpoint.formats.torchscript import demangled
 from assay.findings.analyzed import CodeOp
 
 _OPERATIONS = ("torch.", "ops.")
-"""How calls of operations begin; others are calls of modules and of functions of the file."""
+"""Prefixes of op calls; other calls are of modules, or of functions in the file."""
 
 _ERRORS = ("torch.format", "ops.prim.RaiseException")
-"""Calls that only report what went wrong."""
+"""Calls that only format or raise an error."""
 
 
 def operations(checkpoint: Checkpoint) -> list[CodeOp]:
-    """The calls of operations in a TorchScript file's code, in the order of the text; none for other files."""
+    """The op calls in a TorchScript file's code, in source order; empty for other files."""
     return [
         (demangled(function.name), call.target, ", ".join(call.arguments))
         for function in checkpoint.functions

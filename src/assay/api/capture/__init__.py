@@ -1,7 +1,7 @@
-"""CAPTURING PASSES: the decorator, the `with` block, and the tables that are printed while a program runs.
+"""CAPTURING PASSES: the decorator, the `with` block, and the layer tables printed while a program runs.
 
-Belongs here: joining the profiler's side (`trace.write`) with the environment and with text. Nothing
-heavy is imported until something is captured: a decorated class of a program that runs on its own costs nothing.
+This package connects the profiler (`trace.write`) to environment variables and to stderr. Nothing heavy is imported
+until a pass is captured, so decorating a class costs nothing outside `assay run`.
 """
 
 from __future__ import annotations

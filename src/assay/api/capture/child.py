@@ -1,4 +1,4 @@
-"""Running somebody's program with captures switched on: its command, its surroundings, its signals."""
+"""Running a user's program with captures enabled: its command line, environment and signals."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from assay.errors import ReadError, UsageError
 
 _FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _FROM_THE_KEYBOARD = frozenset({"SIGINT", "SIGQUIT"})
-"""A terminal sends these to the program as well as to us."""
+"""The terminal sends these to the child process, too, so they are not forwarded."""
 
 
 def command_of(words: Sequence[str]) -> list[str]:
-    """The command that runs `words`: a script or `-m module` gets this Python, all else is run as it stands."""
+    """The command for `words`: this Python runs a script or `-m module`, anything else is run unchanged."""
     if not words:
-        raise UsageError("no program is given: assay run -- python my_script.py")
+        raise UsageError("no program was given; for example: assay run -- python my_script.py")
     first = words[0]
     if first == "-m" or first.endswith((".py", ".pyc")):
         return [sys.executable, *words]
@@ -31,7 +31,7 @@ def command_of(words: Sequence[str]) -> list[str]:
 
 
 def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The exit code of `command`; 128 and the signal's number where one ended it. Signals to us go to it."""
+    """Run `command`, forwarding signals to it, and return its exit code: 128 + N if signal N ended it."""
     try:
         child = subprocess.Popen(list(command), env={**os.environ, **environment})
     except OSError as error:
@@ -43,7 +43,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 @contextlib.contextmanager
 def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Signals that reach this process are the child's."""
+    """Forward the signals that this process receives to the child."""
 
     def forward(number: int, _: FrameType | None) -> None:
         if signal.Signals(number).name in _FROM_THE_KEYBOARD and _in_foreground():
@@ -53,7 +53,7 @@ def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
     previous = {}
     for name in _FORWARDED:
         number = getattr(signal, name, None)
-        # A program started with nohup ignores hangups, and its child must too.
+        # Under nohup this process ignores hangups, and so must the child.
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             previous[number] = signal.signal(number, forward)
     try:
@@ -64,7 +64,7 @@ def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _in_foreground() -> bool:
-    """Whether a terminal sends its keyboard's signals to this process's group, the child included."""
+    """Whether this process group, which includes the child, receives keyboard signals from the terminal."""
     if not hasattr(os, "ctermid"):
         return True
     try:

@@ -1,4 +1,4 @@
-"""What a program under capture is told on stderr: the tables of layers, warnings, and decisions on request."""
+"""Output on stderr while a program is captured: layer tables, warnings and debug messages."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from assay.api.capture import environment
 from assay.api.capture.tables import CPU, accelerator_lines, lines_of
+from assay.messages import plural
 from assay.views.tables import as_text, printable
 from assay.views.text.layer_table import LayerLine, layer_table, layer_text
 
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from assay.trace.write.plan import CapturedPass
 
 _PAUSE_S = 0.5
-"""A terminal gets a table of the latest pass this often at most."""
+"""Minimum seconds between two tables on a terminal."""
 _STEPS = frozenset(step * 10**power for power in range(9) for step in (1, 2, 5))
-"""A log gets the tables of these passes: few, however long the program runs."""
+"""The numbers of the passes whose table is written to a log file, so that long runs do not flood it."""
 
 
 class Console:
-    """Tells about captures on one stream; a stream that fails is left alone."""
+    """Writes messages and tables about captures to one stream, ignoring errors of the stream."""
 
     def __init__(
         self,
@@ -43,27 +44,27 @@ class Console:
         self._tables, self._explain, self._clock = tables, explain, clock
         self._shown_at: float | None = None
         self._warned: set[str] = set()
-        self._untold = 0
+        self._suppressed = 0
         self._passes: Counter[str] = Counter()
         self._sums: dict[str, dict[str, LayerLine]] = {}
-        """The layers of each model by name, its passes added up."""
+        """By model name and layer name: the layer's times and calls, summed over all passes."""
         self._lock = threading.Lock()
 
     def debug(self, line: str) -> None:
-        """Explain a decision, where asked to."""
+        """Write a debug message, if debug output is enabled."""
         if self._explain:
             self._write(f"assay: debug: {_plain(line)}\n")
 
     def warn(self, line: str) -> None:
-        """Say a problem once; how often it came back is said at the end."""
+        """Write a warning the first time it occurs; `finish` reports how often warnings were repeated."""
         if line in self._warned:
-            self._untold += 1
+            self._suppressed += 1
             return
         self._warned.add(line)
         self._write(f"assay: {_plain(line)}\n")
 
     def passed(self, captured: CapturedPass) -> None:
-        """Add a pass to the sums, and show its table where it is time to."""
+        """Add a pass to the sums, and write its table if one is due."""
         if captured.path is not None:
             self.debug(f"{captured.facts.model_name}, pass {captured.facts.pass_number}: {captured.path}")
         if not self._tables:
@@ -74,28 +75,29 @@ class Console:
             sums = self._sums.setdefault(name, {})
             for line in lines_of(captured):
                 sums[line.name] = line.plus(sums.get(line.name))
-            if self._due(self._passes[name]):
-                measured = accelerator_lines(captured)
-                where = captured.facts.device if measured else CPU
-                self._write(self._table(_heading(captured, where), measured or lines_of(captured)))
+            if self._is_due(self._passes[name]):
+                on_device = accelerator_lines(captured)
+                device = captured.facts.device if on_device else CPU
+                self._write(self._table(_heading(captured, device), on_device or lines_of(captured)))
 
     def table(self, captured: CapturedPass) -> str:
-        """Every layer of a pass with its time on the CPU."""
+        """The table of a pass: every layer with its self time on the CPU."""
         return as_text(layer_table(lines_of(captured)))
 
     def finish(self) -> None:
-        """Show the sums of several passes; called as the program ends."""
-        if self._untold:
-            self._write(f"assay: the same happened {self._untold} more times\n")
-            self._untold = 0
+        """Write the tables summed over all passes of each model; called at exit."""
+        if self._suppressed:
+            self._write(f"assay: {plural(self._suppressed, 'repeated warning')} not shown\n")
+            self._suppressed = 0
         for name, sums in self._sums.items():
             if self._passes[name] > 1:
-                heading = f"{printable(name)}: {self._passes[name]} passes together, on the {CPU}"
+                heading = f"{printable(name)}: self time per layer, sum of {self._passes[name]} passes, on the {CPU}"
                 self._write(self._table(heading, list(sums.values())))
         self._passes.clear()
         self._sums.clear()
 
-    def _due(self, number: int) -> bool:
+    def _is_due(self, number: int) -> bool:
+        """Whether to write the table of this pass: at most every half second on a terminal, else 1, 2, 5, 10, …"""
         if not self._is_terminal():
             return number in _STEPS
         now = self._clock()
@@ -111,12 +113,12 @@ class Console:
         return f"\n{heading}\n{layer_text(lines, width=width, color=color)}"
 
     def _is_terminal(self) -> bool:
-        with contextlib.suppress(ValueError, AttributeError):  # closed, or none at all
+        with contextlib.suppress(ValueError, AttributeError):  # stderr may be closed or None
             return (self._stream or sys.stderr).isatty()
         return False
 
     def _write(self, text: str) -> None:
-        # Whatever became of the program's stderr, its model must go on.
+        # A broken stderr must not stop the user's program.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream = self._stream or sys.stderr
             encoding = stream.encoding or "utf-8"
@@ -126,26 +128,24 @@ class Console:
 
 @functools.cache
 def console() -> Console:
-    """The console of this process; it shows its sums as the program ends."""
+    """The console of this process; it writes the summed tables at exit."""
     tables = environment.is_on(environment.TABLE) or environment.TABLE not in os.environ
-    made = Console(tables=tables, explain=environment.is_on(environment.DEBUG))
-    atexit.register(made.finish)
-    return made
+    shared = Console(tables=tables, explain=environment.is_on(environment.DEBUG))
+    atexit.register(shared.finish)
+    return shared
 
 
 @functools.cache
 def silent() -> Console:
-    """A console for captures that were not asked to show tables: it warns, and explains where asked to."""
+    """A console without tables: it writes only warnings, and debug messages if enabled."""
     return Console(tables=False, explain=environment.is_on(environment.DEBUG))
 
 
-def _heading(captured: CapturedPass, where: str) -> str:
+def _heading(captured: CapturedPass, device: str) -> str:
     facts = captured.facts
-    what = "pass" if facts.covers == "forward" else "block"
-    ended = f", ended by {facts.error}" if facts.error else ""
-    return printable(
-        f"{facts.model_name}, {what} {facts.pass_number}{ended}: time in each layer itself, on the {where}"
-    )
+    unit = "pass" if facts.covers == "forward" else "block"
+    error = f", failed with {facts.error}" if facts.error else ""
+    return printable(f"{facts.model_name}, {unit} {facts.pass_number}{error}: self time per layer, on the {device}")
 
 
 def _plain(line: str) -> str:

@@ -1,4 +1,4 @@
-"""`@capture_model`: every forward pass of a model becomes a trace, where `assay run` says so."""
+"""`@capture_model`: writes a trace of every forward pass of a model, if captures are enabled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Target = TypeVar("Target")
 
-_WANTED = "a class, an instance or a function that returns a model is wanted, as in @capture_model(model_name='Net')"
+_EXPECTED = (
+    "expected a model class, a model, or a function that returns a model, as in @capture_model(model_name='Net')"
+)
 
 
 @overload
@@ -33,16 +35,22 @@ def capture_model(model_name: Target) -> Target: ...
 def capture_model(
     model_name: Any = None, record_shapes: bool = True, profile_memory: bool = True, **profiler_kwargs: Any
 ) -> Any:
-    """A decorator for a class of models, a model, or a function that returns one; also usable bare.
+    """Write a Chrome trace of every forward pass of a model class, a model, or a model that a function returns.
 
-    Without `ASSAY_CAPTURE=1` (which `assay run` sets) it returns what it decorates, the very same object. With it,
-    each forward pass writes `{model_name}_forward_{n:03d}.json`.
+    It works with or without parentheses. Captures are enabled by `ASSAY_CAPTURE=1`, which `assay run` sets; otherwise
+    the decorated object is returned unchanged. Each pass writes `{model_name}_forward_{n:03d}.json`.
 
     Args:
-        model_name: What the files are named after; the class of the model where left out.
-        record_shapes: Keep the shapes of operands.
-        profile_memory: Keep allocations.
-        profiler_kwargs: Further options of torch's profiler.
+        model_name: The name used in the file names. None uses the class name of the model.
+        record_shapes: Record the shapes of op inputs.
+        profile_memory: Record memory allocations.
+        profiler_kwargs: Further options of `torch.profiler.profile`, such as `with_stack=True`.
+
+    Returns:
+        A decorator; or, if used without parentheses, the decorated object.
+
+    Raises:
+        UsageError: The decorated object is not a model class, a model or a function, or an option is not valid.
     """
     from assay.trace.write.plan import check_options
 
@@ -51,7 +59,7 @@ def capture_model(
     check_options(profiler_kwargs)
 
     def decorate(target: Any) -> Any:
-        kind = _kind_of(target)
+        start_capture = _capture_function(target)
         if not environment.is_on(environment.CAPTURE):
             return target
         plan = replace(
@@ -61,20 +69,20 @@ def capture_model(
             profile_memory=profile_memory,
             options=profiler_kwargs,
         )
-        return kind(target, plan)
+        return start_capture(target, plan)
 
     return decorate
 
 
-def _kind_of(target: Any) -> Callable[[Any, CapturePlan], Any]:
-    """How `target` is captured; torch need not be imported to tell."""
+def _capture_function(target: Any) -> Callable[[Any, CapturePlan], Any]:
+    """The function that starts capturing `target`, chosen without importing torch."""
     nn = sys.modules.get("torch.nn")
     is_class = isinstance(target, type)
     if nn is not None and (issubclass(target, nn.Module) if is_class else isinstance(target, nn.Module)):
         return _capture_itself
     if callable(target) and not is_class:
         return _capture_results
-    raise UsageError(f"capture_model got {target!r:.80}: {_WANTED}")
+    raise UsageError(f"cannot capture {target!r:.80}: {_EXPECTED}")
 
 
 def _capture_itself(target: Any, plan: CapturePlan) -> Any:
@@ -85,16 +93,18 @@ def _capture_itself(target: Any, plan: CapturePlan) -> Any:
 
 def _capture_results(target: Any, plan: CapturePlan) -> Any:
     @functools.wraps(target)
-    def made(*args: Any, **kwargs: Any) -> Any:
+    def build(*args: Any, **kwargs: Any) -> Any:
         model = target(*args, **kwargs)
         nn = sys.modules.get("torch.nn")
         if nn is not None and isinstance(model, nn.Module):
             _gate().add_object(model, plan)
         else:
-            _console().warn(f"{getattr(target, '__name__', 'the function')} returned no model: nothing is captured")
+            _console().warn(
+                f"{getattr(target, '__name__', 'the function')} did not return a model: nothing is captured"
+            )
         return model
 
-    return made
+    return build
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""The directory that `assay run` owns: the list of what a run wrote there, and clearing the last run's away."""
+"""The trace directory of `assay run`: a manifest of the traces written, and deletion of the previous run's traces."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from assay.atomic import make_directory
 
 MANIFEST = ".assay-traces"
 _TRACE = re.compile(r"[A-Za-z0-9._-]+_forward_\d{3,}(_rank\d+)?\.json(\.gz)?")
-"""Only names of this form are ever removed, whatever a manifest says."""
+"""Only files with names of this form are ever deleted, even if the manifest lists others."""
 
 
 class TraceDirectory:
-    """A directory for one run's traces; another run that is using it at the same time is left alone."""
+    """A directory for the traces of one run; traces of another run that is still using it are not deleted."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest = path / MANIFEST
         self.removed = 0
-        """Traces of the last run that made way."""
-        self._before = 0
+        """Number of traces of the previous run that were deleted."""
+        self._manifest_start = 0
 
     @contextlib.contextmanager
     def opened(self, *, keep: bool) -> Iterator[TraceDirectory]:
-        """The directory, ready; without `keep` the traces that the last run wrote are gone."""
+        """The directory, created if necessary; unless `keep`, the traces of the previous run are deleted."""
         make_directory(self.path)
         with self.manifest.open("a+", encoding="utf-8", errors="replace") as file:
-            if _alone(file) and not keep:
+            if _lock(file) and not keep:
                 self._clear(file)
-            self._before = file.seek(0, 2)
+            self._manifest_start = file.seek(0, 2)
             yield self
 
     def written(self) -> list[Path]:
-        """The traces of this run that are there, in the order they were written."""
+        """The existing traces of this run, in the order they were written."""
         with self.manifest.open("rb") as file:
-            file.seek(self._before)
+            file.seek(self._manifest_start)
             names = file.read().decode("utf-8", "replace").splitlines()
         return [self.path / name for name in dict.fromkeys(names) if (self.path / name).is_file()]
 
@@ -52,8 +52,8 @@ class TraceDirectory:
         file.truncate(0)
 
 
-def _alone(file: IO[str]) -> bool:
-    """Whether no other run has the directory now; it stays ours while `file` is open."""
+def _lock(file: IO[str]) -> bool:
+    """Lock the manifest while `file` is open; False if another run holds the lock."""
     try:
         import fcntl
     except ImportError:

@@ -1,14 +1,16 @@
-"""The environment variables that switch captures on; `assay run` sets them, a person may.
+"""The environment variables that control captures. `assay run` sets them; users may set them, too.
 
 | variable | meaning |
 | --- | --- |
-| ASSAY_CAPTURE | 1: decorated models are captured; unset or 0: they run as if never decorated |
-| ASSAY_TRACE_DIR | where traces go; `traces` where it is not set |
-| ASSAY_TRACE_EVERY, ASSAY_TRACE_WARMUP, ASSAY_TRACE_MAX | which passes of each instance |
-| ASSAY_TRACE_GZIP | 1: compressed traces |
-| ASSAY_TRACE_TABLE | 0: no tables of layers on stderr |
-| ASSAY_TRACE_MANIFEST | a file that gets the name of every trace written |
-| ASSAY_DEBUG | 1: every decision is explained on stderr |
+| ASSAY_CAPTURE | 1: capture decorated models; unset or 0: the decorator has no effect |
+| ASSAY_TRACE_DIR | directory for traces; `traces` by default |
+| ASSAY_TRACE_EVERY | capture every Nth pass of a model; 1 by default |
+| ASSAY_TRACE_WARMUP | skip the first N passes of a model; 0 by default |
+| ASSAY_TRACE_MAX | capture at most N passes of a model; no limit by default |
+| ASSAY_TRACE_GZIP | 1: compress traces |
+| ASSAY_TRACE_TABLE | 0: do not print layer tables on stderr |
+| ASSAY_TRACE_MANIFEST | file to which the name of every written trace is appended |
+| ASSAY_DEBUG | 1: explain every decision on stderr |
 """
 
 from __future__ import annotations
@@ -37,12 +39,12 @@ _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
 def is_on(variable: str) -> bool:
-    """Whether a variable says yes."""
+    """Whether an environment variable is set to anything but an empty string, 0, false, no or off."""
     return os.environ.get(variable, "").strip().lower() not in _OFF
 
 
 def plan() -> CapturePlan:
-    """What the environment settles, with its defaults; paths are fixed now, whatever directory is current later."""
+    """The capture plan from the environment variables, with absolute paths in case the program changes directory."""
     from assay.trace.write.plan import CapturePlan
 
     manifest = os.environ.get(MANIFEST)
@@ -57,9 +59,10 @@ def plan() -> CapturePlan:
 
 
 def _number(variable: str, *, least: int) -> int | None:
-    said = os.environ.get(variable, "").strip()
-    if not said:
+    """The whole number in an environment variable; None if it is not set."""
+    text = os.environ.get(variable, "").strip()
+    if not text:
         return None
-    if not said.isdecimal() or int(said) < least:
-        raise UsageError(f"{variable}={said}: a whole number of at least {least} is wanted")
-    return int(said)
+    if not text.isdecimal() or int(text) < least:
+        raise UsageError(f"{variable}={text} is not valid: expected a whole number of at least {least}")
+    return int(text)

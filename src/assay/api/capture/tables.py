@@ -1,4 +1,4 @@
-"""Captured passes as the lines of a table of layers."""
+"""The rows of the layer table of a captured pass."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 CPU = "CPU"
 ITSELF = "(model)"
-"""The model's own row, as the reader of traces calls it."""
+"""The name of the model's own row, as in `assay.read_trace`."""
 OUTSIDE = "(outside any layer)"
 
 
 def lines_of(captured: CapturedPass) -> list[LayerLine]:
-    """A line for each layer of the pass with its own time; they sum to the time of the pass."""
+    """One row per layer with its self time on the CPU; the times add up to the time of the pass."""
     lines = [LayerLine(layer.path or ITSELF, layer.calls, layer.own_ns, layer.shapes) for layer in captured.layers]
     if captured.facts.covers == "block":
         outside_ns = captured.took_ns - sum(layer.own_ns for layer in captured.layers)
@@ -27,9 +27,9 @@ def lines_of(captured: CapturedPass) -> list[LayerLine]:
 
 
 def accelerator_lines(captured: CapturedPass) -> list[LayerLine]:
-    """A line for each layer with its own time on the accelerator, as the trace tells; none where it has none.
+    """One row per layer with its self time on the accelerator, from the trace; empty if the trace has none.
 
-    What the trace cannot give to a layer is a line too: the lines add up to all the time on the device.
+    Time that cannot be attributed to a layer gets rows of its own, so the rows add up to all time on the device.
     """
     from assay.trace.read.reading import read_trace
 
@@ -49,7 +49,7 @@ def accelerator_lines(captured: CapturedPass) -> list[LayerLine]:
         for outside in trace.outside:
             if outside.gpu_ns:
                 yield LayerLine(f"({outside.what})", None, outside.gpu_ns, ())
-        for left in trace.unattributed:
-            yield LayerLine(f"({left.why})", None, left.gpu_ns, ())
+        for unattributed in trace.unattributed:
+            yield LayerLine(f"({unattributed.why})", None, unattributed.gpu_ns, ())
 
     return list(lines())

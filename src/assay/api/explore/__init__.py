@@ -1,4 +1,4 @@
-"""`assay.explore`: anything that is or holds a model, opened in the terminal explorer."""
+"""`assay.explore`: browse a model, checkpoint or document in the terminal."""
 
 from __future__ import annotations
 
@@ -23,19 +23,25 @@ def explore(
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> None:
-    """Open `model` in the terminal until the user quits. Recorded forward statistics are shown where there are some.
+    """Browse `model` in the terminal until the user quits. Forward statistics are shown if they were recorded.
 
     Args:
-        model: Anything `assay.open` takes.
-        inputs: What to call the model with, as `assay.observe` takes it. With inputs one forward pass is recorded
-            first, so that FLOPs, shapes, calls and tensor flow are known.
-        theme: The name of a colour theme.
-        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as in `assay.observe`.
-        device: The torch device to run on.
-        dtype: The floating-point type to run in, such as `"bfloat16"`.
-        train: Run in training mode.
-        model_args: Keyword arguments for the function or class that builds the model.
-        trust: Allow code from a file to run.
+        model: Anything `assay.open` accepts.
+        inputs: What to call the model with, in any form `assay.observe` accepts. One forward pass is then recorded
+            first, to show FLOPs, shapes, calls and data flow. With None, a live model is not run, and other models
+            are run with inferred inputs if possible.
+        theme: The name of a colour theme, such as `"nord"`. Empty uses the theme from the settings.
+        mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
+        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        train: Run in training mode instead of evaluation mode.
+        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        trust: Allow code stored in a file to run.
+
+    Raises:
+        UsageError: There is no interactive terminal, the theme is unknown, or another argument is not valid.
+        InputsError: The given inputs do not fit the model.
+        ReadError: The model or file cannot be read.
     """
     need_terminal(theme)
     options = RunOptions(mode, device, dtype, train, model_args=model_args, trust=trust)
@@ -43,12 +49,17 @@ def explore(
 
 
 def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
-    """Call `model` once with every call inside recorded, then open it; an error of the model is raised afterwards.
+    """Call `model` once, recording the statistics of every module call, then browse it in the terminal.
+
+    An exception raised by the model is raised again after the user quits.
 
     Args:
         model: A live module, or a callable object that holds modules.
-        args: The arguments to call it with.
+        args: The positional arguments to call it with.
         kwargs: The keyword arguments to call it with.
+
+    Raises:
+        UsageError: There is no interactive terminal, or `model` holds no modules.
     """
     need_terminal()
     from assay.forward_stats import record_forward_stats
@@ -57,9 +68,9 @@ def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
     with record_forward_stats(model):
         try:
             model(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  the user wants to see how far it came; it is raised below
+        except Exception as error:  # noqa: BLE001  shown in the explorer first, and raised again below
             failure = error
-    notes = () if failure is None else (f"the forward pass stopped: {error_line(failure)}",)
+    notes = () if failure is None else (f"the forward pass failed: {error_line(failure)}",)
     show(subject_of(model, notes=notes))
     if failure is not None:
         raise failure

@@ -1,4 +1,4 @@
-"""A checkpoint as something to explore: its tensors as a tree, their values looked at one by one, on demand."""
+"""Checkpoints in the explorer: the tensors as a tree, with the statistics of a tensor computed on demand."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ _SETTINGS = StatisticsSettings(workers=1)
 
 
 def checkpoint_subject(opened: Opened) -> ExploredModel:
-    """The stored tensors of what was opened; only headers are read."""
+    """An explorable tree of the stored tensors of an opened source; only headers are read."""
     checkpoint = opened.checkpoint
     assert checkpoint is not None
-    plain = Document(
+    empty = Document(
         origin=Origin("file", checkpoint.path, os.path.basename(checkpoint.path.rstrip("/\\"))),
         machine=this_machine(),
     )
-    document = _with_tree(plain, checkpoint.entries, {row.path: row.class_path for row in checkpoint.modules})
+    document = _with_tree(empty, checkpoint.entries, {row.path: row.class_path for row in checkpoint.modules})
     inspector = StoredInspector(DocumentInspector(document), opened)
     return ExploredModel(document, inspector, tensors_in_tree=True, notes=(*checkpoint.notes, *checkpoint.failures))
 
 
 def weights_subject(document: Document) -> ExploredModel:
-    """A saved document that holds statistics of a checkpoint's tensors, and no model."""
+    """An explorable tree of a saved document that holds tensor statistics and no model."""
     rows = document.weights.tensors if document.weights is not None else []
-    whole = _with_tree(document, rows, {module.path: module.class_path for module in document.modules})
-    return ExploredModel(whole, DocumentInspector(whole), tensors_in_tree=True)
+    with_tree = _with_tree(document, rows, {module.path: module.class_path for module in document.modules})
+    return ExploredModel(with_tree, DocumentInspector(with_tree), tensors_in_tree=True)
 
 
 def _with_tree(
     document: Document, rows: Sequence[Entry] | Sequence[TensorStatistics], classes: dict[str, str]
 ) -> Document:
-    """The document with these tensors, and a tree of modules made from their names."""
+    """The document with these tensors, and a module tree derived from their names."""
     tensors = [Tensor(row.names, "parameter", TensorType(row.shape, row.dtype), row.bytes) for row in rows]
     return replace(document, modules=modules_of([row.names for row in tensors], classes), tensors=tensors)
 
 
 class StoredInspector:
-    """A model whose tensors are in files: the bytes of one are read when it is looked at."""
+    """An inspector for tensors stored in files; a tensor's bytes are read when it is inspected."""
 
     def __init__(self, model: ModuleInspector, opened: Opened) -> None:
         self.source, self.attributes, self.forward_calls = model.source, model.attributes, model.forward_calls
@@ -61,7 +61,7 @@ class StoredInspector:
         self._entries = {name: entry for entry in entries for name in entry.names}
 
     def tensor(self, path: str, name: str) -> TensorDetail:
-        """The exact statistics of the stored tensor; what the model itself knows where the files have none."""
+        """The statistics of the stored tensor, or the model's own details if the files do not contain it."""
         entry = self._stored(f"{path}.{name}" if path else name)
         if entry is None:
             return self._model.tensor(path, name)
@@ -69,7 +69,7 @@ class StoredInspector:
         return detail_of(row, TensorFacts(entry.shape, entry.dtype, bytes=entry.bytes))
 
     def _stored(self, name: str) -> Entry | None:
-        """The entry of a tensor; files of a model's trunk leave out the first part of its names, or add one."""
+        """The entry of a tensor, also if the file's names lack the first component or have an extra one."""
         if name in self._entries:
             return self._entries[name]
         trunk = name.partition(".")[2]
@@ -80,31 +80,30 @@ class StoredInspector:
 
 
 def modules_of(names: Sequence[tuple[str, ...]], classes: dict[str, str]) -> list[Module]:
-    """A module for every prefix of a name, with the tensors right below it; classes where they are known."""
-    places: dict[str, int] = {"": 0}
+    """One module per prefix of a tensor name, with its direct tensors, and its class from `classes` if listed."""
+    rows: dict[str, int] = {"": 0}
     parents: list[int | None] = [None]
-    held: list[dict[str, int]] = [{}]
-    for at, each in enumerate(names):
-        for name in each:
+    tensors: list[dict[str, int]] = [{}]
+    for index, tensor_names in enumerate(names):
+        for name in tensor_names:
             prefix, _, local = name.rpartition(".")
-            held[_place(prefix, places, parents, held)][local] = at
-    paths = list(places)
+            tensors[_row_of(prefix, rows, parents, tensors)][local] = index
     return [
         Module(path, classes.get(path, "").rpartition(".")[2], classes.get(path, ""), parent, tensors=own)
-        for path, parent, own in zip(paths, parents, held, strict=True)
+        for path, parent, own in zip(rows, parents, tensors, strict=True)
     ]
 
 
-def _place(prefix: str, places: dict[str, int], parents: list[int | None], held: list[dict[str, int]]) -> int:
-    """The row of a prefix, made with those above it where there is none."""
+def _row_of(prefix: str, rows: dict[str, int], parents: list[int | None], tensors: list[dict[str, int]]) -> int:
+    """The row of a prefix; the row and missing rows above it are added if necessary."""
     missing = []
-    while prefix not in places:
+    while prefix not in rows:
         missing.append(prefix)
         prefix = prefix.rpartition(".")[0]
-    above = places[prefix]
+    parent = rows[prefix]
     for path in reversed(missing):
-        places[path] = len(parents)
-        parents.append(above)
-        held.append({})
-        above = places[path]
-    return above
+        rows[path] = len(parents)
+        parents.append(parent)
+        tensors.append({})
+        parent = rows[path]
+    return parent

@@ -1,4 +1,4 @@
-"""A live model, or an object that holds several, as something to explore; nothing of it runs and nothing changes."""
+"""Live models, or objects that hold several, in the explorer; the model is neither run nor changed."""
 
 from __future__ import annotations
 
@@ -20,31 +20,33 @@ from assay.views.tui.subject import ExploredModel
 
 
 def live_subject(opened: Opened, document: Document | None = None) -> ExploredModel:
-    """What there is to see of a model in memory; `document` where a pass of it has been recorded already."""
+    """The model in memory, ready to explore; `document` is a recorded pass of it, if there is one."""
     model, holder = opened.module, opened.model.holder
-    shown = model if holder is None else holder
-    inspector = LiveInspector(shown)
-    taken = inventory.take(model)
+    explored = model if holder is None else holder
+    inspector = LiveInspector(explored)
+    contents = inventory.take(model)
     if document is None:
-        modules = taken.modules if holder is None else [_root(taken.modules[0], type(holder)), *taken.modules[1:]]
+        rows = contents.modules
+        modules = rows if holder is None else [_holder_row(rows[0], type(holder)), *rows[1:]]
         document = Document(
-            origin=opened.origin, machine=this_machine(), run=Run("none"), modules=modules, tensors=taken.tensors
+            origin=opened.origin, machine=this_machine(), run=Run("none"), modules=modules, tensors=contents.tensors
         )
-    document = _with_recorded(document, shown, inspector)
-    places = {name: str(tensor.device) for row, tensor in zip(taken.tensors, taken.live_tensors, strict=False)
-              for name in row.names}  # fmt: skip
-    devices = tuple(places.get(row.names[0]) for row in document.tensors)
+    document = _with_forward_stats(document, explored, inspector)
+    by_name = {name: str(tensor.device) for row, tensor in zip(contents.tensors, contents.live_tensors, strict=False)
+               for name in row.names}  # fmt: skip
+    devices = tuple(by_name.get(row.names[0]) for row in document.tensors)
     return ExploredModel(document, inspector, devices)
 
 
-def _root(row: Any, named: type) -> Any:
-    """The row of the holder itself, under its own class."""
-    return replace(row, class_name=named.__name__, class_path=f"{named.__module__}.{named.__qualname__}")
+def _holder_row(row: Any, holder_class: type) -> Any:
+    """The root row with the class of the object that holds the modules."""
+    path = f"{holder_class.__module__}.{holder_class.__qualname__}"
+    return replace(row, class_name=holder_class.__name__, class_path=path)
 
 
-def _with_recorded(document: Document, holder: object, inspector: LiveInspector) -> Document:
-    """The document with the calls and times that were recorded, where it has none of its own."""
-    timing: Timing | None = document.timing or timing_of(holder, document.modules)
+def _with_forward_stats(document: Document, explored: object, inspector: LiveInspector) -> Document:
+    """The document with calls and times from recorded forward statistics, unless it has its own."""
+    timing: Timing | None = document.timing or timing_of(explored, document.modules)
     if timing is None:
         return document
     calls = document.calls or [

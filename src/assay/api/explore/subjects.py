@@ -1,4 +1,4 @@
-"""Whatever is given, as something to explore."""
+"""Turning a model, checkpoint or document into a subject for the explorer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from assay.api.options import RunOptions
 from assay.document.document import INFERRED, Document
 from assay.errors import AssayError, InputsError, PartialError, ReadError
 from assay.findings.engine import check_all
+from assay.messages import plural
 from assay.sources.inputs import find_inputs
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
@@ -28,15 +29,16 @@ def subject_of(
     stats: bool = False,
     notes: tuple[str, ...] = (),
 ) -> ExploredModel:
-    """What `target` is, ready to be looked at.
+    """Open `target` and prepare it for the explorer.
 
-    A pass is recorded where inputs are given, and for anything opened by name also with inferred ones unless `run`
-    is False; where that fails the tree opens all the same. `stats` runs the model once more and records every call.
+    A pass is recorded if inputs are given or `run` is True; by default also with inferred inputs, unless the model is
+    live. If an inferred pass fails, the module tree is shown without it. `stats` runs the model once more and records
+    the statistics of every module call.
     """
     options = options or RunOptions()
     opened = open_source(target, model_args=options.model_args, trust=options.trust)
-    found = _subject(opened, inputs, options, run, stats)
-    return _with_findings(replace(found, notes=(*notes, *found.notes)))
+    subject = _subject(opened, inputs, options, run, stats)
+    return _with_findings(replace(subject, notes=(*notes, *subject.notes)))
 
 
 def _subject(opened: Opened, inputs: Any, options: RunOptions, run: bool | None, stats: bool) -> ExploredModel:
@@ -44,16 +46,16 @@ def _subject(opened: Opened, inputs: Any, options: RunOptions, run: bool | None,
         return _of_saved(opened.document)
     error = opened.model_error
     if error is not None:
-        found = checkpoint_subject(opened)
-        # A file of weights alone has no model that could be missed.
-        told = () if opened.origin.kind == "file" else (f"its tensors alone: {error}",)
-        return replace(found, notes=(*told, *found.notes))
+        subject = checkpoint_subject(opened)
+        # A file that holds only weights has no model to miss.
+        note = () if opened.origin.kind == "file" else (f"only the tensors are shown: {error}",)
+        return replace(subject, notes=(*note, *subject.notes))
     runs = opened.origin.kind != "live" and opened.model.holder is None if run is None else run
     return _of_model(opened, inputs, options, runs=runs or inputs is not None, stats=stats)
 
 
 def _of_saved(document: Document) -> ExploredModel:
-    """A document with its cost; one that holds tensors alone is shown as a checkpoint."""
+    """A saved document with its cost; a document that holds only tensors is shown as a checkpoint."""
     if document.weights is not None and not document.tensors:
         return weights_subject(document)
     return of_document(document if document.cost is not None else with_cost(document))
@@ -67,17 +69,17 @@ def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, s
     if stats:
         opened = opened.with_weights
     try:
-        # Found once, for the recorded pass and for the statistics.
-        found = find_inputs(inputs, opened, device=options.device, dtype=options.dtype) if runs or stats else None
+        # Resolved once, for both the recorded pass and the statistics.
+        call = find_inputs(inputs, opened, device=options.device, dtype=options.dtype) if runs or stats else None
         if runs:
-            document = observed(opened, found, options)
+            document = observed(opened, call, options)
             notes += _notes(document)
         if stats:
-            notes += _recorded(opened, found)
+            notes += _record_stats(opened, call)
     except (InputsError, PartialError, ReadError) as error:
         if inputs is not None:
             raise
-        notes.append(f"not run, so without FLOPs and shapes: {error}")
+        notes.append(f"no FLOPs and shapes, because the model was not run: {error}")
     subject = live_subject(opened, document)
     if opened.stored is not None and opened.model.on_meta:
         subject = replace(subject, inspector=StoredInspector(subject.inspector, opened))
@@ -87,12 +89,12 @@ def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, s
 def _notes(document: Document) -> list[str]:
     failure = document.run.failure
     if failure is not None:
-        return [f"the forward pass stopped in {failure.module}: {failure.error}"]
+        return [f"the forward pass failed in {failure.module}: {failure.error}"]
     return [f"inputs {document.run.inputs_from}"] if document.run.inputs_kind == INFERRED else []
 
 
-def _recorded(opened: Opened, found: Any) -> list[str]:
-    """Run the model once with its calls recorded; what to note about it."""
+def _record_stats(opened: Opened, call: Any) -> list[str]:
+    """Run the model once and record the statistics of every module call; return notes about problems."""
     import torch
 
     from assay.forward_stats import record_forward_stats
@@ -102,18 +104,18 @@ def _recorded(opened: Opened, found: Any) -> list[str]:
         return ["no forward statistics: the weights are on the meta device"]
     try:
         with guarded("the forward pass"), torch.no_grad(), record_forward_stats(opened.module):
-            opened.module(*found.args, **found.kwargs)
+            opened.module(*call.args, **call.kwargs)
     except AssayError as error:
         return [f"forward statistics are incomplete: {error}"]
     return []
 
 
 def _with_findings(subject: ExploredModel) -> ExploredModel:
-    """The subject with what the rules say of it, unless its document brings findings along."""
+    """The subject with the findings of all rules, unless its document already has findings."""
     if subject.document.findings:
         return subject
-    checked = check_all(subject.document)
-    said = f"{checked.rules - len(checked.skipped):,} rules have run and found nothing"
-    if checked.skipped:
-        said += f"; {len(checked.skipped):,} more would need what was not captured"
-    return replace(subject, document=replace(subject.document, findings=checked.findings), no_findings=said)
+    result = check_all(subject.document)
+    text = f"no findings: {plural(result.rules - len(result.skipped), 'rule')} checked"
+    if result.skipped:
+        text += f", {len(result.skipped):,} skipped because they need data that was not captured"
+    return replace(subject, document=replace(subject.document, findings=result.findings), no_findings=text)

@@ -1,4 +1,4 @@
-"""The terminal that the explorer needs, and running it there."""
+"""Running the explorer in an interactive terminal."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from assay.views.tui.subject import ExploredModel
 
 
 def need_terminal(theme: str = "") -> None:
-    """Refuse, before any long work, where there is no terminal to explore in or no such theme."""
+    """Raise UsageError if there is no interactive terminal or the theme is unknown, before any long work."""
     streams = (sys.stdin, sys.stdout)
     if not all(stream is not None and stream.isatty() for stream in streams):
-        raise UsageError("explore needs a terminal, and stdin or stdout is none (assay summary prints the tree)")
+        raise UsageError("explore needs an interactive terminal; `assay summary` prints the module tree without one")
     if theme:
         from assay.views.tui.app import check_theme
 
@@ -20,7 +20,7 @@ def need_terminal(theme: str = "") -> None:
 
 
 def show(subject: ExploredModel, *, theme: str = "") -> None:
-    """Run the explorer until somebody quits."""
+    """Run the explorer until the user quits."""
     from assay.views.tui.app import Explorer, ExplorerOptions
     from assay.views.tui.settings import settings_path
 

@@ -1,1 +1,1 @@
-"""`assay.profile`: how long a model takes, where, and what holds it back."""
+"""`assay.profile`: measured times of a model, its modules and ops, with memory, energy and bottlenecks."""

@@ -1,4 +1,4 @@
-"""The energy of a pass and of its operations: replayed against a sensor, or modelled where there is none."""
+"""The energy of a pass and of its ops: measured by replaying them with a sensor, or modelled without one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from assay.machine.energy import CounterGroup, of_device, replay
 from assay.machine.sensors.nvml import NvmlBoard, boards
 
 COVER = 0.95
-"""Operations are replayed, the longest first, until this share of their time is covered."""
+"""Kinds of op are replayed, slowest first, until they cover this share of the total op time."""
 MOST = 12
-"""And no more kinds than this, for each takes seconds."""
+"""Maximum number of kinds to replay, because each takes seconds."""
 
 
 def energy(
@@ -36,49 +36,50 @@ def energy(
     options: EnergyOptions,
     on_step: OnStep,
 ) -> EnergyProfile:
-    """The energy of one `run` of the document's pass, and of its operations.
+    """The energy of one `run` of the document's pass, and of its ops.
 
-    It is modelled where no sensor covers the device, and where one stopped answering.
+    It is modelled if the device has no sensor, or if the sensor stopped responding.
     """
     assert document.profile is not None
     board = _board(document.profile.device)
     sensors = of_device(report.hardware.device, report.sensors, board.uuid if board is not None else "")
     why = sensors
-    found = None
+    profile = None
     if isinstance(sensors, CounterGroup):
-        found = _measured(profiled, document, run, wait, sensors, options, on_step)
-        why = _why(found.whole)
-    guess = _guess(document, report)
-    if found is None or found.whole.value is None:
+        profile = _measured(profiled, document, run, wait, sensors, options, on_step)
+        why = _why(profile.whole)
+    modelled = _modelled(document, report)
+    if profile is None or profile.whole.value is None:
         device, model = as_device(report), model_of(report)
-        found = EnergyProfile(
+        profile = EnergyProfile(
             why=str(why),
-            whole=guess,
+            whole=modelled,
             above_idle=unknown("no sensor was read"),
             idle_w=sensors.idle_w if isinstance(sensors, CounterGroup) else report.idle_w,
-            average_w=_power(guess, document.profile.whole),
+            average_w=_power(modelled, document.profile.whole),
             kinds=_modelled_kinds(document, device, model) if model is not None else [],
         )
-    found = replace(found, modelled=guess, peak_w=_peak_power(document.profile.system, board))
-    return _with_consequences(found, document, options)
+    profile = replace(profile, modelled=modelled, peak_w=_peak_power(document.profile.system, board))
+    return _with_efficiency_and_costs(profile, document, options)
 
 
-def _guess(document: Document, report: MachineReport) -> Figure:
-    """The joules of one pass by the best model there is of this machine."""
+def _modelled(document: Document, report: MachineReport) -> Figure:
+    """The joules of one pass from the best available energy model of this machine."""
     assert document.profile is not None
     model = model_of(report)
     if model is None:
-        return unknown(f"no energy model of {report.hardware.name} is known")
+        return unknown(f"there is no energy model of {report.hardware.name}")
     work, _ = work_of(document, as_device(report))
     return estimate(work, document.profile.whole.value, model, busy_s=_busy_s(document))
 
 
 def _why(figure: Figure) -> str:
+    """The reason why a figure is unknown; empty if it is known."""
     return figure.how.why if isinstance(figure.how, Unknown) else ""
 
 
 def _busy_s(document: Document) -> float | None:
-    """How long an accelerator's kernels ran; None for a processor, which is busy all the time."""
+    """Seconds during which an accelerator ran kernels; None for a CPU, which is always busy."""
     assert document.profile is not None
     if document.profile.device == "cpu":
         return None
@@ -86,7 +87,7 @@ def _busy_s(document: Document) -> float | None:
 
 
 def _board(device: str) -> NvmlBoard | None:
-    """The board that `cuda:1` means to torch; None for a processor, or where NVML does not show it."""
+    """The NVML board of a torch device such as `cuda:1`; None for the CPU, or if NVML does not list the GPU."""
     import torch
 
     if not device.startswith("cuda"):
@@ -104,11 +105,11 @@ def _measured(
     options: EnergyOptions,
     on_step: OnStep,
 ) -> EnergyProfile:
-    """What the sensors say; unknown where they stop answering."""
+    """The measured energy; unknown if the sensors stop responding."""
     on_step("energy of the pass")
     whole = replay(run, sensors, synchronize=wait, window_s=options.window_s, repeats=max(options.repeats, 2))
-    wanted = options.by_op and whole.energy_j.value is not None
-    kinds = _replayed_kinds(profiled, document, wait, sensors, options, on_step) if wanted else []
+    by_op = options.by_op and whole.energy_j.value is not None
+    kinds = _replayed_kinds(profiled, document, wait, sensors, options, on_step) if by_op else []
     closure, covered = _closure(document, kinds, whole.energy_j)
     return EnergyProfile(
         sensor=sensors.name,
@@ -130,36 +131,37 @@ def _replayed_kinds(
     options: EnergyOptions,
     on_step: OnStep,
 ) -> list[KindEnergy | None]:
-    """The kinds that take most of the time, each run alone on the inputs it had."""
+    """The measured energy of the slowest kinds, each replayed on its recorded inputs; None for the rest."""
     import torch
 
     assert document.profile is not None
     times = document.profile.kinds
     rows: list[KindEnergy | None] = [None] * len(times)
     with torch.no_grad():
-        for index, run in _kept(profiled, document, _longest(times)).items():
+        for index, run in _replays(profiled, document, _slowest(times)).items():
             on_step(f"energy of {document.kinds[index].name}")
-            found = replay(run, sensors, synchronize=wait, window_s=options.window_s, repeats=options.repeats)
+            result = replay(run, sensors, synchronize=wait, window_s=options.window_s, repeats=options.repeats)
             time = times[index]
-            rows[index] = KindEnergy(found.energy_j, found.above_idle_j, time.count if time is not None else 0)
+            rows[index] = KindEnergy(result.energy_j, result.above_idle_j, time.count if time is not None else 0)
     return rows
 
 
-def _longest(times: Sequence[KindTime | None]) -> list[int]:
-    known = [(time.total_s, index) for index, time in enumerate(times) if time is not None]
-    whole = sum(total for total, _ in known)
-    chosen: list[int] = []
+def _slowest(times: Sequence[KindTime | None]) -> list[int]:
+    """The indices of the kinds that take the most time, up to `COVER` of the total time and `MOST` kinds."""
+    timed = [(time.total_s, index) for index, time in enumerate(times) if time is not None]
+    whole = sum(total for total, _ in timed)
+    slowest: list[int] = []
     covered = 0.0
-    for total, index in sorted(known, reverse=True)[:MOST]:
+    for total, index in sorted(timed, reverse=True)[:MOST]:
         if covered >= COVER * whole:
             break
-        chosen.append(index)
+        slowest.append(index)
         covered += total
-    return chosen
+    return slowest
 
 
-def _kept(profiled: ProfiledModel, document: Document, kinds: Sequence[int]) -> Mapping[int, Callable[[], object]]:
-    """What runs one execution of each kind again."""
+def _replays(profiled: ProfiledModel, document: Document, kinds: Sequence[int]) -> Mapping[int, Callable[[], object]]:
+    """A function per kind that runs one op of that kind again, on its recorded inputs."""
     from assay.recorder import inventory
     from assay.recorder.watch import watch
     from assay.timing.op_clock import BODIES, OpKeeper
@@ -176,19 +178,20 @@ def _kept(profiled: ProfiledModel, document: Document, kinds: Sequence[int]) -> 
 
 
 def _closure(document: Document, kinds: Sequence[KindEnergy | None], whole: Figure) -> tuple[Figure, float | None]:
-    """The kinds' energies over the pass's, and the share of operation time they stand for."""
+    """The summed energy of the kinds divided by that of the pass, and the share of op time these kinds cover."""
     assert document.profile is not None
     times = document.profile.kinds
-    known = [(row, times[index]) for index, row in enumerate(kinds) if row is not None and row.each.value is not None]
+    pairs = [(row, times[index]) for index, row in enumerate(kinds) if row is not None and row.each.value is not None]
     total = sum(time.total_s for time in times if time is not None)
-    if not known or not whole.value or not total:
-        return unknown("no operation's energy was measured"), None
-    joules = sum((row.each.value or 0.0) * row.count for row, _ in known)
-    share = sum(time.total_s for _, time in known if time is not None) / total
-    return measured(joules / whole.value, "replayed operations over the replayed pass"), share
+    if not pairs or not whole.value or not total:
+        return unknown("the energy of ops was not measured"), None
+    joules = sum((row.each.value or 0.0) * row.count for row, _ in pairs)
+    share = sum(time.total_s for _, time in pairs if time is not None) / total
+    return measured(joules / whole.value, "replayed ops divided by the replayed pass"), share
 
 
 def _modelled_kinds(document: Document, device: Device, model: EnergyModel) -> list[KindEnergy | None]:
+    """The modelled energy of each kind of op; None if its time or FLOPs are unknown."""
     assert document.profile is not None
     assert document.cost is not None
     rows: list[KindEnergy | None] = [None] * len(document.kinds)
@@ -203,31 +206,34 @@ def _modelled_kinds(document: Document, device: Device, model: EnergyModel) -> l
 
 
 def _power(joules: Figure, seconds: Figure) -> Figure:
+    """The average power in watts of a modelled energy over a time."""
     if joules.value is None or not seconds.value or not isinstance(joules.how, Modelled):
         return unknown("the energy or the time is unknown")
     how = joules.how
-    return Figure(joules.value / seconds.value, Modelled(f"{how.by}, over the time", how.assumptions, how.error))
+    return Figure(joules.value / seconds.value, Modelled(f"{how.by}, divided by time", how.assumptions, how.error))
 
 
-def _with_consequences(found: EnergyProfile, document: Document, options: EnergyOptions) -> EnergyProfile:
-    """FLOPs a joule, carbon dioxide and money, where a grid or a price was named."""
+def _with_efficiency_and_costs(profile: EnergyProfile, document: Document, options: EnergyOptions) -> EnergyProfile:
+    """The profile with FLOPs per joule, and carbon footprint and price if a grid or a price was given."""
     flops = document.cost.forward.flops if document.cost is not None else None
     carbon = (
-        carbon_g(found.whole, find_grid(options.grid), options.pue) if options.grid else unknown("no grid was named")
+        carbon_g(profile.whole, find_grid(options.grid), options.pue)
+        if options.grid
+        else unknown("no grid was given")
     )
-    paid = (
-        price(found.whole, options.price_kwh, pue=options.pue)
+    amount = (
+        price(profile.whole, options.price_kwh, pue=options.pue)
         if options.price_kwh is not None
-        else unknown("no price given")
+        else unknown("no price was given")
     )
-    return replace(found, flops_per_joule=flops_per_joule(flops, found.whole), carbon_g=carbon, price=paid)
+    return replace(profile, flops_per_joule=flops_per_joule(flops, profile.whole), carbon_g=carbon, price=amount)
 
 
 def _peak_power(recording: MonitorRecording | None, board: NvmlBoard | None) -> Figure:
-    """The most that the device's board drew while passes ran."""
+    """The highest power that the GPU drew during the monitored passes."""
     if recording is None:
         return NOT_MEASURED
     series = recording.named(f"gpu.{board.index}.power") if board is not None else None
     if series is None or series.peak is None:
-        return unknown("no sensor tells the power of this device while it runs")
-    return measured(series.peak, "the board's power, sampled", repeats=len(series.known))
+        return unknown("no sensor reports the power of this device during passes")
+    return measured(series.peak, "samples of the GPU's power", repeats=len(series.known))

@@ -1,4 +1,4 @@
-"""The times of operations from clocked passes: by kind, and by module for the backward pass."""
+"""Times of ops from clocked passes: per kind of op, and per module for the backward pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assay.timing.measuring import TimedPass
 
 
 def kind_times(timed: TimedPass, kinds: Sequence[OpKind]) -> list[KindTime | None]:
-    """The forward operations' times in the order of `kinds`; None for a kind that did not run here."""
+    """The times of the forward ops in the order of `kinds`; None for a kind that did not run."""
     samples: dict[int, list[float]] = defaultdict(list)
     totals: dict[int, float] = defaultdict(float)
     counts: dict[int, int] = defaultdict(int)
@@ -26,29 +26,29 @@ def kind_times(timed: TimedPass, kinds: Sequence[OpKind]) -> list[KindTime | Non
         counts[op.kind] += 1
     rows: list[KindTime | None] = [None] * len(kinds)
     for index, seconds in samples.items():
-        place = _place(timed.shown.kinds[index], index, kinds)
-        if place is not None:
-            rows[place] = KindTime(counts[index], median(seconds), totals[index], spread(seconds) or 0.0)
+        row = _index_of(timed.shown.kinds[index], index, kinds)
+        if row is not None:
+            rows[row] = KindTime(counts[index], median(seconds), totals[index], spread(seconds) or 0.0)
     return rows
 
 
 def backward_times(timed: TimedPass, calls: Sequence[Call], modules: int) -> tuple[list[float | None], float]:
-    """Backward seconds of each module's own operations, and of those that serve none."""
-    spent: dict[int, float] = defaultdict(float)
+    """Backward seconds of each module's own ops, and of ops outside any module."""
+    by_module: dict[int, float] = defaultdict(float)
     outside = 0.0
     for number, op in enumerate(timed.shown.ops):
         seconds = _seconds(timed, number)
         if op.phase != "backward" or not seconds:
             continue
         if 0 <= op.call < len(calls):
-            spent[calls[op.call].module] += median(seconds)
+            by_module[calls[op.call].module] += median(seconds)
         else:
             outside += median(seconds)
-    return [spent.get(index) for index in range(modules)], outside
+    return [by_module.get(index) for index in range(modules)], outside
 
 
 def device_times(timed: TimedPass) -> dict[int, tuple[float, float]]:
-    """Kernel seconds of the forward pass by module: everything inside its calls, and its own operations."""
+    """Kernel seconds of the forward pass per module: total time and self time."""
     calls = timed.shown.calls
     own: dict[int, float] = defaultdict(float)
     total: dict[int, float] = defaultdict(float)
@@ -56,24 +56,24 @@ def device_times(timed: TimedPass) -> dict[int, tuple[float, float]]:
         seconds = _seconds(timed, number)
         if op.phase != "forward" or not seconds or not 0 <= op.call < len(calls):
             continue
-        spent = median(seconds)
-        own[calls[op.call].module] += spent
+        typical = median(seconds)
+        own[calls[op.call].module] += typical
         for module in _modules_around(op.call, calls):
-            total[module] += spent
+            total[module] += typical
     return {module: (total[module], own[module]) for module in total}
 
 
 def _modules_around(call: int | None, calls: Sequence[Call]) -> set[int]:
-    """The modules of a call and of all calls it happened in, each once."""
-    found = set()
+    """The modules of a call and of all calls around it, without duplicates."""
+    modules = set()
     while call is not None and call >= 0:
-        found.add(calls[call].module)
+        modules.add(calls[call].module)
         call = calls[call].parent
-    return found
+    return modules
 
 
 def whole_passes(timed: TimedPass, phase: str) -> list[float]:
-    """The sum of one phase's operation times in each pass, in seconds."""
+    """The sum of one phase's op times in each pass, in seconds."""
     inside = [number for number, op in enumerate(timed.shown.ops) if op.phase == phase]
     return [sum(times[number] or 0 for number in inside) / 1e9 for times in timed.times]
 
@@ -82,8 +82,8 @@ def _seconds(timed: TimedPass, number: int) -> list[float]:
     return [time / 1e9 for times in timed.times if (time := times[number]) is not None]
 
 
-def _place(kind: OpKind, index: int, kinds: Sequence[OpKind]) -> int | None:
-    """Where the document has this kind: almost always in the same place."""
+def _index_of(kind: OpKind, index: int, kinds: Sequence[OpKind]) -> int | None:
+    """The index of this kind in the document, tried at `index` first; None if the document does not have it."""
     if index < len(kinds) and kinds[index] == kind:
         return index
-    return next((place for place, other in enumerate(kinds) if other == kind), None)
+    return next((at for at, other in enumerate(kinds) if other == kind), None)

@@ -1,83 +1,82 @@
-"""What is measured beside the pass itself, and for how long."""
+"""Options of a profile: how long to measure, and what to measure besides the pass."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from assay.analysis.carbon import find_grid, price
 from assay.analysis.memory.optimizers import optimizer_named
+from assay.api.arguments import check_number, check_text, check_whole, sequence_of
 from assay.document.machine import unknown
 from assay.errors import UsageError
 
 
 @dataclass(frozen=True)
 class EnergyOptions:
-    """What is measured or modelled about energy."""
+    """How to measure or model energy."""
 
     grid: str | None = None
-    """The power grid whose carbon intensity applies."""
+    """The power grid that determines the carbon intensity; None computes no carbon footprint."""
     pue: float = 1.0
-    """Energy of the building over that of its machines."""
+    """Power usage effectiveness: energy of the building divided by energy of its machines."""
     price_kwh: float | None = None
+    """The price per kilowatt-hour; None computes no price."""
     by_op: bool = True
-    """Replay operations to measure the energy of each kind."""
+    """Replay ops to measure the energy of each kind of op."""
     window_s: float = 2.0
+    """Seconds to keep the device busy in each repetition."""
     repeats: int = 2
+    """Number of repetitions."""
 
     def check(self) -> None:
-        """Refuse an unknown grid, and a price or a PUE that is out of range."""
+        """Raise UsageError for an unknown grid, or a price or PUE that is out of range."""
         if self.grid is not None:
+            check_text("grid", self.grid, "FR")
             find_grid(self.grid)
-        price(unknown("nothing was measured yet"), self.price_kwh or 0.0, pue=self.pue)
+        check_number("pue", self.pue, 1)
+        check_number("price", self.price_kwh, 0, optional=True)
+        price(unknown("not measured yet"), self.price_kwh or 0.0, pue=self.pue)
 
 
 @dataclass(frozen=True)
 class ProfileOptions:
-    """What is measured beside the pass itself, and for how long."""
+    """How long to measure, and what to measure besides the pass."""
 
     warmup: int = 2
+    """Number of untimed passes to run first."""
     passes: int | None = None
-    """None: as many as fit into `seconds`, and at least three."""
+    """Number of timed passes; None runs as many as fit into `seconds`, but at least three."""
     seconds: float = 2.0
+    """Seconds per measurement if `passes` is None."""
     optimizer: str = "adamw"
+    """The optimizer of the training step."""
     threads: int | None = None
+    """Number of CPU threads for torch; None leaves torch's setting unchanged."""
     thread_counts: Sequence[int] = ()
+    """Thread counts to time the pass with."""
     sweeps: Sequence[tuple[str, Sequence[int]]] = ()
+    """Input sizes to time the pass at, by axis."""
     memory_limit: int | None = None
-    """Bytes: what is predicted to need more is not run."""
+    """Bytes: a pass that is predicted to need more is not run."""
     system: bool = False
-    """Monitor the machine while passes run, apart from those that are timed."""
+    """Monitor the machine during additional, untimed passes."""
     energy: EnergyOptions | None = None
-    """Energy of the pass, and of operations where a sensor can measure it."""
+    """Measure or model the energy of the pass, and of ops if there is a sensor; None does neither."""
 
     def check(self) -> None:
-        """Refuse, before any long work, what could not be answered."""
-        least = {"warmup": 0, "passes": 1, "seconds": 0, "threads": 1, "memory_limit": 1}
-        for name, lowest in least.items():
-            _check_number(name, getattr(self, name), lowest)
-        for count in _items("thread_counts", self.thread_counts):
-            _check_number("thread_counts", count, 1)
-        for sweep in _items("sweeps", self.sweeps):
+        """Raise UsageError for values that are not valid, before anything is measured."""
+        check_whole("warmup", self.warmup, 0)
+        for name in ("passes", "threads", "memory_limit"):
+            check_whole(name, getattr(self, name), optional=True)
+        check_number("seconds", self.seconds, 0)
+        for count in sequence_of("thread_counts", self.thread_counts):
+            check_whole("thread_counts", count)
+        for sweep in sequence_of("sweeps", self.sweeps):
             if not isinstance(sweep, tuple) or len(sweep) != 2 or not isinstance(sweep[0], str):
                 raise UsageError(f"sweeps must be pairs such as ('batch', [1, 2, 4]), got {sweep!r}")
-            for size in _items(f"sweep of {sweep[0]}", sweep[1]):
-                _check_number(f"sweep of {sweep[0]}", size, 1)
+            for size in sequence_of(f"sweep of {sweep[0]}", sweep[1]):
+                check_whole(f"sweep of {sweep[0]}", size)
         if self.energy is not None:
             self.energy.check()
         optimizer_named(self.optimizer)
-
-
-def _check_number(name: str, value: Any, least: int) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
-        raise UsageError(f"{name} must be a number from {least}, got {value!r}")
-
-
-def _items(name: str, values: Any) -> Sequence[Any]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-        raise UsageError(f"{name} must be a list, got {values!r}")
-    return values

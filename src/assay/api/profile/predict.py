@@ -1,4 +1,4 @@
-"""What a model needs in memory at other sizes, from captures on shapes alone."""
+"""Prediction of a model's memory at other sizes, from captures that use shapes only."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from assay.sources.resizing import Axis, resized
 
 
 class Predictor:
-    """Bytes at the peak of a pass for any sizes; each is captured once."""
+    """Predicts the peak memory of a pass at any sizes, with one capture per combination of sizes."""
 
     def __init__(self, profiled: ProfiledModel, axes: dict[str, Axis]) -> None:
         self._profiled, self._axes = profiled, axes
-        self._made: dict[tuple[int, ...], int] = {}
+        self._peaks: dict[tuple[int, ...], int] = {}
 
     def peak(self, **sizes: int) -> int:
-        """Weights, inputs and activations at their peak."""
+        """Peak bytes of weights, inputs and activations at these sizes."""
         key = tuple(sizes[name] for name in self._axes)
-        if key not in self._made:
-            again = self._profiled.with_inputs(resized(self._profiled.inputs, base=self._axes, **sizes))
+        if key not in self._peaks:
+            resized_model = self._profiled.with_inputs(resized(self._profiled.inputs, base=self._axes, **sizes))
             text = ", ".join(f"{name} {size}" for name, size in sizes.items())
-            self._made[key] = peak_of(again.observe(mode="meta"), text)
-        return self._made[key]
+            self._peaks[key] = peak_of(resized_model.observe(mode="meta"), text)
+        return self._peaks[key]
 
 
 def peak_of(document: Document, at: str = "these sizes") -> int:
-    """Bytes at the peak of what was watched on shapes alone."""
+    """Peak bytes of a pass that was recorded on shapes."""
     if document.run.failure is not None:
         raise InputsError(f"the model does not run at {at}: {document.run.failure.error}")
     if document.run.mode not in ("meta", "fake"):
-        raise UsageError("memory is predicted on shapes alone, and this model needs data")
+        raise UsageError("memory cannot be predicted: the model does not run on shapes without data")
     memory = memory_of(document)
     occupancy = memory.training or memory.inference
     if occupancy is None or occupancy.total.value is None:
-        raise UsageError("the model ran no operation: there is nothing to predict")
+        raise UsageError("memory cannot be predicted: the model ran no ops")
     return int(occupancy.total.value)
 
 
 def over_limit(predicted: Document, limit: int) -> str | None:
-    """Why a model must not run under `limit` bytes, from a pass on shapes alone; None where it may."""
+    """The reason not to run a model with a memory limit in bytes, or None; `predicted` is a pass on shapes."""
     try:
         needed = peak_of(predicted)
     except AssayError as error:
-        return f"what it needs in memory is not known, and there is a limit: {error}"
+        return f"there is a memory limit, and the memory needed is unknown: {error}"
     return None if needed <= limit else f"{needed:,} bytes are predicted, the limit is {limit:,}"

@@ -1,11 +1,11 @@
-"""The model that is measured: opened once, with its inputs and the way it is run."""
+"""A model ready to be measured: opened once, with its inputs and run options."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from assay.api.observe import check_place, observed
+from assay.api.observe import check_device_and_dtype, observed
 from assay.api.options import RunOptions
 from assay.document.document import Document
 from assay.sources.inputs import Inputs, find_inputs
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProfiledModel:
-    """A model, its inputs, and how it runs."""
+    """An opened model with its inputs and run options."""
 
     opened: Opened
     inputs: Inputs
@@ -25,11 +25,11 @@ class ProfiledModel:
 
     @property
     def backward(self) -> bool:
-        """Whether training steps are run as well."""
+        """Whether training steps are measured, too."""
         return self.options.backward
 
     def setting(self, *, backward: bool = False) -> Setting:
-        """How a pass is run; backward passes run in training mode."""
+        """The recorder's settings for one pass; a backward pass runs in training mode."""
         from assay.recorder.substitute import dtype_named
         from assay.recorder.watch import Setting
 
@@ -47,7 +47,7 @@ class ProfiledModel:
         return replace(self, inputs=inputs)
 
     def observe(self, *, mode: str, backward: bool = False) -> Document:
-        """The document of one pass."""
+        """The document of one pass in this mode."""
         device = None if mode in ("meta", "fake") else self.options.device
         train = self.options.train or self.options.backward
         options = replace(self.options, mode=mode, device=device, train=train, backward=backward)
@@ -55,9 +55,12 @@ class ProfiledModel:
 
 
 def prepared(opened: Opened, inputs: Any, options: RunOptions, *, load: bool = True) -> ProfiledModel:
-    """What was opened, ready to be run, with its stored weights if `load`; what cannot run is refused."""
-    opened.model  # noqa: B018  what cannot be opened is reported before what is wrong with the options
-    check_place(options)
+    """The opened model with its inputs, ready to run; `load` loads its stored weights.
+
+    Raises if the model cannot be run or the options are not valid.
+    """
+    opened.model  # noqa: B018  report a model that cannot be opened before an option that is not valid
+    check_device_and_dtype(options)
     runnable = opened.with_weights if load else opened
-    found = find_inputs(inputs, runnable, device=options.device, dtype=options.dtype)
-    return ProfiledModel(runnable, found, options)
+    resolved = find_inputs(inputs, runnable, device=options.device, dtype=options.dtype)
+    return ProfiledModel(runnable, resolved, options)

@@ -1,4 +1,4 @@
-"""How much memory a pass really takes: the resident set's high-water mark, or the peak of a board's allocator."""
+"""Measured memory of a pass: the peak of the process's resident set, or of torch's CUDA allocator."""
 
 from __future__ import annotations
 
@@ -16,67 +16,67 @@ if TYPE_CHECKING:
 _STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"
-"""What the kernel wants to hear to set the high-water mark back to what is resident now."""
+"""The value that resets the high-water mark to the current resident set."""
 _ALLOCATOR = "torch's CUDA allocator"
 _BY = "the kernel's high-water mark of the resident set"
 
 
 def growth(run: Callable[[], object], repeats: int = 3) -> tuple[Figure, Figure]:
-    """The most memory a run added to what was resident before, and the most the process held; each in bytes.
+    """The largest growth of the resident set during `run`, and the largest resident set, both in bytes.
 
-    Memory that the C library's allocator kept from earlier runs is given back first, where it can be told to.
+    Free memory that the C allocator kept from earlier runs is returned to the system first, if glibc is used.
     """
-    grown: list[int] = []
+    growths: list[int] = []
     peaks: list[int] = []
     try:
         for _ in range(repeats):
             gc.collect()
-            _give_back()
+            _trim_heap()
             _RESET.write_text(_RESET_PEAK)
             before = _field("VmRSS")
             run()
             peaks.append(_field("VmHWM"))
-            grown.append(max(peaks[-1] - before, 0))
+            growths.append(max(peaks[-1] - before, 0))
     except (OSError, ValueError) as error:
-        why = f"the resident set's high-water mark cannot be read here ({type(error).__name__})"
+        why = f"the high-water mark of the resident set cannot be read ({type(error).__name__})"
         return Figure(None, Unknown(why)), Figure(None, Unknown(why))
-    return Figure(max(grown), Measured(_BY, repeats)), Figure(max(peaks), Measured(_BY, repeats))
+    return Figure(max(growths), Measured(_BY, repeats)), Figure(max(peaks), Measured(_BY, repeats))
 
 
-def allocator_peak(stand: Bench) -> Figure:
-    """The most that torch's allocator held on an accelerator during a pass, weights included."""
+def allocator_peak(runner: Bench) -> Figure:
+    """Peak bytes allocated by torch on a GPU during a pass, including weights; unknown on other devices."""
     import torch
 
-    if stand.device.type != "cuda":
-        return Figure(None, Unknown("only an accelerator's allocator keeps count"))
-    torch.cuda.reset_peak_memory_stats(stand.device)
-    stand.time_ns()
-    return Figure(torch.cuda.max_memory_allocated(stand.device), Measured(_ALLOCATOR))
+    if runner.device.type != "cuda":
+        return Figure(None, Unknown("torch counts allocations on GPUs only"))
+    torch.cuda.reset_peak_memory_stats(runner.device)
+    runner.time_ns()
+    return Figure(torch.cuda.max_memory_allocated(runner.device), Measured(_ALLOCATOR))
 
 
-def of_pass(stand: Bench) -> Figure:
-    """What one pass added to the memory of the device it ran on."""
+def of_pass(runner: Bench) -> Figure:
+    """Bytes that one pass added to the memory of its device, at the peak."""
     import torch
 
-    if stand.device.type != "cuda":
-        return growth(stand.run, repeats=1)[0]
-    before = torch.cuda.memory_allocated(stand.device)
-    return Figure((allocator_peak(stand).value or before) - before, Measured(_ALLOCATOR))
+    if runner.device.type != "cuda":
+        return growth(runner.run, repeats=1)[0]
+    before = torch.cuda.memory_allocated(runner.device)
+    return Figure((allocator_peak(runner).value or before) - before, Measured(_ALLOCATOR))
 
 
 def free(device: str) -> Figure:
-    """The memory that is free now on `device`."""
+    """Bytes of memory that are free on `device` now."""
     import psutil
     import torch
 
-    by = Measured("memory that is free now")
+    by = Measured("currently free memory")
     if device.startswith("cuda"):
         return Figure(torch.cuda.mem_get_info(device)[0], by)
     return Figure(int(psutil.virtual_memory().available), by)
 
 
-def _give_back() -> None:
-    """Return freed memory to the system, which only glibc has a call for."""
+def _trim_heap() -> None:
+    """Return free heap memory to the system; does nothing without glibc."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):
@@ -84,6 +84,7 @@ def _give_back() -> None:
 
 
 def _field(name: str) -> int:
+    """A memory field of this process's status, in bytes."""
     for line in _STATUS.read_text().splitlines():
         key, _, value = line.partition(":")
         if key == name:

@@ -1,4 +1,4 @@
-"""Profiling a model: the document of a pass, with the times of its modules and operations, memory and sweeps."""
+"""`assay.profile`: measure the time of a model, its modules and ops, with memory, sweeps and energy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from msgspec.structs import replace
 
 from assay.analysis.memory import memory_of
+from assay.api.arguments import check_callable
 from assay.api.machine import measure_machine
 from assay.api.options import OnStep, RunOptions
 from assay.api.profile import figures, module_times, op_times, resident
@@ -34,9 +35,9 @@ from assay.timing.device import synchronizer
 from assay.timing.measuring import Budget, bench, clock_modules, clock_ops
 
 MONITORED_S = 3.0
-"""The machine is watched for no less than this: a sample may cost so much that there are only a few a second."""
+"""Minimum seconds to monitor the machine, because expensive samples may allow only a few per second."""
 PROCESSOR_NS = 20_000_000
-"""Processor time is read around passes that take about this long together."""
+"""CPU time is read around groups of passes that take approximately this long together."""
 
 
 def profile(
@@ -65,49 +66,61 @@ def profile(
     trust: bool = False,
     on_step: OnStep | None = None,
 ) -> Document:
-    """The document of `model` with measured times: `document.timing` by module, `document.profile` for the rest.
+    """Measure the time of `model`, its modules and its ops, and its memory.
 
-    The model is left as it was. What could not be measured is listed in `document.profile.notes`.
+    The model is left as it was.
 
     Args:
-        model: Anything `assay.open` takes that can be run.
-        inputs: What to call the model with, as `assay.observe` takes it; inferred where left out.
-        warmup: Passes that are run first and not timed.
-        passes: Timed passes; None runs as many as fit into `seconds`, and at least three.
-        seconds: Time for each measurement where `passes` is None.
-        backward: Time a training step too, in training mode.
-        optimizer: The optimizer of the training step.
-        threads: The number of threads torch works with; None leaves it as it is.
-        thread_counts: Numbers of threads to time the pass with, for parallel efficiency.
-        sweeps: Sizes to time the pass at, such as `[("batch", [1, 2, 4])]`.
-        memory_limit: Bytes; what is predicted to need more is not run.
-        system: Monitor the machine while further passes run.
-        energy: Measure the energy of a pass, or model it where no sensor covers the device.
-        energy_ops: Replay operations to measure the energy of each kind, which takes minutes.
-        grid: The power grid for carbon dioxide, such as `"FR"`, `"US-CA"` or `"400g"`.
-        pue: Energy of the building over that of its machines, for `grid` and `price`.
-        price: The price of a kilowatt-hour.
-        device: The torch device to run on.
-        dtype: The floating-point type to run in, such as `"bfloat16"`.
-        train: Run in training mode.
-        model_args: Keyword arguments for the function or class that builds the model.
-        trust: Allow code from a file to run.
-        on_step: Called with a line of text before each step.
+        model: Anything `assay.open` accepts that can be run.
+        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        warmup: Number of untimed passes to run first.
+        passes: Number of timed passes. None runs as many as fit into `seconds`, but at least three.
+        seconds: Seconds per measurement if `passes` is None.
+        backward: Also time a training step, in training mode.
+        optimizer: The optimizer of the training step, such as `"adamw"` or `"sgd"`.
+        threads: Number of CPU threads for torch. None leaves torch's setting unchanged.
+        thread_counts: Thread counts to time the pass with, to compute parallel efficiency. By default none.
+        sweeps: Input sizes to time the pass at, such as `[("batch", [1, 2, 4])]`. By default none.
+        memory_limit: Bytes. A pass that is predicted to need more is not run. None sets no limit.
+        system: Monitor the machine during additional passes.
+        energy: Measure the energy of a pass, or model it if the device has no sensor.
+        energy_ops: With `energy`, also replay ops to measure the energy of each kind of op, which takes minutes.
+        grid: The power grid for the carbon footprint: a code such as `"FR"` or `"US-CA"`, or grams of CO2 per
+            kilowatt-hour such as `"400g"`. None computes no footprint.
+        pue: Power usage effectiveness (energy of the building divided by energy of its machines), at least 1. Applied
+            to the carbon footprint and the price.
+        price: The price per kilowatt-hour. None computes no price.
+        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        train: Run in training mode instead of evaluation mode.
+        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        trust: Allow code stored in a file to run.
+        on_step: Called with one line of text before each step. None reports no steps.
+
+    Returns:
+        The document of one recorded pass, with measured times in seconds per module in `document.timing`, and
+        everything else in `document.profile`. Its `notes` list what could not be measured, with the reason.
+
+    Raises:
+        UsageError: An argument is not valid, or the model cannot be run, for example because it is a document.
+        InputsError: The inputs do not fit the model, or cannot be inferred.
+        ReadError: The model or file cannot be read.
     """
-    wanted = EnergyOptions(grid, pue, price, by_op=energy_ops)
-    wanted.check()
-    measured = ProfileOptions(
+    check_callable("on_step", on_step, optional=True)
+    energy_options = EnergyOptions(grid, pue, price, by_op=energy_ops)
+    energy_options.check()
+    profile_options = ProfileOptions(
         warmup, passes, seconds, optimizer, threads, thread_counts, sweeps, memory_limit, system,
-        wanted if energy else None,
+        energy_options if energy else None,
     )  # fmt: skip
-    measured.check()
+    profile_options.check()
     options = RunOptions("real", device, dtype, train, backward, model_args, trust)
     opened = open_source(model, model_args=model_args, trust=trust)
-    return measure(prepared(opened, inputs, options), measured, on_step)
+    return measure(prepared(opened, inputs, options), profile_options, on_step)
 
 
 def measure(profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep | None = None) -> Document:
-    """The document of a model that was opened, with measured times."""
+    """The document of an opened model, with measured times; the same as `profile`, with the options in groups."""
     options.check()
     for axis, _ in options.sweeps:
         axes(profiled.inputs, [axis])
@@ -116,59 +129,59 @@ def measure(profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep | 
 
 
 class _Profiling:
-    """The steps of one profile, each adding to the document and to its profile."""
+    """The steps of one profile; each adds its results to the document."""
 
     def __init__(self, profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep) -> None:
         self._profiled, self._options, self._on_step = profiled, options, on_step
         self._notes: list[str] = []
 
     def document(self) -> Document:
-        """Everything that could be measured; a step that fails leaves a note, and what was measured before it."""
-        refused = self._beyond_limit()
-        if refused is not None:
-            return refused
+        """The document with all measurements; a step that fails adds a note and keeps the results before it."""
+        predicted = self._over_memory_limit()
+        if predicted is not None:
+            return predicted
         self._on_step("recording a pass")
         try:
             document = self._profiled.observe(mode="real", backward=self._profiled.backward)
         except UsageError as error:
-            return self._unrun(str(error))
+            return self._not_run(str(error))
         document = replace(document, profile=Profile())
         if document.run.failure is not None:
             failure = document.run.failure
-            self._notes.append(f"the pass stopped in '{failure.module}': {failure.error}")
+            self._notes.append(f"the pass failed in '{failure.module}': {failure.error}")
         else:
             if document.run.mode == "made-up":
-                self._notes.append("run with made-up weights: what depends on values, such as routing, may differ")
-            for step in (self._timed, self._stepped, self._swept, self._sensed):
+                self._notes.append("run with made-up weights: value-dependent results, such as routing, may differ")
+            for step in (self._timed, self._with_training_step, self._swept, self._with_sensors):
                 try:
                     document = step(document)
-                except Exception as error:  # noqa: BLE001  a model may raise anything; what was measured stays
-                    told = first_line(error) if isinstance(error, AssayError) else error_line(error)
-                    self._notes.append(f"measuring stopped: {told}")
+                except Exception as error:  # noqa: BLE001  a model may raise anything; earlier results are kept
+                    message = first_line(error) if isinstance(error, AssayError) else error_line(error)
+                    self._notes.append(f"measuring stopped: {message}")
                     break
         assert document.profile is not None
         return replace(document, profile=replace(document.profile, notes=self._notes))
 
     def _timed(self, document: Document) -> Document:
-        """The pass, its modules and its operations."""
+        """The document with the times of the pass, its modules and its ops, and its memory."""
 
         from assay.recorder import inventory
         from assay.timing.measuring import bench
 
-        given, setting = self._profiled.inputs, self._profiled.setting()
+        inputs, setting = self._profiled.inputs, self._profiled.setting()
         model = self._profiled.opened.module
         writes = any(one.written and one.role == "parameter" for kind in document.kinds for one in kind.inputs)
-        with bench(model, given.args, given.kwargs, setting, keep_parameters=writes) as stand:
+        with bench(model, inputs.args, inputs.kwargs, setting, keep_parameters=writes) as runner:
             self._on_step("memory of a pass")
-            memory = self._memory(stand, document)
+            memory = self._memory(runner, document)
             others = OtherWork()
             self._on_step("timing modules")
-            clocked = clock_modules(stand, inventory.take(model).module_index, self._budget())
-            processor = _processor(stand, min(clocked.bare))
-            bursts = stand.repeat_bursts(self._budget()) if stand.device.type != "cpu" else clocked.bare
-            self._note_others(others)
-        self._on_step("timing operations")
-        timed = clock_ops(model, given.args, given.kwargs, setting, self._budget())
+            clocked = clock_modules(runner, inventory.take(model).module_index, self._budget())
+            processor = _cpu_time(runner, min(clocked.bare))
+            bursts = runner.repeat_bursts(self._budget()) if runner.device.type != "cpu" else clocked.bare
+            self._note_busy_machine(others)
+        self._on_step("timing ops")
+        timed = clock_ops(model, inputs.args, inputs.kwargs, setting, self._budget())
         parents = [module.parent for module in document.modules]
         timing = module_times.timing(clocked, parents, op_times.device_times(timed) if timed.on_device else None)
         bare = [sample / 1e9 for sample in clocked.bare]
@@ -189,93 +202,90 @@ class _Profiling:
         )
         return replace(document, timing=timing, profile=profile)
 
-    def _stepped(self, document: Document) -> Document:
-        """A training step, where one was watched."""
+    def _with_training_step(self, document: Document) -> Document:
+        """The document with the times of a training step, if one was recorded."""
         if document.training is None:
             if self._profiled.backward:
                 self._notes.append(f"no training step: {_why_no_step(document)}")
             return document
         self._on_step("timing a training step")
-        found = training_step(self._profiled, document, self._budget(), self._options.optimizer)
-        return _with(document, step=found)
+        step = training_step(self._profiled, document, self._budget(), self._options.optimizer)
+        return _with(document, step=step)
 
     def _swept(self, document: Document) -> Document:
-        """Other numbers of threads and other sizes."""
+        """The document with sweeps over thread counts and input sizes."""
         options = self._options
         if options.thread_counts:
-            document = _with(document, thread_points=self._threaded())
+            document = _with(document, thread_points=self._thread_points())
         assert document.profile is not None
         limit = resident.free(document.profile.device)
         if options.memory_limit is not None:
-            limit = Figure(options.memory_limit, Counted("the limit that was given"))
+            limit = Figure(options.memory_limit, Counted("the given limit"))
         sweeps = [
             sweeping.sweep(self._profiled, axis, sizes, self._budget(), limit, self._on_step)
             for axis, sizes in options.sweeps
         ]
         return _with(document, sweeps=sweeps)
 
-    def _threaded(self) -> list[ThreadPoint]:
-        """The pass with other numbers of threads; what they bring is unknown where others wanted the same cores."""
+    def _thread_points(self) -> list[ThreadPoint]:
+        """The pass at each thread count; parallel efficiency is unknown if other processes kept the CPU busy."""
         others = OtherWork()
         points = sweeping.threads(self._profiled, self._options.thread_counts, self._budget(), self._on_step)
         share = others.share()
         if share is None or share <= BUSY:
             return points
-        self._notes.append(f"other work took {share:.0%} of the processor: what threads bring is unknown")
+        self._notes.append(f"{_busy(share)}: parallel efficiency is unknown")
         return [point if point.threads == 1 else replace(point, efficiency=None) for point in points]
 
-    def _sensed(self, document: Document) -> Document:
-        """What sensors said while further passes ran."""
-        options, given = self._options, self._profiled.inputs
+    def _with_sensors(self, document: Document) -> Document:
+        """The document with the machine's load and the energy, measured during additional passes."""
+        options, inputs = self._options, self._profiled.inputs
         if not options.system and options.energy is None:
             return document
 
-        with bench(self._profiled.opened.module, given.args, given.kwargs, self._profiled.setting()) as stand:
+        with bench(self._profiled.opened.module, inputs.args, inputs.kwargs, self._profiled.setting()) as runner:
             if options.system:
-                self._on_step("watching the machine")
-                document = _with(document, system=self._recorded(stand))
+                self._on_step("monitoring the machine")
+                document = _with(document, system=self._recorded(runner))
             if options.energy is not None:
-                report = measure_machine(stand.device.type, on_step=self._on_step)
-                wait = synchronizer(stand.device)
-                found = energy_of(self._profiled, document, stand.run, wait, report, options.energy, self._on_step)
-                document = _with(document, energy=found)
+                report = measure_machine(runner.device.type, on_step=self._on_step)
+                wait = synchronizer(runner.device)
+                energy = energy_of(self._profiled, document, runner.run, wait, report, options.energy, self._on_step)
+                document = _with(document, energy=energy)
         return document
 
-    def _recorded(self, stand: Any) -> MonitorRecording:
-        """What the monitor saw over passes of at least so many seconds."""
+    def _recorded(self, runner: Any) -> MonitorRecording:
+        """The monitor's recording while passes run for at least `MONITORED_S` seconds."""
         end = time.perf_counter() + max(self._options.seconds, MONITORED_S)
         with Monitor() as monitor:
             while time.perf_counter() < end:
-                stand.time_ns()
+                runner.time_ns()
         return monitor.recording
 
-    def _note_others(self, others: OtherWork) -> None:
+    def _note_busy_machine(self, others: OtherWork) -> None:
         share = others.share()
         if share is not None and share > BUSY:
-            self._notes.append(
-                f"other work took {share:.0%} of the processor meanwhile: times are larger than they need be"
-            )
+            self._notes.append(f"{_busy(share)}: timings are inflated")
 
     def _budget(self) -> Any:
-
         options = self._options
         if options.passes is not None:
             return Budget(options.warmup, options.passes, options.passes, 0.0)
         return Budget(options.warmup, seconds=options.seconds)
 
-    def _memory(self, stand: Any, document: Document) -> MemoryMeasured:
-        stand.warm(1)  # what is made once and kept is not of a pass
-        grown, peak = resident.growth(stand.run)
+    def _memory(self, runner: Any, document: Document) -> MemoryMeasured:
+        runner.warm(1)  # memory that is allocated once and kept is not part of a pass
+        growth, peak = resident.growth(runner.run)
         inference = memory_of(document).inference
         return MemoryMeasured(
-            process_growth=grown,
+            process_growth=growth,
             process_peak=peak,
-            allocator_peak=resident.allocator_peak(stand),
-            predicted_activations=inference.moving if inference is not None else Figure(None, Unknown("nothing ran")),
+            allocator_peak=resident.allocator_peak(runner),
+            predicted_activations=inference.moving if inference is not None else Figure(None, Unknown("no op ran")),
         )
 
-    def _beyond_limit(self) -> Document | None:
-        """The predicted document where running would take more memory than allowed."""
+    def _over_memory_limit(self) -> Document | None:
+        """The document of a pass on shapes if a pass with data would exceed the memory limit; None otherwise."""
         limit = self._options.memory_limit
         if limit is None:
             return None
@@ -283,29 +293,33 @@ class _Profiling:
         why = over_limit(predicted, limit)
         return None if why is None else replace(predicted, profile=Profile(notes=[f"not run: {why}"]))
 
-    def _unrun(self, why: str) -> Document:
+    def _not_run(self, why: str) -> Document:
         return replace(self._profiled.observe(mode="meta"), profile=Profile(notes=[f"not run: {why}"]))
 
 
-def _with(document: Document, **found: Any) -> Document:
-    """The document with more in its profile."""
+def _busy(share: float) -> str:
+    return f"machine busy ({100 * share:.0f} % used by other processes)"
+
+
+def _with(document: Document, **fields: Any) -> Document:
+    """The document with these fields of its profile replaced."""
     assert document.profile is not None
-    return replace(document, profile=replace(document.profile, **found))
+    return replace(document, profile=replace(document.profile, **fields))
 
 
 def _why_no_step(document: Document) -> str:
     failure = document.run.backward_failure
     if failure is None:
-        return "the model has nothing to train"
-    return f"the backward pass stopped in '{failure.module}': {failure.error}"
+        return "the model has no trainable parameters"
+    return f"the backward pass failed in '{failure.module}': {failure.error}"
 
 
-def _processor(stand: Any, pass_ns: int) -> Figure:
-    """The processor time of a pass; its clock may be coarse, so that short passes are taken together."""
+def _cpu_time(runner: Any, pass_ns: int) -> Figure:
+    """The CPU time of one pass; short passes are measured in groups because the clock may be coarse."""
     count = max(1, round(PROCESSOR_NS / max(pass_ns, 1)))
     samples = []
     for _ in range(3):
         begin = time.process_time_ns()
-        stand.warm(count)
+        runner.warm(count)
         samples.append((time.process_time_ns() - begin) // count)
-    return figures.of_seconds(samples, "the process's processor time")
+    return figures.of_seconds(samples, "CPU time of the process")

@@ -1,4 +1,4 @@
-"""Timing a training step: forward and backward bare, backward by module, the optimizer alone."""
+"""Times of a training step: forward and backward pass, backward pass per module, and the optimizer step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
     "rmsprop-momentum": ("RMSprop", {"momentum": 0.9}),
     "adafactor": ("Adafactor", {}),
 }
-"""Torch's own class for each, and what makes it that one."""
+"""The class in `torch.optim` for each optimizer name, and the arguments that select the variant."""
 
 _REPEATS = 5
 
@@ -41,41 +41,41 @@ def step(profiled: ProfiledModel, document: Document, budget: Any, optimizer: st
     """The times of one training step."""
 
     model, inputs, setting = profiled.opened.module, profiled.inputs, profiled.setting(backward=True)
-    with bench(model, inputs.args, inputs.kwargs, setting, keep_parameters=True) as stand:
-        whole = stand.repeat(budget)
-        forward = stand.repeat_forward(budget)
-        stepped = _optimizer(stand, inventory.members(model).tensors, optimizer)
+    with bench(model, inputs.args, inputs.kwargs, setting, keep_parameters=True) as runner:
+        whole = runner.repeat(budget)
+        forward = runner.repeat_forward(budget)
+        optimizer_time = _optimizer(runner, inventory.members(model).tensors, optimizer)
     timed = clock_ops(model, inputs.args, inputs.kwargs, setting, budget)
     modules, outside = op_times.backward_times(timed, timed.shown.calls, len(document.modules))
     total = figures.of_seconds(whole)
-    back = (total.value or 0.0) - (figures.of_seconds(forward).value or 0.0)
+    backward_s = max((total.value or 0.0) - (figures.of_seconds(forward).value or 0.0), 0.0)
     return StepTime(
         whole=total,
-        backward=Figure(max(back, 0.0), Measured(f"{figures.CLOCK}: the step without its forward pass", len(whole))),
-        optimizer=stepped,
+        backward=Figure(backward_s, Measured(f"{figures.CLOCK}: the step minus its forward pass", len(whole))),
+        optimizer=optimizer_time,
         optimizer_name=optimizer,
         modules=modules,
         outside_s=outside,
     )
 
 
-def _optimizer(stand: Any, tensors: Sequence[Any], name: str) -> Figure:
-
+def _optimizer(runner: Any, tensors: Sequence[Any], name: str) -> Figure:
+    """The time of one optimizer step; unknown if torch does not have this optimizer."""
     if name not in _OPTIMIZERS:
-        return Figure(None, Unknown(f"torch has no optimizer called {name}"))
-    trained = [tensor for tensor in tensors if tensor.requires_grad]
-    if not trained:
-        raise UsageError("no parameter is trainable: there is no optimizer step")
+        return Figure(None, Unknown(f"torch has no optimizer named {name}"))
+    trainable = [tensor for tensor in tensors if tensor.requires_grad]
+    if not trainable:
+        raise UsageError("no parameter is trainable, so there is no optimizer step to time")
     kind, options = _OPTIMIZERS[name]
-    made = getattr(torch.optim, kind)(trained, lr=0.0, **options)
-    wait = synchronizer(stand.device)
+    optimizer = getattr(torch.optim, kind)(trainable, lr=0.0, **options)
+    wait = synchronizer(runner.device)
     samples = []
     for _ in range(_REPEATS + 1):
-        stand.run()
+        runner.run()
         wait()
         begin = now()
-        made.step()
+        optimizer.step()
         wait()
         samples.append(now() - begin)
-        made.zero_grad(set_to_none=True)
-    return figures.of_seconds(samples[1:])  # the first makes the state
+        optimizer.zero_grad(set_to_none=True)
+    return figures.of_seconds(samples[1:])  # the first step also allocates the optimizer's state

@@ -1,7 +1,7 @@
-"""WEIGHING: checkpoints and their statistics put together, from any source to a report of its tensors.
+"""WEIGHT STATISTICS: from any source to a report on its tensors.
 
-Belongs here: what opens a source, runs an engine over it, keeps a journal. Does not: formats of files, figures
-themselves, or how they are shown. Nothing here imports torch or, for a listing, numpy.
+This package opens a source, runs an engine over its tensors, and keeps a journal. File formats, the statistics
+themselves and their display belong elsewhere. Nothing here imports torch, or numpy for a listing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from assay import host
+from assay.api.arguments import check_callable, check_number, check_text, check_whole, path_of
 from assay.api.weights.source import TensorSource, tensors_of
 from assay.checkpoint.entries import Entry
 from assay.checkpoint.statistics.journal import Journal
@@ -43,30 +44,38 @@ def analyze_weights(
     trust: bool = False,
     lenient: bool = False,
 ) -> WeightsReport:
-    """Statistics over all values of every tensor in a file, folder, URL or live model, running none of its code.
-
-    What could not be analysed is listed in the report's `failures` and in the `problem` of each tensor. The
-    statistics in a saved document are returned as they are.
+    """Compute statistics of every tensor in a file, folder, URL or live model, without running its code.
 
     Args:
-        source: Anything `assay.open` takes: a checkpoint, a live model, a folder, a URL, a saved document.
-        engine: `"threads"`, or `"ray"` for a cluster.
-        workers: Threads, or processors of a local Ray cluster; None uses one per processor, up to 16.
-        address: The Ray cluster to use; None starts one here.
-        spectral: Compute spectral norms and ranks too, which reads matrices several times.
-        sqnr_db: The signal-to-noise ratio that `bits_needed` keeps, in decibels; None is 30.
-        resume: A journal of finished tensors: what it holds is not read again.
-        progress: Called with the bytes that are done and the bytes in all.
-        filter: A regular expression that one of a tensor's names must match.
-        trust: Load a pickled or scripted module for real, in a process of its own, and analyse what it holds.
-        lenient: Accept a safetensors file with bytes that belong to no tensor.
+        source: Anything `assay.open` accepts: a checkpoint, a live model, a folder, a URL or a saved document. The
+            statistics in a saved document are returned unchanged.
+        engine: `"threads"` works in this process, `"ray"` on a Ray cluster.
+        workers: Number of threads, or of CPUs of a local Ray cluster. None uses one per CPU, at most 16 threads.
+        address: The Ray cluster to connect to, if `engine` is `"ray"`. None starts a local one.
+        spectral: Also compute spectral norms and ranks, which reads matrices several times.
+        sqnr_db: The signal-to-quantization-noise ratio, in decibels, that `bits_needed` must keep. None uses 30.
+        resume: A journal file of finished tensors. Tensors in it are not read again, and newly finished ones are
+            added. None keeps no journal.
+        progress: Called with the bytes processed so far and the total bytes. None reports no progress.
+        filter: A regular expression; only tensors with a matching name are analysed. None analyses all.
+        trust: Load a pickled or scripted module with torch, which runs its code, in a separate process.
+        lenient: Accept safetensors files with bytes that belong to no tensor.
+
+    Returns:
+        The report, with one row per tensor. Tensors that could not be analysed have a `problem`, and all problems are
+        listed in `failures`.
+
+    Raises:
+        UsageError: An argument is not valid, or does not apply to this source.
+        ReadError: The source cannot be read, or has no weights.
+        UserCodeError: With `trust`, the code of the module raised an exception.
     """
     settings = StatisticsSettings(engine, workers, address, spectral, sqnr_db)
-    found = weigh(
+    report = weigh(
         source, settings=settings, resume=resume, progress=progress, filter=filter, trust=trust, lenient=lenient
     ).weights
-    assert found is not None
-    return found
+    assert report is not None
+    return report
 
 
 def weigh(
@@ -80,32 +89,34 @@ def weigh(
     lenient: bool = False,
     listing: bool = False,
 ) -> Document:
-    """A document whose `weights` hold the report; with `listing` what headers tell alone, without statistics."""
+    """A document with the report in its `weights`; with `listing`, only the headers are read, without statistics."""
     settings = settings or StatisticsSettings()
-    chosen = _matching(filter)
-    asked = _asked(settings, resume)
+    _check(settings, resume, progress)
+    matches = _name_filter(filter)
+    reading_options = _reading_options(settings, resume)
     opened = open_source(source)
     if opened.saved is not None and opened.stored is None:
         saved = _with_statistics(opened)
-        if asked or trust or lenient:
-            wrong = [*asked, *(name for name, given in (("trust", trust), ("lenient", lenient)) if given)]
+        if reading_options or trust or lenient:
+            flags = [name for name, is_set in (("trust", trust), ("lenient", lenient)) if is_set]
+            names = ", ".join([*reading_options, *flags])
             raise UsageError(
-                f"{opened.origin.location} is a saved document: {', '.join(wrong)} needs the checkpoint itself"
+                f"{opened.origin.location} is a saved document: give the checkpoint itself to use {names}"
             )
-        return saved if filter is None else _narrowed(saved, chosen)
-    if listing and asked:
-        raise UsageError(f"a listing reads headers alone: {', '.join(asked)} goes with the statistics")
+        return saved if filter is None else _filtered(saved, matches)
+    if listing and reading_options:
+        raise UsageError(f"a listing reads only headers: {', '.join(reading_options)} requires statistics")
     tensors = tensors_of(opened, lenient=lenient)
     if trust and tensors.runs_code:
         from assay.api.weights.trusted import weigh_trusted
 
-        if "resume" in asked:
-            raise UsageError("--resume cannot be combined with --trust")
+        if "resume" in reading_options:
+            raise UsageError("resume cannot be combined with trust")
         return _document(opened, tensors, weigh_trusted(tensors.checkpoint.path, settings, filter, listing))
-    entries = [entry for entry in tensors.checkpoint.entries if chosen(entry)]
+    entries = [entry for entry in tensors.checkpoint.entries if matches(entry)]
     if listing:
         listed = _report(tensors, [_listed(entry) for entry in entries])
-        # That a tensor's values cannot be read is not a failure where only a listing was requested.
+        # A tensor whose values cannot be read is not a failure if only a listing was requested.
         return _document(opened, tensors, replace(listed, failures=listed.files_lost))
     from assay.checkpoint.statistics import kernel
     from assay.checkpoint.statistics.run import statistics
@@ -114,16 +125,26 @@ def weigh(
     if tensors.in_memory:
         if settings.engine == "ray":
             raise UsageError("engine 'ray' cannot read a live module: its tensors are in this process, use 'threads'")
-        if "resume" in asked:
-            raise UsageError("a live module cannot be resumed: its tensors are in this process")
+        if "resume" in reading_options:
+            raise UsageError("resume does not apply to a live module: its tensors are in this process")
         journal = None
     rows = statistics(entries, tensors.read, settings, journal, progress, opened.files)
     return _document(opened, tensors, _report(tensors, rows, kernel.name()))
 
 
-def _asked(settings: StatisticsSettings, resume: Resume | None) -> list[str]:
-    """The settings that want numbers read, by name."""
-    usual = StatisticsSettings()
+def _check(settings: StatisticsSettings, resume: Any, progress: Any) -> None:
+    """Raise UsageError for arguments that are not valid."""
+    check_text("engine", settings.engine, "threads")
+    check_whole("workers", settings.workers, optional=True)
+    check_number("sqnr_db", settings.sqnr_db, optional=True)
+    check_callable("progress", progress, optional=True)
+    if resume is not None and not isinstance(resume, Journal):
+        path_of("resume", resume)
+
+
+def _reading_options(settings: StatisticsSettings, resume: Resume | None) -> list[str]:
+    """The names of the options in use that require reading the values of tensors."""
+    default = StatisticsSettings()
     names = {
         "engine": "engine",
         "workers": "workers",
@@ -131,42 +152,51 @@ def _asked(settings: StatisticsSettings, resume: Resume | None) -> list[str]:
         "spectral": "spectral",
         "sqnr_db": "sqnr",
     }
-    asked = [name for field, name in names.items() if getattr(settings, field) != getattr(usual, field)]
+    options = [name for field, name in names.items() if getattr(settings, field) != getattr(default, field)]
     resumes = resume.resumes if isinstance(resume, Journal) else resume is not None
-    return [*asked, "resume"] if resumes else asked
+    return [*options, "resume"] if resumes else options
 
 
-def _narrowed(document: Document, chosen: Callable[[Named], bool]) -> Document:
-    """The document with those of its tensors alone that were chosen."""
+def _filtered(document: Document, matches: Callable[[Named], bool]) -> Document:
+    """The document with only the matching tensors."""
     from assay.checkpoint.statistics.summary import summarize
 
-    was = document.weights
-    assert was is not None
-    rows = [row for row in was.tensors if chosen(row)]
-    now = summarize(
-        rows, path=was.path, format=was.format, kernel=was.kernel, notes=was.notes, files_lost=was.files_lost
+    report = document.weights
+    assert report is not None
+    rows = [row for row in report.tensors if matches(row)]
+    filtered = summarize(
+        rows,
+        path=report.path,
+        format=report.format,
+        kernel=report.kernel,
+        notes=report.notes,
+        files_lost=report.files_lost,
     )
-    return replace(document, weights=now)
+    return replace(document, weights=filtered)
 
 
-def _matching(pattern: str | None) -> Callable[[Named], bool]:
+def _name_filter(pattern: str | None) -> Callable[[Named], bool]:
+    """A predicate: whether one of a tensor's names matches the regular expression."""
+    check_text("filter", pattern, r"\.weight$", optional=True)
     try:
         search = re.compile(pattern or "").search
     except re.error as error:
-        raise UsageError(f"{pattern!r} is no regular expression: {error}") from error
+        raise UsageError(f"{pattern!r} is not a valid regular expression: {error}") from error
     return lambda named: any(search(name) for name in named.names)
 
 
 def _with_statistics(opened: Opened) -> Document:
+    """The saved document; raises ReadError if it has no weight statistics."""
     document = opened.document
     if document is None or document.weights is None:
         raise ReadError(
-            f"{opened.origin.location} holds no statistics of weights: save some with assay params --save"
+            f"{opened.origin.location} has no weight statistics: `assay params CHECKPOINT --save FILE` saves some"
         )
     return document
 
 
 def _listed(entry: Entry) -> TensorStatistics:
+    """The row of a tensor from its header, without statistics."""
     count = 1
     for size in entry.shape:
         count *= size

@@ -1,4 +1,4 @@
-"""The tensors of a module in this process as a checkpoint whose bytes lie in memory; nothing is copied."""
+"""The tensors of a live module, presented as a checkpoint whose bytes are in memory; nothing is copied."""
 
 from __future__ import annotations
 
@@ -13,33 +13,38 @@ if TYPE_CHECKING:
     from assay.checkpoint.statistics.chunks import Chunk
 
 LIVE = "live"
-"""The format of tensors in memory."""
+"""The format name of tensors in memory."""
 
 
 def live_checkpoint(module: Any) -> tuple[Checkpoint, Callable[[Chunk], Any]]:
-    """The parameters and buffers of `module`, tied ones as one entry, and how their bytes are read."""
+    """The parameters and buffers of `module` as a checkpoint, and a function that reads the bytes of a chunk.
+
+    Tied tensors are one entry with several names.
+    """
     memory = _Memory()
     grouped: dict[Any, tuple[Any, list[str]]] = {}
     for name, tensor in _named(module):
         grouped.setdefault(_identity(tensor), (tensor, []))[1].append(name)
     entries = [memory.entry(tuple(names), tensor) for tensor, names in grouped.values()]
-    modules = [ModuleRow(path, f"{type(each).__module__}.{type(each).__qualname__}") for path, each in _tree(module)]
+    modules = [
+        ModuleRow(path, f"{type(child).__module__}.{type(child).__qualname__}") for path, child in _tree(module)
+    ]
     return Checkpoint(LIVE, type(module).__name__, entries, modules=modules), memory
 
 
 class _Memory:
-    """The storages of tensors as bytes, by a name of our own."""
+    """The storages of tensors as bytes, under made-up file names."""
 
     def __init__(self) -> None:
         self._storages: dict[str, Any] = {}
 
     def __call__(self, chunk: Chunk) -> Any:
-        # On the CPU both steps give the same memory again; from a device only the chunk is fetched.
+        # On the CPU, neither step copies; from a device, only the chunk is copied.
         piece = self._storages[chunk.file][chunk.offset : chunk.offset + chunk.bytes].cpu()
         return memoryview(piece.numpy())
 
     def entry(self, names: tuple[str, ...], tensor: Any) -> Entry:
-        """The tensor's place in its storage."""
+        """The entry of a tensor: its type, and its byte range in its storage."""
         dtype = str(tensor.dtype).removeprefix("torch.")
         problem = _problem(tensor) or unreadable(dtype)
         if problem:
@@ -50,12 +55,12 @@ class _Memory:
         if file not in self._storages:
             self._storages[file] = _as_bytes(storage)
         first = tensor.storage_offset() * width
-        shape, place = _shape(tensor), alignment(storage.data_ptr() + first)
+        shape, aligned = _shape(tensor), alignment(storage.data_ptr() + first)
         if tensor.is_contiguous():
-            return Entry(names, dtype, shape, None, ByteRange(file, first, size), size, place)
+            return Entry(names, dtype, shape, None, ByteRange(file, first, size), size, aligned)
         span = ByteRange(file, 0, storage.nbytes())
         distinct = min(size, storage.nbytes())
-        return Entry(names, dtype, shape, tuple(tensor.stride()), span, distinct, place, tensor.storage_offset())
+        return Entry(names, dtype, shape, tuple(tensor.stride()), span, distinct, aligned, tensor.storage_offset())
 
 
 def _named(module: Any) -> Iterator[tuple[str, Any]]:
@@ -68,7 +73,7 @@ def _tree(module: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _identity(tensor: Any) -> Any:
-    """Equal for tensors over the very same elements."""
+    """A key that is equal for tensors that share exactly the same elements."""
     if _problem(tensor) or not tensor.numel():
         return id(tensor)
     return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), str(tensor.device)
@@ -83,16 +88,16 @@ def _uninitialized(tensor: Any) -> bool:
 
 
 def _problem(tensor: Any) -> str:
-    """Why its elements are no plain memory."""
+    """The reason why a tensor's elements cannot be read as plain memory; empty if they can."""
     torch = sys.modules["torch"]
     if _uninitialized(tensor):
-        return "it has not been initialized yet"
+        return "not initialised yet"
     if tensor.device.type == "meta":
-        return "on the meta device: there are no numbers"
+        return "on the meta device, which stores no values"
     if tensor.layout != torch.strided:
-        return f"a layout of {str(tensor.layout).removeprefix('torch.')}: its elements are no plain memory"
+        return f"its layout is {str(tensor.layout).removeprefix('torch.')}: only strided tensors can be read"
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-        return f"a {type(tensor).__name__}: its elements are no plain memory"
+        return f"its type is {type(tensor).__name__}: only plain tensors can be read"
     return ""
 
 

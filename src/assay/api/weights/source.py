@@ -1,4 +1,4 @@
-"""Whose tensors are analysed: those in files, or those of a model in memory; and how their bytes are read."""
+"""The tensors to analyse, stored in files or in a live model, and the function that reads their bytes."""
 
 from __future__ import annotations
 
@@ -20,50 +20,51 @@ if TYPE_CHECKING:
 
 
 class TensorSource(Struct, frozen=True):
-    """A checkpoint and the way to its bytes."""
+    """A checkpoint with the function that reads its bytes."""
 
     checkpoint: Checkpoint
     read: Callable[[Chunk], Any]
-    """Gives a buffer with the bytes of a chunk without a view."""
+    """Returns a buffer with the bytes of a chunk."""
 
     @property
     def in_memory(self) -> bool:
-        """Whether the tensors are those of a model in this process."""
+        """Whether the tensors belong to a model in this process."""
         return self.checkpoint.format == LIVE
 
     @property
     def runs_code(self) -> bool:
-        """Whether loading it for real would run code that it brings."""
+        """Whether loading the file with torch would run code stored in it."""
         return not self.in_memory and bool(self.checkpoint.modules) and not is_url(self.checkpoint.path)
 
     @property
     def modules(self) -> list[Module]:
-        """The tree of a pickled or scripted model, as rows of a document."""
+        """The module tree of a pickled or scripted model, as rows of a document."""
         return _tree(self.checkpoint.modules)
 
 
 def tensors_of(opened: Opened, *, lenient: bool = False) -> TensorSource:
-    """The tensors of what was opened: those stored in files where there are some. Nothing from a file runs."""
+    """The tensors of an opened source, from its files if it has any; code in a file is never run."""
     if opened.stored is not None:
         checkpoint = opened.stored(lenient=True) if lenient else opened.checkpoint
         assert checkpoint is not None
         return TensorSource(checkpoint, RangeReader(opened.files))
     if opened.origin.kind == "config":
-        raise ReadError(f"{opened.origin.location} holds a config without weights: there are no values to read")
+        raise ReadError(f"{opened.origin.location} has a config but no weights: give a checkpoint")
     return TensorSource(*live_checkpoint(opened.module))
 
 
 def _tree(rows: Sequence[ModuleRow]) -> list[Module]:
-    places = {row.path: index for index, row in reversed(list(enumerate(rows)))}
+    indices = {row.path: index for index, row in reversed(list(enumerate(rows)))}
     return [
-        Module(row.path, row.class_path.rpartition(".")[2], row.class_path, _parent(row.path, places)) for row in rows
+        Module(row.path, row.class_path.rpartition(".")[2], row.class_path, _parent(row.path, indices))
+        for row in rows
     ]
 
 
-def _parent(path: str, places: dict[str, int]) -> int | None:
-    """The nearest module above `path` that there is."""
+def _parent(path: str, indices: dict[str, int]) -> int | None:
+    """The index of the nearest existing module above `path`."""
     while path:
         path = path.rpartition(".")[0]
-        if path in places:
-            return places[path]
+        if path in indices:
+            return indices[path]
     return None

@@ -1,4 +1,4 @@
-"""Loading a pickled or scripted module for real, in a process of its own, and weighing what it turns out to hold."""
+"""Loading a trusted pickled or scripted module in a separate process, and computing the statistics of its tensors."""
 
 from __future__ import annotations
 
@@ -16,56 +16,56 @@ from assay.errors import AssayError, ReadError, UserCodeError
 from assay.sources.open import open_source
 
 
-class _Question(Struct, frozen=True):
+class _Request(Struct, frozen=True):
     path: str
     settings: StatisticsSettings
     filter: str | None
     listing: bool
 
 
-class _Answer(Struct, frozen=True):
+class _Response(Struct, frozen=True):
     report: WeightsReport | None = None
     error: str = ""
     frames: str = ""
 
 
 def weigh_trusted(path: str, settings: StatisticsSettings, filter: str | None, listing: bool) -> WeightsReport:
-    """The report of the module that loading `path` makes; its code runs, and only in the other process."""
+    """The statistics of the module stored in `path`, which is loaded, and its code run, in a separate process."""
     with tempfile.TemporaryDirectory(prefix="assay-") as folder:
-        answer_file = Path(folder, "answer.json")
-        question = msgspec.json.encode(_Question(path, settings, filter, listing))
-        # What its code prints is narration: our stdout is data.
-        done = subprocess.run(
-            [sys.executable, "-m", __name__, str(answer_file)],
-            input=question,
+        response_file = Path(folder, "response.json")
+        request = msgspec.json.encode(_Request(path, settings, filter, listing))
+        # Output of the loaded code goes to stderr, because stdout is reserved for results.
+        process = subprocess.run(
+            [sys.executable, "-m", __name__, str(response_file)],
+            input=request,
             stdout=sys.stderr.fileno(),
             check=False,
         )
-        if not answer_file.exists():
-            raise ReadError(f"loading {path} ended the process it ran in, with code {done.returncode}")
-        answer = msgspec.json.decode(answer_file.read_bytes(), type=_Answer)
-    if answer.report is None:
-        raise UserCodeError(answer.error, answer.frames)
-    return answer.report
+        if not response_file.exists():
+            raise ReadError(f"the process that loaded {path} ended with exit code {process.returncode}")
+        response = msgspec.json.decode(response_file.read_bytes(), type=_Response)
+    if response.report is None:
+        raise UserCodeError(response.error, response.frames)
+    return response.report
 
 
-def _answered(question: _Question) -> _Answer:
+def _respond(request: _Request) -> _Response:
     from assay.api.weights import weigh
 
     try:
-        module = open_source(question.path, trust=True).module
-        report = weigh(module, settings=question.settings, filter=question.filter, listing=question.listing).weights
+        module = open_source(request.path, trust=True).module
+        report = weigh(module, settings=request.settings, filter=request.filter, listing=request.listing).weights
     except AssayError as error:
-        return _Answer(error=str(error), frames=error.frames if isinstance(error, UserCodeError) else "")
+        return _Response(error=str(error), frames=error.frames if isinstance(error, UserCodeError) else "")
     assert report is not None
-    notes = ("loaded for real: its code has run, in a process of its own", *report.notes)
-    return _Answer(msgspec.structs.replace(report, path=question.path, notes=notes))
+    notes = ("loaded with torch: its code was run, in a separate process", *report.notes)
+    return _Response(msgspec.structs.replace(report, path=request.path, notes=notes))
 
 
 def main() -> None:
-    """Answer the question on stdin in the file that the argument names."""
-    question = msgspec.json.decode(sys.stdin.buffer.read(), type=_Question)
-    Path(sys.argv[1]).write_bytes(msgspec.json.encode(_answered(question)))
+    """Read a request from stdin and write the response to the file named by the first argument."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=_Request)
+    Path(sys.argv[1]).write_bytes(msgspec.json.encode(_respond(request)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,56 @@
+"""Checks of arguments that several verbs share: a wrong value raises UsageError instead of a raw Python error."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.errors import UsageError
+from assay.messages import brief
+
+
+def check_whole(name: str, value: Any, least: int = 1, *, optional: bool = False) -> None:
+    """Raise UsageError unless `value` is an integer of at least `least`, or None if it is optional."""
+    valid = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if not (valid or (optional and value is None)):
+        raise _wrong(name, value, f"a whole number of at least {least}")
+
+
+def check_number(name: str, value: Any, least: float = -math.inf, *, optional: bool = False) -> None:
+    """Raise UsageError unless `value` is a finite number of at least `least`, or None if it is optional."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not ((number and value >= least) or (optional and value is None)):
+        raise _wrong(name, value, "a finite number" if least == -math.inf else f"a number of at least {least:g}")
+
+
+def check_text(name: str, value: Any, example: str, *, optional: bool = False) -> None:
+    """Raise UsageError unless `value` is a string, or None if it is optional; the message quotes `example`."""
+    if not (isinstance(value, str) or (optional and value is None)):
+        raise _wrong(name, value, f"a string such as {example!r}")
+
+
+def check_callable(name: str, value: Any, *, optional: bool = False) -> None:
+    """Raise UsageError unless `value` can be called, or is None if it is optional."""
+    if not (callable(value) or (optional and value is None)):
+        raise _wrong(name, value, "a function")
+
+
+def sequence_of(name: str, value: Any) -> Sequence[Any]:
+    """`value` if it is a sequence other than a string; UsageError otherwise."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise _wrong(name, value, "a list")
+    return value
+
+
+def path_of(name: str, value: Any) -> Path:
+    """`value` as a Path; UsageError unless it is a string or a path."""
+    if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
+        raise _wrong(name, value, "a path")
+    return Path(value)
+
+
+def _wrong(name: str, value: Any, expected: str) -> UsageError:
+    return UsageError(f"{name} must be {expected}, got {brief(repr(value), 80)}")
