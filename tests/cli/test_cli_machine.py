@@ -138,7 +138,7 @@ def test_without_torch_the_error_says_so(cli, cache, monkeypatch):
     monkeypatch.setattr(measuring, "import_module", lambda name: (_ for _ in ()).throw(ImportError("no torch")))
     result = cli("machine", "--device", "cpu", "--fresh")
     assert result.code == 3
-    assert "needs torch" in result.err
+    assert "requires torch" in result.err
 
 
 def test_energy_without_a_sensor_is_a_note(cli, machine):

@@ -1,13 +1,15 @@
-"""What users' type checkers see: real signatures of every public name, and errors for what is not there."""
+"""What users' type checkers and documentation tools see: real signatures and complete docstrings of public names."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -31,7 +33,7 @@ WRONG_LINES = {4, 5, 6, 7, 8, 9}
 
 
 def mypy(file: Path, cache: Path) -> set[int]:
-    """The lines of `file` with errors; mypy knows nothing of it but the project's own settings."""
+    """The lines of `file` in which mypy finds errors, with the project's own settings."""
     ran = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(cache), str(file)],
         cwd=ROOT,
@@ -46,7 +48,7 @@ def mypy(file: Path, cache: Path) -> set[int]:
 
 
 def pyright(file: Path) -> set[int]:
-    """The same by pyright."""
+    """The lines of `file` in which pyright finds errors."""
     ran = subprocess.run(
         [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, str(file)],
         cwd=file.parent,
@@ -73,13 +75,13 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("mypy")
 
 
-def test_mypy_takes_what_is_right_and_no_more(cache, tmp_path):
+def test_mypy_accepts_correct_calls_only(cache, tmp_path):
     assert mypy(SURFACE, cache) == set()
     (tmp_path / "wrong.py").write_text(WRONG)
     assert mypy(tmp_path / "wrong.py", cache) == WRONG_LINES
 
 
-def test_pyright_takes_what_is_right_and_no_more(tmp_path):
+def test_pyright_accepts_correct_calls_only(tmp_path):
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "standard"}))
     (tmp_path / "surface.py").write_text(SURFACE.read_text(encoding="utf-8"))
     assert pyright(tmp_path / "surface.py") == set()
@@ -88,21 +90,61 @@ def test_pyright_takes_what_is_right_and_no_more(tmp_path):
 
 
 def test_no_public_function_hides_its_options():
-    """A `**options: Any` on a verb hides what it takes; only those that hand arguments to others have one."""
-    hands_on = {"capture_model", "capture", "explore_with_stats", "explore_torch_module_with_stats"}
-    for name in set(assay.__all__) - hands_on:
+    """Only functions that pass arguments on to torch or to the model may have a `**kwargs`: it hides the options."""
+    passes_on = {"capture_model", "capture", "explore_with_stats", "explore_torch_module_with_stats"}
+    for name in set(assay.__all__) - passes_on:
         value = getattr(assay, name)
         if inspect.isfunction(value):
             kinds = {each.kind for each in inspect.signature(value).parameters.values()}
             assert inspect.Parameter.VAR_KEYWORD not in kinds, name
 
 
-def test_every_argument_of_a_verb_is_described():
-    undescribed = []
-    for name in assay.__all__:
-        value = getattr(assay, name)
-        if not inspect.isfunction(value):
-            continue
-        text = inspect.getdoc(value) or ""
-        undescribed += [f"{name}: {each}" for each in inspect.signature(value).parameters if f"{each}:" not in text]
+def public_functions() -> dict[str, FunctionType]:
+    """Every public function by its name."""
+    values = {name: getattr(assay, name) for name in assay.__all__}
+    return {name: value for name, value in values.items() if inspect.isfunction(value)}
+
+
+def sections(function: FunctionType) -> dict[str, str]:
+    """The sections of a docstring by heading: the indented text below `Args:`, `Returns:`, `Raises:` and so on."""
+    text = inspect.getdoc(function) or ""
+    return dict(re.findall(r"^([A-Z]\w+):\n((?:(?: {4}.*)?(?:\n|$))+)", text, flags=re.MULTILINE))
+
+
+def test_the_sections_of_a_docstring_are_found():
+    found = sections(assay.observe)
+    assert list(found) == ["Args", "Returns", "Raises"]
+    assert found["Args"].startswith("    model: ")
+
+
+def test_every_argument_of_a_public_function_is_described():
+    undescribed = [
+        f"{name}: {argument}"
+        for name, function in public_functions().items()
+        for argument in inspect.signature(function).parameters
+        if not re.search(rf"^    {argument}: \S", sections(function).get("Args", ""), flags=re.MULTILINE)
+    ]
+    assert not undescribed
+
+
+PENDING = {
+    "load",
+    "parse_model_trace",
+    "read_trace",
+    "record_forward_stats",
+    "record_torch_module_forward_stats",
+    "register_cost",
+}
+"""Functions whose docstring does not describe the result yet."""
+
+
+def test_every_public_function_that_returns_something_describes_it():
+    assert set(public_functions()) >= PENDING
+    undescribed = [
+        name
+        for name, function in public_functions().items()
+        if name not in PENDING
+        and inspect.signature(function).return_annotation not in ("None", None)
+        and not sections(function).keys() & {"Returns", "Yields"}
+    ]
     assert not undescribed

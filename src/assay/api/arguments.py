@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from assay.messages import brief
 
 def check_whole(name: str, value: Any, least: int = 1, *, optional: bool = False) -> None:
     """Raise UsageError unless `value` is an integer of at least `least`, or None if it is optional."""
-    valid = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    valid = _is_a(Integral, value) and value >= least
     if not (valid or (optional and value is None)):
         raise _wrong(name, value, f"a whole number of at least {least}")
 
 
 def check_number(name: str, value: Any, least: float = -math.inf, *, optional: bool = False) -> None:
     """Raise UsageError unless `value` is a finite number of at least `least`, or None if it is optional."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    number = _is_a(Real, value) and math.isfinite(value)
     if not ((number and value >= least) or (optional and value is None)):
         raise _wrong(name, value, "a finite number" if least == -math.inf else f"a number of at least {least:g}")
 
@@ -46,10 +47,16 @@ def sequence_of(name: str, value: Any) -> Sequence[Any]:
 
 
 def path_of(name: str, value: Any) -> Path:
-    """`value` as a Path; UsageError unless it is a string or a path."""
-    if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
-        raise _wrong(name, value, "a path")
-    return Path(value)
+    """`value` as a Path; UsageError unless it is a string or a Path, without null characters."""
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(text, str) or "\0" in text:
+        raise _wrong(name, value, "a valid path")
+    return Path(text)
+
+
+def _is_a(kind: type, value: Any) -> bool:
+    """Whether `value` is a number of this kind, of Python or numpy; booleans are not numbers here."""
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _wrong(name: str, value: Any, expected: str) -> UsageError:

@@ -64,15 +64,15 @@ def load(path: str | Path) -> Document:
         data = source.read_bytes()
     except OSError as error:
         raise ReadError(f"cannot read {source}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise UsageError(f"{brief(repr(path))} is not a valid path: {error}") from error
+
     return decode(data, str(source))
 
 
 def _path(path: object) -> Path:
-    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
-        raise UsageError(f"path must be a string or a Path, got {brief(repr(path), 60)}")
-    return Path(path)
+    text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+    if not isinstance(text, str) or "\0" in text:
+        raise UsageError(f"path must be a string or a Path without null characters, got {brief(repr(path), 60)}")
+    return Path(text)
 
 
 def decode(data: bytes, name: str) -> Document:
