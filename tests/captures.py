@@ -1,4 +1,4 @@
-"""What the tests of captures share: captures switched on in this process, and the events of a trace."""
+"""Helpers for tests of captures: captures enabled in this process, and the events of a trace."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from assay.trace.write import profiler
 
 @pytest.fixture
 def active(monkeypatch, tmp_path):
-    """Captures are on, into the directory given; afterwards nothing is left in torch."""
+    """Enable captures and return their directory; check afterwards that torch is restored."""
     plain = nn.Module.__call__
-    profiler.prime(stacks=True)  # torch keeps the code of `__call__` that it first sees; it shall be the plain one
+    profiler.prime(stacks=True)  # torch remembers the first `__call__` it sees, which must be the plain one
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ASSAY_CAPTURE", "1")
     monkeypatch.setenv("ASSAY_TRACE_DIR", str(tmp_path / "traces"))
@@ -45,34 +45,34 @@ def _forget() -> None:
 
 
 def events(path: Path) -> dict:
-    """A whole trace."""
+    """The content of a trace file, compressed or not."""
     data = path.read_bytes()
     return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
 
 
 def labels(path: Path) -> list[str]:
-    """The module paths of the labelled calls in the order they began."""
+    """The module paths of the labelled calls, in the order in which the calls began."""
     spans = [event for event in events(path)["traceEvents"] if event["name"].startswith("assay:")]
     assert all(event["ph"] == "X" and event["dur"] >= 0 for event in spans)
     return [decode_path(event["name"]) for event in sorted(spans, key=lambda event: (event["ts"], -event["dur"]))]
 
 
 def facts(path: Path) -> TraceFacts:
-    """What a trace says about its capture."""
-    found = decode_facts(events(path)["assay"])
-    assert found is not None
-    return found
+    """The facts about the capture that are stored in a trace."""
+    decoded = decode_facts(events(path)["assay"])
+    assert decoded is not None
+    return decoded
 
 
 def traces(directory: Path) -> list[str]:
-    """The names of the traces in a directory; nothing half written may lie there."""
+    """The names of the traces in a directory; asserts that there are no partly written files."""
     names = sorted(os.listdir(directory)) if directory.exists() else []
     assert not [name for name in names if ".part" in name]
     return [name for name in names if ".json" in name]
 
 
 def run_script(text: str, cwd: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A program of its own, for what could crash a process or must see a fresh one."""
+    """Run a program in a new process, for code that may crash or that needs a fresh process."""
     script = cwd / "script.py"
     script.write_text(text)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ASSAY_", "KINETO_"))}

@@ -1,4 +1,4 @@
-"""What every test shares: models under one import name, and one thread for torch where a test uses it."""
+"""Shared by all tests: helper modules on the import path, and one thread for torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# Read by torch when some test imports it; importing torch here would slow down every test that does not.
+# Read by torch when a test imports it; importing torch here would slow down all tests that do not need it.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 

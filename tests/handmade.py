@@ -1,4 +1,4 @@
-"""Documents made by hand, for tests of what follows from a document without running a model."""
+"""Documents made by hand, for tests that need a document without running a model."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def conv_stack(**run: object) -> Document:
 
 
 def stopped(document_failure: str = "shapes do not fit") -> Document:
-    """The same model, stopped in its second convolution."""
+    """The same model with a pass that failed in its second convolution."""
     return conv_stack(failure=Failure(document_failure, "3", "Conv2d", "torch.conv2d"))
 
 
 def own(tensors: list[Tensor], name: str, shape: tuple[int, ...], role: str = "parameter") -> int:
-    """The index of a new tensor."""
+    """Append a tensor and return its index."""
     tensors.append(Tensor((name,), role, TensorType(shape, "float32"), 4))
     return len(tensors) - 1
 
 
 def conv_kind(image: TensorType, channels: int) -> OpKind:
-    """A convolution of `image`."""
+    """The kind of a convolution of `image`."""
     weight = Operand("weight", TensorType((64, channels, 3, 3), "float32"), "parameter")
     attributes = {"stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "groups": 1}
     outputs = (Operand("out", FEATURES),)
@@ -60,11 +60,11 @@ def conv_kind(image: TensorType, channels: int) -> OpKind:
 
 
 def norm_kind() -> OpKind:
-    """A batch normalisation."""
+    """The kind of a batch normalisation."""
     ends = ((Operand("input", FEATURES),), (Operand("out", FEATURES),))
     return OpKind("torch.batch_norm", "aten.batch_norm.default", {"eps": 1e-05}, *ends)
 
 
 def relu_kind() -> OpKind:
-    """An activation."""
+    """The kind of an activation."""
     return OpKind("torch.relu", "aten.relu.default", {}, (Operand("self", FEATURES),), (Operand("out", FEATURES),))

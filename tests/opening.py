@@ -1,4 +1,4 @@
-"""Opening a source and reading its model or document immediately, so that errors in either are raised here."""
+"""`open_source` with the model or document read immediately, so that errors in either are raised here."""
 
 from __future__ import annotations
 

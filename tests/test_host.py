@@ -1,4 +1,4 @@
-"""What is looked up about this host, against Python's own answers."""
+"""Facts about this host, compared with Python's own values."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ DIRECTORIES = [
 linux = pytest.mark.skipif(sys.platform != "linux", reason="XDG variables")
 
 
-def test_python_is_the_one_that_runs():
+def test_python_version_is_the_running_one():
     assert host.python_version() == ".".join(str(part) for part in sys.version_info[:3])
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
-def test_only_processors_this_process_may_use_are_counted():
+def test_only_cpus_this_process_may_use_are_counted():
     one = min(os.sched_getaffinity(0))
     program = f"import os; os.sched_setaffinity(0, [{one}]); from assay import host; assert host.processors() == 1"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_now_has_a_zone_and_no_fraction():
+def test_now_has_a_utc_offset_and_no_fraction():
     read = datetime.fromisoformat(host.now())
     assert read.utcoffset() == datetime.now().astimezone().utcoffset()
     assert read.microsecond == 0
@@ -46,7 +46,7 @@ def test_today_is_the_date_of_now(monkeypatch):
 
 @linux
 @pytest.mark.parametrize(("variable", "directory", "usual"), DIRECTORIES)
-def test_a_directory_follows_its_variable(variable, directory, usual, monkeypatch, tmp_path):
+def test_a_directory_follows_its_xdg_variable(variable, directory, usual, monkeypatch, tmp_path):
     monkeypatch.setenv(variable, str(tmp_path))
     assert directory() == tmp_path / "assay"
 
@@ -60,7 +60,7 @@ def test_an_empty_or_relative_variable_is_ignored(variable, directory, usual, va
     assert directory() == tmp_path / usual / "assay"
 
 
-def test_a_relative_answer_of_platformdirs_is_not_used(monkeypatch, tmp_path):
+def test_a_relative_path_from_platformdirs_is_ignored(monkeypatch, tmp_path):
     monkeypatch.setattr("platformdirs.user_cache_path", lambda name: Path("relative") / name)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     assert host.cache_directory() == tmp_path / ".cache" / "assay"

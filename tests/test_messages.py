@@ -1,4 +1,4 @@
-"""Messages of other people's exceptions on one line of ours."""
+"""Exceptions of user code, formatted as one line."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Mute(Exception):
         raise RuntimeError("no message")
 
 
-def test_the_kind_stands_before_the_whole_message():
+def test_error_line_is_the_type_and_the_whole_message():
     assert error_line(ValueError("one\n  two")) == "ValueError: one two"
     assert error_line(ValueError()) == "ValueError"
 
 
-def test_the_first_line_is_the_message_without_the_kind():
+def test_first_line_is_the_message_without_the_type():
     assert first_line(ValueError("\none\ntwo")) == "one"
     assert first_line(ValueError(" \n")) == "ValueError"
 
 
-def test_a_syntax_error_names_its_place():
+def test_a_syntax_error_includes_its_location():
     with pytest.raises(SyntaxError) as caught:
         compile("x = (", "model.py", "exec")
     assert "model.py, line 1" in error_line(caught.value)

@@ -1,4 +1,4 @@
-"""`assay.analyze`: every kind of source, what is learned of each, and what is said not to be known."""
+"""`assay.analyze`: the results and the missing parts for every kind of source."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     model = Net().eval()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch deprecates TorchScript; its files are out there
+        warnings.simplefilter("ignore")  # TorchScript is deprecated, but its files still exist
         torch.jit.script(model).save(folder / "scripted.pt")
         torch.export.save(torch.export.export(model, (X,)), folder / "program.pt2")
     torch.save(model, folder / "pickled.pt")
@@ -67,11 +67,11 @@ def screen(found: Analysis, width: int | None = None) -> str:
 
 
 def line(text: str, name: str) -> str:
-    """What the first line of this name says."""
+    """The value on the first line with this name."""
     return re.search(rf"^{re.escape(name)} {{2,}}(.*)$", text, re.MULTILINE).group(1)
 
 
-def test_a_model_in_hand():
+def test_a_live_model_is_analysed_completely():
     found = assay.analyze(Net(), X)
     matrix = sum(
         cost.matrix_flops * sum(op.kind == index for op in found.document.ops)
@@ -93,7 +93,7 @@ def test_a_model_in_hand():
     assert line(text, "parameters") == f"{PARAMETERS}"
 
 
-def test_the_text_has_every_parameter_and_every_operation():
+def test_the_full_report_lists_every_parameter_and_every_op():
     found = assay.analyze(Net(), X)
     text = full_report(found, common_sections(found))
     blocks = text.partition("EVERY PARAMETER\n")[2].partition("\nCOMPUTATION")[0]
@@ -116,13 +116,13 @@ def test_printed_columns_add_up_to_the_printed_total():
     assert sum(parts) == total == len(found.document.ops)
 
 
-def test_with_time_the_pass_is_recorded_once_and_untimed_figures_stay_unknown():
+def test_timing_records_the_pass_once_and_leaves_energy_unknown():
     calls = []
     model = Net()
     model.register_forward_hook(lambda *_: calls.append(1))
-    told = []
-    found = assay.analyze(model, X, depth="inference", passes=2, warmup=0, on_step=told.append)
-    assert told.count("recording a pass") == 1
+    steps = []
+    found = assay.analyze(model, X, depth="inference", passes=2, warmup=0, on_step=steps.append)
+    assert steps.count("recording a pass") == 1
     assert found.document.timing is not None
     assert found.document.profile.energy is None
     text = screen(found)
@@ -142,7 +142,7 @@ def test_with_time_the_pass_is_recorded_once_and_untimed_figures_stay_unknown():
         ("net.safetensors", 0, "contains weights without code"),
     ],
 )
-def test_files_whose_code_is_not_run(saved, name, modules, reason, depth):
+def test_untrusted_code_in_a_file_is_not_run(saved, name, modules, reason, depth):
     found = assay.analyze(saved / name, depth=depth)
     assert len(found.document.modules) == modules
     assert sum(row.count for row in found.document.weights.tensors) == NUMBERS
@@ -157,7 +157,7 @@ def test_files_whose_code_is_not_run(saved, name, modules, reason, depth):
     assert "COMPUTATION" not in text
 
 
-def test_torchscript_shows_the_operations_of_its_code(saved):
+def test_torchscript_lists_the_ops_in_its_code(saved):
     found = assay.analyze(saved / "scripted.pt")
     written = {operation for _, operation, _ in found.code}
     assert {"torch.conv2d", "torch.batch_norm", "torch.relu", "torch.mean", "torch.linear"} <= written
@@ -180,7 +180,7 @@ def test_torchscript_and_pickles_run_when_trusted(saved):
         assert found.document.cost.forward.matrix_flops == CONV_FLOPS + HEAD_FLOPS
 
 
-def test_nothing_of_a_pickle_runs_unasked(tmp_path):
+def test_an_untrusted_pickle_runs_no_code(tmp_path):
     class Evil:
         def __reduce__(self):
             return (open, (str(tmp_path / "ran"), "w"))
@@ -221,7 +221,7 @@ def test_a_damaged_program_is_refused_in_one_line(saved, tmp_path):
     assert "\n" not in str(raised.value)
 
 
-def test_a_saved_document_is_shown_as_it_is(tmp_path):
+def test_a_saved_document_is_analysed_without_running(tmp_path):
     path = tmp_path / "net.assay.json"
     assay.save(assay.analyze(Net(), X, depth="inference", passes=2, warmup=0).document, path)
     found = assay.analyze(path, depth="inference")
@@ -251,7 +251,7 @@ def test_a_configuration_has_shapes_but_no_values(tmp_path):
     assert [row.names for row in beside.document.weights.tensors] == [("transformer.wte.weight",)]
 
 
-def test_a_pass_that_stops_keeps_what_was_learned():
+def test_a_failed_pass_keeps_the_incomplete_result():
     class Stops(Net):
         def forward(self, x):
             self.conv(x)
@@ -263,7 +263,7 @@ def test_a_pass_that_stops_keeps_what_was_learned():
     assert found.document.weights is not None
 
 
-def test_a_model_nobody_knows_how_to_call_still_has_a_tree():
+def test_a_model_without_inferable_inputs_still_has_a_tree():
     class Opaque(nn.Module):
         def __init__(self):
             super().__init__()
@@ -279,7 +279,7 @@ def test_a_model_nobody_knows_how_to_call_still_has_a_tree():
 
 
 @pytest.mark.parametrize("depth", ["structure", "inference"])
-def test_a_memory_limit_is_kept(depth):
+def test_a_memory_limit_is_respected(depth):
     ran = []
 
     class Big(Net):
@@ -297,12 +297,12 @@ def test_a_memory_limit_is_kept(depth):
     assert ran
 
 
-def test_a_depth_that_is_none_is_refused():
+def test_an_unknown_depth_is_refused():
     with pytest.raises(UsageError, match="structure, inference, profile"):
         assay.analyze(Net(), X, depth="deep")
 
 
-def test_the_screen_stays_short_and_narrow():
+def test_the_report_stays_short_and_narrow():
     layers = [
         nn.Linear(8, 8 + step % 40) if step % 2 == 0 else nn.Linear(8 + (step - 1) % 40, 8) for step in range(80)
     ]
@@ -315,7 +315,7 @@ def test_the_screen_stays_short_and_narrow():
     assert full_report(found, common_sections(found)).count("\n") > 300
 
 
-def test_names_from_a_model_are_data_and_not_escapes():
+def test_escape_sequences_in_names_are_made_visible():
     model = nn.Module()
     model.register_parameter("x\x1b[2J", nn.Parameter(torch.ones(2)))
     model.forward = lambda x: x + 1
@@ -325,7 +325,7 @@ def test_names_from_a_model_are_data_and_not_escapes():
         assert "x\\x1b[2J" in text
 
 
-def test_the_machine_is_written_in_its_units():
+def test_the_system_table_uses_the_units_of_each_series():
     series = [
         Series("cpu.utilisation", "share", "machine", [0.25, 0.75]),
         *(Series(f"cpu.{core}.utilisation", "share", "machine", [0.5]) for core in range(64)),
@@ -347,7 +347,7 @@ def test_the_machine_is_written_in_its_units():
     assert len(system_table(recording, full=True).rows) == len(series)
 
 
-def test_unknown_is_never_nothing_in_the_document(saved):
+def test_unknown_values_are_not_written_as_zero(saved):
     found = assay.analyze(saved / "state.pt", depth="profile")
     data = msgspec.json.decode(msgspec.json.encode(found.document))
     assert "timing" not in data or data["timing"] is None

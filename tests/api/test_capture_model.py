@@ -1,4 +1,4 @@
-"""`@capture_model`: nothing at all on its own; traces with module paths where captures are switched on."""
+"""`@capture_model`: no effect by default, and traces with module paths if captures are enabled."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class Net(nn.Module):
 
 
 def fresh(base=Net, **attributes):
-    """A class of its own, so that decorating it says nothing about the others."""
+    """A new subclass, so that decorating it does not affect other tests."""
     return type(base.__name__, (base,), {"__module__": __name__, **attributes})
 
 
 X = torch.ones(3, 8)
 
 
-# --- alone: the very same thing
+# --- without captures: the same object
 
 
-def test_alone_it_gives_back_what_it_got():
+def test_without_captures_the_decorator_returns_its_argument():
     cls, plain = fresh(), nn.Module.__call__
     before = dict(vars(cls))
     model = cls()
@@ -62,7 +62,7 @@ def test_alone_it_gives_back_what_it_got():
     assert cls.__call__ is plain
 
 
-def test_alone_it_imports_neither_torch_nor_anything_heavy():
+def test_without_captures_nothing_heavy_is_imported():
     program = (
         "import sys, assay\n"
         "def f(): return 1\n"
@@ -73,26 +73,26 @@ def test_alone_it_imports_neither_torch_nor_anything_heavy():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize("said", ["", "0", "false", "OFF"])
-def test_a_variable_that_says_no_is_off(active, monkeypatch, said):
-    monkeypatch.setenv("ASSAY_CAPTURE", said)
+@pytest.mark.parametrize("value", ["", "0", "false", "OFF"])
+def test_captures_can_be_disabled_by_the_variable(active, monkeypatch, value):
+    monkeypatch.setenv("ASSAY_CAPTURE", value)
     cls = capture_model(fresh())
     cls()(X)
     assert traces(active) == []
 
 
 @pytest.mark.parametrize("target", [3, dict, {"a": 1}])
-def test_what_is_no_model_is_refused(target):
+def test_an_object_that_is_not_a_model_is_refused(target):
     with pytest.raises(UsageError, match="expected a model class, a model, or a function"):
         capture_model()(target)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [({"schedule": None}, "settles 'schedule' itself"), ({"with_stac": True}, "no option 'with_stac'")],
 )
-def test_options_are_checked_in_any_case(options, said):
-    with pytest.raises(UsageError, match=said):
+def test_options_are_checked_even_without_captures(options, message):
+    with pytest.raises(UsageError, match=message):
         capture_model(**options)
 
 
@@ -107,9 +107,9 @@ def test_every_pass_is_a_trace_with_module_paths_and_shapes(active):
     assert traces(active) == ["MyModel_forward_001.json", "MyModel_forward_002.json"]
     path = active / "MyModel_forward_002.json"
     assert labels(path) == ["", "linear1", "relu", "linear2"]
-    told = facts(path)
-    assert (told.model_name, told.pass_number, told.model_class, told.error) == ("MyModel", 2, "Net", None)
-    assert {m.path: [told.shapes[s] for s in m.shapes] for m in told.modules} == {
+    stored = facts(path)
+    assert (stored.model_name, stored.pass_number, stored.model_class, stored.error) == ("MyModel", 2, "Net", None)
+    assert {m.path: [stored.shapes[s] for s in m.shapes] for m in stored.modules} == {
         "": [((3, 8),)],
         "linear1": [((3, 8),)],
         "relu": [((3, 4),)],
@@ -123,7 +123,7 @@ def test_every_pass_is_a_trace_with_module_paths_and_shapes(active):
     assert any(event["name"] == "[memory]" for event in whole["traceEvents"])
 
 
-def test_labels_contain_the_operations_of_their_module(active):
+def test_labels_contain_the_ops_of_their_module(active):
     model = capture_model(fresh())()
     model(X)
     spans = events(active / "Net_forward_001.json")["traceEvents"]
@@ -145,7 +145,7 @@ def test_settings_reach_the_profiler(active):
     assert facts(active / "Net_forward_001.json").shapes == ()
 
 
-def test_an_instance_and_what_a_function_makes(active):
+def test_a_model_and_a_function_that_returns_one_are_captured(active):
     one, other = Net(), Net()
     assert capture_model(model_name="one")(one) is one
 
@@ -163,7 +163,7 @@ def test_an_instance_and_what_a_function_makes(active):
     assert traces(active) == ["made_forward_001.json", "one_forward_001.json"]
 
 
-def test_a_function_that_makes_no_model_is_told(active, capsys):
+def test_a_function_that_returns_no_model_causes_a_warning(active, capsys):
     assert capture_model(lambda: 3)() == 3
     assert "did not return a model" in capsys.readouterr().err
 
@@ -190,7 +190,7 @@ def test_a_subclass_is_captured_once_under_its_own_name(active):
 
 
 @pytest.mark.parametrize("through_super", [True, False])
-def test_a_class_with_a_call_of_its_own(active, through_super):
+def test_a_class_with_its_own_call_method(active, through_super):
     def call(self, x):
         return nn.Module.__call__(self, x) + 1 if through_super else self.forward(x) + 1
 
@@ -201,7 +201,7 @@ def test_a_class_with_a_call_of_its_own(active, through_super):
     assert "linear1" in labels(active / "Net_forward_001.json")
 
 
-def test_names_of_children_survive_whatever_they_are(active):
+def test_unusual_names_of_children_are_preserved(active):
     odd = ['a"b', "é", "with space", "a/b", "back\\slash", "line\nend", "tab\t", "50%", "日本", "assay:x"]
     model = nn.Module()
     for name in odd:
@@ -221,7 +221,7 @@ def test_a_model_name_is_never_a_path(active, name, stem):
     assert facts(active / f"{stem}_forward_001.json").model_name == name
 
 
-def test_which_passes(active, monkeypatch):
+def test_warmup_every_and_max_select_the_passes(active, monkeypatch):
     monkeypatch.setenv("ASSAY_TRACE_WARMUP", "2")
     monkeypatch.setenv("ASSAY_TRACE_EVERY", "3")
     monkeypatch.setenv("ASSAY_TRACE_MAX", "2")
@@ -232,7 +232,7 @@ def test_which_passes(active, monkeypatch):
     assert traces(active) == ["Net_forward_003.json", "Net_forward_006.json"]
 
 
-def test_numbers_beyond_999(active, monkeypatch):
+def test_pass_numbers_above_999(active, monkeypatch):
     monkeypatch.setenv("ASSAY_TRACE_WARMUP", "1000")
     model = capture_model(nn.Identity())
     for _ in range(1001):
@@ -240,14 +240,14 @@ def test_numbers_beyond_999(active, monkeypatch):
     assert traces(active) == ["Identity_forward_1001.json"]
 
 
-def test_compressed(active, monkeypatch):
+def test_traces_are_compressed_on_request(active, monkeypatch):
     monkeypatch.setenv("ASSAY_TRACE_GZIP", "1")
     capture_model(fresh())()(X)
     assert traces(active) == ["Net_forward_001.json.gz"]
     assert labels(active / "Net_forward_001.json.gz") == ["", "linear1", "relu", "linear2"]
 
 
-def test_ranks_have_files_of_their_own(active, monkeypatch):
+def test_every_rank_writes_its_own_files(active, monkeypatch):
     model = capture_model(fresh())()
     for rank in ("0", "13"):
         monkeypatch.setenv("RANK", rank)
@@ -257,22 +257,22 @@ def test_ranks_have_files_of_their_own(active, monkeypatch):
 
 
 @pytest.mark.parametrize("value", ["x", "0", "-1", "1.5"])
-def test_a_setting_that_is_no_number_is_refused(active, monkeypatch, value):
+def test_a_setting_that_is_not_a_number_is_refused(active, monkeypatch, value):
     monkeypatch.setenv("ASSAY_TRACE_EVERY", value)
     with pytest.raises(UsageError, match="ASSAY_TRACE_EVERY"):
         capture_model(fresh())
 
 
-def test_debugging_explains_decisions(active, monkeypatch, capsys):
+def test_debug_output_explains_decisions(active, monkeypatch, capsys):
     monkeypatch.setenv("ASSAY_DEBUG", "1")
     monkeypatch.setenv("ASSAY_TRACE_EVERY", "2")
     model = capture_model(fresh())()
     model(X)
     model(X)
-    told = capsys.readouterr().err
-    assert "Net: decorated; its calls are captured into" in told
-    assert "Net_forward_001.json" in told
-    assert "Net, pass 2: not captured, one in 2 is" in told
+    err = capsys.readouterr().err
+    assert "Net: decorated; its calls are captured into" in err
+    assert "Net_forward_001.json" in err
+    assert "Net, pass 2: not captured, one in 2 is" in err
 
 
 def test_captured_models_are_not_kept_alive(active):

@@ -1,4 +1,4 @@
-"""A decorated model is as it was before: every use of a class and an instance, captured and not."""
+"""A decorated model behaves as before: every use of the class and its instances, with and without captures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = torch.linspace(-1, 1, 24).reshape(3, 8)
 
 
 class Plain(nn.Module):
-    """The model without a decorator: what all else is compared with."""
+    """The model without a decorator, as the reference."""
 
     def __init__(self):
         super().__init__()
@@ -32,12 +32,12 @@ class Plain(nn.Module):
 
 
 class Decorated(Plain):
-    """Decorated anew by each test, in the state that the test is about."""
+    """Decorated again by each test, with captures enabled or disabled as the test requires."""
 
 
 @pytest.fixture(params=["alone", "captured"])
 def model(request, monkeypatch):
-    """An instance of the decorated class, alone and captured."""
+    """An instance of the decorated class, without and with captures."""
     if request.param == "captured":
         request.getfixturevalue("active")
     else:
@@ -79,7 +79,7 @@ def test_torch_save(model):
     assert torch.equal(torch.load(buffer, weights_only=False)(X), expected(model))
 
 
-def test_a_deep_copy_has_weights_of_its_own(model):
+def test_a_deep_copy_has_its_own_weights(model):
     model(X)
     copied = copy.deepcopy(model)
     with torch.no_grad():
@@ -115,7 +115,7 @@ def test_vmap_and_functional_call(model):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_compile_sees_one_graph_and_never_again(model):
+def test_compile_produces_one_graph_and_no_recompilation(model):
     graphs = []
 
     def backend(graph, _):
@@ -129,7 +129,7 @@ def test_compile_sees_one_graph_and_never_again(model):
     assert len(graphs) == 1
 
 
-def test_a_compiled_model_is_captured_and_says_that_layers_are_hidden(active):
+def test_a_compiled_model_is_captured_with_a_note_that_layers_are_hidden(active):
     capture_model(model_name="Net")(Decorated)
     model = Decorated().eval()
     torch._dynamo.reset()
@@ -179,7 +179,7 @@ class OnThreads(nn.DataParallel):
         for thread in threads:
             thread.start()
             if not self._together:
-                thread.join()  # the next thread then gets this one's number
+                thread.join()  # so that the next thread gets the same thread id
         for thread in threads:
             thread.join()
         return torch.cat(outputs)
@@ -205,9 +205,9 @@ def test_replicas_are_one_trace(active, together):
     model = Decorated().eval()
     OnThreads(model, together=together)(X[:2])
     assert traces(active) == ["Net_forward_001.json"]
-    told = labels(active / "Net_forward_001.json")
-    assert told[0] == ""
-    assert sorted(told[1:]) == sorted(
+    paths = labels(active / "Net_forward_001.json")
+    assert paths[0] == ""
+    assert sorted(paths[1:]) == sorted(
         ["module", "module.first", "module.second", "module.second.0", "module.second.1"] * 2
     )
     first = next(m for m in facts(active / "Net_forward_001.json").modules if m.path == "module.first")

@@ -1,4 +1,4 @@
-"""What a captured program tells: tables that add up, on logs and on terminals."""
+"""The output of a captured program: tables that add up, in logs and on terminals."""
 
 from __future__ import annotations
 
@@ -73,51 +73,51 @@ def test_a_long_table_shows_the_slowest():
     assert rows[-1].time_ns == sum(range(96))
 
 
-def test_several_shapes_are_cut_after_two():
+def test_only_two_of_several_shapes_are_shown():
     shapes = tuple(((size, 2), (3,)) for size in range(4))
     assert layer_table([LayerLine("l", 4, 1, shapes)]).values()[0]["Shapes"] == "(0, 2), (3,) | (1, 2), (3,) | …"
 
 
-def test_a_log_gets_few_tables_and_the_sum():
+def test_a_log_gets_few_tables_and_the_summed_table():
     log = Log()
     console = Console(log)
     for number in range(1, 31):
         console.passed(captured(number))
-    told = re.findall(r"Net, pass (\d+)", log.getvalue())
-    assert told == ["1", "2", "5", "10", "20"]
+    shown = re.findall(r"Net, pass (\d+)", log.getvalue())
+    assert shown == ["1", "2", "5", "10", "20"]
     log.truncate(0)
     console.finish()
     assert "Net: self time per layer, sum of 30 passes" in log.getvalue()
     assert cells(log.getvalue())[-1] == ["TOTAL", "60", "90.000", "1.500"]
 
 
-def test_a_terminal_is_kept_up_to_date_without_being_flooded(monkeypatch):
+def test_a_terminal_gets_at_most_two_tables_per_second(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     terminal, now = Terminal(), [0.0]
     console = Console(terminal, clock=lambda: now[0])
     for number in range(1, 101):
         console.passed(captured(number))
         now[0] += 0.1
-    told = [int(number) for number in re.findall(r"Net, pass (\d+)", terminal.getvalue())]
-    assert told[0] == 1
-    assert 15 <= len(told) <= 21
+    shown = [int(number) for number in re.findall(r"Net, pass (\d+)", terminal.getvalue())]
+    assert shown[0] == 1
+    assert 15 <= len(shown) <= 21
     assert "\x1b[31m" in terminal.getvalue()
 
 
-def test_colors_are_left_out_where_they_are_not_wanted(monkeypatch):
+def test_no_color_disables_colors(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     terminal = Terminal()
     Console(terminal).passed(captured())
     assert "\x1b" not in terminal.getvalue()
 
 
-def test_colors_change_nothing_but_colors():
+def test_colors_do_not_change_the_text():
     lines = lines_of(captured(count=60))
     plain = re.sub(r"\x1b\[\d+m", "", layer_text(lines, width=100, color=True))
     assert plain == layer_text(lines, width=100)
 
 
-def test_names_cannot_move_the_cursor():
+def test_escape_sequences_in_names_are_not_printed():
     log = Log()
     evil = captured(name="a\x1b[2Jb\n")
     console = Console(log, explain=True)
@@ -127,7 +127,7 @@ def test_names_cannot_move_the_cursor():
     assert "\x07" not in log.getvalue()
 
 
-def test_the_same_problem_is_told_once():
+def test_a_repeated_warning_is_printed_once():
     log = Log()
     console = Console(log)
     for _ in range(4):
@@ -136,7 +136,7 @@ def test_the_same_problem_is_told_once():
     assert log.getvalue() == "assay: disk full\nassay: 3 repeated warnings not shown\n"
 
 
-def test_on_an_accelerator_the_table_is_of_its_time(tmp_path):
+def test_on_an_accelerator_the_table_shows_device_time(tmp_path):
     def span(category, name, ts, dur, tid=1, **args):
         return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": args}
 

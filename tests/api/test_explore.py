@@ -1,4 +1,4 @@
-"""Whatever is given, made ready to be looked at; and the explorer on real models and a real terminal."""
+"""Subjects for the explorer from every kind of source, and the explorer on real models and in a real terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def paths(subject) -> list[str]:
 
 
 def opened(subject, *keys: str) -> Explorer:
-    """The explorer after these keys and a moment of rest."""
+    """The explorer after pressing these keys and waiting until it is idle."""
     app = Explorer(subject)
 
     async def run() -> None:
@@ -66,7 +66,7 @@ def test_a_live_model_opens_without_being_run() -> None:
     assert "forward_stats" not in vars(model)
 
 
-def test_with_inputs_a_pass_is_watched() -> None:
+def test_with_inputs_a_pass_is_recorded() -> None:
     subject = subject_of(net(), torch.ones(1, 4))
     assert subject.document.cost.forward.macs == 4 * 8 + 8 * 2
     assert subject.document.calls
@@ -89,13 +89,13 @@ def test_objects_that_hold_modules_open(make) -> None:
     first, second = net(), nn.Conv2d(3, 4, 1)
     subject = subject_of(make(first, second))
     assert len(subject.document.modules) == 1 + 4 + 1
-    held = sum(each.numel() for module in (first, second) for each in module.parameters())
-    assert BY_ID["tree"].make(subject).column("params").values[0] == held
+    parameters = sum(each.numel() for module in (first, second) for each in module.parameters())
+    assert BY_ID["tree"].make(subject).column("params").values[0] == parameters
     opened(subject, "j", "a", "j", "j", "c")
 
 
 class Pipe:
-    """A pipeline that can be called, and has a property that nobody should touch."""
+    """A callable pipeline with a property that must not be read."""
 
     def __init__(self, unet, vae) -> None:
         self.unet, self.vae, self.name = unet, vae, "pipe"
@@ -117,7 +117,7 @@ def test_an_object_without_modules_is_refused() -> None:
 
 
 class Nasty(nn.Module):
-    """Everything that asks a module about itself goes wrong."""
+    """A module that raises whenever it is inspected, with unusual names and a cycle."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class Nasty(nn.Module):
         return super().__getattr__(name)
 
 
-def test_a_model_that_raises_wherever_it_can_opens_all_the_same() -> None:
+def test_a_model_that_raises_everywhere_still_opens() -> None:
     subject = subject_of(Nasty())
     app = opened(subject, "a", "c", "F", "j", "j", "j", "j", "Z", "4", "2", "1", "]", "0")
     assert app.return_code in (0, None)
@@ -187,7 +187,7 @@ def test_a_checkpoint_opens_as_a_tree_of_tensors_with_layers_folded(tmp_path, fo
     assert sum(found.counts) == values.numel()
 
 
-def test_a_checkpoint_that_cannot_be_read_is_one_line(tmp_path) -> None:
+def test_an_unreadable_checkpoint_gives_a_one_line_error(tmp_path) -> None:
     file = tmp_path / "w.safetensors"
     file.write_bytes(b"\xff" * 100)
     with pytest.raises(ReadError) as raised:
@@ -195,7 +195,7 @@ def test_a_checkpoint_that_cannot_be_read_is_one_line(tmp_path) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_a_name_that_cannot_run_opens_without_figures(tmp_path) -> None:
+def test_a_model_that_cannot_run_opens_without_flops(tmp_path) -> None:
     (tmp_path / "m.py").write_text(
         "import torch\nclass M(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         "        self.a = torch.nn.Linear(2, 2)\n"
@@ -207,7 +207,7 @@ def test_a_name_that_cannot_run_opens_without_figures(tmp_path) -> None:
     assert subject.notes
 
 
-def test_findings_are_looked_for() -> None:
+def test_the_explorer_checks_for_findings() -> None:
     subject = subject_of(net(), torch.ones(1, 4))
     assert subject.document.findings or "rules checked" in subject.no_findings
 
@@ -220,7 +220,7 @@ def test_without_a_terminal_it_is_refused(capsys) -> None:
     assert assay.explore_torch_module_with_stats is assay.explore_with_stats
 
 
-def test_with_stats_it_opens_also_where_forward_fails(monkeypatch) -> None:
+def test_explore_with_stats_opens_even_if_forward_fails(monkeypatch) -> None:
     from assay.api import explore
 
     seen = []
@@ -240,7 +240,7 @@ def load():
 """
 
 
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="there is no tmux here to run a real terminal in")
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_in_a_real_terminal(tmp_path) -> None:
     (tmp_path / "m.py").write_text(MODEL)
     name = f"assay-{uuid.uuid4().hex[:8]}"

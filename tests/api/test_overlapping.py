@@ -1,4 +1,4 @@
-"""The verbs at the same time and inside each other: each gives what it gives alone, and nothing is left behind."""
+"""Public functions that overlap or are nested: each gives the same result as on its own, and restores torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import assay
 
 X = torch.ones(2, 3)
 MEANWHILE = weakref.WeakKeyDictionary()
-"""Beside the models, for what lies in them would be put back after each pass."""
+"""Kept outside the models, because their attributes are restored after each pass."""
 PLAIN = nn.Module.__dict__["__call__"]
 
 
@@ -35,7 +35,7 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    """A model that may do something else in the middle of its first pass, such as waiting."""
+    """A model that may call a function in the middle of its first pass, for example to wait."""
 
     def __init__(self, width, meanwhile=None):
         super().__init__()
@@ -87,14 +87,14 @@ WIDTHS = {name: width for width, name in enumerate(VERBS, 4)}
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """What each verb gives when it has the process to itself."""
+    """The result of each verb when nothing else runs."""
     directory = tmp_path_factory.mktemp("alone")
     return {name: verb(Net(WIDTHS[name]), directory) for name, verb in VERBS.items()}
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
-    """What any of this replaces in torch and Python, as it was."""
+    """Check that everything that is replaced in torch and Python is restored."""
 
     def state():
         return [
@@ -113,7 +113,7 @@ def _nothing_is_left():
 
 
 class Worker(threading.Thread):
-    """A verb in a thread of its own that waits in the middle of its first pass."""
+    """A thread that runs a verb and waits in the middle of its first pass."""
 
     def __init__(self, name, directory):
         super().__init__()
@@ -139,8 +139,8 @@ class Worker(threading.Thread):
 
 
 @pytest.mark.parametrize("order", itertools.permutations(VERBS), ids="-".join)
-def test_all_at_once_in_threads(order, alone, tmp_path):
-    """Entered in this order, left in the order of their names: together every order of leaving."""
+def test_all_verbs_at_the_same_time_in_threads(order, alone, tmp_path):
+    """Started in this order and ended in the order of `VERBS`; together, the cases cover every relative order."""
     workers = {name: Worker(name, tmp_path) for name in order}
     for worker in workers.values():
         worker.begin()
@@ -157,14 +157,14 @@ def test_the_same_verb_twice_in_threads(name, alone, tmp_path):
     first.end()
     second.end()
     assert first.result == alone[name]
-    if name == "capture":  # a process has room for one profiler
+    if name == "capture":  # a process can have only one profiler
         assert second.result == []
     else:
         assert second.result == alone[name]
     assert VERBS[name](Net(WIDTHS[name]), tmp_path) == alone[name]
 
 
-def test_captures_after_one_in_which_a_recording_ended(alone, tmp_path):
+def test_captures_work_after_a_capture_in_which_a_recording_ended(alone, tmp_path):
     recording = Worker("observe", tmp_path)
     recording.begin()
     with assay.capture(nn.Identity(), tmp_path):
@@ -174,7 +174,7 @@ def test_captures_after_one_in_which_a_recording_ended(alone, tmp_path):
 
 
 @pytest.mark.parametrize(("outer", "inner"), itertools.product(VERBS, VERBS))
-def test_one_inside_another(outer, inner, alone, tmp_path):
+def test_one_verb_inside_another(outer, inner, alone, tmp_path):
     found = []
 
     def meanwhile():
@@ -186,16 +186,16 @@ def test_one_inside_another(outer, inner, alone, tmp_path):
 
 @pytest.mark.parametrize("name", VERBS)
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_in_the_middle_leaves_nothing(name, error, alone, tmp_path):
+def test_an_error_in_the_middle_leaves_no_patches_behind(name, error, alone, tmp_path):
     def fails():
         raise error("in the middle")
 
-    with contextlib.suppress(error, AttributeError):  # a profile of a pass that fails has no times
+    with contextlib.suppress(error, AttributeError):  # the profile of a failed pass has no times
         VERBS[name](Net(WIDTHS[name], fails), tmp_path)
     assert VERBS[name](Net(WIDTHS[name]), tmp_path) == alone[name]
 
 
-# --- patches of the user's
+# --- patches made by the user
 
 
 def patched(count):
@@ -217,7 +217,7 @@ def _plain_again():
 
 @pytest.mark.usefixtures("_plain_again")
 @pytest.mark.parametrize("name", VERBS)
-def test_a_patch_from_before_is_called_and_stays(name, alone, tmp_path):
+def test_an_earlier_patch_is_called_and_kept(name, alone, tmp_path):
     count = []
     nn.Module.__call__ = before = patched(count)
     assert VERBS[name](Net(WIDTHS[name]), tmp_path) == alone[name]
@@ -227,7 +227,7 @@ def test_a_patch_from_before_is_called_and_stays(name, alone, tmp_path):
 
 @pytest.mark.usefixtures("_plain_again")
 @pytest.mark.parametrize(("first", "later"), itertools.product(VERBS, VERBS))
-def test_a_patch_from_the_middle_stays_and_is_taken_off_later(first, later, alone, tmp_path):
+def test_a_patch_made_during_a_pass_is_kept_and_can_be_removed_later(first, later, alone, tmp_path):
     count, saved = [], []
 
     def patch():
@@ -249,13 +249,13 @@ def test_a_patch_from_the_middle_stays_and_is_taken_off_later(first, later, alon
 # --- state of the process
 
 
-def test_threads_that_overlap_give_back_the_random_generators_and_the_compiler(tmp_path):
+def test_overlapping_threads_restore_the_random_state_and_the_compiler(tmp_path):
     import torch._dynamo.eval_frame as compiler
 
     first, second = Worker("observe", tmp_path), Worker("observe", tmp_path)
     before, stance = torch.get_rng_state(), compiler._stance.stance
     first.begin()
-    torch.rand(1)  # the second finds another state than the first
+    torch.rand(1)  # so that the second starts with another random state
     second.begin()
     first.end()
     second.end()
@@ -264,7 +264,7 @@ def test_threads_that_overlap_give_back_the_random_generators_and_the_compiler(t
 
 
 class Waiting(nn.Module):
-    """Says that its forward has begun and waits to be let on."""
+    """Signals that its forward pass has begun, then waits for permission to continue."""
 
     def __init__(self):
         super().__init__()
@@ -285,7 +285,7 @@ def test_two_passes_of_one_model_leave_it_as_it_was():
     threads = [threading.Thread(target=assay.observe, args=(model, x)) for _ in range(2)]
     threads[0].start()
     assert model.begun.wait(HANG_S)
-    threads[1].start()  # it has to wait: the model is in evaluation mode just now, which is not its own
+    threads[1].start()  # it has to wait, because the model is temporarily in evaluation mode
     model.let_on.set()
     for thread in threads:
         thread.join(HANG_S)
@@ -301,4 +301,4 @@ def test_calls_recorded_while_another_thread_observes_are_kept():
         model.layer(x)
         model.let_on.set()
         thread.join(HANG_S)
-    assert len(model.layer.forward_stats) == 2  # this call, and that of the observed pass
+    assert len(model.layer.forward_stats) == 2  # this call, and the call in the observed pass

@@ -1,4 +1,4 @@
-"""Energy of a profile: modelled without a sensor, measured with one, and what happens when one goes away."""
+"""The energy of a profile: modelled without a sensor, measured with one, and modelled if the sensor fails."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Net(nn.Module):
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch, tmp_path):
-    """A machine made by hand, so that none is measured."""
+    """A made-up machine report, so that this machine is not measured."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     report = MachineReport(
         Hardware("cpu", "a test", cores=2, threads=1, key="test"),
@@ -63,39 +63,16 @@ def machine(monkeypatch, tmp_path):
     return report
 
 
-class Meter:
-    """A replay that runs everything once and always finds the same power and time, until the sensor is lost."""
-
-    def __init__(self):
-        self.results, self.lost = [], False
-
-    def __call__(self, run, sensors, *, synchronize, window_s, repeats):
-        self.results.append(run())
-        if self.lost:
-            return Replay(unknown("it is gone"), period_s=sensors.period_s)
-        joules = WATTS * RUN_S
-        return Replay(
-            energy_j=measured(joules, sensors.name, repeats=repeats),
-            above_idle_j=measured(joules - sensors.idle_w.value * RUN_S, sensors.name),
-            time_s=measured(RUN_S, "a test"),
-            power_w=measured(WATTS, sensors.name),
-        )
-
-
-def sensed(monkeypatch, read=lambda: 0.0):
-    """The processor has this one counter."""
+def sensed(monkeypatch, read):
+    """Give the CPU one energy counter, read by `read`."""
     probe = Probe("fake:energy", ENERGY, "package", read, adds=True)
     sensors = CounterGroup((probe,), PERIOD, measured(20.0, "hand"))
     monkeypatch.setattr(profiled_energy, "of_device", lambda *_: sensors)
 
 
-@pytest.fixture
-def meter(monkeypatch):
-    """A counter whose replays need no clock."""
-    meter = Meter()
-    sensed(monkeypatch)
-    monkeypatch.setattr(profiled_energy, "replay", meter)
-    return meter
+def ticking():
+    """The energy counter of a machine that draws constant power."""
+    return math.floor(time.perf_counter() / PERIOD) * PERIOD * WATTS
 
 
 def profiled(model=None, x=None, on_step=None, passes=3, warmup=1, **energy):
@@ -104,7 +81,7 @@ def profiled(model=None, x=None, on_step=None, passes=3, warmup=1, **energy):
     return measure(ready, ProfileOptions(passes=passes, warmup=warmup, energy=options), on_step)
 
 
-def test_without_a_sensor_it_is_work_times_coefficients(monkeypatch):
+def test_without_a_sensor_energy_is_work_times_coefficients(monkeypatch):
     monkeypatch.setattr(profiled_energy, "of_device", lambda *_: "nothing here can tell")
     document = profiled(grid="400g", price_kwh=0.5, pue=1.5)
     found = document.profile.energy
@@ -127,14 +104,15 @@ def test_without_a_sensor_it_is_work_times_coefficients(monkeypatch):
     assert "0 J" not in text
 
 
-def test_what_was_not_asked_for_is_unknown_and_not_nothing(monkeypatch):
+def test_carbon_and_price_are_unknown_by_default(monkeypatch):
     monkeypatch.setattr(profiled_energy, "of_device", lambda *_: "none")
     found = profiled().profile.energy
     assert found.carbon_g.value is None
     assert found.price.value is None
 
 
-def test_with_a_sensor_energy_is_measured(meter):
+def test_with_a_sensor_energy_is_read_from_the_counter(monkeypatch):
+    sensed(monkeypatch, ticking)
     document = profiled(grid="400g")
     found = document.profile.energy
     assert isinstance(found.whole.how, Measured)
@@ -154,7 +132,16 @@ def test_with_a_sensor_energy_is_measured(meter):
     assert energy_title(found) == "measured by fake:energy"
 
 
-def test_ops_are_replayed_on_the_inputs_they_had(monkeypatch, meter):
+def test_ops_are_replayed_on_their_recorded_inputs(monkeypatch):
+    sensed(monkeypatch, ticking)
+    results = []
+    real = profiled_energy.replay
+
+    def kept(run, sensors, **options):
+        results.append(run())
+        return real(run, sensors, **options)
+
+    monkeypatch.setattr(profiled_energy, "replay", kept)
     monkeypatch.setattr(profiled_energy, "COVER", 1.1)
     model, x = Net(), torch.randn(ROWS, WIDE)
     profiled(model, x, passes=2, warmup=0)
@@ -165,7 +152,7 @@ def test_ops_are_replayed_on_the_inputs_they_had(monkeypatch, meter):
     assert any(torch.allclose(each, hidden.relu(), atol=1e-5) for each in replayed)
 
 
-def test_a_sensor_that_goes_away_leaves_the_model_and_one_line(monkeypatch):
+def test_a_failing_sensor_leaves_the_modelled_energy_and_a_reason(monkeypatch):
     left = iter(range(3))
 
     def read():
@@ -186,11 +173,20 @@ def test_a_sensor_that_goes_away_leaves_the_model_and_one_line(monkeypatch):
     assert text.count("it is gone") == 1
 
 
-def test_a_sensor_that_goes_away_after_the_pass_keeps_the_pass(meter):
-    def lose(step):
-        meter.lost = meter.lost or step.startswith("energy of torch.")
+def test_a_sensor_that_fails_after_the_pass_keeps_the_energy_of_the_pass(monkeypatch):
+    lost = []
 
-    document = profiled(on_step=lose)
+    def read():
+        if lost:
+            raise SensorError("it is gone")
+        return ticking()
+
+    def on_step(line):
+        if line.startswith("energy of torch."):
+            lost.append(line)
+
+    sensed(monkeypatch, read)
+    document = profiled(on_step=on_step)
     found = document.profile.energy
     assert meter.lost
     assert found.whole.value == pytest.approx(WATTS * RUN_S)
@@ -202,7 +198,7 @@ def test_a_sensor_that_goes_away_after_the_pass_keeps_the_pass(meter):
     assert not energy_table(document, found).rows
 
 
-def test_the_power_of_a_board_is_not_that_of_a_processor(monkeypatch):
+def test_the_power_of_a_gpu_is_not_reported_for_the_cpu(monkeypatch):
     monkeypatch.setattr(profiled_energy, "of_device", lambda *_: "none")
     series = [Series("gpu.0.power", "W", "board", [300.0, 310.0])]
     monkeypatch.setattr(running._Profiling, "_recorded", lambda *_: MonitorRecording([0.0, 1.0], series))
@@ -211,11 +207,11 @@ def test_the_power_of_a_board_is_not_that_of_a_processor(monkeypatch):
     assert document.profile.energy.peak_w.value is None
 
 
-@pytest.mark.parametrize("asked", [{"grid": "nowhere"}, {"pue": 0.5}, {"pue": math.nan}, {"price": -1.0}], ids=str)
-def test_what_cannot_be_is_refused_before_anything_runs(asked):
+@pytest.mark.parametrize("options", [{"grid": "nowhere"}, {"pue": 0.5}, {"pue": math.nan}, {"price": -1.0}], ids=str)
+def test_energy_options_out_of_range_are_refused_before_anything_runs(options):
     ran = []
     model = Net()
     model.register_forward_hook(lambda *_: ran.append(1))
     with pytest.raises(UsageError):
-        assay.profile(model, torch.randn(1, WIDE), energy=True, **asked)
+        assay.profile(model, torch.randn(1, WIDE), energy=True, **options)
     assert not ran

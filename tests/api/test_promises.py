@@ -1,4 +1,4 @@
-"""Promises that a first user leaned on and that once did not hold."""
+"""Regression tests for promises that were once broken."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_packed_weights_are_parameters():
     assert assay.memory(quantized, torch.randn(4, 256)).inference.total.value > 2 * 256 * 256
 
 
-def test_a_training_step_is_in_training_mode_on_both_sides():
+def test_a_training_step_records_forward_in_training_mode_too():
     model = nn.Sequential(nn.BatchNorm2d(4), nn.Dropout(0.5))
     document = assay.observe(model, torch.randn(2, 4, 8, 8), backward=True)
     assert document.run.training
@@ -56,29 +56,29 @@ def test_the_roofline_of_a_training_step_is_longer():
     assert bound(document, device, training=True).bound_s > bound(document, device).bound_s
 
 
-def test_what_stopped_before_it_ran_has_no_figure():
+def test_modules_after_a_failure_have_unknown_flops():
     document = assay.observe(nn.Sequential(nn.ReLU(), nn.Linear(9, 9)), torch.randn(2, 3))
     assert document.cost.modules[2].total.flops is None
     assert document.cost.modules[1].total.flops == 6
     assert assay.observe(nn.Linear(9, 9), torch.randn(2, 3)).cost.forward.flops is None
 
 
-def test_what_runs_inside_torchscript_has_no_figure_of_its_own():
+def test_modules_inside_torchscript_have_unknown_flops():
     document = assay.observe(torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.ReLU())), torch.randn(2, 4))
     assert document.cost.forward.macs == 2 * 16
     assert [entry.total.flops for entry in document.cost.modules[1:]] == [None, None]
     assert any("inside TorchScript" in line for line in document.run.assumptions)
 
 
-@pytest.mark.parametrize("told", [-5, {"macs": -1}, {"macs": 1.5}])
-def test_a_users_formula_gives_whole_numbers_from_zero(told):
+@pytest.mark.parametrize("result", [-5, {"macs": -1}, {"macs": 1.5}])
+def test_a_users_formula_must_return_non_negative_whole_numbers(result):
     from assay.analysis.cost.own_ops import _work
 
-    with pytest.raises(UsageError, match="integers of 0 or more"):
-        _work(told, "mylib::op")
+    with pytest.raises(UsageError, match="whole numbers from 0"):
+        _work(result, "mylib::op")
 
 
-def test_models_that_want_gradients_in_forward_run():
+def test_models_that_use_gradients_in_forward_run():
     class Retains(nn.Module):
         def __init__(self):
             super().__init__()
@@ -93,7 +93,7 @@ def test_models_that_want_gradients_in_forward_run():
     assert assay.observe(Retains(), torch.randn(2, 4)).run.failure is None
 
 
-def test_a_device_that_is_not_there_is_said_before_anything_runs():
+def test_an_unknown_device_is_refused_before_anything_runs():
     with pytest.raises(UsageError, match="cannot run on device 'nonsense'"):
         assay.observe(nn.Linear(4, 4), torch.randn(2, 4), device="nonsense")
 
@@ -112,7 +112,7 @@ def test_options_that_cannot_apply_to_a_saved_document_are_refused(tmp_path):
         assay.observe(str(tmp_path / "d.assay.json"), "2x4", train=True)
 
 
-def test_inputs_are_left_alone():
+def test_inputs_are_not_modified():
     class Appends(nn.Module):
         def __init__(self):
             super().__init__()
@@ -128,7 +128,7 @@ def test_inputs_are_left_alone():
     assert notes == [0]
 
 
-def test_deep_models_that_run_are_watched():
+def test_deeply_nested_models_are_recorded():
     model = nn.Linear(2, 2)
     for _ in range(180):
         model = nn.Sequential(model)

@@ -1,4 +1,4 @@
-"""Laws of real models: closed forms, and fresh captures at sizes that no law was made from."""
+"""Scaling formulas of real models: closed forms, and comparison with fresh captures at other sizes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def ids(batch, seq, *names):
 
 
 def figures(document):
-    """The figures of one capture, each read where it is reported."""
+    """The costs of one capture, by name."""
     totals = document.cost.forward
     columns = ("macs", "matrix_flops", "needed_flops", "pointwise_flops", "ops")
     traffic = ("read_parameters", "read_activations", "written")
@@ -72,11 +72,11 @@ def assert_exact(laws, model, make, points):
     for point in points:
         shown = figures(assay.observe(model, ((), make(**point)), mode="meta"))
         assert set(laws) == set(shown)
-        told = laws.at(**point)
-        assert {name: value for name, value in told.items() if value is not None} == {
-            name: shown[name] for name, value in told.items() if value is not None
+        predicted = laws.at(**point)
+        assert {name: value for name, value in predicted.items() if value is not None} == {
+            name: shown[name] for name, value in predicted.items() if value is not None
         }
-        assert told["macs"] == shown["macs"]
+        assert predicted["macs"] == shown["macs"]
 
 
 LANGUAGE = {"llama": (llama, ("input_ids",)), "gpt2": (gpt2, ("input_ids",)), "bert": (bert, ("input_ids",))}
@@ -84,7 +84,7 @@ LANGUAGE["t5"] = (t5, ("input_ids", "decoder_input_ids"))
 
 
 @pytest.mark.parametrize("name", LANGUAGE)
-def test_laws_of_language_models_say_what_fresh_captures_show(name):
+def test_formulas_of_language_models_agree_with_fresh_captures(name):
     build, names = LANGUAGE[name]
     model = build()
     laws = vary(model)
@@ -94,11 +94,11 @@ def test_laws_of_language_models_say_what_fresh_captures_show(name):
     points = [{"batch": 5, "seq": 13}, {"batch": 1, "seq": 100}, {"batch": 33, "seq": 77}, {"batch": 3, "seq": 1}]
     assert not any(point in laws.points for point in points)
     assert_exact(laws, model, lambda batch, seq: ids(batch, seq, *names), points)
-    # Everything is known from 8 positions on: nothing but a single position is a case of its own.
+    # Every formula holds from 8 positions on; only a single position is a special case.
     assert None not in laws.at(batch=5, seq=13).values()
 
 
-def test_the_lookup_of_a_small_table_ends_at_the_table():
+def test_reads_of_a_small_embedding_are_limited_by_its_size():
     model = llama()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     laws = vary(model)
@@ -106,12 +106,12 @@ def test_the_lookup_of_a_small_table_ends_at_the_table():
     parts = laws["read_parameters"].parts
     assert [part.how for part in parts] == ["only", "min"]
     assert str(parts[1]) == "min(128·batch·seq, 38,400)"
-    within, beyond = laws["read_parameters"](batch=2, seq=150), laws["read_parameters"](batch=2, seq=151)
-    assert within == beyond == laws["read_parameters"](batch=64, seq=256)
+    at_limit, above = laws["read_parameters"](batch=2, seq=150), laws["read_parameters"](batch=2, seq=151)
+    assert at_limit == above == laws["read_parameters"](batch=64, seq=256)
 
 
 @pytest.mark.parametrize("rows", [50, 200, 5000])
-def test_a_table_of_any_size_gets_its_law(rows):
+def test_embeddings_of_any_size_get_a_formula(rows):
     model = nn.Embedding(rows, 4)
     law = vary(model, torch.zeros(2, 128, dtype=torch.long))["read_parameters"]
     for batch, seq in ((1, 1), (3, 21), (1, 199), (9, 256)):
@@ -156,7 +156,7 @@ def test_a_convolution_in_its_height_and_width():
     assert laws.base == {"batch": 2, "height": 32, "width": 16}
 
 
-def test_a_stride_holds_for_its_multiples_alone():
+def test_the_formula_of_a_stride_holds_only_for_its_multiples():
     model = nn.Conv2d(3, 8, 3, stride=2, padding=1)
     laws = vary(model, torch.randn(1, 3, 32, 32), over=("height",))
     law = laws["macs"]
@@ -175,7 +175,7 @@ class Sorted(nn.Module):
         return torch.sort(self.linear(x), dim=1).values
 
 
-def test_n_log_n_gets_no_law_and_the_others_keep_theirs():
+def test_n_log_n_gets_no_formula_and_the_rest_keep_theirs():
     laws = vary(Sorted(), torch.randn(2, 16, 8))
     assert str(laws["macs"]) == "64·batch·seq"
     assert laws["pointwise_flops"] is None
@@ -196,7 +196,7 @@ class Steps(nn.Module):
         return state[0]
 
 
-def test_a_loop_over_positions_grows_with_them():
+def test_a_loop_over_positions_grows_with_their_number():
     model = Steps()
     laws = vary(model, torch.zeros(2, 8, dtype=torch.long))
     assert laws["ops"](batch=1, seq=20) - laws["ops"](batch=1, seq=10) == 10
@@ -204,7 +204,7 @@ def test_a_loop_over_positions_grows_with_them():
         shown = figures(assay.observe(model, torch.zeros(batch, seq, dtype=torch.long)))
         assert laws["macs"](batch=batch, seq=seq) == shown["macs"]
         assert laws["read_parameters"](batch=batch, seq=seq) == shown["read_parameters"]
-    # Other operations run at other lengths, so nothing is proven about the peak beyond what was compared.
+    # Other lengths run other ops, so the peak is unknown beyond the sizes that were compared.
     peak = laws["peak_activations"]
     assert peak is None or peak(batch=1, seq=100_000) is None
 
@@ -220,7 +220,7 @@ class Twofold(nn.Module):
         return self.wide(x).sum() + (x @ x.transpose(1, 2)).sum()
 
 
-def test_a_peak_that_moves_is_the_larger_of_two():
+def test_a_peak_that_moves_is_the_maximum_of_two_formulas():
     model = Twofold()
     laws = vary(model, torch.randn(1, 16, 4))
     assert [part.how for part in laws["peak_activations"].parts] == ["max"]
@@ -240,13 +240,13 @@ class NeedsData(nn.Module):
         return self.linear(x)
 
 
-def test_a_model_that_needs_data_is_run_with_it():
+def test_a_model_that_needs_data_is_run_with_data():
     laws = vary(NeedsData(), torch.randn(2, 8, 4))
     assert laws.mode == "real"
     assert str(laws["macs"]) == "16·batch·seq"
 
 
-def test_given_points_are_the_points():
+def test_given_points_are_used():
     chosen = {"batch": (2, 4, 5), "seq": (8, 12, 16, 40)}
     laws = vary(nn.Linear(8, 8), torch.randn(2, 8, 8), points=chosen)
     assert {point["seq"] for point in laws.points} == set(chosen["seq"])
@@ -256,10 +256,10 @@ def test_given_points_are_the_points():
         vary(nn.Linear(8, 8), torch.randn(2, 8, 8), points={"height": (1, 2)})
 
 
-def test_a_training_step_has_laws_of_its_own():
+def test_a_training_step_has_its_own_formulas():
     laws = vary(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), torch.randn(4, 8), over=("batch",),
                 backward=True)  # fmt: skip
-    # Each weight's gradient is one forward more; the first layer's input needs none.
+    # The gradient of each weight costs as much as the forward pass; the first layer's input needs no gradient.
     assert str(laws["macs"]) == "192·batch"
     assert str(laws["backward_macs"]) == f"{192 + 64}·batch"
     assert laws["training_peak_activations"] is not None
@@ -269,7 +269,7 @@ def inputs(*args, **kwargs):
     return find_inputs((args, kwargs), assay.open(nn.Linear(1, 1)))
 
 
-def test_what_has_the_length_follows_it():
+def test_all_dimensions_of_the_same_length_are_resized():
     given = inputs(
         input_ids=torch.arange(12).reshape(2, 6),
         attention_mask=torch.ones(2, 1, 6, 6, dtype=torch.bool),
@@ -292,7 +292,7 @@ def test_what_has_the_length_follows_it():
 
 
 @pytest.mark.parametrize(
-    ("shape", "name", "wanted"),
+    ("shape", "name", "expected"),
     [
         ((1, 8, 3, 16, 16), "frames", (1, 5, 3, 16, 16)),
         ((1, 3, 8, 16, 16), "frames", (1, 3, 5, 16, 16)),
@@ -303,8 +303,8 @@ def test_what_has_the_length_follows_it():
         ((4, 7, 3), "seq", (4, 5, 3)),
     ],
 )
-def test_dimensions_by_name(shape, name, wanted):
-    assert tuple(resized(inputs(torch.zeros(shape)), **{name: 5}).args[0].shape) == wanted
+def test_dimensions_by_name(shape, name, expected):
+    assert tuple(resized(inputs(torch.zeros(shape)), **{name: 5}).args[0].shape) == expected
 
 
 @pytest.mark.parametrize(
@@ -319,17 +319,17 @@ def test_dimensions_by_name(shape, name, wanted):
         ([()], ["batch"], "no batch to vary"),
     ],
 )
-def test_a_dimension_that_cannot_be_told_is_refused_with_the_shapes(shapes, names, message):
+def test_an_ambiguous_or_missing_dimension_is_refused_with_the_shapes(shapes, names, message):
     with pytest.raises(UsageError, match=message):
         axes(inputs(*map(torch.zeros, shapes)), names)
 
 
-def test_a_fixed_dimension_is_refused_with_the_models_words():
+def test_a_fixed_dimension_is_refused_with_the_models_error():
     with pytest.raises(UsageError, match=r"seq cannot be varied: the model fails at batch=1, seq=56"):
         vary(nn.Linear(8, 4), torch.randn(5, 8))
 
 
-def test_the_table_and_the_file_tell_the_same():
+def test_the_table_and_the_file_agree():
     laws = vary(Sorted(), torch.randn(2, 16, 8))
     point = {"batch": 8, "seq": 4096}
     table = as_text(law_table(laws, [point]))
@@ -359,7 +359,7 @@ def get_inputs():
 
 @pytest.fixture
 def command(tmp_path, capsys):
-    """Runs the command on a small model's file."""
+    """A function that runs the command on the file of a small model."""
     path = tmp_path / "net.py"
     path.write_text(MODEL)
     inputs = f"{path}::get_inputs"
@@ -372,7 +372,7 @@ def command(tmp_path, capsys):
     return call
 
 
-def test_the_command_prints_laws_and_values(command):
+def test_the_command_prints_formulas_and_values(command):
     code, out, err = command("csv", ["batch=3,seq=5"])
     assert code == 0
     assert out.splitlines()[0] == 'quantity,law,"batch=3, seq=5",holds'
@@ -381,15 +381,15 @@ def test_the_command_prints_laws_and_values(command):
     assert "loading" in err
 
 
-def test_the_command_tells_what_lies_beyond(command):
+def test_the_command_warns_about_sizes_beyond_those_compared(command):
     _, out, err = command("json", ["batch=3,seq=500000"])
     assert json.loads(out)["laws"][0]["values"][0]["value"] == 32 * 3 * 500000
     assert "batch=3, seq=500000 is outside the sizes checked" in err
 
 
 @pytest.mark.parametrize("at", ["batch=3", "batch=3,seq=x", "batch=3,seq=0", "batch=3,seq=4,seq=5", "nonsense"])
-def test_a_point_that_is_none_is_refused_before_any_work(command, at):
-    with pytest.raises(UsageError, match="expected batch=N,seq=N"):
+def test_an_invalid_point_is_refused_before_any_work(command, at):
+    with pytest.raises(UsageError, match="batch=N,seq=N is wanted"):
         command("table", [at])
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints and statistics together: every format gives the figures of numpy, and passes can be resumed."""
+"""`assay.analyze_weights`: every format agrees with numpy, and interrupted runs can be resumed."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def write_shards(model, folder):
     state = {name: value.clone() for name, value in model.state_dict().items()}
     names = sorted(state)
     parts = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
-    for file, held in parts.items():
-        save_file({name: state[name] for name in held}, folder / file)
-    places = {name: file for file, held in parts.items() for name in held}
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    for file, shard in parts.items():
+        save_file({name: state[name] for name in shard}, folder / file)
+    weight_map = {name: file for file, shard in parts.items() for name in shard}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
     return folder
 
 
@@ -65,7 +65,7 @@ def write_distributed(model, folder):
     import torch.distributed.checkpoint as dcp
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says that there is no process group
+        warnings.simplefilter("ignore")  # torch warns that there is no process group
         dcp.save(model.state_dict(), checkpoint_id=folder)
     return folder
 
@@ -99,7 +99,7 @@ WRITERS = {
 
 
 def agrees_with_numpy(row, tensor):
-    """Whether a row's figures are those of float64 numpy on the tensor's values."""
+    """Assert that a row's statistics agree with numpy in float64; always True, for use in `all`."""
     values = tensor.detach().double().numpy().ravel()
     assert (row.shape, row.count) == (tuple(tensor.shape), values.size)
     assert (row.min, row.max) == (values.min(), values.max())
@@ -117,7 +117,7 @@ def agrees_with_numpy(row, tensor):
 
 
 @pytest.mark.parametrize("format", WRITERS)
-def test_every_format_gives_the_figures_of_numpy(tmp_path, format):
+def test_every_format_agrees_with_numpy(tmp_path, format):
     model = Net()
     report = analyze_weights(WRITERS[format](model, tmp_path / "m"))
     rows = {name: row for row in report.tensors for name in row.names}
@@ -127,7 +127,7 @@ def test_every_format_gives_the_figures_of_numpy(tmp_path, format):
     assert all(agrees_with_numpy(rows[name], value) for name, value in state.items())
 
 
-def test_gguf_gives_plain_tensors_their_figures_and_lists_what_cannot_be_dequantised(tmp_path):
+def test_gguf_has_statistics_of_plain_tensors_and_problems_of_others(tmp_path):
     plain = np.linspace(-1, 1, 64, dtype=np.float32)
     head = b"GGUF" + struct.pack("<IQQ", 3, 2, 0)
     for name, size, kind, offset in ((b"w", 64, 0, 0), (b"q", 256, 15, 256)):
@@ -180,7 +180,7 @@ def test_families_outliers_and_duplicates():
     assert report.by_dtype["float32"].bytes == 8 * 1600 * 4
 
 
-def test_spectra_are_those_of_numpy(tmp_path):
+def test_spectra_agree_with_numpy(tmp_path):
     torch.manual_seed(3)
     matrices = {"a": torch.randn(30, 20), "b": torch.randn(12, 4, 3).bfloat16(), "flat": torch.randn(9)}
     save_file(matrices, tmp_path / "m")
@@ -194,14 +194,14 @@ def test_spectra_are_those_of_numpy(tmp_path):
         assert found.stable_rank == pytest.approx((values**2).sum() / values[0] ** 2, rel=2e-3)
 
 
-def test_the_ratio_that_bits_must_keep_is_asked_for(tmp_path):
+def test_bits_needed_follow_the_requested_ratio(tmp_path):
     save_file({"w": torch.randn(64, 64)}, tmp_path / "m")
     few, many = (analyze_weights(tmp_path / "m", sqnr_db=db).tensors[0] for db in (10, 36))
     assert (few.bits_for_db, many.bits_for_db) == (10, 36)
     assert few.bits_needed < many.bits_needed
 
 
-def test_a_filter_chooses_by_any_name(tmp_path):
+def test_a_filter_matches_any_of_the_names(tmp_path):
     torch.save(Net().state_dict(), tmp_path / "m")
     report = analyze_weights(tmp_path / "m", filter=r"^tied|\.1\.")
     assert sorted(row.names[0] for row in report.tensors) == ["head.weight", "layers.1.bias", "layers.1.weight"]
@@ -209,7 +209,7 @@ def test_a_filter_chooses_by_any_name(tmp_path):
         analyze_weights(tmp_path / "m", filter="(")
 
 
-def test_what_cannot_be_weighed_is_said():
+def test_sources_and_engines_that_cannot_be_used_are_refused():
     with pytest.raises(UsageError, match="cannot open a list"):
         analyze_weights([])
     with pytest.raises(UsageError, match="unknown engine 'slurm': expected threads or ray"):
@@ -218,7 +218,7 @@ def test_what_cannot_be_weighed_is_said():
         analyze_weights(Net(), engine="ray")
 
 
-def test_a_missing_shard_keeps_the_others(tmp_path):
+def test_a_missing_shard_keeps_the_rest(tmp_path):
     folder = write_shards(Net(), tmp_path / "m")
     whole = {row.names: row for row in analyze_weights(folder).tensors}
     (folder / "b.safetensors").unlink()
@@ -259,7 +259,7 @@ def test_a_document_without_weights_is_refused_in_one_line(tmp_path):
         analyze_weights(tmp_path / "d.assay.json")
 
 
-def test_a_pickled_module_is_told_without_running_it(tmp_path):
+def test_a_pickled_module_is_described_without_running_it(tmp_path):
     torch.save(Net(), tmp_path / "m")
     document = weigh(tmp_path / "m")
     assert [module.path for module in document.modules][:2] == ["", "layers"]
@@ -279,7 +279,7 @@ def many(tmp_path):
 
 
 def reads_of(path, **options):
-    """The report, and how many bytes had to be done for it."""
+    """The report, and the number of bytes that were processed for it."""
     done = [0]
 
     def progress(now, total):
@@ -288,7 +288,7 @@ def reads_of(path, **options):
     return analyze_weights(path, progress=progress, **options), done[0]
 
 
-def test_a_pass_goes_on_where_it_was_interrupted(many, tmp_path):
+def test_an_interrupted_run_is_resumed(many, tmp_path):
     def interrupt(done, total):
         if done > total / 2:
             raise KeyboardInterrupt
@@ -305,7 +305,7 @@ def test_a_pass_goes_on_where_it_was_interrupted(many, tmp_path):
     assert reads_of(many, resume=journal) == (whole, 0)
 
 
-def test_a_line_cut_short_is_read_again(many, tmp_path):
+def test_a_truncated_journal_line_is_computed_again(many, tmp_path):
     whole, _ = reads_of(many, resume=tmp_path / "j")
     data = (tmp_path / "j").read_bytes()
     (tmp_path / "j").write_bytes(data[: len(data) // 2 + 7])
@@ -313,7 +313,7 @@ def test_a_line_cut_short_is_read_again(many, tmp_path):
     assert reads_of(many, resume=tmp_path / "j") == (whole, 0)
 
 
-def test_a_changed_file_or_question_starts_anew(many, tmp_path):
+def test_a_changed_file_or_setting_starts_over(many, tmp_path):
     _, everything = reads_of(many, resume=tmp_path / "j")
     assert reads_of(many, resume=tmp_path / "j", sqnr_db=12)[1] == everything
     os.utime(many, ns=(1, 1))
@@ -321,20 +321,20 @@ def test_a_changed_file_or_question_starts_anew(many, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["my own notes", '{"a": 1}\n', "\n"])
-def test_a_file_that_is_no_journal_is_refused(many, tmp_path, text):
+def test_a_file_that_is_not_a_journal_is_refused(many, tmp_path, text):
     (tmp_path / "notes").write_text(text)
     with pytest.raises(UsageError, match="is not a journal"):
         analyze_weights(many, resume=tmp_path / "notes")
     assert (tmp_path / "notes").read_text() == text
 
 
-def test_a_journal_may_wait_for_the_interruption(many, tmp_path):
+def test_a_journal_can_be_written_only_on_interruption(many, tmp_path):
     journal = Journal(tmp_path / "j", read=False, at_once=False)
     analyze_weights(many, resume=journal)
     assert not journal.path.exists()
 
 
-def test_a_killed_process_leaves_what_it_finished(many, tmp_path):
+def test_a_killed_process_leaves_a_usable_journal(many, tmp_path):
     program = (
         "import os, signal, sys\n"
         "from assay.api.weights import analyze_weights\n"
@@ -367,40 +367,40 @@ def test_a_remote_file_is_read_through_fsspec(many, tmp_path):
     assert reads_of("memory://m.safetensors", resume=tmp_path / "j")[1] > 0
 
 
-def test_ray_gives_the_same_figures_to_the_last_bit(many):
+def test_ray_gives_bit_identical_statistics(many):
     reason = "ray is not installed"
     pytest.importorskip("ray", reason=reason, exc_type=ImportError)
     assert analyze_weights(many, engine="ray", workers=2).tensors == analyze_weights(many).tensors
 
 
-def test_spectra_are_made_where_the_work_is_done(many, monkeypatch):
+def test_spectra_are_computed_in_the_worker_threads(many, monkeypatch):
     threads = set()
-    wanted = run.with_spectrum
+    original = run.with_spectrum
 
-    def noted(*arguments, **options):
+    def recording(*arguments, **options):
         threads.add(threading.current_thread())
-        return wanted(*arguments, **options)
+        return original(*arguments, **options)
 
-    monkeypatch.setattr(run, "with_spectrum", noted)
+    monkeypatch.setattr(run, "with_spectrum", recording)
     assert analyze_weights(many, spectral=True).tensors[0].spectral is not None
     assert threads
     assert threading.main_thread() not in threads
 
 
-@pytest.mark.parametrize("asked", [{"spectral": True}, {"sqnr_db": 40.0}, {"engine": "ray"}, {"trust": True}])
-def test_what_a_saved_document_cannot_answer_is_said(tmp_path, asked):
+@pytest.mark.parametrize("options", [{"spectral": True}, {"sqnr_db": 40.0}, {"engine": "ray"}, {"trust": True}])
+def test_options_that_a_saved_document_cannot_serve_are_refused(tmp_path, options):
     document = weigh(write_safetensors(Net(), tmp_path / "m"))
     assay.save(document, tmp_path / "d.assay.json")
     with pytest.raises(UsageError, match="is a saved document"):
-        assay.analyze_weights(tmp_path / "d.assay.json", **asked)
+        assay.analyze_weights(tmp_path / "d.assay.json", **options)
 
 
-def test_a_listing_has_no_spectra(tmp_path):
+def test_a_listing_refuses_spectral_statistics(tmp_path):
     with pytest.raises(UsageError, match="only headers: spectral"):
         weigh(write_safetensors(Net(), tmp_path / "m"), settings=StatisticsSettings(spectral=True), listing=True)
 
 
-def test_a_trusted_module_is_not_resumed(tmp_path):
+def test_resume_cannot_be_combined_with_trust(tmp_path):
     path = tmp_path / "m.pt"
     torch.save(torch.nn.Linear(2, 2), path)
     with pytest.raises(UsageError, match="resume cannot be combined"):
