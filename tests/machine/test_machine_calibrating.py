@@ -44,4 +44,7 @@ def test_a_sensor_that_fails_gives_no_model():
     def read() -> float:
         raise SensorError("gone")
 
-    assert machine.calibrated("cpu", CounterGroup((Probe("fake", ENERGY, "package", read),), PERIOD), "it") is None
+    assert (
+        machine.calibrate_energy_model("cpu", CounterGroup((Probe("fake", ENERGY, "package", read),), PERIOD), "it")
+        is None
+    )

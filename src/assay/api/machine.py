@@ -65,7 +65,7 @@ def measure_machine(
     cached = None if fresh else reports.kept(hardware.key)
     if cached is not None and _threads_agree(cached) and (cached.energy is not None or not energy):
         return cached
-    report = _measured(device, hardware, energy, on_step)
+    report = _measure(device, hardware, energy, on_step)
     try:
         reports.keep(report)
     except WriteError as error:
@@ -73,7 +73,9 @@ def measure_machine(
     return report
 
 
-def calibrated(device: str, sensors: CounterGroup, name: str, on_step: OnStep = _silent) -> EnergyModel | None:
+def calibrate_energy_model(
+    device: str, sensors: CounterGroup, name: str, on_step: OnStep = _silent
+) -> EnergyModel | None:
     """The energy model of this device, calibrated by replaying ops of many kinds; None if a sensor failed."""
     import torch
 
@@ -93,8 +95,8 @@ def calibrated(device: str, sensors: CounterGroup, name: str, on_step: OnStep = 
     return calibrate(samples, name, source, sensors.idle_w.value)
 
 
-def _measured(device: str, hardware: Hardware, energy: bool, on_step: OnStep) -> MachineReport:
-    measuring = _measuring()
+def _measure(device: str, hardware: Hardware, energy: bool, on_step: OnStep) -> MachineReport:
+    measuring = _measuring_module()
     why = measuring.available(device)
     if why:
         raise ReadError(f"cannot measure {device}: {why}")
@@ -109,7 +111,9 @@ def _measured(device: str, hardware: Hardware, energy: bool, on_step: OnStep) ->
     gauges = of_device(device, sensors, uuid)
     share = others.share()
     model = (
-        calibrated(device, gauges, hardware.name, on_step) if energy and isinstance(gauges, CounterGroup) else None
+        calibrate_energy_model(device, gauges, hardware.name, on_step)
+        if energy and isinstance(gauges, CounterGroup)
+        else None
     )
     return MachineReport(
         hardware=replace(hardware, threads=peaks.threads),
@@ -119,7 +123,7 @@ def _measured(device: str, hardware: Hardware, energy: bool, on_step: OnStep) ->
         levels=tuple(peaks.levels),
         sweep=tuple(peaks.sweep),
         overhead=tuple(peaks.overhead),
-        scaling=_believable(peaks.scaling, share),
+        scaling=_reliable_scaling(peaks.scaling, share),
         sensors=tuple(sensors),
         idle_w=_idle(gauges),
         energy=model,
@@ -129,7 +133,7 @@ def _measured(device: str, hardware: Hardware, energy: bool, on_step: OnStep) ->
     )
 
 
-def _believable(rows: Sequence[Scaling], others: float | None) -> tuple[Scaling, ...]:
+def _reliable_scaling(rows: Sequence[Scaling], others: float | None) -> tuple[Scaling, ...]:
     """The thread scaling, with unknown speed-ups if other processes kept the CPU busy during the measurement."""
     if others is None or others <= BUSY:
         return tuple(rows)
@@ -180,10 +184,10 @@ def _threads_agree(report: MachineReport) -> bool:
 
 def _default() -> str:
     """`cuda` if torch can use a GPU, `cpu` otherwise; torch is imported only if NVML may have a GPU."""
-    return str(_measuring().default_device()) if nvml.boards().possible else CPU
+    return str(_measuring_module().default_device()) if nvml.boards().possible else CPU
 
 
-def _measuring() -> ModuleType:
+def _measuring_module() -> ModuleType:
     try:
         return import_module("assay.timing.peaks.measuring")
     except ImportError as error:

@@ -108,11 +108,11 @@ def weigh(
         raise UsageError(f"a listing reads only headers: {', '.join(reading_options)} requires statistics")
     tensors = tensors_of(opened, lenient=lenient)
     if trust and tensors.runs_code:
-        from assay.api.weights.trusted import weigh_trusted
+        from assay.api.weights.trusted import trusted_report
 
         if "resume" in reading_options:
             raise UsageError("resume cannot be combined with trust")
-        return _document(opened, tensors, weigh_trusted(tensors.checkpoint.path, settings, filter, listing))
+        return _document(opened, tensors, trusted_report(tensors.checkpoint.path, settings, filter, listing))
     entries = [entry for entry in tensors.checkpoint.entries if matches(entry)]
     if listing:
         listed = _report(tensors, [_listed(entry) for entry in entries])

@@ -29,7 +29,7 @@ class _Response(Struct, frozen=True):
     frames: str = ""
 
 
-def weigh_trusted(path: str, settings: StatisticsSettings, filter: str | None, listing: bool) -> WeightsReport:
+def trusted_report(path: str, settings: StatisticsSettings, filter: str | None, listing: bool) -> WeightsReport:
     """The statistics of the module stored in `path`, which is loaded, and its code run, in a separate process."""
     with tempfile.TemporaryDirectory(prefix="assay-") as folder:
         response_file = Path(folder, "response.json")
