@@ -41,8 +41,8 @@ def memory(
         trust: Allow code stored in a file to run.
 
     Returns:
-        The memory in bytes: parameters, buffers, the peak of inference with the live tensors at that moment, and
-        the peak of a training step if one was recorded.
+        The memory in bytes: `parameters`, `buffers`, `gradients` and `optimizer` state; `inference` is the peak of
+        the forward pass, and `training` the peak of a training step, or None if none was recorded.
 
     Raises:
         UsageError: An argument is not valid, such as an unknown optimizer, or does not apply to this model.

@@ -42,7 +42,7 @@ def roofline(
         trust: Allow code stored in a file to run.
 
     Returns:
-        The roofline: the lower bound of the pass in seconds, and one row per kind of op.
+        The roofline: `bound_s` is the lower bound in seconds, and `kinds` has one row per kind of op.
 
     Raises:
         UsageError: The device is unknown, this machine has not been measured, or another argument is not valid.

@@ -38,7 +38,7 @@ def read_traces(
         progress: Called with the bytes read so far and the total bytes. None reports no progress.
 
     Returns:
-        The traces, grouped by model. Files that cannot be read are listed in `failures`, with the reason.
+        The traces grouped by model, in `models`. `failures` maps each file that cannot be read to the reason.
 
     Raises:
         UsageError: An argument is not valid, or Ray cannot be started.
@@ -57,7 +57,8 @@ def compare_traces(before: Paths, after: Paths, *, progress: Progress | None = N
         progress: Called with the bytes read so far and the total bytes. None reports no progress.
 
     Returns:
-        One row per layer with its times before and after, and whether the difference is significant.
+        The comparison: `total` for the whole pass and one row per layer in `layers`, each with the median self time
+        per pass before and after in nanoseconds, and a `verdict` such as `"slower"` or `"same"`.
 
     Raises:
         UsageError: An argument is not valid.
