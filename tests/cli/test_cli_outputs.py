@@ -61,6 +61,6 @@ def test_a_grouping_without_rows_says_so(files, capsys):
 
 def test_the_cost_of_a_pass_that_stops_is_an_error_not_a_partial_sum():
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(3, 3))
-    with pytest.raises(PartialError, match=r"stopped in '1'"):
+    with pytest.raises(PartialError, match=r"failed in '1'"):
         assay.cost(model, torch.ones(1, 2))
     assert assay.observe(model, torch.ones(1, 2)).cost.forward.macs == 4
