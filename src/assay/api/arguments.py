@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,13 @@ def sequence_of(name: str, value: Any) -> Sequence[Any]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise _wrong(name, value, "a list")
     return value
+
+
+def list_of(name: str, value: Any) -> list[Any]:
+    """The items of `value` as a list; UsageError unless it is an iterable other than a string."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise _wrong(name, value, "a list")
+    return list(value)
 
 
 def path_of(name: str, value: Any) -> Path:

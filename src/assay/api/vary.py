@@ -12,7 +12,7 @@ from assay.analysis.laws.polynomials import Sizes
 from assay.analysis.laws.reach import SizePlan
 from assay.analysis.laws.samples import SizeSample, sample
 from assay.analysis.laws.searching import along, search
-from assay.api.arguments import check_whole, sequence_of
+from assay.api.arguments import check_whole, list_of
 from assay.api.observe import observed
 from assay.api.options import RunOptions
 from assay.document.document import Document
@@ -107,20 +107,22 @@ def vary(
         ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
-    names = (over,) if isinstance(over, str) else sequence_of("over", over)
-    _check_points(points)
-    return laws_of(open_source(model, model_args=model_args, trust=trust), inputs, options, names, points)
+    names = (over,) if isinstance(over, str) else list_of("over", over)
+    sizes = _checked_points(points)
+    return laws_of(open_source(model, model_args=model_args, trust=trust), inputs, options, names, sizes)
 
 
-def _check_points(points: Any) -> None:
-    """Raise UsageError unless `points` is None or maps names of sizes to lists of whole numbers."""
+def _checked_points(points: Any) -> dict[str, list[int]] | None:
+    """The points as lists by name of the size; UsageError if they are not whole numbers of at least 1."""
     if points is None:
-        return
+        return None
     if not isinstance(points, Mapping):
         raise UsageError(f"points must map sizes to values, such as {{'batch': [1, 2, 4]}}, got {points!r:.80}")
-    for name, values in points.items():
-        for value in sequence_of(f"points of {name}", values):
+    lists = {name: list_of(f"points of {name}", values) for name, values in points.items()}
+    for name, values in lists.items():
+        for value in values:
             check_whole(f"points of {name}", value)
+    return lists
 
 
 def laws_of(
