@@ -210,23 +210,44 @@ def test_a_model_over_the_memory_limit_is_not_run():
     assert document.cost.forward.flops
 
 
-def test_times_agree_with_the_clock():
-    class Sleeper(nn.Module):
-        def __init__(self, seconds):
-            super().__init__()
-            self.seconds = seconds
-
-        def forward(self, x):
-            time.sleep(self.seconds)
-            return x + 1
-
-    model = nn.Sequential(Sleeper(0.004), Sleeper(0.012))
+def test_times_are_those_of_the_clock(clock):
+    model = nn.Sequential(Waiter(clock, lambda x: 4_000_000), Waiter(clock, lambda x: 12_000_000))
     document = assay.profile(model, torch.zeros(1), passes=5, warmup=0)
-    short, long = (row.total_s for row in document.timing.modules[1:])
-    # Module times are scaled to the bare pass, which may be slightly faster than the clocked passes.
-    assert short >= 0.8 * 0.004
-    assert long >= 0.8 * 0.012
-    assert document.timing.whole.value >= 0.016
+    root, short, long = document.timing.modules
+    assert [row.total_s for row in (root, short, long)] == pytest.approx([0.016, 0.004, 0.012])
+    assert root.self_s == pytest.approx(0.0)
+    assert document.timing.whole.value == pytest.approx(0.016)
+    assert document.timing.outside.value == pytest.approx(0.0)
+
+
+def test_the_knee_is_the_smallest_size_with_90_percent_of_the_best_throughput(clock):
+    model = Waiter(clock, lambda x: 8_000_000 + 1_000_000 * len(x))
+    sizes = [1, 8, 32, 64, 128]
+    document = assay.profile(model, torch.zeros(1, 2), passes=2, warmup=0, sweeps=[("batch", sizes)])
+    (sweep,) = document.profile.sweeps
+    assert [point.throughput for point in sweep.points] == pytest.approx([1000 * n / (8 + n) for n in sizes])
+    # 64 rows take 72 ms and 32 take 40 ms: 94 % and 85 % of the 941 rows per second of the largest batch.
+    assert sweep.knee == 64
+
+
+def test_a_sweep_of_one_size_has_no_knee(clock):
+    model = Waiter(clock, lambda x: 1_000_000)
+    document = assay.profile(model, torch.zeros(1, 2), passes=2, warmup=0, sweeps=[("batch", [4])])
+    assert document.profile.sweeps[0].knee is None
+
+
+def test_thread_efficiency_is_speedup_per_thread(clock):
+    model = Waiter(clock, lambda x: 2_000_000 + 12_000_000 // torch.get_num_threads())
+    document = assay.profile(model, torch.zeros(1, 2), passes=2, warmup=0, thread_counts=(1, 2, 4))
+    points = document.profile.thread_points
+    assert [point.time.value for point in points] == pytest.approx([0.014, 0.008, 0.005])
+    assert [point.efficiency for point in points] == pytest.approx([1.0, 14 / (2 * 8), 14 / (4 * 5)])
+
+
+def test_thread_efficiency_needs_the_time_of_one_thread(clock):
+    model = Waiter(clock, lambda x: 1_000_000)
+    document = assay.profile(model, torch.zeros(1, 2), passes=2, warmup=0, thread_counts=(2, 4))
+    assert [point.efficiency for point in document.profile.thread_points] == [None, None]
 
 
 def test_bottlenecks_follow_from_the_limits():

@@ -63,16 +63,39 @@ def machine(monkeypatch, tmp_path):
     return report
 
 
-def sensed(monkeypatch, read):
-    """Give the CPU one energy counter, read by `read`."""
+class Meter:
+    """A replay that runs everything once and always finds the same power and time, until the sensor is lost."""
+
+    def __init__(self):
+        self.results, self.lost = [], False
+
+    def __call__(self, run, sensors, *, synchronize, window_s, repeats):
+        self.results.append(run())
+        if self.lost:
+            return Replay(unknown("it is gone"), period_s=sensors.period_s)
+        joules = WATTS * RUN_S
+        return Replay(
+            energy_j=measured(joules, sensors.name, repeats=repeats),
+            above_idle_j=measured(joules - sensors.idle_w.value * RUN_S, sensors.name),
+            time_s=measured(RUN_S, "a test"),
+            power_w=measured(WATTS, sensors.name),
+        )
+
+
+def sensed(monkeypatch, read=lambda: 0.0):
+    """The processor has this one counter."""
     probe = Probe("fake:energy", ENERGY, "package", read, adds=True)
     sensors = CounterGroup((probe,), PERIOD, measured(20.0, "hand"))
     monkeypatch.setattr(profiled_energy, "of_device", lambda *_: sensors)
 
 
-def ticking():
-    """The energy counter of a machine that draws constant power."""
-    return math.floor(time.perf_counter() / PERIOD) * PERIOD * WATTS
+@pytest.fixture
+def meter(monkeypatch):
+    """A counter whose replays need no clock."""
+    meter = Meter()
+    sensed(monkeypatch)
+    monkeypatch.setattr(profiled_energy, "replay", meter)
+    return meter
 
 
 def profiled(model=None, x=None, on_step=None, passes=3, warmup=1, **energy):
@@ -111,8 +134,7 @@ def test_carbon_and_price_are_unknown_by_default(monkeypatch):
     assert found.price.value is None
 
 
-def test_with_a_sensor_energy_is_read_from_the_counter(monkeypatch):
-    sensed(monkeypatch, ticking)
+def test_with_a_sensor_energy_is_measured(meter):
     document = profiled(grid="400g")
     found = document.profile.energy
     assert isinstance(found.whole.how, Measured)
@@ -132,16 +154,7 @@ def test_with_a_sensor_energy_is_read_from_the_counter(monkeypatch):
     assert energy_title(found) == "measured by fake:energy"
 
 
-def test_ops_are_replayed_on_their_recorded_inputs(monkeypatch):
-    sensed(monkeypatch, ticking)
-    results = []
-    real = profiled_energy.replay
-
-    def kept(run, sensors, **options):
-        results.append(run())
-        return real(run, sensors, **options)
-
-    monkeypatch.setattr(profiled_energy, "replay", kept)
+def test_ops_are_replayed_on_the_inputs_they_had(monkeypatch, meter):
     monkeypatch.setattr(profiled_energy, "COVER", 1.1)
     model, x = Net(), torch.randn(ROWS, WIDE)
     profiled(model, x, passes=2, warmup=0)
@@ -173,20 +186,11 @@ def test_a_failing_sensor_leaves_the_modelled_energy_and_a_reason(monkeypatch):
     assert text.count("it is gone") == 1
 
 
-def test_a_sensor_that_fails_after_the_pass_keeps_the_energy_of_the_pass(monkeypatch):
-    lost = []
+def test_a_sensor_that_goes_away_after_the_pass_keeps_the_pass(meter):
+    def lose(step):
+        meter.lost = meter.lost or step.startswith("energy of torch.")
 
-    def read():
-        if lost:
-            raise SensorError("it is gone")
-        return ticking()
-
-    def on_step(line):
-        if line.startswith("energy of torch."):
-            lost.append(line)
-
-    sensed(monkeypatch, read)
-    document = profiled(on_step=on_step)
+    document = profiled(on_step=lose)
     found = document.profile.energy
     assert meter.lost
     assert found.whole.value == pytest.approx(WATTS * RUN_S)

@@ -33,7 +33,7 @@ def test_a_machine_with_constant_power(virtual):
 
     steps: list[str] = []
     sensors = CounterGroup((Probe("fake", ENERGY, "package", read),), PERIOD)
-    model = machine.calibrated("cpu", sensors, "it", steps.append)
+    model = machine.calibrate_energy_model("cpu", sensors, "it", steps.append)
     assert model.static_w + 1e6 * model.j_per_byte == pytest.approx(WATTS, rel=0.05)
     assert model.error < 0.05
     assert "calibration on this machine with fake" in model.source
