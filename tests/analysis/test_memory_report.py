@@ -66,7 +66,7 @@ def test_the_report_shows_the_peak_unknown_values_and_exclusions():
     (line,) = [line for line in text.splitlines() if line.startswith("training: peak")]
     assert line.split(maxsplit=2)[2] == "–  unknown   no training step was recorded"
     assert "Training step" not in text
-    assert "not in any figure: allocator rounding and fragmentation" in text
+    assert "not included: what an allocator rounds up and fragments" in text
 
 
 def test_tables_have_one_row_per_device_and_batch():
@@ -78,7 +78,7 @@ def test_tables_have_one_row_per_device_and_batch():
     batches = batch_table({"a": doubtful, "b": ended, "c": LargestBatch(1, 1, 1, 1)})
     notes = [row["note"] for row in batches.values()]
     assert [note.split(":")[0] for note in notes] == [
-        "the peak fell as the batch grew",
-        "the search ended here",
+        "peak memory fell as the batch grew",
+        "search limit reached",
         "",
     ]

@@ -88,19 +88,19 @@ def test_a_live_model_is_analysed_completely():
     assert names == [
         "SUMMARY", "ARCHITECTURE", "PARAMETERS", "COMPUTATION", "MEMORY", "FINDINGS AND RECOMMENDATIONS",
     ]  # fmt: skip
-    assert line(text, "time of a pass") == "–"
-    assert line(text, "energy of a pass") == "–"
+    assert line(text, "time per pass") == "–"
+    assert line(text, "energy per pass") == "–"
     assert line(text, "parameters") == f"{PARAMETERS}"
 
 
 def test_the_full_report_lists_every_parameter_and_every_op():
     found = assay.analyze(Net(), X)
     text = full_report(found, common_sections(found))
-    blocks = text.partition("EVERY PARAMETER\n")[2].partition("\nCOMPUTATION")[0]
+    blocks = text.partition("ALL PARAMETERS\n")[2].partition("\nCOMPUTATION")[0]
     counts = [int(each.replace(",", "")) for each in re.findall(r"elements, bytes +([\d,]+),", blocks)]
     assert sum(counts) == NUMBERS
     assert len(counts) == len(list(Net().state_dict()))
-    nodes = text.partition("EVERY OPERATION\n")[2].partition("\n\n")[0].splitlines()[2:]
+    nodes = text.partition("ALL OPS\n")[2].partition("\n\n")[0].splitlines()[2:]
     assert [int(node.split()[0]) for node in nodes] == list(range(len(found.document.ops)))
     assert [node.split()[1] for node in nodes] == ["conv", "norm", "(root)", "(root)", "head"]
     assert text.startswith("EXECUTIVE SUMMARY\n")
@@ -110,7 +110,7 @@ def test_the_full_report_lists_every_parameter_and_every_op():
 
 def test_printed_columns_add_up_to_the_printed_total():
     found = assay.analyze(Net(), X)
-    table = screen(found).partition("By type of operation\n")[2].partition("\n\n")[0].splitlines()
+    table = screen(found).partition("By type of op\n")[2].partition("\n\n")[0].splitlines()
     rows = [row.split() for row in table[2:] if not RULE.match(row)]
     *parts, total = [int(row[3]) for row in rows]
     assert sum(parts) == total == len(found.document.ops)
@@ -126,8 +126,8 @@ def test_timing_records_the_pass_once_and_leaves_energy_unknown():
     assert found.document.timing is not None
     assert found.document.profile.energy is None
     text = screen(found)
-    assert line(text, "time of a pass") != "–"
-    assert line(text, "energy of a pass") == "–"
+    assert line(text, "time per pass") != "–"
+    assert line(text, "energy per pass") == "–"
     assert "PERFORMANCE: Net on cpu" in text
     assert "ENERGY" not in text
 
@@ -152,7 +152,7 @@ def test_untrusted_code_in_a_file_is_not_run(saved, name, modules, reason, depth
     assert set(found.missing) == lacking | (set() if modules else {"architecture"})
     assert all(reason in why for why in found.missing.values())
     text = screen(found)
-    assert line(text, "FLOPs of a pass") == line(text, "memory of a pass") == "–"
+    assert line(text, "FLOPs per pass") == line(text, "peak memory") == "–"
     assert text.count(reason) == 1
     assert "COMPUTATION" not in text
 
@@ -162,13 +162,11 @@ def test_torchscript_lists_the_ops_in_its_code(saved):
     written = {operation for _, operation, _ in found.code}
     assert {"torch.conv2d", "torch.batch_norm", "torch.relu", "torch.mean", "torch.linear"} <= written
     text = screen(found)
-    table = text.partition("OPERATIONS IN THE CODE, read and not run")[2].partition("\n\n")[0].splitlines()
+    table = text.partition("OPS IN THE CODE (read, not run)")[2].partition("\n\n")[0].splitlines()
     places = [int(row.split()[-1]) for row in table[3:] if not RULE.match(row)]
     assert sum(places) == len(found.code)
     assert len(places) <= LINES + 1
-    every = (
-        full_report(found, common_sections(found)).partition("Every operation in the code\n")[2].partition("\n\n")[0]
-    )
+    every = full_report(found, common_sections(found)).partition("All ops in the code\n")[2].partition("\n\n")[0]
     assert len(every.splitlines()) == len(found.code) + 2
 
 

@@ -47,7 +47,7 @@ def test_the_table_of_a_pass():
     Console(log).passed(captured())
     lines = log.getvalue().splitlines()
     assert lines[1] == "Net, pass 1: self time per layer, on the CPU"
-    assert re.split(r"\s{2,}", lines[2]) == ["Layer", "Calls", "Total Time (ms)", "Avg Time (ms)", "Shapes"]
+    assert re.split(r"\s{2,}", lines[2]) == ["Layer", "Calls", "Self time (ms)", "Avg time (ms)", "Shapes"]
     assert cells(log.getvalue()) == [
         ["(model)", "1", "1.000", "1.000", "(32, 100)"],
         ["layer1", "1", "2.000", "2.000", "(32, 100)"],
@@ -69,7 +69,7 @@ def test_columns_add_up_to_the_total(covers, count):
 def test_a_long_table_shows_the_slowest():
     lines = [LayerLine(f"l{at}", 1, at, ()) for at in range(100)]
     rows = layer_table(lines, 5).rows
-    assert [row.name for row in rows] == ["l99", "l98", "l97", "l96", "(96 others)"]
+    assert [row.name for row in rows] == ["l99", "l98", "l97", "l96", "(96 more)"]
     assert rows[-1].time_ns == sum(range(96))
 
 

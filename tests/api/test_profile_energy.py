@@ -123,7 +123,7 @@ def test_without_a_sensor_energy_is_work_times_coefficients(monkeypatch):
         assert figure.value is None
         assert isinstance(figure.how, Unknown)
     text = as_text(profile_report(document, []))
-    assert "modelled, for no sensor was read: nothing here can tell" in text
+    assert "Energy (modelled: nothing here can tell)" in text
     assert "0 J" not in text
 
 

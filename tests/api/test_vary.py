@@ -376,7 +376,7 @@ def test_the_command_prints_formulas_and_values(command):
     code, out, err = command("csv", ["batch=3,seq=5"])
     assert code == 0
     assert out.splitlines()[0] == 'quantity,law,"batch=3, seq=5",holds'
-    assert "MACs,32·batch·seq,480,at all sizes tried" in out
+    assert "MACs,32·batch·seq,480,all tested sizes" in out
     assert "seq is dim 1 of args[0]" in err
     assert "loading" in err
 

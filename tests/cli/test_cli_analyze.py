@@ -125,7 +125,7 @@ def test_a_pass_that_stops_gives_an_incomplete_result(analyzed):
     assert result.code == 4
     assert "no further" in result.err
     assert written() == [command.DOCUMENT, command.TEXT]
-    assert "NOT KNOWN" in result.out
+    assert "UNKNOWN" in result.out
 
 
 def test_a_memory_limit_gives_an_incomplete_result(analyzed):
@@ -222,4 +222,4 @@ def test_a_checkpoint_needs_no_torch(tmp_path, environment):
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "1 tensor, 6 numbers" in ran.stdout
+    assert "1 tensor, 6 values" in ran.stdout

@@ -98,7 +98,7 @@ def test_the_printed_sums_add_up_to_the_printed_total(request, name, by, shown):
 def test_a_cut_table_says_how_much_is_left_out(mixed):
     lines = tables.as_text(cost_table(mixed, mixed.cost, "op", CostOptions(top=1))).splitlines()
     assert lines[2].startswith("torch.nn.functional.linear")
-    assert lines[4].startswith(f"({len(DIVISIONS['op'](mixed, mixed.cost).lines) - 1} others)")
+    assert lines[4].startswith(f"({len(DIVISIONS['op'](mixed, mixed.cost).lines) - 1} more)")
     deep = tables.as_text(cost_table(mixed, mixed.cost, "module", CostOptions(depth=1)))
     assert "(9 deeper)" in deep
     assert "blocks.0" not in deep
@@ -154,8 +154,8 @@ def test_the_report_tells_totals_types_and_kinds():
     assert facts["matrix FLOPs"] == f"{2 * macs:,}"
     assert facts["coverage"] == "100 % of 6 ops counted"
     assert facts["parameters"].startswith(f"{64 * 9 * 67:,} (0 trainable)")
-    assert "By type of operation" in text
-    assert "Heaviest kinds" in text
+    assert "By type of op" in text
+    assert "Most expensive kinds of op" in text
 
 
 def test_causal_attention_shows_what_is_needed_beside_what_is_done():
@@ -182,7 +182,7 @@ def test_two_passes_have_a_column_each_and_their_sum(trained):
 
 def test_a_stopped_pass_says_what_the_figures_cover():
     document = stopped()
-    assert "stopped in 3: the figures cover what ran before" in report.as_text(
+    assert "stopped in 3: totals cover only the ops before" in report.as_text(
         cost_report(document, add_up(document), CostOptions())
     )
 
@@ -199,12 +199,12 @@ def test_a_terminal_holds_it(trained, by, width):
 def test_an_empty_document_has_no_figures_and_no_error():
     document = Document()
     cost = add_up(document)
-    assert "nothing ran" in report.as_text(cost_report(document, cost, CostOptions()))
+    assert "no ops ran" in report.as_text(cost_report(document, cost, CostOptions()))
     for by in DIVISIONS:
         assert tables.as_text(cost_table(document, cost, by, CostOptions())).splitlines()[-1].startswith("total")
 
 
 def test_markdown_has_headings_and_the_total(mixed):
     text = report.as_markdown(cost_report(mixed, mixed.cost, CostOptions()))
-    assert "## By type of operation\n\n| type |" in text
+    assert "## By type of op\n\n| type |" in text
     assert "\n| total | 100.0 % |" in text

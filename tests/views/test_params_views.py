@@ -121,8 +121,8 @@ def test_everything_can_be_sorted_by_and_the_command_offers_it():
 
 def test_lines_beyond_the_top_are_added_up():
     out = text(document(*[row(name, [1.0] * size) for name, size in (("a", 5), ("b", 7), ("c", 11))]), top=1)
-    others = next(line for line in out.splitlines() if line.startswith("2 other lines"))
-    assert others.split()[3:] == ["18", "72", "B"]
+    rest = next(line for line in out.splitlines() if line.startswith("(2 more rows)"))
+    assert rest.split()[3:] == ["18", "72", "B"]
     assert "b " not in out.splitlines()[3]
 
 
@@ -132,8 +132,8 @@ def test_what_stands_out_is_listed():
     broken = TensorStatistics(("bad",), "float4", (1,), 1, 1, problem="unknown dtype")
     out = text(document(*rows, broken, files_lost=("shard x is missing",), notes=("told",)))
     for wanted in (
-        "head = embed", "l.0.w = l.1.w = l.2.w and 5 more: 16 B each", "Outliers among their kind", "3 NaN",
-        "1 dead rows", "a remark", "unknown dtype", "shard x is missing", "told", "Totals by dtype",
+        "head = embed", "l.0.w = l.1.w = l.2.w and 5 more: 16 B each", "Outliers within their family", "3 NaN",
+        "1 dead row", "a remark", "unknown dtype", "shard x is missing", "told", "Totals by dtype",
     ):  # fmt: skip
         assert wanted in out, wanted
     outlier = next(line for line in out.splitlines() if line.startswith("l.3.w") and "std" in line)

@@ -157,5 +157,5 @@ def test_names_are_text_in_html_and_harmless_in_a_terminal(small):
 
 
 def test_an_empty_document_is_a_summary_too():
-    assert "nothing ran" in str(Summary(Document()))
+    assert "no ops ran" in str(Summary(Document()))
     parsed(Summary(Document())._repr_html_())

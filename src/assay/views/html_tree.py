@@ -1,6 +1,6 @@
-"""A tree table for notebooks: plain HTML that folds without scripts and follows the reader's colours.
+"""A tree table for notebooks: plain HTML that collapses without scripts and follows the reader's colour scheme.
 
-Every text is escaped here, so callers pass plain strings.
+All text is escaped here, so callers pass plain strings.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ padding-top:8px}
 """
 
 _OPEN_DEPTH = 2
-"""Deeper levels are folded at first."""
+"""Number of levels that are expanded at first."""
 
 IndentedRow = tuple[int, Sequence[str]]
-"""Its depth, and its cells with the name first."""
+"""A row's depth and its cells; the first cell is the name."""
 
 
 def tree_table(
     *, title: str, headings: Sequence[str], rows: Sequence[IndentedRow], facts: Sequence[tuple[str, str]]
 ) -> str:
-    """The HTML of a tree of rows in reading order, with facts below."""
+    """The HTML of a tree table, with a list of named facts below; `rows` are in preorder."""
     widths = _widths(len(headings))
     titles = "".join(f"<th>{escape(each)}</th>" for each in headings)
     head = f"<table>{widths}<tr>{titles}</tr></table>"
@@ -53,16 +53,16 @@ def tree_table(
 
 
 def _widths(count: int) -> str:
-    """The columns of every table inside, so that all of them line up."""
-    given = (23, 17, 13)
-    rest = (100 - sum(given)) / max(1, count - len(given))
-    shares = [*given[:count], *[rest] * (count - len(given))]
+    """The `<colgroup>` that every nested table repeats, so that their columns line up."""
+    first = (23, 17, 13)
+    rest = (100 - sum(first)) / max(1, count - len(first))
+    shares = [*first[:count], *[rest] * (count - len(first))]
     columns = "".join(f'<col style="width:{share:.4g}%">' for share in shares)
     return f"<colgroup>{columns}</colgroup>"
 
 
 def _body(rows: Sequence[IndentedRow], widths: str, columns: int) -> str:
-    """The rows as nested tables: a row with rows below it is the summary of its details."""
+    """The rows as nested tables; a row with children is the `<summary>` of a `<details>` element."""
     parts = [f"<table>{widths}"]
     open_depths: list[int] = []
     for index, (depth, cells) in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Plots made of characters."""
+"""Plots drawn with text characters."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from math import ceil
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _PLAIN = " .:#"
-"""The same where only ASCII can be written."""
+"""ASCII replacement for `_BLOCKS`."""
 
 
 def columns(values: Sequence[float], width: int) -> list[float]:
-    """At most `width` values that stand for all: the largest of each stretch, so that no peak is lost."""
+    """`values` downsampled to at most `width`: the maximum of each interval, so that peaks are kept."""
     if len(values) <= width:
         return list(values)
     edges = [len(values) * index // width for index in range(width + 1)]
@@ -20,7 +20,7 @@ def columns(values: Sequence[float], width: int) -> list[float]:
 
 
 def area(values: Sequence[float], *, width: int = 64, height: int = 6, utf8: bool = True) -> list[str]:
-    """Lines that draw the values as a filled area, the top line first; the largest value fills the height."""
+    """Text lines that draw the values as a filled area, top line first; the largest value has full height."""
     marks = _BLOCKS if utf8 else _PLAIN
     heights = columns(values, width)
     top = max(heights, default=0)

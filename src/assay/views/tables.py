@@ -1,6 +1,6 @@
-"""Tables of row objects, in every format a table has: text, CSV, JSON lines, Markdown.
+"""Tables of row objects and their output formats: text, CSV, JSON, JSON lines and Markdown.
 
-A column gets its raw value from a row and formats it. CSV and JSON contain the raw values.
+A column reads a raw value from a row and formats it. CSV and JSON contain the raw values.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ def _as_text(value: object) -> str:
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """One column: its heading, how to get its value from a row, and how the value is written."""
+    """One column: its heading, how to read its value from a row, and how to format the value."""
 
     title: str
     of: Callable[[Row], Any]
     align: Literal["left", "right"] = "left"
     show: Callable[[Any], str] = _as_text
     shrinks: bool = False
-    """Whether it is folded where a terminal is narrow; the others keep their width."""
+    """Whether the column wraps its text if the terminal is narrow; other columns keep their width."""
     drops: bool = False
-    """Whether it is left out where a terminal is narrow, the rightmost first."""
+    """Whether the column is omitted if the terminal is narrow; the rightmost one is omitted first."""
     cuts: bool = False
-    """Whether it is cut with an ellipsis instead of folded."""
+    """Whether text that does not fit is truncated with an ellipsis instead of wrapped."""
     keeps: int = 0
-    """How much wider than the others it stays when they are folded."""
+    """How many characters wider than the other `shrinks` columns it stays."""
     name: str = ""
-    """The name in CSV and JSON, where that is not the title."""
+    """The name in CSV and JSON, if it differs from the title."""
 
     @property
     def key(self) -> str:
@@ -47,50 +47,50 @@ class Column(Generic[Row]):
         return self.name or self.title
 
     def value(self, row: Row | Mapping[str, Any]) -> Any:
-        """The raw value; a mapping holds it under the column's key, or not at all."""
+        """The raw value of `row`; None if `row` is a mapping without this column's key."""
         return row.get(self.key) if isinstance(row, Mapping) else self.of(row)
 
     def text(self, row: Row | Mapping[str, Any]) -> str:
-        """The value as it is written."""
+        """The formatted value."""
         return printable(self.show(self.value(row)))
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and their rows: objects that the columns read, or mappings from the keys of columns to values."""
+    """Columns and rows. A row is an object that the columns read, or a mapping from column keys to values."""
 
     columns: Sequence[Column[Any]]
     rows: Sequence[Any]
     footer: Sequence[Any] = ()
-    """Rows that sum up the others; CSV and JSON leave them out."""
+    """Rows of totals; CSV and JSON omit them."""
     bare: bool = False
-    """Whether text omits the headings: one fact per row, named by the first column."""
+    """Whether the text format omits the headings, as in a list of facts named by the first column."""
 
     def values(self) -> list[dict[str, Any]]:
-        """The raw values of every row by the keys of the columns."""
+        """One dict per row, from column keys to raw values."""
         return [{column.key: column.value(row) for column in self.columns} for row in self.rows]
 
     def first(self, count: int | None) -> Table:
-        """The table cut to `count` rows, its footer kept; whole where that is None."""
+        """The table with its first `count` rows (all if None) and its footer."""
         return replace(self, rows=self.rows[:count])
 
-    def without_empty(self, *, unknown: tuple[Any, ...] = (None,)) -> Table:
-        """The table without columns that hold nothing but `unknown` values; whole where it has no rows."""
+    def without_empty(self) -> Table:
+        """The table without columns whose values are all None; unchanged if it has no rows."""
         if not self.rows:
             return self
-        known = [column for column in self.columns if any(column.value(row) not in unknown for row in self.rows)]
-        return replace(self, columns=known)
+        filled = [column for column in self.columns if any(column.value(row) is not None for row in self.rows)]
+        return replace(self, columns=filled)
 
 
 def printable(text: str) -> str:
-    """`text` with whatever a terminal could obey (escapes, line ends) written out."""
+    """`text` with control characters (escape sequences, line breaks) made visible: `printable("\\n") == "\\\\n"`."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def as_csv(table: Table) -> str:
-    """The table as CSV with raw values, one line per row; an unknown is an empty field."""
+    """The table as CSV with raw values, one line per row; an unknown value is an empty field."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([column.key for column in table.columns])
@@ -101,14 +101,14 @@ def as_csv(table: Table) -> str:
 
 
 def as_json_lines(table: Table) -> str:
-    """One object per row, its keys the headings as names: `self FLOPs` is `self_flops`; an unknown is null."""
+    """One JSON object per row and line. The key of column `self FLOPs` is `self_flops`; unknown values are null."""
     import msgspec
 
     return msgspec.json.Encoder().encode_lines(_objects(table)).decode()
 
 
 def as_json(table: Table) -> str:
-    """The same objects as one list."""
+    """The objects of `as_json_lines` as one JSON list."""
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(_objects(table))).decode() + "\n"
@@ -119,19 +119,19 @@ def _objects(table: Table) -> list[dict[str, Any]]:
 
 
 def as_markdown(table: Table) -> str:
-    """The table in the pipe form of Markdown."""
+    """The table as a Markdown pipe table."""
     marks = {"left": "---", "right": "---:"}
     lines = [
         [column.title for column in table.columns],
         [marks[column.align] for column in table.columns],
-        *([markdown_text(cell) for cell in row] for row in _shown(table.columns, [*table.rows, *table.footer])),
+        *([markdown_text(cell) for cell in row] for row in _cell_texts(table.columns, [*table.rows, *table.footer])),
     ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def as_text(table: Table, *, width: int | None = None, color: bool = False) -> str:
-    """The table for people, fitted into `width`; whole, one line a row, where that is None."""
-    rows, footer = _shown(table.columns, table.rows), _shown(table.columns, table.footer)
+    """The table as aligned text, fitted to `width` characters; if None, one line per row of any length."""
+    rows, footer = _cell_texts(table.columns, table.rows), _cell_texts(table.columns, table.footer)
     kept, widths = _fitted(table.columns, _natural_widths(table, rows + footer), width)
     columns = [table.columns[index] for index in kept]
     rule = "─" * _line_width(widths)
@@ -148,30 +148,35 @@ def as_text(table: Table, *, width: int | None = None, color: bool = False) -> s
 
 
 def bold(line: str) -> str:
-    """The line as a terminal shows it in bold."""
+    """`line` inside the terminal's escape codes for bold."""
     return f"\x1b[1m{line}\x1b[0m"
 
 
 _GAP = "  "
 _COMFORTABLE = 24
-"""A column that may be folded is content with this; below it, other columns are left out first."""
-_LEAST = 8
-"""No folded column gets narrower than this, however narrow the terminal."""
+"""A wrapped column keeps this width as long as other columns can be omitted instead."""
+_MIN_WIDTH = 8
+"""The smallest width of a wrapped column, however narrow the terminal."""
 
 
 def markdown_text(text: str) -> str:
-    """Text that Markdown takes literally and, in a table, keeps in its cell."""
+    """`text` with Markdown's special characters escaped, pipes included."""
     for special in "\\`*_{}[]<>|":
         text = text.replace(special, f"\\{special}")
     return text
 
 
-def _shown(columns: Sequence[Column[Any]], rows: Sequence[Any]) -> list[list[str]]:
+def percent(share: float | None) -> str:
+    """A share of 1 as a percentage: `percent(0.125) == "12.5 %"`."""
+    return units.share(share, 1)
+
+
+def _cell_texts(columns: Sequence[Column[Any]], rows: Sequence[Any]) -> list[list[str]]:
     return [[column.text(row) for column in columns] for row in rows]
 
 
 def _natural_widths(table: Table, rows: list[list[str]]) -> list[int]:
-    """How wide each column would like to be."""
+    """The width of each column's longest cell, heading included."""
     from rich.cells import cell_len
 
     headings = [""] * len(table.columns) if table.bare else [column.title for column in table.columns]
@@ -179,19 +184,22 @@ def _natural_widths(table: Table, rows: list[list[str]]) -> list[int]:
 
 
 def _fitted(columns: Sequence[Column[Any]], natural: list[int], width: int | None) -> tuple[list[int], list[int]]:
-    """Which columns are drawn and how wide: first some are left out, then the widest are folded."""
+    """The indices of the columns that fit into `width`, and their widths.
+
+    Columns with `drops` are omitted first; then the widest columns with `shrinks` are narrowed.
+    """
     kept = list(range(len(columns)))
     if width is None:
         return kept, natural
-    content = [
+    comfortable = [
         min(wide, _COMFORTABLE) if column.shrinks else wide for column, wide in zip(columns, natural, strict=True)
     ]
     for index in reversed(kept.copy()):
-        if columns[index].drops and _line_width([content[at] for at in kept]) > width:
+        if columns[index].drops and _line_width([comfortable[at] for at in kept]) > width:
             kept.remove(index)
     widths = [min(natural[index], width) if columns[index].shrinks else natural[index] for index in kept]
     while _line_width(widths) > width:
-        shrinking = [at for at, index in enumerate(kept) if columns[index].shrinks and widths[at] > _LEAST]
+        shrinking = [at for at, index in enumerate(kept) if columns[index].shrinks and widths[at] > _MIN_WIDTH]
         if not shrinking:
             break
         widths[max(shrinking, key=lambda at: widths[at] - columns[kept[at]].keeps)] -= 1
@@ -203,15 +211,15 @@ def _line_width(widths: Sequence[int]) -> int:
 
 
 def _lines(cells: list[str], widths: list[int], columns: Sequence[Column[Any]]) -> list[str]:
-    """The lines one row takes."""
+    """The text lines of one row."""
     from rich.cells import cell_len
 
-    folded = [
-        _cut(cell, width) if column.cuts else _folded(cell, width)
+    wrapped = [
+        _truncated(cell, width) if column.cuts else _wrapped(cell, width)
         for cell, width, column in zip(cells, widths, columns, strict=True)
     ]
     lines = []
-    for parts in zip_longest(*folded, fillvalue=""):
+    for parts in zip_longest(*wrapped, fillvalue=""):
         padded = []
         for part, width, column in zip(parts, widths, columns, strict=True):
             space = " " * (width - cell_len(part))
@@ -220,18 +228,18 @@ def _lines(cells: list[str], widths: list[int], columns: Sequence[Column[Any]]) 
     return lines
 
 
-def _cut(cell: str, width: int) -> list[str]:
-    """The cell in one piece no wider than `width`."""
+def _truncated(cell: str, width: int) -> list[str]:
+    """The cell as one line of at most `width` characters, with an ellipsis if it was longer."""
     from rich.cells import cell_len, set_cell_size
 
     return [cell if cell_len(cell) <= width else set_cell_size(cell, width - 1).rstrip() + "…"]
 
 
-def _folded(cell: str, width: int) -> list[str]:
-    """The cell in pieces no wider than `width`, broken between words where they are plain."""
+def _wrapped(cell: str, width: int) -> list[str]:
+    """The cell in lines of at most `width` characters, broken between words unless it has wide characters."""
     from rich.cells import cell_len, chop_cells
 
-    taken = cell_len(cell)
-    if taken <= width:
+    cells = cell_len(cell)
+    if cells <= width:
         return [cell]
-    return textwrap.wrap(cell, width, break_on_hyphens=False) if taken == len(cell) else chop_cells(cell, width)
+    return textwrap.wrap(cell, width, break_on_hyphens=False) if cells == len(cell) else chop_cells(cell, width)

@@ -1,1 +1,1 @@
-"""The JSON files: unique modules, unique operations, and the schemas of everything Assay writes."""
+"""The JSON output of the commands, and the schemas of all files that Assay writes."""

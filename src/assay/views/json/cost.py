@@ -1,4 +1,4 @@
-"""What a model costs as one object: what is encoded and what the schema says come from here."""
+"""The JSON of `assay cost`: the structs that are encoded and from which the schema is generated."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from assay.views.json.files import EntryProvenance, provenance, timestamp
 
 
 class Figures(Struct, frozen=True):
-    """A sum over executions; null is a figure nobody knows."""
+    """Totals over executed ops; null is unknown."""
 
     ops: int
     unknown_ops: int
-    """Executions without a FLOP figure, which the sums leave out."""
+    """Executed ops without a FLOP count; the totals do not include them."""
     macs: int | None
     matrix_flops: int | None
     pointwise_flops: int | None
@@ -36,17 +36,17 @@ class Figures(Struct, frozen=True):
     bytes_written: int
     bytes: int
     intensity: float | None
-    """FLOPs a byte."""
+    """FLOPs per byte."""
 
 
 class CountedHere(EntryProvenance, frozen=True, tag_field="kind", tag="counted"):
-    """Figures that follow from shapes and attributes; none is measured."""
+    """How the totals were obtained: counted from shapes and attributes, not measured."""
 
     convention: str
 
 
 class Metadata(Struct, frozen=True):
-    """What the figures are about."""
+    """The model the file describes, and when it was recorded."""
 
     load_fn_location: str
     load_fn_name: str
@@ -55,7 +55,7 @@ class Metadata(Struct, frozen=True):
 
 
 class KindEntry(Struct, frozen=True):
-    """An operation with its shapes and attributes, and what all its executions cost together."""
+    """A kind of op with its shapes and attributes, and the total cost of its executions."""
 
     op_name: str
     target: str
@@ -71,21 +71,21 @@ class KindEntry(Struct, frozen=True):
     each_bytes: int
     total: Figures
     unknown: str | None
-    """Why there is no figure."""
+    """Why the cost is unknown."""
 
 
 class ModuleCostEntry(Struct, frozen=True, rename={"own": "self"}):
-    """A module over all its calls."""
+    """The cost of a module over all its calls."""
 
     module_path: str
     class_name: str
     calls: int
     own: Figures
-    """Its own operations."""
+    """Ops of the module itself."""
     total: Figures
-    """Everything inside its calls; for a container that is never called, inside those of what it holds."""
+    """Including submodules called inside; for a container that is never called, the total of its children."""
     backward: Figures | None
-    """Its own operations' share of the backward pass, where that was watched."""
+    """The backward pass of the module's own ops, if it was recorded."""
 
 
 class CostFile(Struct, frozen=True):
@@ -97,19 +97,19 @@ class CostFile(Struct, frozen=True):
     """The forward pass."""
     backward: Figures | None
     coverage: float | None
-    """The share of executed operations that have a formula; null where nothing ran."""
+    """The share of executed ops that have a formula; null if nothing ran."""
     categories: dict[str, Figures]
-    """By type of operation, the forward pass, largest first."""
+    """The forward pass by type of op, largest first."""
     kinds: list[KindEntry]
     modules: list[ModuleCostEntry]
     outside: Figures
-    """Operations of the forward pass outside any module."""
+    """Ops of the forward pass outside any module."""
     unknown: list[UnknownOp]
     provenance: CountedHere
 
 
 def cost_file(document: Document, cost: Cost) -> CostFile:
-    """Everything there is to know about what `document` costs."""
+    """The cost of `document`, complete."""
     return CostFile(
         metadata=metadata(document),
         parameters=parameters(document),
@@ -126,7 +126,7 @@ def cost_file(document: Document, cost: Cost) -> CostFile:
 
 
 def figures(sums: CostTotals) -> Figures:
-    """The sums as they are written."""
+    """The totals as written to JSON; FLOPs are None if no op has a formula."""
     known = sums.known
     return Figures(
         ops=sums.ops,
@@ -145,12 +145,12 @@ def figures(sums: CostTotals) -> Figures:
 
 
 def figures_or_none(sums: CostTotals | None) -> Figures | None:
-    """The sums as they are written, where there are any."""
+    """`figures(sums)`, or None if `sums` is None."""
     return None if sums is None else figures(sums)
 
 
 def metadata(document: Document) -> Metadata:
-    """What `document` is about."""
+    """The metadata of `document`'s model."""
     return Metadata(
         load_fn_location=document.origin.location,
         load_fn_name=document.origin.name,
@@ -160,7 +160,7 @@ def metadata(document: Document) -> Metadata:
 
 
 def counted(document: Document, cost: Cost) -> CountedHere:
-    """How the figures of `document` were obtained."""
+    """How the costs of `document` were obtained."""
     return CountedHere(**msgspec.structs.asdict(provenance(document)), convention=cost.convention)
 
 

@@ -1,4 +1,4 @@
-"""The two files of uniques as structs: what is encoded and what the schema says come from here."""
+"""The structs of `unique_modules.json` and `pytorch_ops.json`, from which the schemas are generated, and encoders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPS_NAME = "pytorch_ops.json"
 
 
 class EntryProvenance(Struct, frozen=True):
-    """How the entries were obtained."""
+    """How the entries were obtained: versions, mode of the run, inputs, assumptions, and whether it completed."""
 
     assay: str
     torch: str
@@ -26,12 +26,12 @@ class EntryProvenance(Struct, frozen=True):
     inputs_from: str
     assumptions: tuple[str, ...]
     complete: bool
-    """Whether the forward pass reached its end."""
+    """Whether the forward pass ran to its end."""
     failure: Failure | None
 
 
 class ModulesMetadata(Struct, frozen=True):
-    """What the list of unique modules is about."""
+    """The model, the number of modules, and how they were obtained."""
 
     load_fn_location: str
     load_fn_name: str
@@ -50,7 +50,7 @@ class ModulesFile(Struct, frozen=True):
 
 
 class OpsMetadata(Struct, frozen=True):
-    """What the list of unique operations is about."""
+    """The number of ops, the file their module ids refer to, and how they were obtained."""
 
     source_modules_json: str
     total_ops: Count
@@ -60,14 +60,14 @@ class OpsMetadata(Struct, frozen=True):
 
 
 class OpsFile(Struct, frozen=True):
-    """The unique operations of one model; module ids are those of the list of unique modules."""
+    """The unique ops of one model; module ids refer to the file of unique modules."""
 
     metadata: OpsMetadata
     ops: list[UniqueOp]
 
 
 def modules_file(document: Document) -> ModulesFile:
-    """The unique modules of `document` as their file holds them."""
+    """The content of `unique_modules.json` for `document`."""
     entries = unique_modules(document).entries
     metadata = ModulesMetadata(
         load_fn_location=document.origin.location,
@@ -82,7 +82,7 @@ def modules_file(document: Document) -> ModulesFile:
 
 
 def ops_file(document: Document, source_modules_json: str = MODULES_NAME) -> OpsFile:
-    """The unique operations of `document` as their file holds them."""
+    """The content of `pytorch_ops.json` for `document`."""
     entries = unique_ops(document, unique_modules(document))
     metadata = OpsMetadata(
         source_modules_json=source_modules_json,
@@ -95,22 +95,22 @@ def ops_file(document: Document, source_modules_json: str = MODULES_NAME) -> Ops
 
 
 def encode(value: Struct) -> bytes:
-    """The bytes of a file, indented by two, with a final line end."""
+    """`value` as JSON, indented by two spaces, with a final line break."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def encode_lines(entries: Sequence[Struct]) -> bytes:
-    """One entry a line."""
+    """The entries as JSON lines, one per line."""
     return msgspec.json.Encoder().encode_lines(entries)
 
 
 def timestamp(document: Document) -> str:
-    """When the model was watched, to the second in its own zone; now, where the document does not say."""
+    """When the model was recorded, local time to the second; the current time if the document has none."""
     return (document.run.timestamp or host.now())[: len("2026-02-02T10:30:00")]
 
 
 def provenance(document: Document) -> EntryProvenance:
-    """How what `document` holds was obtained."""
+    """How the content of `document` was obtained."""
     run = document.run
     return EntryProvenance(
         assay=__version__,

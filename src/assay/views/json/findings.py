@@ -1,4 +1,4 @@
-"""Findings as one object."""
+"""The JSON of `assay check`: findings and rules."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from assay.views.json.files import timestamp
 
 
 class FindingModule(Struct, frozen=True):
-    """A module that a finding names by its index."""
+    """The index and path of a module that a finding refers to."""
 
     index: int
     path: str
 
 
 class FindingsFile(Struct, frozen=True):
-    """What was found in one model."""
+    """The findings of one model."""
 
     source: str
     model_class: str
     timestamp: str
     findings: list[Finding]
     modules: list[FindingModule]
-    """The modules that findings point at."""
+    """All modules that the findings refer to."""
     skipped: list[Skipped]
     rules: int
 
@@ -45,27 +45,27 @@ class RuleEntry(Struct, frozen=True):
 
 
 class RulesFile(Struct, frozen=True):
-    """The rules there are."""
+    """The catalogue of rules."""
 
     rules: list[RuleEntry]
 
 
 def rules_file(rules: Sequence[Rule]) -> RulesFile:
-    """Rules as their JSON holds them."""
+    """The JSON of `rules`."""
     return RulesFile(
         [RuleEntry(r.code, r.severity, r.summary, r.advice, [need.name for need in r.needs]) for r in rules]
     )
 
 
 def findings_file(document: Document, checked: CheckResult) -> FindingsFile:
-    """The findings of `document` as their JSON holds them."""
-    named = sorted({index for finding in checked.findings for index in finding.modules})
+    """The JSON of the findings of `document`."""
+    indices = sorted({index for finding in checked.findings for index in finding.modules})
     return FindingsFile(
         source=document.origin.location,
         model_class=document.model_class,
         timestamp=timestamp(document),
         findings=checked.findings,
-        modules=[FindingModule(index, tree.shown(document.modules[index].path)) for index in named],
+        modules=[FindingModule(index, tree.shown(document.modules[index].path)) for index in indices],
         skipped=checked.skipped,
         rules=checked.rules,
     )

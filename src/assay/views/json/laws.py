@@ -1,4 +1,4 @@
-"""Laws as JSON: every coefficient exact, every polynomial also as text."""
+"""The JSON of scaling formulas: exact coefficients, and every formula also as text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from assay.analysis.laws.samples import QUANTITIES
 
 
 class Term(Struct, frozen=True):
-    """A coefficient and the powers of the variables it stands before."""
+    """One term of a polynomial: its coefficient and the power of each variable."""
 
     coefficient: int | str
-    """A fraction is text: `"1/2"`."""
+    """An integer, or a fraction as text: `"1/2"`."""
     powers: dict[str, int]
 
 
@@ -28,16 +28,16 @@ class PartEntry(Struct, frozen=True):
 
 
 class LawValue(Struct, frozen=True):
-    """What a law gives at a point."""
+    """The value of a scaling formula at given sizes."""
 
     at: dict[str, int]
     value: int | None
     compared: bool
-    """Whether the sizes lie between sizes whose captures agreed; else it is carried on from those."""
+    """Whether the sizes are within the range verified by recorded passes; otherwise the value is extrapolated."""
 
 
 class LawEntry(Struct, frozen=True):
-    """One quantity: the sum of its parts, or why it has no law."""
+    """The scaling formula of one quantity as a sum of parts, or why there is none."""
 
     quantity: str
     title: str
@@ -49,7 +49,7 @@ class LawEntry(Struct, frozen=True):
 
 
 class LawsFile(Struct, frozen=True):
-    """The laws of one model."""
+    """The scaling formulas of one model."""
 
     model: str
     variables: tuple[str, ...]
@@ -64,7 +64,7 @@ class LawsFile(Struct, frozen=True):
 
 
 def laws_file(laws: Laws, points: Sequence[Mapping[str, int]] = ()) -> LawsFile:
-    """The laws as they are written, with what they give at `points`."""
+    """The JSON of the scaling formulas, with their values at `points`."""
     return LawsFile(
         model=laws.model,
         variables=laws.variables,

@@ -1,4 +1,4 @@
-"""The JSON of what a model needs in memory."""
+"""The JSON of `assay memory`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from assay.document.provenance import Figure
 
 
 class MemoryFile(Struct, frozen=True, omit_defaults=True):
-    """The memory of one model, and what was asked about it."""
+    """The memory one model needs, the devices it fits on, and the largest batch per device."""
 
     model: str
     model_class: str
     mode: str
-    """How it was watched."""
+    """How the model was run: `real`, `meta`, `fake`, …"""
     memory: Memory
     cache_at: dict[str, Figure] = field(default_factory=dict)
-    """The cache at the batch and length that were asked for."""
+    """The size of the KV cache at the requested batch and length."""
     fits: list[Fit] = field(default_factory=list)
     largest_batch: dict[str, LargestBatch] = field(default_factory=dict)
     """By device."""
     assumptions: tuple[str, ...] = ()
-    """Of the capture."""
+    """Assumptions of the recorded pass."""
 
 
 def memory_file(
@@ -34,7 +34,7 @@ def memory_file(
     fits: list[Fit],
     batches: dict[str, LargestBatch],
 ) -> MemoryFile:
-    """The memory of `document` as its JSON holds it."""
+    """The JSON of the memory of `document`."""
     return MemoryFile(
         model=document.origin.location,
         model_class=document.model_class,

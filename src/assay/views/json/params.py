@@ -1,4 +1,4 @@
-"""A checkpoint's tensors as one object."""
+"""The JSON of `assay params`."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from assay.views.json.files import timestamp
 
 
 class StoredModuleEntry(Struct, frozen=True):
-    """A module of a pickled or scripted model."""
+    """A module of a pickled or TorchScript model."""
 
     module_path: str
     class_path: str
 
 
 class ParamsFile(Struct, frozen=True, omit_defaults=True):
-    """The weights of one model; a figure that is left out is one nobody knows."""
+    """The tensors of one checkpoint; omitted statistics are unknown."""
 
     source: str
     timestamp: str
     totals: WeightTotals
     weights: WeightsReport
     quantile_shares: tuple[float, ...] = field(default=())
-    """Where the quantiles of every tensor were taken."""
+    """The shares at which the quantiles of every tensor were computed."""
     modules: list[StoredModuleEntry] = field(default_factory=list)
 
 
 def params_file(document: Document) -> ParamsFile:
-    """The weights of `document` as their JSON holds them."""
+    """The JSON of the weights of `document`."""
     weights = document.weights
     assert weights is not None
     tensors = weights.tensors

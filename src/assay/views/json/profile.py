@@ -1,4 +1,4 @@
-"""A profile as one object: what is encoded and what the schema says come from here."""
+"""The JSON of `assay profile`: the structs that are encoded and from which the schema is generated."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from assay.views.json.cost import Metadata, metadata
 
 
 class ModuleTimeEntry(Struct, frozen=True):
-    """A module and its time; null where it was not called or not seen."""
+    """A module and its time; the time is null if the module was not called or not timed."""
 
     module_path: str
     class_name: str
     time: ModuleTime | None
     backward_s: float | None
-    """Of its own operations, where a training step was timed."""
+    """Backward time of the module's own ops, if a training step was timed."""
 
 
 class ProfileFile(Struct, frozen=True):
-    """What clocks and sensors said of one model."""
+    """The measured times and energies of one model."""
 
     metadata: Metadata
     profile: Profile
     modules: list[ModuleTimeEntry]
     operations: list[Achieved]
-    """The longest first; with what bounds each where the machine's ceilings are known."""
+    """Kinds of op, longest total time first, with their bottleneck if the machine's limits are known."""
     timing: Timing | None
 
 
 def profile_file(document: Document, rows: Sequence[Achieved]) -> ProfileFile:
-    """Everything measured of `document`."""
+    """The JSON of the profile of `document`; `rows` are its timed kinds of op."""
     times = document.timing.modules if document.timing is not None else []
     profile = document.profile or Profile()
     backward = profile.step.modules if profile.step is not None else []

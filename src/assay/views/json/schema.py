@@ -1,4 +1,4 @@
-"""The JSON Schemas of what Assay writes, made from the structs that are encoded."""
+"""The JSON Schemas of the files that Assay writes, generated from the structs that are encoded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assay.views.json.params import ParamsFile
 from assay.views.json.profile import ProfileFile
 from assay.views.json.summary import SummaryFile
 
-_WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
+_FILES: dict[str, tuple[type[msgspec.Struct], str]] = {
     "modules": (ModulesFile, MODULES_NAME),
     "ops": (OpsFile, OPS_NAME),
     "document": (Document, "*.assay.json"),
@@ -34,11 +34,11 @@ _WRITTEN: dict[str, tuple[type[msgspec.Struct], str]] = {
     "profile": (ProfileFile, "assay profile --format json"),
 }
 
-NAMES = tuple(_WRITTEN)
+NAMES = tuple(_FILES)
 
 
 def schema(name: str) -> bytes:
-    """The schema called `name`, indented by two, with a final line end."""
-    kind, file = _WRITTEN[name]
-    described = {"title": file, **msgspec.json.schema(kind)}
-    return msgspec.json.format(msgspec.json.encode(described), indent=2) + b"\n"
+    """The JSON Schema named `name`, indented by two spaces, with a final line break."""
+    kind, title = _FILES[name]
+    titled = {"title": title, **msgspec.json.schema(kind)}
+    return msgspec.json.format(msgspec.json.encode(titled), indent=2) + b"\n"

@@ -1,4 +1,4 @@
-"""The summary of a model as one object."""
+"""The JSON of `assay summary`."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from assay.views.json.cost import CountedHere, Figures, Metadata, counted, figur
 
 
 class LayerEntry(Struct, frozen=True):
-    """A module, or a run of equal siblings; sums cover all the modules it stands for and what is below them."""
+    """A module, or a run of equal siblings; totals cover all modules of the run, submodules included."""
 
     module_path: str
-    """Of the first module it stands for."""
+    """The path of the first module of the run."""
     name: str
     class_name: str
     depth: int
     run: int
-    """How many equal siblings it folds."""
+    """The number of equal siblings in the run."""
     modules: int
-    """How many modules it stands for: its run in every copy of the entries above it."""
+    """The number of modules the entry covers: its run, times the copies of the entries above it."""
     calls: int
     output_shapes: list[str]
-    """Of the first module's first call."""
+    """Output shapes of the first module's first call."""
     parameters: int | None
-    """Tied ones count where they stand first."""
+    """A tied parameter counts only at its first module."""
     own_parameters: int | None
     trainable_parameters: int | None
     total: Figures | None
-    """Null for a module that stands elsewhere already."""
+    """Null for a module that already has an entry further up."""
     tied: list[Tie]
     same_as: str | None
     created_in_forward: bool
@@ -55,7 +55,7 @@ class SummaryFile(Struct, frozen=True):
 
 
 def summary_file(document: Document, cost: Cost, lines: Sequence[OutlineRow]) -> SummaryFile:
-    """The summary that `lines` are the tree of."""
+    """The JSON of the summary of `document`; `lines` are the rows of its tree."""
     outermost = next((call for call in document.calls if call.parent is None), None)
     return SummaryFile(
         metadata=metadata(document),

@@ -1,4 +1,4 @@
-"""Writing the two files of uniques into a directory: both or neither."""
+"""Writing `unique_modules.json` and `pytorch_ops.json` into a directory: both or neither."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from assay.errors import WriteError
 from assay.views.json.files import MODULES_NAME, OPS_NAME, ModulesFile, OpsFile, encode
 
 _LONGEST_NAME = 100
-"""Well under what file systems allow, with room for a suffix."""
+"""Well below the limit of file systems, which leaves space for a suffix."""
 
 
 def write_uniques(directory: Path, modules: ModulesFile, ops: OpsFile) -> tuple[Path, Path]:
-    """The paths of the two files, written into `directory`, which is made where it is missing."""
+    """Write the two files into `directory`, which is created if missing, and return their paths."""
     atomic.make_directory(directory)
     _write_together(directory, {MODULES_NAME: encode(modules), OPS_NAME: encode(ops)})
     return directory / MODULES_NAME, directory / OPS_NAME
 
 
 def default_directory(document: Document) -> Path:
-    """`./<ModelClassName>`; a class name is data, so what is no plain name is replaced."""
+    """`./<ModelClassName>`, with characters that are not letters, digits or underscores replaced."""
     plain = re.sub(r"[^0-9A-Za-z_]", "_", document.model_class)[:_LONGEST_NAME]
     return Path(plain or "model")
 
 
 def check_directory(directory: Path) -> None:
-    """Refuse a directory that cannot be made or written into, before any long work; nothing is created."""
+    """Raise `WriteError` if `directory` cannot be created or written into; nothing is created."""
     present = directory.absolute()
     while not present.exists() and present != present.parent:
         present = present.parent
@@ -42,7 +42,7 @@ def check_directory(directory: Path) -> None:
 
 
 def _write_together(directory: Path, contents: Mapping[str, bytes]) -> None:
-    """Write all of `contents` under other names first, so that a full disk leaves what was there."""
+    """Write all of `contents` under temporary names first, so that a full disk leaves existing files intact."""
     for name in contents:
         if (directory / name).is_dir():
             raise WriteError(f"cannot write {directory / name}: it is a directory")

@@ -1,4 +1,4 @@
-"""Two ways to write a figure: rounded to what a person takes in, or to the last digit."""
+"""Formatting of counts and bytes: rounded to three digits, or exact."""
 
 from __future__ import annotations
 
@@ -10,19 +10,14 @@ from assay import units
 
 @dataclass(frozen=True)
 class Amounts:
-    """How counts and bytes are written."""
+    """A pair of formatters, for counts and for bytes."""
 
     count: Callable[[int | None], str]
     size: Callable[[int | None], str]
 
 
-def percent(part: float | None) -> str:
-    """A part of one as a percentage: `percent(0.125) == "12.5 %"`."""
-    return units.share(part, 1)
-
-
 def part_of(part: float | None, whole: float | None) -> float | None:
-    """The share of `part` in `whole`, where both are known and there is a whole."""
+    """`part` divided by `whole`; None if either is unknown or `whole` is zero."""
     return part / whole if part is not None and whole else None
 
 
@@ -31,5 +26,5 @@ _EXACT = Amounts(units.exact, lambda value: units.UNKNOWN if value is None else 
 
 
 def amounts(exact: bool) -> Amounts:
-    """The way that was asked for."""
+    """The exact formatters, or those that round to three digits."""
     return _EXACT if exact else _ROUNDED

@@ -1,4 +1,4 @@
-"""The report of a whole analysis, in sections; what could not be known has a section of its own."""
+"""The report of `assay analyze`, in sections; the last one lists what is unknown and why."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from assay.document.machine import NOT_MEASURED
 from assay.document.provenance import Figure
 from assay.findings.analyzed import Analysis
 from assay.findings.engine import CheckResult
+from assay.messages import plural
 from assay.views.tables import Column, Table
 from assay.views.text import memory as memory_views
 from assay.views.text import profile as profile_views
@@ -31,22 +32,22 @@ from assay.views.text.report import Parts, Report, section
 from assay.views.text.totals import totals_tables
 
 LINES = 10
-"""Of each table on the screen; the text file has all of them."""
+"""Rows per table on the screen; the text file contains all rows."""
 _BLOCKS = 4
-"""Findings that are shown whole on the screen; the others have a line each."""
+"""Findings that are shown in full on the screen; the rest get one line each."""
 
 
 _LAYERS = (Column("layers", itemgetter(0)), Column("count", itemgetter(1), "right", units.exact))
-_WRITTEN = (Column("operation", itemgetter(0), shrinks=True), Column("places", itemgetter(1), "right", units.exact))
+_CODE_OPS = (Column("op", itemgetter(0), shrinks=True), Column("call sites", itemgetter(1), "right", units.exact))
 _EVIDENCE: tuple[Column[Evidence], ...] = (
-    Column("speaks for", lambda one: one.speaks_for),
-    Column("what", lambda one: one.what, shrinks=True),
-    Column("figure", lambda one: one.figure.value, "right", units.ratio),
+    Column("family", lambda one: one.speaks_for),
+    Column("evidence", lambda one: one.what, shrinks=True),
+    Column("value", lambda one: one.figure.value, "right", units.ratio),
 )
 
 
 class CommonSections(NamedTuple):
-    """The sections that are the same on the screen and in the file, built once."""
+    """The sections that the screen and the text file share."""
 
     summary: Table
     architecture: Parts
@@ -54,110 +55,110 @@ class CommonSections(NamedTuple):
     missing: Parts
 
 
-def common_sections(found: Analysis) -> CommonSections:
-    """The key figures, what sort of model it is, its memory, and what could not be known."""
+def common_sections(analysis: Analysis) -> CommonSections:
+    """The key figures, the architecture, the memory, and what is unknown."""
     return CommonSections(
-        summary_table(found),
-        architecture_section(found.document, found.architecture),
-        memory_section(found.memory),
-        missing_section(found.missing),
+        summary_table(analysis),
+        architecture_section(analysis.document, analysis.architecture),
+        memory_section(analysis.memory),
+        missing_section(analysis.missing),
     )
 
 
-def analysis_report(found: Analysis, common: CommonSections, rows: Sequence[Achieved] = ()) -> Report:
-    """One section per question, with long lists cut; `rows` are the timed operations."""
-    document = found.document
+def analysis_report(analysis: Analysis, common: CommonSections, rows: Sequence[Achieved] = ()) -> Report:
+    """The report for the screen, with long lists shortened; `rows` are the timed kinds of op."""
+    document = analysis.document
     parts: Parts = [
         "SUMMARY",
         common.summary,
         *common.architecture,
         *parameter_section(document, LINES),
         *computation_section(document, LINES),
-        *code_section(found.code),
+        *code_section(analysis.code),
         *common.memory,
         *performance_section(document, rows, LINES),
         *energy_section(document, LINES),
         *system_section(document, full=False),
-        *_brief_recommendations(document, found.checked),
+        *_brief_recommendations(document, analysis.checked),
         *common.missing,
     ]
     return Report(parts, common.summary)
 
 
-def summary_table(found: Analysis) -> Table:
-    """The key figures, a line each; what is not known is a dash."""
-    document, memory = found.document, found.memory
+def summary_table(analysis: Analysis) -> Table:
+    """The key figures, one per row; unknown ones are a dash."""
+    document, memory = analysis.document, analysis.memory
     profile = document.profile
     flops = document.cost.forward.flops if document.cost is not None and document.ops else None
     peak = memory.inference.total.value if memory is not None and memory.inference is not None else None
     facts = [
         ("model", document.model_class or document.origin.name or "model"),
-        ("from", f"{document.origin.location} ({document.origin.kind})"),
-        ("architecture", found.architecture.label),
+        ("source", f"{document.origin.location} ({document.origin.kind})"),
+        ("architecture", analysis.architecture.label),
         ("modules", units.exact(len(document.modules)) if document.modules else units.UNKNOWN),
         ("parameters", units.count(_numbers(document))),
-        ("operations of a pass", units.exact(len(document.ops)) if document.ops else units.UNKNOWN),
-        ("FLOPs of a pass", units.count(flops)),
-        ("memory of a pass", units.size(peak)),
-        ("time of a pass", figure_text(profile.whole if profile is not None else NOT_MEASURED, units.seconds)),
-        ("energy of a pass", figure_text(_energy(document), units.joules)),
-        ("findings", summary_line(found.checked)),
+        ("ops per pass", units.exact(len(document.ops)) if document.ops else units.UNKNOWN),
+        ("FLOPs per pass", units.count(flops)),
+        ("peak memory", units.size(peak)),
+        ("time per pass", figure_text(profile.whole if profile is not None else NOT_MEASURED, units.seconds)),
+        ("energy per pass", figure_text(_energy(document), units.joules)),
+        ("findings", summary_line(analysis.checked)),
     ]
     return facts_table(facts)
 
 
-def architecture_section(document: Document, found: Architecture) -> Parts:
-    """What sort of model it is, and of what layers."""
+def architecture_section(document: Document, architecture: Architecture) -> Parts:
+    """The architecture family with its evidence, and the layers by category."""
     if not document.modules:
         return []
     depth = max(tree.depths(document.modules))
     classes = len({module.class_path for module in document.modules})
     facts = [
-        ("classification", found.label),
-        ("modules", f"{units.exact(len(document.modules))} of {classes} classes, {depth} deep"),
+        ("classification", architecture.label),
+        ("modules", f"{units.exact(len(document.modules))} of {plural(classes, 'class')}, depth {depth}"),
     ]
-    layers = Table(_LAYERS, list(found.layers.items()))
-    filled = [table for table in (layers, Table(_EVIDENCE, found.evidence)) if table.rows]
+    layers = Table(_LAYERS, list(architecture.layers.items()))
+    filled = [table for table in (layers, Table(_EVIDENCE, architecture.evidence)) if table.rows]
     return ["ARCHITECTURE", facts_table(facts), *filled]
 
 
 def computation_section(document: Document, top: int | None = None) -> Parts:
-    """What a pass costs, and where."""
+    """The cost of one pass: totals, by type of op, and the most expensive kinds of op."""
     if document.cost is None or not document.ops:
         return []
     return [
         "COMPUTATION",
         *totals_tables(document, document.cost, amounts(exact=False)),
-        "By type of operation",
+        "By type of op",
         cost_table(document, document.cost, "category", CostOptions()),
-        "Heaviest kinds of operation",
+        "Most expensive kinds of op",
         cost_table(document, document.cost, "kind", CostOptions(top=top or len(document.kinds))),
     ]
 
 
 def code_section(code: Sequence[tuple[str, str, str]], top: int | None = LINES) -> Parts:
-    """The operations that stand in code that was read and not run."""
+    """The ops in TorchScript code that was read but not run, with their number of call sites."""
     if not code:
         return []
-    counts = Counter(operation for _, operation, _ in code)
+    counts = Counter(op for _, op, _ in code)
     functions = len({function for function, _, _ in code})
     title = (
-        f"OPERATIONS IN THE CODE, read and not run: {units.exact(len(code))} places in {functions} functions; "
-        "how often each runs is not known"
+        f"OPS IN THE CODE (read, not run): {plural(len(code), 'call site')} in {plural(functions, 'function')}; "
+        "execution counts unknown"
     )
     rows = counts.most_common(top)
-    left = counts.total() - sum(times for _, times in rows)
-    rest = [(f"({len(counts) - len(rows)} others)", left)] if left else []
-    return [title, Table(_WRITTEN, rows, rest)]
+    remaining = counts.total() - sum(sites for _, sites in rows)
+    rest = [(f"({len(counts) - len(rows)} more)", remaining)] if remaining else []
+    return [title, Table(_CODE_OPS, rows, rest)]
 
 
 def memory_section(memory: Memory | None) -> Parts:
-    """What the model needs in memory."""
+    """The memory the model needs for inference and training."""
     return [] if memory is None else ["MEMORY", memory_views.figures(memory)]
 
 
 def performance_section(document: Document, rows: Sequence[Achieved], top: int) -> Parts:
-    """Measured times."""
+    """Measured times of the pass, its modules and its ops."""
     if document.profile is None or document.timing is None:
         return []
     title, *tables = profile_views.time_parts(document, rows, top)
@@ -165,51 +166,51 @@ def performance_section(document: Document, rows: Sequence[Achieved], top: int) 
 
 
 def energy_section(document: Document, top: int) -> Parts:
-    """What energy it takes, measured or modelled."""
+    """Energy per pass and per kind of op, measured or modelled."""
     return _in_capitals(profile_views.energy_parts(document, top))
 
 
 def system_section(document: Document, *, full: bool) -> Parts:
-    """The machine while it ran."""
+    """Load, clocks and temperatures of the machine during the run."""
     return _in_capitals(profile_views.system_parts(document, full=full))
 
 
 def recommendation_section(document: Document, checked: CheckResult) -> Parts:
-    """What to know or do, whole."""
+    """All findings in full."""
     return ["FINDINGS AND RECOMMENDATIONS", *findings_report(document, checked).parts]
 
 
 def missing_section(missing: Mapping[str, str]) -> Parts:
-    """What could not be known; what has the same reason on one line."""
+    """What is unknown and why, one row per reason."""
     reasons: dict[str, list[str]] = {}
-    for what, why in missing.items():
-        reasons.setdefault(why, []).append(what)
+    for name, why in missing.items():
+        reasons.setdefault(why, []).append(name)
     rows = [(", ".join(names), why) for why, names in reasons.items()]
-    return section("NOT KNOWN", reasons_table(rows, bare=True))
+    return section("UNKNOWN", reasons_table(rows, bare=True))
 
 
 def _brief_recommendations(document: Document, checked: CheckResult) -> Parts:
-    """The worst findings whole, a line for each of some others, and how many there are."""
-    found = checked.findings
-    parts: Parts = ["FINDINGS AND RECOMMENDATIONS", *finding_parts(document, found[:_BLOCKS])]
-    others = found[_BLOCKS : _BLOCKS + LINES]
-    if others:
-        parts.append(Table(NAMING, others, bare=True))
-    left = len(found) - _BLOCKS - len(others)
-    more = f"; {left} more in the text file" if left > 0 else ""
+    """The most severe findings in full, one line each for the next ones, and a line of totals."""
+    findings = checked.findings
+    parts: Parts = ["FINDINGS AND RECOMMENDATIONS", *finding_parts(document, findings[:_BLOCKS])]
+    short = findings[_BLOCKS : _BLOCKS + LINES]
+    if short:
+        parts.append(Table(NAMING, short, bare=True))
+    remaining = len(findings) - _BLOCKS - len(short)
+    more = f"; {remaining} more in the text file" if remaining > 0 else ""
     return [*parts, notes_table([f"{summary_line(checked)}{more}"], "line")]
 
 
 def _in_capitals(parts: Parts) -> Parts:
-    """The parts, their title written as that of a section."""
+    """The parts with the title in capitals, except what is in parentheses: `ENERGY (modelled: no sensor)`."""
     if not parts:
         return []
-    name, comma, rest = str(parts[0]).partition(",")
-    return [f"{name.upper()}{comma}{rest}", *parts[1:]]
+    name, parenthesis, rest = str(parts[0]).partition("(")
+    return [f"{name.upper()}{parenthesis}{rest}", *parts[1:]]
 
 
 def _numbers(document: Document) -> int | None:
-    """The model's parameters; where nothing says what is one, all numbers of its checkpoint."""
+    """The number of parameters; if only a checkpoint is known, the number of values in it, buffers included."""
     if document.tensors:
         return parameters(document).count
     return sum(one.count for one in document.weights.tensors) if document.weights is not None else None

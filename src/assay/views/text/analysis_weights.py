@@ -1,4 +1,4 @@
-"""The section about parameters: their statistics where they were read, else what their shapes tell."""
+"""The parameter section of an analysis: statistics if the values were read, otherwise only counts and sizes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from assay.analysis.parameters import elements, held, parameters
 from assay.document.document import Document
 from assay.document.rows import Tensor
 from assay.document.weights import WeightsReport
+from assay.messages import plural
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import amounts
 from assay.views.text.facts import facts_table
@@ -28,50 +29,50 @@ _TENSORS: tuple[Column[Tensor], ...] = (
 
 
 def parameter_section(document: Document, top: int | None = None) -> Parts:
-    """The parameters in facts, and the largest of them; all, with every list of curiosities, where `top` is None."""
+    """Parameter totals and the `top` largest tensors; if `top` is None, all tensors, duplicates and outliers."""
     if document.weights is None and not document.tensors:
         return []
-    facts = _counted(document)
+    facts = _count_facts(document)
     if document.weights is None:
         return ["PARAMETERS", facts_table(facts), "Largest tensors", _largest(document, top)]
-    facts += _weighed(document.weights)
+    facts += _value_facts(document.weights)
     report = params_report(document, ParamsOptions(full=top is None, top=top, sort=None if top is None else "count"))
     rest = report.parts[1:2] if top is not None else report.parts[1:]
-    title = "Largest tensors, those of repeated blocks on one line" if top is not None else "Tensors"
+    title = "Largest tensors (repeated blocks on one line)" if top is not None else "Tensors"
     return [f"PARAMETERS: {report.parts[0]}", facts_table(facts), title, *rest]
 
 
-def _counted(document: Document) -> list[tuple[str, str]]:
+def _count_facts(document: Document) -> list[tuple[str, str]]:
     if not document.tensors:
         return []
-    found = parameters(document)
-    dtypes = ", ".join(f"{units.count(own.elements)} {dtype}" for dtype, own in found.by_dtype.items())
-    return [("parameters", parameters_line(found, amounts(exact=False))), ("types", dtypes or units.UNKNOWN)]
+    counted = parameters(document)
+    dtypes = ", ".join(f"{units.count(sums.elements)} {dtype}" for dtype, sums in counted.by_dtype.items())
+    return [("parameters", parameters_line(counted, amounts(exact=False))), ("dtypes", dtypes or units.UNKNOWN)]
 
 
-def _weighed(weights: WeightsReport) -> list[tuple[str, str]]:
-    """What the statistics say of all tensors together, buffers with them."""
-    known = [one for one in weights.tensors if one.zeros is not None]
-    count = sum(one.count for one in known)
-    zeros, near = sum(one.zeros or 0 for one in known), sum(one.near_zeros or 0 for one in known)
+def _value_facts(weights: WeightsReport) -> list[tuple[str, str]]:
+    """Totals over the stored values of all tensors, buffers included."""
+    analysed = [one for one in weights.tensors if one.zeros is not None]
+    count = sum(one.count for one in analysed)
+    zeros, near = sum(one.zeros or 0 for one in analysed), sum(one.near_zeros or 0 for one in analysed)
     facts = [
-        ("numbers stored", units.exact(sum(one.count for one in weights.tensors))),
+        ("values stored", units.exact(sum(one.count for one in weights.tensors))),
         ("bytes stored", units.size(sum(one.bytes for one in weights.tensors))),
         ("sparsity", f"{units.share(zeros, count)} zeros, {units.share(near, count)} near zero"),
     ]
-    lost = len(weights.tensors) - len(known) + len(weights.files_lost)
-    odd = (
-        ("equal tensors", len(weights.duplicates), "groups with the same bytes"),
-        ("outliers", len(weights.outliers), "figures far from those of their kind"),
-        ("not analysed", lost, "tensors or files without figures"),
-    )
-    return facts + [(name, f"{units.exact(number)} {said}") for name, number, said in odd if number]
+    lost = len(weights.tensors) - len(analysed) + len(weights.files_lost)
+    oddities = {
+        "equal tensors": (len(weights.duplicates), "group with the same bytes", "groups with the same bytes"),
+        "outliers": (len(weights.outliers), "value far from its family's", "values far from those of their family"),
+        "not analysed": (lost, "tensor or file", "tensors or files"),
+    }
+    return facts + [(name, plural(number, one, many)) for name, (number, one, many) in oddities.items() if number]
 
 
 def _largest(document: Document, top: int | None) -> Table:
     ordered = sorted(document.tensors, key=lambda tensor: -tensor.bytes)
-    left = [] if top is None else ordered[top:]
-    rest = [_sum(f"({len(left)} others)", left)] if left else []
+    omitted = [] if top is None else ordered[top:]
+    rest = [_sum(f"({len(omitted)} more)", omitted)] if omitted else []
     return Table(_TENSORS, ordered, [*rest, _sum("total", ordered)]).first(top)
 
 

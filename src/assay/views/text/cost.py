@@ -1,6 +1,6 @@
-"""The report of what a model costs and its tables: the lines of a division, sorted, cut and drawn as asked.
+"""The cost report and its tables: the rows of a breakdown, sorted and limited by `CostOptions`.
 
-Whatever is cut is gathered into one line, so every printed column of sums adds up to the printed total.
+Omitted rows are summed in one row, so every column of sums adds up to the printed total.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any, Literal
 from assay import units
 from assay.document.cost import Cost, CostTotals
 from assay.document.document import Document
-from assay.views.tables import Column, Table
-from assay.views.text.amounts import amounts, part_of, percent
+from assay.views.tables import Column, Table, percent
+from assay.views.text.amounts import amounts, part_of
 from assay.views.text.cost_lines import DIVISIONS, CostBreakdown, CostRow, gathered
 from assay.views.text.report import Report
 from assay.views.text.totals import totals_tables
 from assay.views.text.trees import TREE_KEEPS, branches
 
 HEAVIEST = 10
-"""Kinds of operation that the report lists."""
+"""Number of kinds of op in the report."""
 
 
 @dataclass(frozen=True)
 class CostOptions:
-    """How much of a table is shown, in which order, and how exactly."""
+    """Which rows of a cost table are shown, in which order, and with how many digits."""
 
     exact: bool = False
     top: int | None = None
@@ -57,26 +57,26 @@ _FIGURES = {
     "backward": _Figure("backward self FLOPs", lambda row: row.backward.flops if row.backward else None, "count"),
     "unknown": _Figure("unknown ops", lambda row: row.own.unknown_ops, "exact"),
 }
-"""A share is that of its value in the value of the whole."""
+"""The columns by name; a column of kind `share` shows its value as a share of the total."""
 
 SORTS: dict[str, Callable[[CostRow], float | int | None]] = {
     **{name: _FIGURES[name].of for name in ("flops", "macs", "bytes", "count", "intensity")},
     "total": _FIGURES["share"].of,
 }
-"""By what lines can be sorted, largest first; all of them are a line's own, but `total`."""
+"""Sort keys, largest first. `total` includes submodules; all others are a row's own values."""
 
 
 def cost_report(document: Document, cost: Cost, options: CostOptions) -> Report:
-    """What a person wants to know first; its data are the types of operation."""
+    """Totals, costs by type of op, and the most expensive kinds; CSV and JSON lines contain the types of op."""
     kinds = CostOptions(options.exact, HEAVIEST if options.top is None else options.top, options.sort)
     types = cost_table(document, cost, "category", CostOptions(options.exact, sort=options.sort))
     return Report(
         [
             _title(document, cost),
             *totals_tables(document, cost, amounts(options.exact)),
-            "By type of operation",
+            "By type of op",
             types,
-            "Heaviest kinds",
+            "Most expensive kinds of op",
             cost_table(document, cost, "kind", kinds),
         ],
         types,
@@ -84,12 +84,12 @@ def cost_report(document: Document, cost: Cost, options: CostOptions) -> Report:
 
 
 def cost_table(document: Document, cost: Cost, by: str, options: CostOptions) -> Table:
-    """The cost of `document` divided by one of `DIVISIONS`."""
-    division = DIVISIONS[by](document, cost)
-    lines, rest = _chosen(division, options)
-    names = [*division.figures, *(["unknown"] if division.whole.own.unknown_ops else [])]
-    figures = [_column(_FIGURES[name], division.whole, options.exact) for name in names]
-    return Table([*_labels(division, lines, options), *figures], lines, [*rest, division.whole])
+    """The cost of `document` broken down by one of the keys of `DIVISIONS`."""
+    breakdown = DIVISIONS[by](document, cost)
+    lines, rest = _selected_lines(breakdown, options)
+    names = [*breakdown.figures, *(["unknown"] if breakdown.whole.own.unknown_ops else [])]
+    figures = [_column(_FIGURES[name], breakdown.whole, options.exact) for name in names]
+    return Table([*_labels(breakdown, lines, options), *figures], lines, [*rest, breakdown.whole])
 
 
 def _title(document: Document, cost: Cost) -> str:
@@ -97,37 +97,37 @@ def _title(document: Document, cost: Cost) -> str:
     return f"{document.model_class or 'model'}: {passes}"
 
 
-def _chosen(division: CostBreakdown, options: CostOptions) -> tuple[list[CostRow], list[CostRow]]:
-    """The lines that are shown, and those that stand for what is not."""
-    lines = list(division.lines)
+def _selected_lines(breakdown: CostBreakdown, options: CostOptions) -> tuple[list[CostRow], list[CostRow]]:
+    """The rows to show, and the footer rows that sum the omitted ones."""
+    lines = list(breakdown.lines)
     rest = []
     if options.depth is not None:
         deeper = [line for line in lines if line.depth > options.depth]
         lines = [line for line in lines if line.depth <= options.depth]
         rest += [gathered(f"({len(deeper)} deeper)", deeper)] if deeper else []
-    if _sorted(division, options):
+    if _is_sorted(breakdown, options):
         key = SORTS[options.sort or "flops"]
         lines.sort(key=lambda line: _descending(key(line), line.own.bytes))
     if options.top is not None and len(lines) > options.top:
-        others = lines[options.top :]
+        omitted = lines[options.top :]
         lines = lines[: options.top]
-        rest.append(gathered(f"({len(others)} others)", others))
+        rest.append(gathered(f"({len(omitted)} more)", omitted))
     return lines, rest
 
 
-def _sorted(division: CostBreakdown, options: CostOptions) -> bool:
-    return not division.ordered or options.sort is not None or options.top is not None
+def _is_sorted(breakdown: CostBreakdown, options: CostOptions) -> bool:
+    return not breakdown.ordered or options.sort is not None or options.top is not None
 
 
 def _descending(value: float | int | None, tie: int) -> tuple[bool, float | int, int]:
-    """A key that puts the largest first and the unknown last."""
+    """A sort key that puts the largest value first and unknown values last."""
     return value is None, -(value or 0), -tie
 
 
-def _labels(division: CostBreakdown, lines: Sequence[CostRow], options: CostOptions) -> list[Column[CostRow]]:
-    """The label columns; names of a tree in its own order are drawn as a tree."""
-    first, *others = division.labels
-    if not division.is_tree or _sorted(division, options):
+def _labels(breakdown: CostBreakdown, lines: Sequence[CostRow], options: CostOptions) -> list[Column[CostRow]]:
+    """The label columns; unless the rows are sorted, module names are drawn as a tree."""
+    first, *others = breakdown.labels
+    if not breakdown.is_tree or _is_sorted(breakdown, options):
         return [first, *others]
     trunks = branches([line.depth for line in lines])
     paths = [first.of(line) for line in lines]
@@ -138,10 +138,10 @@ def _labels(division: CostBreakdown, lines: Sequence[CostRow], options: CostOpti
 
 
 def _column(figure: _Figure, whole: CostRow, exact: bool) -> Column[CostRow]:
-    written = amounts(exact)
+    formats = amounts(exact)
     shows: dict[str, Callable[[Any], str]] = {
-        "count": written.count,
-        "size": written.size,
+        "count": formats.count,
+        "size": formats.size,
         "exact": units.exact,
         "share": percent,
         "ratio": units.ratio,

@@ -1,4 +1,4 @@
-"""The rows of the cost tables: what each is about and its sums, for every breakdown of a model's cost."""
+"""The rows of the cost tables, their labels and sums, for every breakdown of a model's cost."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _OUTSIDE = "(outside any module)"
 
 @dataclass(frozen=True)
 class CostRow:
-    """One row: its labels by the titles of their columns, and the sums behind its figures."""
+    """One row of a cost table: its labels by column title, and its sums."""
 
     labels: Mapping[str, Any]
     own: CostTotals
     total: CostTotals | None = None
-    """With everything inside its calls; None where that means nothing."""
+    """Including everything called inside; None if a row has no inside, as with kinds of op."""
     backward: CostTotals | None = None
     each: int | None = None
     """FLOPs of one execution."""
@@ -44,15 +44,15 @@ class CostBreakdown:
     lines: Sequence[CostRow]
     whole: CostRow
     figures: Sequence[str]
-    """Names of the figures it shows."""
+    """The columns it shows, as keys of `cost._FIGURES`."""
     ordered: bool = False
-    """Whether the order of the lines says something by itself."""
+    """Whether the order of the rows is meaningful, so that they are not sorted by default."""
     is_tree: bool = False
-    """Whether the lines are a tree of modules in its own order."""
+    """Whether the rows are the module tree in preorder."""
 
 
 def gathered(name: str, lines: Sequence[CostRow], total: CostTotals | None = None) -> CostRow:
-    """One row that stands for many: numbers in the labels are added too."""
+    """One row named `name` that sums `lines`, including the numbers in their labels."""
     first, *others = lines[0].labels
     numbers = [title for title in others if isinstance(lines[0].labels[title], int)]
     sums = {title: sum(line.labels[title] for line in lines) for title in numbers}
@@ -62,20 +62,20 @@ def gathered(name: str, lines: Sequence[CostRow], total: CostTotals | None = Non
 
 
 def _summed_known(totals: Iterable[CostTotals | None]) -> CostTotals | None:
-    """The sum of those there are; None where there is none."""
+    """The sum of the totals that are not None; None if all are."""
     known = [sums for sums in totals if sums is not None]
     return costing.summed(known) if known else None
 
 
-def _label(title: str, align: Literal["left", "right"] = "left", **how: Any) -> Column[CostRow]:
-    return Column(title, lambda row: row.labels[title], align, **how)
+def _label(title: str, align: Literal["left", "right"] = "left", **settings: Any) -> Column[CostRow]:
+    return Column(title, lambda row: row.labels[title], align, **settings)
 
 
 def _count(title: str, *, drops: bool = False) -> Column[CostRow]:
     return _label(title, "right", show=units.exact, drops=drops)
 
 
-def _divided(
+def _breakdown(
     labels: _Labels, lines: Sequence[CostRow], total: CostTotals, figures: str, ordered: bool = False
 ) -> CostBreakdown:
     whole = gathered("total", lines, total) if lines else CostRow(_blank("total", labels), total, total)
@@ -83,7 +83,7 @@ def _divided(
 
 
 def _blank(name: str, columns: _Labels) -> dict[str, Any]:
-    """The labels of a row that is about nothing but its name."""
+    """Labels with `name` in the first column, and zero or empty text in the rest."""
     return {column.title: 0 if column.show is units.exact else "" for column in columns} | {columns[0].title: name}
 
 
@@ -99,7 +99,7 @@ _EXECUTION_LABELS: dict[str, Callable[[Executed], str]] = {
 
 
 def _by_execution(columns: _Labels, document: Document, cost: Cost, *, each: bool = False) -> CostBreakdown:
-    """Rows by the labels of what was executed, or one per kind; the phases apart where backward was watched."""
+    """One row per distinct label, or per kind of op if `each`; separate rows per phase if backward was recorded."""
     shown = columns if cost.backward is None else [*columns, _label("phase")]
     labels = {column.title: _EXECUTION_LABELS[column.title] for column in shown}
 
@@ -115,7 +115,7 @@ def _by_execution(columns: _Labels, document: Document, cost: Cost, *, each: boo
     else:
         lines = [CostRow(named(values), sums) for values, sums in grouped(rows, key).items()]
     total = costing.summed([cost.forward, cost.backward or CostTotals()])
-    return _divided(shown, lines, total, f"{_EXECUTIONS} each" if each else _EXECUTIONS)
+    return _breakdown(shown, lines, total, f"{_EXECUTIONS} each" if each else _EXECUTIONS)
 
 
 _KIND_LABELS = (
@@ -130,7 +130,7 @@ _MODULES = "share self total self_macs self_bytes total_bytes"
 
 
 def _by_module(document: Document, cost: Cost) -> CostBreakdown:
-    """By module, in the order of the tree."""
+    """One row per module, in preorder."""
     calls = Counter(call.module for call in document.calls)
     depths = tree.depths(document.modules)
     totals = costing.module_totals(document, cost)
@@ -144,7 +144,7 @@ def _by_module(document: Document, cost: Cost) -> CostBreakdown:
 
 
 def _by_class(document: Document, cost: Cost) -> CostBreakdown:
-    """By class of module."""
+    """One row per module class."""
     calls = Counter(document.modules[call.module].class_name for call in document.calls)
     inside = costing.inside(document, cost, [(module.class_name,) for module in document.modules])
     members: dict[str, list[int]] = {}
@@ -161,7 +161,7 @@ def _by_class(document: Document, cost: Cost) -> CostBreakdown:
 
 
 def _by_call(document: Document, cost: Cost) -> CostBreakdown:
-    """By call of a module, in the order they were made; the forward pass."""
+    """One row per module call of the forward pass, in order of execution."""
     own, totals = costing.per_call(document, cost), costing.per_call_total(document, cost)
     lines = []
     for number, call in enumerate(document.calls):
@@ -185,11 +185,12 @@ def _by_call(document: Document, cost: Cost) -> CostBreakdown:
 def _with_outside(
     columns: _Labels, lines: list[CostRow], cost: Cost, *, ordered: bool = False, phases: bool = True
 ) -> CostBreakdown:
+    """The breakdown of `lines` plus a row for ops outside any module; `phases` adds the backward pass."""
     backward = costing.backward_outside(cost) if phases else None
     if cost.outside.ops or (backward is not None and backward.ops):
         lines.append(CostRow(_blank(_OUTSIDE, columns), cost.outside, cost.outside, backward))
     both = phases and cost.backward is not None
-    return _divided(columns, lines, cost.forward, f"{_MODULES} backward" if both else _MODULES, ordered)
+    return _breakdown(columns, lines, cost.forward, f"{_MODULES} backward" if both else _MODULES, ordered)
 
 
 DIVISIONS: dict[str, Callable[[Document, Cost], CostBreakdown]] = {
@@ -200,4 +201,4 @@ DIVISIONS: dict[str, Callable[[Document, Cost], CostBreakdown]] = {
     "class": _by_class,
     "call": _by_call,
 }
-"""By what a cost can be divided."""
+"""The breakdowns of a model's cost, by the values of `--by`."""

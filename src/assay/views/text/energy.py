@@ -1,4 +1,4 @@
-"""The tables of energy and of the machine while a model ran."""
+"""Tables of a model's energy use, and of the machine's load during the run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from assay.document.machine import MonitorRecording, Series
 from assay.document.profile import EnergyProfile, KindEnergy
 from assay.document.rows import OpKind
 from assay.machine.sensors.nvml import THROTTLES
-from assay.views.tables import Column, Table
-from assay.views.text.amounts import part_of, percent
+from assay.views.tables import Column, Table, percent
+from assay.views.text.amounts import part_of
 from assay.views.text.figures import fact, figures_table, how
 
 
 class _KindRow(NamedTuple):
-    """A kind of operation and its energy."""
+    """A kind of op, its energy, and its share of the energy of the pass."""
 
     kind: OpKind
     energy: KindEnergy
@@ -30,7 +30,7 @@ class _KindRow(NamedTuple):
 
 
 class _SeriesRow(NamedTuple):
-    """What was watched; a count since the beginning has a rate and a sum, anything else a mean and a peak."""
+    """A monitored metric as text. A counter has a rate (in `mean`) and a total, other metrics a mean and a peak."""
 
     series: Series
     mean: str = ""
@@ -42,66 +42,66 @@ _KINDS: tuple[Column[_KindRow], ...] = (
     Column("op", lambda row: row.kind.name, shrinks=True, keeps=8),
     Column("inputs", lambda row: units.shapes(one.type.shape for one in row.kind.inputs), shrinks=True, drops=True),
     Column("count", lambda row: row.energy.count, "right", units.exact),
-    Column("each J", lambda row: row.energy.each.value, "right", units.joules),
-    Column("total J", lambda row: row.total, "right", units.joules),
+    Column("per op", lambda row: row.energy.each.value, "right", units.joules, name="each J"),
+    Column("total", lambda row: row.total, "right", units.joules, name="total J"),
     Column("share", lambda row: row.share, "right", percent),
-    Column("how", lambda row: how(row.energy.each), shrinks=True, drops=True),
+    Column("method", lambda row: how(row.energy.each), shrinks=True, drops=True, name="how"),
 )
 _SERIES: tuple[Column[_SeriesRow], ...] = (
-    Column("what", lambda row: row.series.name),
-    Column("of", lambda row: row.series.scope, drops=True),
+    Column("metric", lambda row: row.series.name, name="what"),
+    Column("scope", lambda row: row.series.scope, drops=True, name="of"),
     Column("mean", lambda row: row.mean, "right"),
     Column("peak", lambda row: row.peak, "right"),
-    Column("in all", lambda row: row.total, "right"),
+    Column("total", lambda row: row.total, "right", name="in all"),
     Column("samples", lambda row: len(row.series.known), "right", units.exact, drops=True),
 )
 _CORE = re.compile(r"cpu\.\d+\.")
 _CORES = 4
-"""Cores that have a line each on the screen."""
-_COUNTS = ("process.switches.", "process.read", "process.written", "disk.", "network.", "cache.")
-"""How the names of counts since the beginning start."""
+"""If there are more CPU cores than this, the screen omits the metrics of single cores."""
+_COUNTERS = ("process.switches.", "process.read", "process.written", "disk.", "network.", "cache.")
+"""Name prefixes of metrics that count up from the start of the recording."""
 
-_WRITTEN: dict[str, Callable[[float], str]] = {
+_FORMATS: dict[str, Callable[[float], str]] = {
     "B": units.size,
     "share": percent,
     "1": units.count,
     "W": units.watts,
     "MHz": lambda value: units.count(1e6 * value, "Hz"),
 }
-"""How values of a unit are written; those of others have it behind them."""
+"""Formatters by unit; values of any other unit are followed by the unit's name."""
 
 
 def energy_facts(energy: EnergyProfile) -> Table:
-    """The figures of the whole pass, each with how it was obtained."""
+    """Energy, power, CO2 and cost of one pass, each with how it was obtained."""
     rows = [
-        fact("one pass", energy.whole, units.joules),
+        fact("energy per pass", energy.whole, units.joules),
         fact("above idle", energy.above_idle, units.joules),
         fact("average power", energy.average_w, units.watts),
         fact("peak power", energy.peak_w, units.watts),
         fact("idle power", energy.idle_w, units.watts),
-        fact("FLOPs a joule", energy.flops_per_joule, units.count),
-        fact("CO2 of a million passes", energy.carbon_g, _grams_of_a_million),
-        fact("price of a million passes", energy.price, units.ratio),
+        fact("FLOPs per joule", energy.flops_per_joule, units.count),
+        fact("CO2 per million passes", energy.carbon_g, _grams_per_million),
+        fact("cost per million passes", energy.price, units.ratio),
     ]
     if energy.sensor:
-        rows.append(fact("one pass, modelled", energy.modelled, units.joules))
-        rows.append(fact("operations over the pass", energy.closure, units.ratio))
+        rows.append(fact("energy per pass (modelled)", energy.modelled, units.joules))
+        rows.append(fact("sum of op energies ÷ pass energy", energy.closure, units.ratio))
     return figures_table(rows)
 
 
 def energy_title(energy: EnergyProfile) -> str:
-    """Whether it was measured or modelled, by what, and why no sensor was read."""
+    """`measured by nvml`, or `modelled: ` and why no sensor was read."""
     if energy.sensor:
         return f"measured by {energy.sensor}"
-    return f"{type(energy.whole.how).__name__.lower()}, for no sensor was read: {energy.why}"
+    return f"{type(energy.whole.how).__name__.lower()}: {energy.why}"
 
 
-def _grams_of_a_million(grams: float | None) -> str:
+def _grams_per_million(grams: float | None) -> str:
     return units.UNKNOWN if grams is None else f"{units.ratio(grams * MILLION)} g"
 
 
 def energy_table(document: Document, energy: EnergyProfile) -> Table:
-    """One row per kind of operation whose energy is known, the most first."""
+    """One row per kind of op whose energy is known, highest total first."""
     rows = []
     for kind, row in zip(document.kinds, energy.kinds, strict=False):
         if row is not None and row.each.value is not None:
@@ -111,33 +111,33 @@ def energy_table(document: Document, energy: EnergyProfile) -> Table:
 
 
 def system_table(recording: MonitorRecording, *, full: bool = False) -> Table:
-    """One row per quantity that was watched; an unknown is a dash. Many cores have rows only in full."""
-    shown = [one for one in recording.series if one.values]
-    cores = [one for one in shown if _CORE.match(one.name)]
+    """One row per monitored metric; unless `full`, metrics of single CPU cores are omitted if there are many."""
+    series = [one for one in recording.series if one.values]
+    cores = [one for one in series if _CORE.match(one.name)]
     if len(cores) > _CORES and not full:
-        shown = [one for one in shown if one not in cores]
+        series = [one for one in series if one not in cores]
     seconds = recording.times_s[-1] - recording.times_s[0] if recording.times_s else 0.0
-    return Table(_SERIES, [_row(one, seconds) for one in shown])
+    return Table(_SERIES, [_row(one, seconds) for one in series])
 
 
 def _row(series: Series, seconds: float) -> _SeriesRow:
     if series.unit == "bits":
-        return _SeriesRow(series, peak=_reasons(series))
+        return _SeriesRow(series, peak=_throttle_reasons(series))
     total = series.peak
-    if not series.name.startswith(_COUNTS):
-        return _SeriesRow(series, _written(series.mean, series.unit), _written(total, series.unit))
-    rate = units.UNKNOWN if total is None or not seconds else f"{_written(total / seconds, series.unit)}/s"
-    return _SeriesRow(series, rate, total=_written(total, series.unit))
+    if not series.name.startswith(_COUNTERS):
+        return _SeriesRow(series, _value_text(series.mean, series.unit), _value_text(total, series.unit))
+    rate = units.UNKNOWN if total is None or not seconds else f"{_value_text(total / seconds, series.unit)}/s"
+    return _SeriesRow(series, rate, total=_value_text(total, series.unit))
 
 
-def _written(value: float | None, unit: str) -> str:
+def _value_text(value: float | None, unit: str) -> str:
     if value is None:
         return units.UNKNOWN
-    return _WRITTEN[unit](value) if unit in _WRITTEN else f"{units.ratio(value)} {unit}"
+    return _FORMATS[unit](value) if unit in _FORMATS else f"{units.ratio(value)} {unit}"
 
 
-def _reasons(series: Series) -> str:
-    """Why a board's clocks were held back at any time."""
+def _throttle_reasons(series: Series) -> str:
+    """All reasons for which the GPU reduced its clocks at any time."""
     if not series.known:
         return units.UNKNOWN
     bits = reduce(or_, (int(value) for value in series.known))

@@ -1,4 +1,4 @@
-"""Small tables that many reports share: named facts, notes, drawings, and what is missing with the reason."""
+"""Small tables that many reports share: named facts, notes, drawings, and missing items with the reason."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from operator import itemgetter
 from assay.views.tables import Column, Table
 
 Pairs = Iterable[tuple[str, str]]
-"""Values in words, each after what it is about."""
+"""Pairs of a name and its value, both as text."""
 
 _NAME, _VALUE = itemgetter(0), itemgetter(1)
 
 
-def facts_table(facts: Pairs, title: str = "figure") -> Table:
-    """Facts without headings; `title` is that of the names in Markdown."""
-    return Table([Column(title, _NAME), Column("value", _VALUE, shrinks=True)], list(facts), bare=True)
+def facts_table(facts: Pairs) -> Table:
+    """One named fact per row, without headings."""
+    return Table([Column("name", _NAME), Column("value", _VALUE, shrinks=True)], list(facts), bare=True)
 
 
 def reasons_table(reasons: Pairs, *, bare: bool = False) -> Table:
-    """What is missing, and why."""
-    return Table([Column("what", _NAME, shrinks=True), Column("why", _VALUE, shrinks=True)], list(reasons), bare=bare)
+    """What is missing, with the reason."""
+    columns = [Column("missing", _NAME, shrinks=True), Column("reason", _VALUE, shrinks=True)]
+    return Table(columns, list(reasons), bare=bare)
 
 
 def drawing_table(label: str, title: str, lines: Pairs) -> Table:
-    """A drawing line by line, with a label at the left of each."""
+    """A drawing, one row per line, with a label to the left of each line."""
     return Table([Column(label, _NAME, "right"), Column(title, _VALUE)], list(lines), bare=True)
 
 

@@ -1,4 +1,4 @@
-"""The whole analysis as one text: a summary, every parameter, every operation, the profile, every recommendation."""
+"""The complete analysis as one text: the summary, all parameters, all ops, the profile and all findings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from assay.views.text import analysis
 from assay.views.text.analysis import CommonSections
 from assay.views.text.analysis_weights import parameter_section
 from assay.views.text.facts import facts_table
+from assay.views.text.figures import bottleneck
 from assay.views.text.report import Parts, Report, as_text, section
 
 
 class _OpRow(NamedTuple):
-    """One execution of an operation; its time and energy are those of its kind."""
+    """One executed op; its time and energy are those of its kind."""
 
     number: int
     module: str
@@ -46,15 +47,15 @@ _OPS: tuple[Column[_OpRow], ...] = (
     Column("FLOPs/byte", lambda row: row.cost.intensity, "right", units.ratio),
     Column("time", lambda row: row.timed and row.timed.time_s, "right", units.seconds),
     Column("energy", lambda row: row.energy and row.energy.each.value, "right", units.joules),
-    Column("bound by", lambda row: row.timed and row.timed.bound),
+    Column("bottleneck", lambda row: row.timed and bottleneck(row.timed.bound)),
 )
 
 
-_CODE = [Column(title, itemgetter(place)) for place, title in enumerate(("function", "operation", "arguments"))]
+_CODE = [Column(title, itemgetter(index)) for index, title in enumerate(("function", "op", "arguments"))]
 
 
 def full_report(found: Analysis, common: CommonSections, rows: Sequence[Achieved] = ()) -> str:
-    """Everything, as text for a file; times and energies of single operations are those of their kind."""
+    """The complete analysis as text for a file; `rows` are the timed kinds of op."""
     document = found.document
     every = len(document.modules) + len(document.kinds)
     first: Parts = [
@@ -65,17 +66,15 @@ def full_report(found: Analysis, common: CommonSections, rows: Sequence[Achieved
     ]
     rest: Parts = [
         *analysis.computation_section(document),
-        *_nodes(document, rows),
+        *_op_section(document, rows),
         *analysis.code_section(found.code, None),
-        *section("Every operation in the code", Table(_CODE, found.code)),
+        *section("All ops in the code", Table(_CODE, found.code)),
         *common.memory,
         *analysis.performance_section(document, rows, every),
         *analysis.energy_section(document, every),
         *analysis.system_section(document, full=True),
         *analysis.recommendation_section(document, found.checked),
-        *section(
-            "Rules that could not be applied", facts_table((one.code, one.why) for one in found.checked.skipped)
-        ),
+        *section("Skipped rules", facts_table((one.code, one.why) for one in found.checked.skipped)),
         *section(
             "Assumptions of the recorded pass", facts_table(("assumed", one) for one in document.run.assumptions)
         ),
@@ -90,21 +89,21 @@ def _text(parts: Sequence[str | Table]) -> str:
 
 
 def _tensor_blocks(document: Document) -> Iterator[str]:
-    """Every figure of every tensor; written line by line, for a table of each would take longer than reading them."""
+    """All statistics of all tensors as text lines; building a table per tensor would be too slow."""
     tensors = document.weights.tensors if document.weights is not None else []
     if tensors:
-        yield "EVERY PARAMETER\n"
+        yield "ALL PARAMETERS\n"
     for tensor in tensors:
         yield f"{printable(', '.join(tensor.names)) or '(unnamed)'}\n"
-        for name, value in _figures(tensor):
+        for name, value in _statistics(tensor):
             yield f"  {name:<24}{printable(value)}\n"
         yield "\n"
 
 
-def _figures(tensor: TensorStatistics) -> list[tuple[str, str]]:
-    """What is known of one tensor, a line each; what is not known is a dash."""
+def _statistics(tensor: TensorStatistics) -> list[tuple[str, str]]:
+    """The statistics of one tensor as names and values; unknown values are a dash."""
     facts = [
-        ("shape, type", f"{units.shape(tensor.shape)} {tensor.dtype}"),
+        ("shape, dtype", f"{units.shape(tensor.shape)} {tensor.dtype}"),
         ("elements, bytes", f"{units.exact(tensor.count)}, {units.size(tensor.bytes)}"),
     ]
     if tensor.problem:
@@ -116,14 +115,14 @@ def _figures(tensor: TensorStatistics) -> list[tuple[str, str]]:
         ("L1, L2", _several(tensor.l1, tensor.l2)),
         ("zeros, near zeros", f"{units.exact(tensor.zeros)}, {units.exact(tensor.near_zeros)}"),
         ("NaN, infinite", f"{units.exact(tensor.nan)}, {units.exact(tensor.inf)}"),
-        ("entropy", f"{units.ratio(tensor.entropy_bits)} bits, {units.size(tensor.entropy_bytes)} when coded"),
+        ("entropy", f"{units.ratio(tensor.entropy_bits)} bits, {units.size(tensor.entropy_bytes)} if entropy-coded"),
         ("quantiles", _quantiles(tensor)),
         ("rounding", _roundings(tensor)),
         ("alignment in the file", units.size(tensor.alignment)),
     ]
     if tensor.n_of_m:
         kept = ", ".join(f"{name} {units.share(share, 1)}" for name, share in tensor.n_of_m.items())
-        facts.append(("kept by n:m sparsity", kept))
+        facts.append(("energy kept by n:m", kept))
     if tensor.spectral is not None:
         facts.append(("spectral norm", f"{tensor.spectral.norm:.6g} ± {tensor.spectral.norm_error:.2g}"))
     return facts
@@ -142,15 +141,15 @@ def _quantiles(tensor: TensorStatistics) -> str:
 
 def _roundings(tensor: TensorStatistics) -> str:
     texts = [
-        f"{one.format}{'' if one.scope == 'none' else f' a {one.scope}'} "
+        f"{one.format}{'' if one.scope == 'none' else f' per {one.scope}'} "
         + ("exact" if one.exact else units.UNKNOWN if one.sqnr_db is None else f"{one.sqnr_db:.1f} dB")
         for one in tensor.roundings
     ]
     return ", ".join(texts) or units.UNKNOWN
 
 
-def _nodes(document: Document, rows: Sequence[Achieved]) -> Parts:
-    """Every operation in the order it ran."""
+def _op_section(document: Document, rows: Sequence[Achieved]) -> Parts:
+    """All ops in order of execution."""
     if not document.ops or document.cost is None:
         return []
     timed = {row.kind: row for row in rows}
@@ -166,4 +165,4 @@ def _nodes(document: Document, rows: Sequence[Achieved]) -> Parts:
         )
         for number, op in enumerate(document.ops)
     ]
-    return ["EVERY OPERATION", Table(_OPS, ops)]
+    return ["ALL OPS", Table(_OPS, ops)]

@@ -1,4 +1,4 @@
-"""The table of laws: one row a quantity, its value at each point that was asked for."""
+"""The table of scaling formulas: one row per quantity, with its value at each requested point."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from assay.views.tables import Column, Table
 
 
 def law_table(laws: Laws, points: Sequence[Mapping[str, int]] = ()) -> Table:
-    """Each quantity with its law, where that holds (or why there is none), and its value at `points`."""
+    """Each quantity with its formula, its values at `points`, and its validity or why there is no formula."""
     values = [laws.at(**point) for point in points]
 
-    def holds(name: str) -> str:
+    def validity(name: str) -> str:
         law = laws[name]
-        return laws.refused[name] if law is None else law.condition or "at all sizes tried"
+        return laws.refused[name] if law is None else law.condition or "all tested sizes"
 
     columns: tuple[Column[str], ...] = (
         Column("quantity", lambda name: QUANTITIES[name].title),
-        Column("law", lambda name: None if laws[name] is None else str(laws[name]), shrinks=True),
+        Column("formula", lambda name: None if laws[name] is None else str(laws[name]), shrinks=True, name="law"),
         *(
             Column(point_text(point), at.__getitem__, "right", units.exact)
             for point, at in zip(points, values, strict=True)
         ),
-        Column("holds", holds, shrinks=True),
+        Column("valid for", validity, shrinks=True, name="holds"),
     )
     return Table(columns, list(laws))
 
 
 def point_text(point: Mapping[str, int]) -> str:
-    """A point in words: `batch=8, seq=4096`."""
+    """A point as text: `batch=8, seq=4096`."""
     return ", ".join(f"{name}={size}" for name, size in point.items())

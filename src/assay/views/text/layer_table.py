@@ -1,6 +1,6 @@
-"""The table of layers of captured passes: Layer, Calls, Total Time (ms), Avg Time (ms), Shapes, and TOTAL.
+"""The table of layers of captured passes: layer, calls, self time, average time, input shapes, and a total.
 
-A layer's time is without the layers inside it, so that the column adds up to the pass.
+All times are self times, without the layers inside a layer, so that they add up to the pass.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from assay.views.tables import Column, Table, as_text
 Shapes = tuple[tuple[tuple[int, ...], ...], ...]
 
 MOST_LINES = 24
-"""A table of more layers shows the slowest; the others are one line."""
-_MOST_SHAPES = 2
+"""A table with more layers shows the slowest ones and sums the rest in one line."""
+_MAX_SHAPES = 2
 _HOT, _WARM = 0.5, 0.2
-"""Shares of the slowest layer's time from which a line is red, and yellow."""
-_RED, _YELLOW, _DIM, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
+"""A line is red or yellow if its time is at least this share of the slowest layer's time."""
+_RED, _YELLOW, _DIM, _RESET = "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 
 
 @dataclass(frozen=True)
 class LayerLine:
-    """One layer: its name, calls, own time and the distinct shapes of its inputs."""
+    """One layer: its name, calls, self time and the distinct shapes of its inputs."""
 
     name: str
     calls: int | None
@@ -31,7 +31,7 @@ class LayerLine:
     shapes: Shapes
 
     def plus(self, other: LayerLine | None) -> LayerLine:
-        """This line and `other` as one."""
+        """The sum of this line and `other`, under this line's name."""
         if other is None:
             return self
         return LayerLine(
@@ -43,26 +43,26 @@ class LayerLine:
 
     @property
     def average_ns(self) -> float | None:
-        """Own time per call."""
+        """Self time per call; None if the number of calls is unknown or zero."""
         return self.time_ns / self.calls if self.calls else None
 
 
 _COLUMNS: tuple[Column[LayerLine], ...] = (
     Column("Layer", lambda line: line.name, shrinks=True, cuts=True, keeps=8),
     Column("Calls", lambda line: line.calls, "right", units.exact),
-    Column("Total Time (ms)", lambda line: line.time_ns, "right", lambda value: _milliseconds(value)),
-    Column("Avg Time (ms)", lambda line: line.average_ns, "right", lambda value: _milliseconds(value)),
+    Column("Self time (ms)", lambda line: line.time_ns, "right", lambda value: _milliseconds(value)),
+    Column("Avg time (ms)", lambda line: line.average_ns, "right", lambda value: _milliseconds(value)),
     Column("Shapes", lambda line: _shapes(line.shapes), shrinks=True, cuts=True, drops=True),
 )
 
 
 def layer_table(lines: Sequence[LayerLine], most: int | None = None) -> Table:
-    """The table of `lines`; where there are more than `most`, the slowest of them, and one line for the others."""
+    """The table of `lines`; if there are more than `most`, the slowest ones and one line that sums the rest."""
     return Table(_COLUMNS, _slowest(lines, most), [_sum("TOTAL", lines)])
 
 
 def layer_text(lines: Sequence[LayerLine], *, width: int | None = None, color: bool = False) -> str:
-    """The table for a terminal, hot lines in red, warm ones in yellow."""
+    """The table for a terminal; with `color`, the slowest layers are red, slow ones yellow, the rest dim."""
     table = layer_table(lines, MOST_LINES)
     text = as_text(table, width=width, color=color)
     if not color:
@@ -72,7 +72,7 @@ def layer_text(lines: Sequence[LayerLine], *, width: int | None = None, color: b
     for position, row in enumerate(table.rows, start=2):
         share = row.time_ns / slowest_ns
         tint = _RED if share >= _HOT else _YELLOW if share >= _WARM else _DIM
-        drawn[position] = f"{tint}{drawn[position]}{_PLAIN}"
+        drawn[position] = f"{tint}{drawn[position]}{_RESET}"
     return "".join(f"{line}\n" for line in drawn)
 
 
@@ -81,7 +81,7 @@ def _slowest(lines: Sequence[LayerLine], most: int | None) -> list[LayerLine]:
         return list(lines)
     ranked = sorted(lines, key=lambda line: -line.time_ns)
     rest = ranked[most - 1 :]
-    return [*ranked[: most - 1], _sum(f"({len(rest)} others)", rest)]
+    return [*ranked[: most - 1], _sum(f"({len(rest)} more)", rest)]
 
 
 def _sum(name: str, lines: Sequence[LayerLine]) -> LayerLine:
@@ -89,9 +89,9 @@ def _sum(name: str, lines: Sequence[LayerLine]) -> LayerLine:
 
 
 def _shapes(shapes: Shapes) -> str:
-    """`(32, 100)`; several inputs joined by commas, several calls by bars."""
-    told = [", ".join(str(shape) for shape in inputs) for inputs in shapes[:_MOST_SHAPES]]
-    return " | ".join([*told, "…"] if len(shapes) > _MOST_SHAPES else told)
+    """`(32, 100)`; the inputs of a call are joined by commas, different calls by bars."""
+    texts = [", ".join(str(shape) for shape in inputs) for inputs in shapes[:_MAX_SHAPES]]
+    return " | ".join([*texts, "…"] if len(shapes) > _MAX_SHAPES else texts)
 
 
 def _milliseconds(value_ns: float | None) -> str:

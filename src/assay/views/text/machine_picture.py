@@ -1,4 +1,4 @@
-"""The roofline of a machine drawn with characters: FLOPs a second over FLOPs per byte, both in powers of two."""
+"""The roofline of a machine drawn with text characters: FLOP/s over FLOPs per byte, both on a log2 scale."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from math import ceil, floor, log2
 from assay import units
 
 WIDTH, HEIGHT = 56, 12
-_LEFT = 4
-"""How many powers of two below the lowest ridge the picture begins, and above the highest it ends."""
+_MARGIN = 4
+"""Powers of two on the x axis below the lowest ridge point and above the highest one."""
 
 
 def picture(peaks: Mapping[str, float], bandwidth: float, *, utf8: bool = True) -> list[tuple[str, str]]:
-    """Lines with the rate each stands for at its left; every peak a roof, the bandwidth the slope they share."""
+    """The lines of the drawing, each with its label on the y axis; `peaks` are the roofs, `bandwidth` the slope."""
     slope, roof = ("╱", "─") if utf8 else ("/", "-")
     ridges = [log2(peak / bandwidth) for peak in peaks.values()]
-    low, high = floor(min(ridges)) - _LEFT, ceil(max(ridges)) + _LEFT
+    low, high = floor(min(ridges)) - _MARGIN, ceil(max(ridges)) + _MARGIN
     xs = [low + (high - low) * column / (WIDTH - 1) for column in range(WIDTH)]
     top = log2(max(peaks.values()))
     bottom = min(log2(bandwidth) + low, log2(min(peaks.values())))
@@ -44,7 +44,7 @@ def picture(peaks: Mapping[str, float], bandwidth: float, *, utf8: bool = True) 
 
 
 def _axis(low: int, high: int) -> str:
-    """The numbers under the picture, a step of several powers of two apart."""
+    """The labels of the x axis, about six of them, at powers of two."""
     line = [" "] * (WIDTH + 8)
     step = max(1, round((high - low) / 6))
     for power in range(low, high + 1, step):

@@ -1,4 +1,4 @@
-"""The report about memory: what there is, the peaks over time and what was alive there, the devices it fits on."""
+"""The memory report: sizes, memory over time, live tensors at the peak, and the devices the model fits on."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from assay.views.text.report import Parts, Report, section
 
 
 class _FigureRow(NamedTuple):
-    what: str
+    name: str
     figure: Figure
     note: str = ""
 
 
 _FIGURES: tuple[Column[_FigureRow], ...] = (
-    Column("what", lambda row: row.what),
+    Column("item", lambda row: row.name, name="what"),
     Column("bytes", lambda row: row.figure.value, "right", units.size),
-    Column("how", lambda row: type(row.figure.how).__name__.lower(), drops=True),
+    Column("method", lambda row: type(row.figure.how).__name__.lower(), drops=True, name="how"),
     Column("note", lambda row: row.note or getattr(row.figure.how, "why", ""), shrinks=True, drops=True),
 )
-_HELD: tuple[Column[LiveStorage], ...] = (
+_LIVE: tuple[Column[LiveStorage], ...] = (
     Column("bytes", lambda one: one.bytes, "right", units.size),
     Column("role", lambda one: one.role),
-    Column("made by", lambda one: one.target, shrinks=True),
-    Column("in module", lambda one: one.module, shrinks=True),
-    Column("from", lambda one: one.born, "right", units.exact, drops=True),
-    Column("until", lambda one: one.died, "right", lambda op: "end" if op is None else units.exact(op), drops=True),
+    Column("created by", lambda one: one.target, shrinks=True),
+    Column("module", lambda one: one.module, shrinks=True),
+    Column("first op", lambda one: one.born, "right", units.exact, drops=True),
+    Column("last op", lambda one: one.died, "right", lambda op: "end" if op is None else units.exact(op), drops=True),
 )
 _FITS: tuple[Column[Fit], ...] = (
     Column("device", lambda fit: fit.device),
@@ -55,31 +55,31 @@ def report(
     cache: tuple[str, Figure] | None = None,
     utf8: bool = True,
 ) -> Report:
-    """Everything a person is told; its data are the figures."""
+    """The whole report; CSV and JSON lines contain the table of sizes."""
     summary = figures(memory, cache)
     parts: Parts = ["Memory", summary]
-    for name, found in (("Inference", memory.inference), ("Training step", memory.training)):
-        if found is not None:
-            parts += [f"{name}: peak {units.size(found.total.value)} {_where(found)}", timeline(found, utf8=utf8)]
-            parts += ["Alive there, largest first", Table(_HELD, found.peak.largest)]
+    for name, usage in (("Inference", memory.inference), ("Training step", memory.training)):
+        if usage is not None:
+            parts += [f"{name}: peak {units.size(usage.total.value)} {_peak_text(usage)}", timeline(usage, utf8=utf8)]
+            parts += ["Live tensors at the peak, largest first", Table(_LIVE, usage.peak.largest)]
     parts += section(f"Does it fit? ({'training' if memory.training else 'inference'})", fit_table(fits))
     parts += section("Largest batch", batch_table(batches or {}))
-    notes = [*memory.assumptions, f"not in any figure: {'; '.join(memory.not_modelled)}"]
+    notes = [*memory.assumptions, f"not included: {'; '.join(memory.not_modelled)}"]
     parts += ["Notes", notes_table(notes)]
     return Report(parts, summary)
 
 
 def figures(memory: Memory, cache: tuple[str, Figure] | None = None) -> Table:
-    """One row per figure, with how it was obtained."""
+    """One row per size, with how it was obtained; `cache` is the requested size of the KV cache and its bytes."""
     state = memory.optimizer
     dtypes = ", ".join(f"{dtype} {units.size(size)}" for dtype, size in memory.by_dtype.items())
-    per_number = "" if state.bytes_per_parameter is None else f", {state.bytes_per_parameter:.3g} B a trained number"
+    each = "" if state.bytes_per_parameter is None else f", {state.bytes_per_parameter:.3g} B per trained parameter"
     rows = [
-        _FigureRow("parameters", memory.parameters, f"with buffers: {dtypes}"),
+        _FigureRow("parameters", memory.parameters, f"including buffers: {dtypes}"),
         _FigureRow("buffers", memory.buffers),
         _FigureRow("inputs", memory.inputs),
         _FigureRow("gradients", memory.gradients),
-        _FigureRow("optimizer state", state.bytes, f"{state.name}: {state.state}{per_number}"),
+        _FigureRow("optimizer state", state.bytes, f"{state.name}: {state.state}{each}"),
     ]
     if state.master.value:
         rows.append(_FigureRow("master weights", state.master, "float32 copies"))
@@ -89,54 +89,57 @@ def figures(memory: Memory, cache: tuple[str, Figure] | None = None) -> Table:
     if memory.cache is not None:
         captured = memory.cache.captured
         at = memory.cache.at(captured.batch, captured.length)
-        each = f"{units.exact(round(memory.cache.per_token))} B a token of a sequence"
-        rows.append(_FigureRow(f"cache: batch {captured.batch}, length {units.exact(captured.length)}", at, each))
+        per_token = f"{units.exact(round(memory.cache.per_token))} B per token of a sequence"
+        rows.append(
+            _FigureRow(f"cache: batch {captured.batch}, length {units.exact(captured.length)}", at, per_token)
+        )
     if cache is not None:
-        rows.append(_FigureRow(f"cache: {cache[0]}", cache[1], "grows linearly, as far as one capture shows"))
+        rows.append(_FigureRow(f"cache: {cache[0]}", cache[1], "extrapolated linearly from one recorded pass"))
     return Table(_FIGURES, rows)
 
 
-def timeline(found: Occupancy, *, utf8: bool = True) -> Table:
-    """What comes and goes, over the operations."""
-    lines = plots.area(found.alive, utf8=utf8)
-    labels = [units.size(found.peak.bytes), *[""] * (len(lines) - 2), "0 B"]
+def timeline(usage: Occupancy, *, utf8: bool = True) -> Table:
+    """A plot of the bytes of live tensors over the ops, without parameters, buffers and inputs."""
+    lines = plots.area(usage.alive, utf8=utf8)
+    labels = [units.size(usage.peak.bytes), *[""] * (len(lines) - 2), "0 B"]
     return drawing_table("bytes", "alive", zip(labels, lines, strict=True))
 
 
 def fit_table(fits: Sequence[Fit]) -> Table:
-    """One row per device."""
+    """One row per device: its memory, what the model needs, and whether it fits."""
     return Table(_FITS, fits)
 
 
 def batch_table(batches: Mapping[str, LargestBatch]) -> Table:
-    """One row per device."""
+    """One row per device: the largest batch that fits, and its peak memory."""
     columns: tuple[Column[str], ...] = (
         Column("device", str),
         Column("largest batch", lambda name: batches[name].batch, "right", units.exact),
-        Column("its peak", lambda name: batches[name].peak_bytes, "right", units.size),
-        Column("captures", lambda name: batches[name].captures, "right", units.exact),
-        Column("note", lambda name: _doubt(batches[name]), shrinks=True, drops=True),
+        Column("peak", lambda name: batches[name].peak_bytes, "right", units.size),
+        Column("recorded passes", lambda name: batches[name].captures, "right", units.exact),
+        Column("note", lambda name: _caveat(batches[name]), shrinks=True, drops=True),
     )
     return Table(columns, list(batches))
 
 
-def _pass_rows(name: str, found: Occupancy | None) -> list[_FigureRow]:
-    if found is None:
+def _pass_rows(name: str, usage: Occupancy | None) -> list[_FigureRow]:
+    if usage is None:
         return []
-    roles = ", ".join(f"{role} {units.size(size)}" for role, size in found.peak.by_role.items())
+    roles = ", ".join(f"{role} {units.size(size)}" for role, size in usage.peak.by_role.items())
     return [
-        _FigureRow(f"{name}: alive at the peak", found.moving, roles),
-        _FigureRow(f"{name}: peak", found.total, _where(found)),
+        _FigureRow(f"{name}: alive at the peak", usage.moving, roles),
+        _FigureRow(f"{name}: peak", usage.total, _peak_text(usage)),
     ]
 
 
-def _where(found: Occupancy) -> str:
-    peak = found.peak
+def _peak_text(usage: Occupancy) -> str:
+    """`at op 31 of 228, torch.batch_norm in layer1.1.bn3 (forward)`."""
+    peak = usage.peak
     inside = f" in {peak.module}" if peak.module else ""
-    return f"at op {units.exact(peak.op)} of {units.exact(len(found.alive))}, {peak.target}{inside} ({peak.phase})"
+    return f"at op {units.exact(peak.op)} of {units.exact(len(usage.alive))}, {peak.target}{inside} ({peak.phase})"
 
 
-def _doubt(found: LargestBatch) -> str:
-    if not found.monotone:
-        return "the peak fell as the batch grew: a larger one may fit"
-    return "" if found.bounded else "the search ended here: larger ones may fit"
+def _caveat(largest: LargestBatch) -> str:
+    if not largest.monotone:
+        return "peak memory fell as the batch grew: larger batches may fit"
+    return "" if largest.bounded else "search limit reached: larger batches may fit"

@@ -1,4 +1,4 @@
-"""The report about a checkpoint's tensors: a folded table, totals, and what stands out."""
+"""The report on a checkpoint's tensors: a table with repeated blocks folded, totals, duplicates and outliers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from assay.document.rows import Module
 from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport
 from assay.messages import plural
 from assay.views import plots
-from assay.views.tables import Column, Table
-from assay.views.text.amounts import percent
+from assay.views.tables import Column, Table, percent
 from assay.views.text.facts import drawing_table, notes_table, reasons_table
 from assay.views.text.params_lines import FIGURES, TensorRow, lines_of, shown_name, sorted_lines
 from assay.views.text.report import Parts, Report, section
 
-_MOST = 20
-"""Lines of a list of curiosities, unless everything was asked for."""
-_SPARK = 16
-_NAMES = 3
+_MAX_LISTED = 20
+"""Rows of each list of ties, duplicates and outliers, unless `full`."""
+_SPARK_WIDTH = 16
+_MAX_NAMES = 3
 
 
 @dataclass(frozen=True)
 class ParamsOptions:
-    """What of a report is shown, and how."""
+    """Which rows of the report are shown, in which order, and with which drawings."""
 
     full: bool = False
     sort: str | None = None
@@ -46,8 +45,8 @@ def _bits_text(value: float | None) -> str:
     return units.UNKNOWN if value is None else "> 8" if isinf(value) else f"{value:.0f}"
 
 
-def _figure(title: str, key: str, show: Any = units.ratio) -> Column[TensorRow]:
-    return Column(title, lambda row: FIGURES[key](row.tensors), "right", show, drops=True)
+def _figure(title: str, key: str, show: Any = units.ratio, name: str = "") -> Column[TensorRow]:
+    return Column(title, lambda row: FIGURES[key](row.tensors), "right", show, drops=True, name=name)
 
 
 _STATISTICS = (
@@ -63,60 +62,61 @@ _STATISTICS = (
 )
 _SPECTRAL = (
     _figure("spectral norm", "norm"),
-    _figure("its bound ±", "bound"),
+    _figure("norm error", "bound", name="its bound ±"),
     _figure("stable rank", "rank"),
     _figure("effective rank", "effective"),
 )
 
 
 def params_report(document: Document, options: ParamsOptions = ParamsOptions()) -> Report:  # noqa: B008  it is frozen
-    """Everything a person is told about the document's weights."""
+    """The report on the document's weights."""
     weights = document.weights
     assert weights is not None
-    kept, others = chosen_lines(weights, options)
-    tensors = _tensors(weights, kept, others, options)
+    lines, omitted = chosen_lines(weights, options)
+    tensors = _tensors(weights, lines, omitted, options)
     parts: Parts = [
         _headline(weights),
         tensors,
         *section("Totals by dtype", _dtypes(weights)),
-        *section("Tied names: one tensor each", _tied(weights, options)),
-        *section("Duplicates: equal bytes", _duplicates(weights, options)),
-        *section("Outliers among their kind", _outliers(weights, options)),
+        *section("Tied names (one tensor each)", _tied(weights, options)),
+        *section("Duplicates (equal bytes)", _duplicates(weights, options)),
+        *section("Outliers within their family", _outliers(weights, options)),
         *section("Not analysed", _problems(weights)),
         *section("Modules", _modules(document.modules if options.full else [])),
         *section("Notes", notes_table(_notes(document, weights, options))),
-        *(_histograms(kept, options) if options.histogram else []),
+        *(_histograms(lines, options) if options.histogram else []),
     ]
     return Report(parts, tensors)
 
 
 def chosen_lines(weights: WeightsReport, options: ParamsOptions) -> tuple[list[TensorRow], list[TensorRow]]:
-    """The lines to show, in their order, and the others."""
+    """The rows to show, in order, and the rows to omit."""
     lines = lines_of(weights, full=options.full)
     if options.sort is not None:
         lines = sorted_lines(lines, options.sort)
-    most = len(lines) if options.top is None else options.top
-    return lines[:most], lines[most:]
+    count = len(lines) if options.top is None else options.top
+    return lines[:count], lines[count:]
 
 
 def _headline(weights: WeightsReport) -> str:
     count, size = sum(t.count for t in weights.tensors), sum(t.bytes for t in weights.tensors)
-    how = f", computed by {weights.kernel}" if weights.kernel else ""
-    held = f"{plural(len(weights.tensors), 'tensor')}, {units.count(count)} numbers, {units.size(size)}"
-    return f"{weights.path}: {weights.format}, {held}{how}"
+    kernel = f" ({weights.kernel} kernel)" if weights.kernel else ""
+    tensors = plural(len(weights.tensors), "tensor")
+    values = f"{units.count(count)} {'value' if count == 1 else 'values'}"
+    return f"{weights.path}: {weights.format}, {tensors}, {values}, {units.size(size)}{kernel}"
 
 
 def _tensors(
-    weights: WeightsReport, lines: Sequence[TensorRow], others: Sequence[TensorRow], options: ParamsOptions
+    weights: WeightsReport, lines: Sequence[TensorRow], omitted: Sequence[TensorRow], options: ParamsOptions
 ) -> Table:
     columns = [_with_gaps(column) for column in _columns(weights, options)]
 
     def sums(name: str, tensors: Sequence[TensorStatistics]) -> dict[str, Any]:
-        known = {"tensor": name, "count": FIGURES["count"](tensors), "bytes": FIGURES["bytes"](tensors)}
-        return {column.key: known.get(column.key, "") for column in columns}
+        values = {"tensor": name, "count": FIGURES["count"](tensors), "bytes": FIGURES["bytes"](tensors)}
+        return {column.key: values.get(column.key, "") for column in columns}
 
-    left = [tensor for line in others for tensor in line.tensors]
-    rest = [sums(plural(len(others), "other line"), left)] if left else []
+    remaining = [tensor for line in omitted for tensor in line.tensors]
+    rest = [sums(f"({plural(len(omitted), 'more row')})", remaining)] if remaining else []
     footer = [*rest, sums("total", weights.tensors)] if weights.tensors else []
     return Table(columns, lines, footer)
 
@@ -137,43 +137,39 @@ def _columns(weights: WeightsReport, options: ParamsOptions) -> list[Column[Tens
 
 
 def _with_gaps(column: Column[TensorRow]) -> Column[TensorRow]:
-    """The column, writing texts as they are: rows of sums are empty where there is nothing to add up."""
+    """The column with text values shown unformatted, so that rows of sums can leave cells empty."""
     return replace(column, show=lambda value: value if isinstance(value, str) else column.show(value))
 
 
 def _remarks(tensors: Sequence[TensorStatistics]) -> str:
-    """What is odd about the tensors of a line."""
-    said = [
-        f"{units.exact(count)} {what}"
-        for what, count in (
-            ("NaN", FIGURES["nan"](tensors)),
-            ("infinite", sum(tensor.inf or 0 for tensor in tensors)),
-            ("dead rows", sum(tensor.rows.dead for tensor in tensors if tensor.rows)),
-            ("dead columns", sum(tensor.columns.dead for tensor in tensors if tensor.columns)),
-        )
-        if count
-    ]
-    said += dict.fromkeys(text for tensor in tensors for text in (tensor.problem, tensor.note) if text)
-    return "; ".join(said)
+    """NaN, infinities, dead rows and columns, problems and notes of the tensors of a row."""
+    counts = (
+        (FIGURES["nan"](tensors), "NaN", "NaN"),
+        (sum(tensor.inf or 0 for tensor in tensors), "infinite", "infinite"),
+        (sum(tensor.rows.dead for tensor in tensors if tensor.rows), "dead row", None),
+        (sum(tensor.columns.dead for tensor in tensors if tensor.columns), "dead column", None),
+    )
+    remarks = [plural(count, noun, many) for count, noun, many in counts if count]
+    remarks += dict.fromkeys(text for tensor in tensors for text in (tensor.problem, tensor.note) if text)
+    return "; ".join(remarks)
 
 
 def _spark(histogram: Histogram | None, utf8: bool) -> str:
-    return plots.area(histogram.counts, width=_SPARK, height=1, utf8=utf8)[0] if histogram else ""
+    return plots.area(histogram.counts, width=_SPARK_WIDTH, height=1, utf8=utf8)[0] if histogram else ""
 
 
 def _histograms(lines: Iterable[TensorRow], options: ParamsOptions) -> Parts:
-    """A drawing for each line; a line of several tensors is drawn by its first."""
+    """One histogram per row; a row of several tensors shows that of its first tensor."""
     parts: Parts = []
     for line in lines:
         histogram = line.tensors[0].histogram
         if histogram is None:
             continue
         drawn = plots.area(histogram.counts, utf8=options.utf8)
-        most = units.exact(max(histogram.counts))
-        labels = [most, *[""] * (len(drawn) - 1)]
+        labels = [units.exact(max(histogram.counts)), *[""] * (len(drawn) - 1)]
         axis = f"{units.ratio(histogram.low)} … {units.ratio(histogram.high)}"
         of = f" (of {shown_name(line.tensors[0])})" if len(line.tensors) > 1 else ""
-        drawing = drawing_table("values", "how many", zip([*labels, ""], [*drawn, axis], strict=True))
+        drawing = drawing_table("count", "histogram", zip([*labels, ""], [*drawn, axis], strict=True))
         parts += [f"Histogram: {line.name}{of}", drawing]
     return parts
 
@@ -195,34 +191,34 @@ def _tied(weights: WeightsReport, options: ParamsOptions) -> Table:
 
 
 def _duplicates(weights: WeightsReport, options: ParamsOptions) -> Table:
-    def said(group: tuple[int, ...]) -> str:
+    def group_text(group: tuple[int, ...]) -> str:
         names = [shown_name(weights.tensors[row]) for row in group]
-        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES and not options.full else ""
-        once = units.size(weights.tensors[group[0]].bytes)
-        return f"{' = '.join(names if options.full else names[:_NAMES])}{more}: {once} each"
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES and not options.full else ""
+        size = units.size(weights.tensors[group[0]].bytes)
+        return f"{' = '.join(names if options.full else names[:_MAX_NAMES])}{more}: {size} each"
 
-    return _listed(map(said, weights.duplicates), len(weights.duplicates), options)
+    return _listed(map(group_text, weights.duplicates), len(weights.duplicates), options)
 
 
 def _listed(lines: Iterable[str], count: int, options: ParamsOptions) -> Table:
-    most = count if options.full else _MOST
-    more = [f"… and {count - most} more (--full)"] if count > most else []
-    return notes_table([*islice(lines, most), *more])
+    shown = count if options.full else _MAX_LISTED
+    more = [f"… and {count - shown} more (see --full)"] if count > shown else []
+    return notes_table([*islice(lines, shown), *more])
 
 
 def _outliers(weights: WeightsReport, options: ParamsOptions) -> Table:
     columns: tuple[Column[Outlier], ...] = (
         Column("tensor", lambda outlier: shown_name(weights.tensors[outlier.tensor]), shrinks=True),
-        Column("figure", lambda outlier: outlier.figure),
+        Column("statistic", lambda outlier: outlier.figure),
         Column("value", lambda outlier: outlier.value, "right", units.ratio),
-        Column("typical", lambda outlier: outlier.typical, "right", units.ratio),
+        Column("family median", lambda outlier: outlier.typical, "right", units.ratio),
         Column("deviations", lambda outlier: outlier.deviations, "right", units.ratio),
     )
-    return Table(columns, weights.outliers).first(None if options.full else _MOST)
+    return Table(columns, weights.outliers).first(None if options.full else _MAX_LISTED)
 
 
 def _problems(weights: WeightsReport) -> Table:
-    """Every shard and tensor without figures; tensors with the same trouble on one line."""
+    """Shards and tensors that could not be analysed, with the reason; one row per reason."""
     by_problem: dict[str, list[str]] = {}
     for tensor in weights.tensors:
         if tensor.problem:
@@ -234,7 +230,7 @@ def _problems(weights: WeightsReport) -> Table:
 def _notes(document: Document, weights: WeightsReport, options: ParamsOptions) -> Iterator[str]:
     yield from weights.notes
     if document.modules and not options.full:
-        yield f"it holds a tree of {plural(len(document.modules), 'module')} (--full shows it)"
+        yield f"the file contains a tree of {plural(len(document.modules), 'module')} (see --full)"
 
 
 def _modules(modules: Sequence[Module]) -> Table:

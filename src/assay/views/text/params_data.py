@@ -1,4 +1,4 @@
-"""Every figure of every tensor as one flat table, for programs."""
+"""All statistics of all tensors as one flat table, for CSV and JSON lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Value = Callable[[TensorStatistics], Any]
 
 
 def params_table(document: Document, options: ParamsOptions = ParamsOptions()) -> Table:  # noqa: B008  it is frozen
-    """One row per tensor of the lines shown; a rounding that loses nothing is `exact`, an unknown is empty."""
+    """One row per selected tensor; a lossless rounding is `exact`, an unknown value is empty."""
     weights = document.weights
     assert weights is not None
     families = {id(weights.tensors[row]): family.name for family in weights.families for row in family.tensors}
@@ -44,37 +44,39 @@ def params_table(document: Document, options: ParamsOptions = ParamsOptions()) -
     return Table([Column(title, value) for title, value in columns.items()], tensors)
 
 
-def _quantile(place: int) -> _Value:
-    return lambda tensor: tensor.quantiles[place] if tensor.quantiles else None
+def _quantile(index: int) -> _Value:
+    return lambda tensor: tensor.quantiles[index] if tensor.quantiles else None
 
 
 def _kept(scheme: str) -> _Value:
     return lambda tensor: tensor.n_of_m.get(scheme)
 
 
-def _inside(part: str, name: str) -> _Value:
+def _attribute(part: str, name: str) -> _Value:
+    """A function that returns `tensor.part.name`; None if `tensor.part` is None."""
+
     def value(tensor: TensorStatistics) -> Any:
-        whole = getattr(tensor, part)
-        return None if whole is None else getattr(whole, name)
+        struct = getattr(tensor, part)
+        return None if struct is None else getattr(struct, name)
 
     return value
 
 
 def _rounded(format: str, scope: str) -> _Value:
     def value(tensor: TensorStatistics) -> float | str | None:
-        found = next((each for each in tensor.roundings if (each.format, each.scope) == (format, scope)), None)
-        return None if found is None else "exact" if found.exact else found.sqnr_db
+        rounding = next((each for each in tensor.roundings if (each.format, each.scope) == (format, scope)), None)
+        return None if rounding is None else "exact" if rounding.exact else rounding.sqnr_db
 
     return value
 
 
 _COLUMNS: dict[str, _Value] = {
     **{name: attrgetter(name) for name in _PLAIN},
-    **{f"quantile {100 * share:g}": _quantile(place) for place, share in enumerate(QUANTILES)},
+    **{f"quantile {100 * share:g}": _quantile(index) for index, share in enumerate(QUANTILES)},
     **{f"kept {scheme}": _kept(scheme) for scheme in _N_OF_M},
-    **{f"{part} {name}": _inside(part, name) for part in ("rows", "columns") for name in _NORMS},
+    **{f"{part} {name}": _attribute(part, name) for part in ("rows", "columns") for name in _NORMS},
     **{f"{format} {scope} db": _rounded(format, scope) for format, scope in _ROUNDINGS},
-    **{f"spectral {name}": _inside("spectral", name) for name in _SPECTRAL},
+    **{f"spectral {name}": _attribute("spectral", name) for name in _SPECTRAL},
     "content": lambda tensor: tensor.content or None,
     "problem": lambda tensor: tensor.problem or None,
     "note": lambda tensor: tensor.note or None,

@@ -1,4 +1,4 @@
-"""The lines of a table of tensors: one a tensor, or one for all of a repeated block's with what holds for them."""
+"""The rows of the tensor table: one per tensor, or one for the same tensor of all repeated blocks."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 from assay.document.weights import TensorStatistics, WeightsReport
 
 _LISTED = 4
-"""Numbers of blocks that are listed one by one where they do not follow each other."""
+"""Block numbers with gaps are all listed if there are at most this many."""
 
 
 @dataclass(frozen=True)
 class TensorRow:
-    """Tensors of one kind, dtype and shape; a single one in a table that is not folded."""
+    """Tensors of one family, dtype and shape; a single tensor if the table is not folded."""
 
     name: str
     tensors: Sequence[TensorStatistics]
 
 
 def lines_of(report: WeightsReport, *, full: bool) -> list[TensorRow]:
-    """The lines in the order of the file; with `full` every tensor has its own."""
+    """The rows in the order of the file; with `full`, one row per tensor."""
     if full:
         return [TensorRow(shown_name(tensor), (tensor,)) for tensor in report.tensors]
     family_of = {row: family.name for family in report.families for row in family.tensors}
@@ -36,16 +36,16 @@ def lines_of(report: WeightsReport, *, full: bool) -> list[TensorRow]:
 
 
 def sorted_lines(lines: Iterable[TensorRow], key: str) -> list[TensorRow]:
-    """By a figure, the largest first and the unknown last; by a text, in its order."""
-    value = FIGURES[key]
-    known = [(value(line.tensors), line) for line in lines]
-    texts = any(isinstance(each, str) for each, _ in known)
-    there = sorted((pair for pair in known if pair[0] is not None), key=lambda pair: pair[0], reverse=not texts)
-    return [line for _, line in there] + [line for each, line in known if each is None]
+    """The rows by a statistic, largest first and unknown last; names and dtypes sort alphabetically."""
+    statistic = FIGURES[key]
+    pairs = [(statistic(line.tensors), line) for line in lines]
+    texts = any(isinstance(value, str) for value, _ in pairs)
+    known = sorted((pair for pair in pairs if pair[0] is not None), key=lambda pair: pair[0], reverse=not texts)
+    return [line for _, line in known] + [line for value, line in pairs if value is None]
 
 
 def shown_name(tensor: TensorStatistics) -> str:
-    """Its first name; a file may hold a tensor without any."""
+    """The tensor's first name, or `(unnamed)` if it has none."""
     return tensor.names[0] if tensor.names and tensor.names[0] else "(unnamed)"
 
 
@@ -81,7 +81,7 @@ Tensors = Sequence[TensorStatistics]
 
 
 def _over(of: Callable[[TensorStatistics], Any], reduced: Callable[[list[Any]], Any]) -> Callable[[Tensors], Any]:
-    """What `reduced` makes of the known values of all tensors; None where none is known."""
+    """A function that reads `of` from every tensor and reduces the known values; None if none is known."""
 
     def figure(tensors: Tensors) -> Any:
         known = [value for tensor in tensors if (value := of(tensor)) is not None]
@@ -91,12 +91,12 @@ def _over(of: Callable[[TensorStatistics], Any], reduced: Callable[[list[Any]], 
 
 
 def _finite(tensor: TensorStatistics) -> int:
-    """How many of its values are numbers."""
+    """The number of finite values."""
     return tensor.count - (tensor.nan or 0) - (tensor.inf or 0)
 
 
 def _mean_of(name: str) -> Callable[[Tensors], float | None]:
-    """The mean over all values, each tensor with the weight of its own."""
+    """A function that returns the mean of a statistic over all tensors, weighted by their finite values."""
 
     def mean(tensors: Tensors) -> float | None:
         known = [(value, _finite(tensor)) for tensor in tensors if (value := getattr(tensor, name)) is not None]
@@ -107,15 +107,15 @@ def _mean_of(name: str) -> Callable[[Tensors], float | None]:
 
 
 def _deviation(tensors: Tensors) -> float | None:
-    """The standard deviation of all values together."""
+    """The standard deviation over the values of all tensors."""
     if len(tensors) == 1:
         return tensors[0].std
-    middle = _mean_of("mean")(tensors)
+    overall = _mean_of("mean")(tensors)
     known = [(t.std, t.mean, _finite(t)) for t in tensors if t.std is not None and t.mean is not None]
     count = sum(weight for _, _, weight in known)
-    if middle is None or not count:
+    if overall is None or not count:
         return None
-    return sqrt(sum(weight * (std * std + (mean - middle) ** 2) for std, mean, weight in known) / count)
+    return sqrt(sum(weight * (std * std + (mean - overall) ** 2) for std, mean, weight in known) / count)
 
 
 def _zero_share(tensors: Tensors) -> float | None:
@@ -125,18 +125,21 @@ def _zero_share(tensors: Tensors) -> float | None:
 
 
 def _worst(format: str, *scopes: str) -> Callable[[Tensors], float | None]:
-    """The least ratio among the tensors, each with the first of `scopes` that it has; infinite where all is kept."""
+    """A function that returns the lowest SQNR of the tensors in `format`; infinite if rounding is lossless.
+
+    For each tensor the first of `scopes` counts that was computed.
+    """
 
     def ratio(tensor: TensorStatistics) -> float | None:
-        there = {each.scope: each for each in tensor.roundings if each.format == format}
-        found = next((there[scope] for scope in scopes if scope in there), None)
-        return None if found is None else inf if found.exact else found.sqnr_db
+        by_scope = {each.scope: each for each in tensor.roundings if each.format == format}
+        rounding = next((by_scope[scope] for scope in scopes if scope in by_scope), None)
+        return None if rounding is None else inf if rounding.exact else rounding.sqnr_db
 
     return _over(ratio, min)
 
 
 def _bits(tensor: TensorStatistics) -> float | None:
-    """The bits it needs; infinite where eight are not enough."""
+    """The integer bits the tensor needs; infinite if eight are not enough."""
     if tensor.bits_for_db is None:
         return None
     return inf if tensor.bits_needed is None else tensor.bits_needed
@@ -168,4 +171,4 @@ FIGURES: dict[str, Callable[[Tensors], Any]] = {
     "rank": _spectral("stable_rank"),
     "effective": _spectral("effective_rank"),
 }
-"""What a line says of its tensors, and can be sorted by: sums, extremes, means over all values, worst cases."""
+"""The statistics of a row's tensors, also its sort keys: sums, extremes, means over all values, worst cases."""

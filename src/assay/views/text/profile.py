@@ -1,4 +1,4 @@
-"""The report of a profile: the pass, its modules, its operations, memory, the training step, sweeps."""
+"""The profile report: times of the pass, its modules and ops, memory, the training step and sweeps."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from assay.analysis.achieved import Achieved
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.profile import Profile, Sweep, SweepPoint, ThreadPoint
+from assay.document.provenance import Figure
 from assay.document.rows import Module
 from assay.document.timing import ModuleTime, Timing
 from assay.messages import plural
-from assay.views.tables import Column, Table
-from assay.views.text.amounts import part_of, percent
+from assay.views.tables import Column, Table, percent
+from assay.views.text.amounts import part_of
 from assay.views.text.energy import energy_facts, energy_table, energy_title, system_table
 from assay.views.text.facts import notes_table
-from assay.views.text.figures import FigureFact, fact, figures_table, spread
+from assay.views.text.figures import FigureFact, bottleneck, fact, figures_table, spread
 from assay.views.text.report import Parts, Report, section
 
 TOP = 15
-"""Lines of each table in the report; `--top` gives more, and data formats have all."""
+"""Rows per table unless `top` is given; CSV and JSON contain all rows."""
 
 
 class _ModuleRow(NamedTuple):
-    """A module that was called, and its time on whatever ran it."""
+    """A module that was called, and its time: on the device if that was timed, otherwise on the CPU."""
 
     module: Module
     time: ModuleTime
@@ -44,13 +45,13 @@ _MODULES: tuple[Column[_ModuleRow], ...] = (
     Column("module", lambda row: tree.shown(row.module.path), shrinks=True, keeps=12),
     Column("class", lambda row: row.module.class_name, shrinks=True, drops=True),
     Column("calls", lambda row: row.time.calls, "right", units.exact),
-    Column("total s", lambda row: row.time.total_s, "right", units.seconds),
-    Column("spread s", lambda row: row.time.spread_s, "right", units.seconds, drops=True),
-    Column("self s", lambda row: row.time.self_s, "right", units.seconds),
-    Column("device total s", lambda row: row.time.device_total_s, "right", units.seconds),
-    Column("device self s", lambda row: row.time.device_self_s, "right", units.seconds),
+    Column("total", lambda row: row.time.total_s, "right", units.seconds, name="total s"),
+    Column("spread", lambda row: row.time.spread_s, "right", units.seconds, drops=True, name="spread s"),
+    Column("self", lambda row: row.time.self_s, "right", units.seconds, name="self s"),
+    Column("device total", lambda row: row.time.device_total_s, "right", units.seconds, name="device total s"),
+    Column("device self", lambda row: row.time.device_self_s, "right", units.seconds, name="device self s"),
     Column("self share", lambda row: row.share, "right", percent),
-    Column("backward s", lambda row: row.backward_s, "right", units.seconds, drops=True),
+    Column("backward", lambda row: row.backward_s, "right", units.seconds, drops=True, name="backward s"),
     Column("FLOPs", lambda row: row.flops, "right", units.count, drops=True),
     Column("FLOP/s", lambda row: row.flops_per_s, "right", units.count, drops=True),
 )
@@ -58,26 +59,28 @@ _OPS: tuple[Column[Achieved], ...] = (
     Column("op", lambda row: row.name, shrinks=True, keeps=8),
     Column("inputs", lambda row: units.shapes(row.shapes), shrinks=True, drops=True),
     Column("count", lambda row: row.count, "right", units.exact),
-    Column("each s", lambda row: row.time_s, "right", units.seconds),
-    Column("spread s", lambda row: row.spread_s, "right", units.seconds, drops=True),
-    Column("total s", lambda row: row.total_s, "right", units.seconds),
+    Column("median", lambda row: row.time_s, "right", units.seconds, name="each s"),
+    Column("spread", lambda row: row.spread_s, "right", units.seconds, drops=True, name="spread s"),
+    Column("total", lambda row: row.total_s, "right", units.seconds, name="total s"),
     Column("share", lambda row: row.share, "right", percent),
     Column("FLOP/s", lambda row: row.flops_per_s, "right", units.count, drops=True),
     Column("bytes/s", lambda row: row.bytes_per_s, "right", lambda rate: units.count(rate, "B"), drops=True),
     Column("FLOPs/byte", lambda row: row.intensity, "right", units.ratio, drops=True),
-    Column("bound by", lambda row: row.bound),
-    Column("recoverable s", lambda row: row.recoverable_s, "right", units.seconds, drops=True),
+    Column("bottleneck", lambda row: row.bound, show=bottleneck, name="bound by"),
+    Column("recoverable", lambda row: row.recoverable_s, "right", units.seconds, drops=True, name="recoverable s"),
 )
 _THREADS: tuple[Column[ThreadPoint], ...] = (
     Column("threads", lambda point: point.threads, "right", units.exact),
-    Column("pass s", lambda point: point.time.value, "right", units.seconds),
-    Column("spread s", lambda point: spread(point.time), "right", units.seconds),
+    Column("pass", lambda point: point.time.value, "right", units.seconds),
+    Column("spread", lambda point: spread(point.time), "right", units.seconds),
     Column("efficiency", lambda point: point.efficiency, "right", percent),
 )
+_OVERHEADS = {"module clock": "overhead of timing modules", "operation clock": "overhead of timing ops"}
+"""How the overheads of a profile are named in the report."""
 
 
 def profile_report(document: Document, rows: Sequence[Achieved], *, top: int | None = None) -> Report:
-    """Everything a person is told; its data are the modules."""
+    """The whole report; CSV and JSON lines contain the modules."""
     profile = document.profile or Profile()
     lines = TOP if top is None else top
     parts: Parts = [
@@ -90,13 +93,13 @@ def profile_report(document: Document, rows: Sequence[Achieved], *, top: int | N
 
 
 def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Parts:
-    """A title, then what clocks said: the pass, modules, operations, threads, sizes."""
+    """A title, then the measured times: of the pass, modules, ops, thread counts and sweeps."""
     profile = document.profile or Profile()
     parts: Parts = [_title(document, profile), facts(document, profile)]
     if document.timing is not None:
         where = " on the device" if _on_device(document.timing) else ""
-        parts += _first(f"Modules, by self time{where}", module_table(document), lines)
-    parts += _first("Operations, by total time", op_table(rows), lines) if rows else []
+        parts += _first(f"Modules by self time{where}", module_table(document), lines)
+    parts += _first("Ops by total time", op_table(rows), lines) if rows else []
     parts += section("Threads", Table(_THREADS, profile.thread_points))
     for sweep in profile.sweeps:
         parts += [_sweep_title(sweep), sweep_table(sweep)]
@@ -104,35 +107,35 @@ def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Part
 
 
 def energy_parts(document: Document, lines: int) -> Parts:
-    """A title, then the energy of the pass and of operations; nothing where nobody asked."""
+    """A title, then the energy of the pass and of the kinds of op; nothing if energy was not requested."""
     energy = document.profile.energy if document.profile is not None else None
     if energy is None:
         return []
     kinds = energy_table(document, energy)
-    parts: Parts = [f"Energy, {energy_title(energy)}", energy_facts(energy)]
-    return [*parts, *_first("Energy of operations", kinds, lines)] if kinds.rows else parts
+    parts: Parts = [f"Energy ({energy_title(energy)})", energy_facts(energy)]
+    return [*parts, *_first("Energy by kind of op", kinds, lines)] if kinds.rows else parts
 
 
 def system_parts(document: Document, *, full: bool = False) -> Parts:
-    """A title, then the machine while it ran; nothing where it was not watched."""
+    """A title, then the metrics of the machine during the run; nothing if it was not monitored."""
     system = document.profile.system if document.profile is not None else None
     if system is None:
         return []
-    watched = system_table(system, full=full)
-    return ["The machine while it ran", watched, *section("What could not be watched", notes_table(system.problems))]
+    metrics = system_table(system, full=full)
+    return ["Machine during the run", metrics, *section("Not monitored", notes_table(system.problems))]
 
 
 def module_table(document: Document) -> Table:
-    """One row per module that was called, the largest self time first; the device's time where there is one.
+    """One row per module that was called, largest self time first.
 
-    Shares and FLOPs per second are of the device's time too: what the processor takes is launching.
+    If the device was timed, the order, the shares and FLOP/s use its time: the CPU only launches kernels.
     """
     timing = document.timing
     if timing is None:
         return Table(_MODULES, [])
     on_device = _on_device(timing)
-    known = [time for time in timing.modules if time is not None]
-    whole = sum(time.device_self_s or 0.0 for time in known) if on_device else timing.whole.value
+    times = [time for time in timing.modules if time is not None]
+    whole = sum(time.device_self_s or 0.0 for time in times) if on_device else timing.whole.value
     step = document.profile.step if document.profile is not None else None
     rows = []
     for index, time in enumerate(timing.modules):
@@ -158,43 +161,45 @@ def _on_device(timing: Timing) -> bool:
 
 
 def op_table(rows: Sequence[Achieved]) -> Table:
-    """One row per kind of operation, the longest first."""
+    """One row per kind of op, in the order of `rows`."""
     return Table(_OPS, rows)
 
 
 def sweep_table(sweep: Sweep) -> Table:
-    """One row per size."""
+    """One row per size of the swept axis."""
 
     def note(point: SweepPoint) -> str:
-        return point.problem or ("the knee" if point.sizes[sweep.axis] == sweep.knee else "")
+        return point.problem or ("knee" if point.sizes[sweep.axis] == sweep.knee else "")
 
     columns: tuple[Column[SweepPoint], ...] = (
         Column("size", lambda point: point.sizes[sweep.axis], "right", units.exact),
-        Column("pass s", lambda point: point.time.value, "right", units.seconds),
-        Column("spread s", lambda point: spread(point.time), "right", units.seconds, drops=True),
-        Column("a second", lambda point: point.throughput, "right", units.count),
-        Column("memory predicted", lambda point: point.memory.value, "right", units.size),
-        Column("growth measured", lambda point: point.measured_memory.value, "right", units.size, drops=True),
+        Column("pass", lambda point: point.time.value, "right", units.seconds),
+        Column("spread", lambda point: spread(point.time), "right", units.seconds, drops=True),
+        Column("per second", lambda point: point.throughput, "right", units.count),
+        Column("predicted memory", lambda point: point.memory.value, "right", units.size),
+        Column("measured growth", lambda point: point.measured_memory.value, "right", units.size, drops=True),
         Column("note", note, shrinks=True),
     )
     return Table(columns, sweep.points)
 
 
 def facts(document: Document, profile: Profile) -> Table:
-    """The figures of the whole pass, each with how it was obtained."""
-    rows = [fact("one forward pass", profile.whole, units.seconds)]
-    rows.append(fact("its processor time", profile.processor, units.seconds))
+    """Times, overheads and memory of the pass and the training step, each with how it was obtained."""
+    rows = [fact("forward pass", profile.whole, units.seconds)]
+    rows.append(fact("CPU time of the pass", profile.processor, units.seconds))
     flops = document.cost.forward.flops if document.cost is not None else None
     if flops is not None and profile.whole.value:
         achieved = flops / profile.whole.value
-        rows.append(FigureFact("achieved", units.count(achieved, "FLOP/s"), "counted FLOPs over measured time"))
-    rows.append(fact("operations over the pass", profile.closure, units.ratio))
-    rows += [fact(f"{name} over the bare pass", figure, units.ratio) for name, figure in profile.overheads.items()]
+        rows.append(FigureFact("achieved", units.count(achieved, "FLOP/s"), "counted FLOPs ÷ measured time"))
+    rows.append(fact("sum of op times ÷ pass time", profile.closure, units.ratio))
+    for name, ratio in profile.overheads.items():
+        overhead = ratio if ratio.value is None else Figure(ratio.value - 1, ratio.how)
+        rows.append(fact(_OVERHEADS.get(name, f"overhead of the {name}"), overhead, percent))
     if profile.memory is not None:
         memory = profile.memory
         rows += [
-            fact("activations, predicted", memory.predicted_activations, units.size),
-            fact("resident set: growth in a pass", memory.process_growth, units.size),
+            fact("activations (predicted)", memory.predicted_activations, units.size),
+            fact("resident set: growth per pass", memory.process_growth, units.size),
             fact("resident set: peak", memory.process_peak, units.size),
         ]
         if memory.allocator_peak.value is not None:
@@ -202,8 +207,8 @@ def facts(document: Document, profile: Profile) -> Table:
     if profile.step is not None:
         step = profile.step
         rows += [
-            fact("one training step", step.whole, units.seconds),
-            fact("backward of it", step.backward, units.seconds),
+            fact("training step", step.whole, units.seconds),
+            fact("backward pass", step.backward, units.seconds),
             fact(f"optimizer ({step.optimizer_name})", step.optimizer, units.seconds),
         ]
     return figures_table(rows)
@@ -211,19 +216,18 @@ def facts(document: Document, profile: Profile) -> Table:
 
 def _title(document: Document, profile: Profile) -> str:
     threads = f", {plural(profile.threads, 'thread')}" if profile.threads else ""
-    timed = (
-        f"{profile.passes} timed passes after {profile.warmup} to warm up" if profile.passes else "nothing was timed"
-    )
-    return f"{document.model_class or 'model'} on {profile.device}{threads}: {timed}"
+    timed = f"{plural(profile.passes, 'timed pass')} after {plural(profile.warmup, 'warm-up pass')}"
+    passes = timed if profile.passes else "nothing was timed"
+    return f"{document.model_class or 'model'} on {profile.device}{threads}: {passes}"
 
 
 def _sweep_title(sweep: Sweep) -> str:
-    knee = f"; the knee is {units.exact(sweep.knee)}" if sweep.knee is not None else ""
-    largest = f"; {units.exact(sweep.largest)} is the largest predicted to fit {units.size(sweep.limit.value)}"
+    knee = f"; knee at {units.exact(sweep.knee)}" if sweep.knee is not None else ""
+    largest = f"; largest predicted to fit {units.size(sweep.limit.value)}: {units.exact(sweep.largest)}"
     return f"Sweep over {sweep.axis}{knee}{largest if sweep.largest is not None else ''}"
 
 
 def _first(title: str, table: Table, lines: int) -> Parts:
-    """A title and so many rows of a table, the title saying so where there are more."""
-    cut = f" (first {lines} of {len(table.rows)})" if len(table.rows) > lines else ""
-    return [f"{title}{cut}", table.first(lines)]
+    """The title and the first `lines` rows of the table; the title gives both numbers if rows are omitted."""
+    omitted = f" (first {lines} of {len(table.rows)})" if len(table.rows) > lines else ""
+    return [f"{title}{omitted}", table.first(lines)]

@@ -1,4 +1,4 @@
-"""A report: titles and tables under one another, and the one table that stands for it in data formats."""
+"""A report: a sequence of titles and tables, and the one table that CSV and JSON lines contain."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Parts = list[str | Table]
 
 @dataclass(frozen=True)
 class Report:
-    """What a person reads, and its data."""
+    """Titles and tables for text and Markdown, and one table for data formats."""
 
     parts: Sequence[str | Table]
     data: Table
-    """What CSV and JSON lines contain."""
+    """The content of CSV and JSON lines."""
 
 
 def section(title: str, table: Table) -> Parts:
-    """A title and its table; nothing where the table has no rows."""
+    """A title and its table; nothing if the table has no rows."""
     return [title, table] if table.rows else []
 
 
 def whole(shown: Table | Report) -> Report:
-    """A table alone as the report it is."""
+    """A report unchanged, or a table as a report of its own."""
     return shown if isinstance(shown, Report) else Report([shown], shown)
 
 
 def as_text(report: Report, *, width: int | None = None, color: bool = False) -> str:
-    """The report for people, fitted into `width`; titles stand right above what they name."""
+    """The report as text, fitted to `width` characters, with a blank line after each table."""
     blocks = []
     for part in report.parts:
         if isinstance(part, str):
@@ -44,7 +44,7 @@ def as_text(report: Report, *, width: int | None = None, color: bool = False) ->
 
 
 def as_markdown(report: Report) -> str:
-    """The report as Markdown, titles as headings."""
+    """The report as Markdown, with titles as headings."""
     return "\n".join(
         f"## {tables.markdown_text(tables.printable(part))}\n" if isinstance(part, str) else tables.as_markdown(part)
         for part in report.parts

@@ -1,4 +1,4 @@
-"""The summary of a model: its tree with shapes, parameters, work and memory, and the totals below it."""
+"""The summary of a model: the module tree with shapes, parameters, FLOPs and memory, and totals below it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,31 @@ from assay.document.document import Document
 from assay.document.provenance import Figure
 from assay.document.rows import TensorType
 from assay.document.tree import shown as shown_path
+from assay.messages import plural
 from assay.views import html_tree
-from assay.views.tables import Column, Table, printable
-from assay.views.text.amounts import Amounts, amounts, part_of, percent
+from assay.views.tables import Column, Table, percent, printable
+from assay.views.text.amounts import Amounts, amounts, part_of
 from assay.views.text.facts import facts_table
 from assay.views.text.report import Report, as_text
 from assay.views.text.totals import captured_line, coverage_line, parameters_line
 from assay.views.text.trees import TREE_KEEPS, branches
 
 NOT_CALLED = "not called"
-_NAMED = 3
-"""Tied parameters that the footer names; the JSON has all of them."""
+_MAX_TIED = 3
+"""Tied parameters named below the tree; JSON lists all of them."""
 
 
 class Summary:
-    """A model at a glance. `print` it, show it in a notebook, or take its `rows`."""
+    """The module tree of a model with shapes, parameters, FLOPs and memory, and totals below it.
+
+    `print` it, display it in a notebook, or read its `rows`.
+
+    Args:
+        document: The recorded model.
+        full: Show one row per module; otherwise runs of equal siblings are one row.
+        depth: The deepest level of modules to show; None shows all.
+        exact: Write all digits instead of three.
+    """
 
     def __init__(
         self, document: Document, *, full: bool = False, depth: int | None = None, exact: bool = False
@@ -40,7 +50,7 @@ class Summary:
         self._amounts = amounts(exact)
         lines = outline(document, self.cost, runs=not full)
         self.rows: list[OutlineRow] = [line for line in lines if depth is None or line.depth <= depth]
-        """One a shown line of the tree, parents first."""
+        """One entry per row of the tree, parents first."""
 
     def __str__(self) -> str:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -59,7 +69,11 @@ class Summary:
         )
 
     def report(self) -> Report:
-        """The tree and the totals; its data have one row a line, with full paths and exact figures."""
+        """The tree and the totals as a report; CSV and JSON lines have one row per module, with exact values.
+
+        Returns:
+            A `Report` whose `data` is the table of `rows` with full module paths.
+        """
         title = f"{self.document.model_class or 'model'}: summary"
         whole = self.cost.forward.flops
         trunks = branches([line.depth for line in self.rows])
@@ -68,14 +82,21 @@ class Summary:
         return Report([title, tree, facts_table(self.facts())], Table(_data_columns(whole), self.rows))
 
     def facts(self) -> list[tuple[str, str]]:
-        """The totals below the tree."""
-        held = parameters(self.document)
+        """The totals below the tree.
+
+        Returns:
+            Pairs of a name and its value as text.
+        """
+        counted = parameters(self.document)
         forward = self.cost.forward
         count, size = self._amounts.count, self._amounts.size
         return [
-            ("parameters", parameters_line(held, self._amounts)),
-            *(("", f"{dtype}: {count(part.elements)}, {size(part.bytes)}") for dtype, part in held.by_dtype.items()),
-            *_tied(held),
+            ("parameters", parameters_line(counted, self._amounts)),
+            *(
+                ("", f"{dtype}: {count(sums.elements)}, {size(sums.bytes)}")
+                for dtype, sums in counted.by_dtype.items()
+            ),
+            *_tied(counted),
             ("FLOPs", f"{count(forward.flops)} ({count(forward.macs)} MACs)"),
             ("activations", f"{size(forward.written)} written"),
             *self._memory(),
@@ -86,7 +107,7 @@ class Summary:
         ]
 
     def _memory(self) -> list[tuple[str, str]]:
-        """What inference needs, where the capture saw memory come and go."""
+        """The memory inference needs; nothing if the recording has no tensor lifetimes."""
         needed = memory_of(self.document).inference
         if needed is None:
             return []
@@ -126,9 +147,9 @@ class _TreeRow(NamedTuple):
         return ", ".join([self.line.class_name, *_notes(self.line)])
 
 
-def _tree_columns(written: Amounts, whole: int | None) -> list[Column[_TreeRow]]:
-    def figure(title: str, of: _Of, show: _Show = written.count, *, drops: bool = False) -> Column[_TreeRow]:
-        """A column of figures, empty where the module stands in the tree already."""
+def _tree_columns(formats: Amounts, whole: int | None) -> list[Column[_TreeRow]]:
+    def figure(title: str, of: _Of, show: _Show = formats.count, *, drops: bool = False) -> Column[_TreeRow]:
+        """A column of numbers, empty for a module that already has a row further up."""
         return Column(
             title,
             lambda row: "" if row.line.same_as is not None else of(row.line),
@@ -143,7 +164,7 @@ def _tree_columns(written: Amounts, whole: int | None) -> list[Column[_TreeRow]]
         Column("output", lambda row: "" if row.line.same_as is not None else _output(row.line), shrinks=True),
         figure("params", lambda line: line.parameters),
         figure("FLOPs", lambda line: line.totals.flops),
-        figure("activations", lambda line: line.totals.written, written.size, drops=True),
+        figure("activations", lambda line: line.totals.written, formats.size, drops=True),
         figure("share", lambda line: part_of(line.totals.flops, whole), percent, drops=True),
         figure("trainable", lambda line: line.trainable, drops=True),
         figure("own params", lambda line: line.own_parameters, drops=True),
@@ -152,7 +173,7 @@ def _tree_columns(written: Amounts, whole: int | None) -> list[Column[_TreeRow]]
 
 def _data_columns(whole: int | None) -> list[Column[OutlineRow]]:
     def own(title: str, of: _Of) -> Column[OutlineRow]:
-        """A column that is empty where the module stands in the tree already."""
+        """A column that is empty for a module that already has a row further up."""
         return Column(title, lambda line: None if line.same_as is not None else of(line))
 
     return [
@@ -176,14 +197,14 @@ def _data_columns(whole: int | None) -> list[Column[OutlineRow]]:
 
 
 def _notes(line: OutlineRow) -> list[str]:
-    """What is special about a line's modules."""
+    """Notes on a row's modules: repeated calls, ties, creation during forward, ops without a formula."""
     notes = [f"{tie.name} tied to {tie.other}" for tie in line.ties]
     if line.calls > line.modules:
         notes.insert(0, f"×{units.exact(line.calls // line.modules)} calls")
     if line.created_in_forward:
-        notes.append("made in forward")
+        notes.append("created in forward")
     if line.totals.unknown_ops:
-        notes.append(f"{units.exact(line.totals.unknown_ops)} ops unknown")
+        notes.append(plural(line.totals.unknown_ops, "unknown op"))
     return notes
 
 
@@ -194,10 +215,10 @@ def _output(line: OutlineRow) -> str:
     return f"{shapes}, …" if line.varies else shapes
 
 
-def _tied(held: Parameters) -> list[tuple[str, str]]:
-    """The tied parameters by name."""
-    facts = [("tied", " = ".join(names)) for names in held.tied[:_NAMED]]
-    more = len(held.tied) - _NAMED
+def _tied(counted: Parameters) -> list[tuple[str, str]]:
+    """The names of tied parameters, shortened."""
+    facts = [("tied", " = ".join(names)) for names in counted.tied[:_MAX_TIED]]
+    more = len(counted.tied) - _MAX_TIED
     return [*facts, ("", f"and {units.exact(more)} more")] if more > 0 else facts
 
 

@@ -1,4 +1,4 @@
-"""The totals of a model as facts, one a row, and the lines that say what they cover and how they were obtained."""
+"""The totals of a model, one per row, and the lines on their coverage and how they were obtained."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from assay.views.tables import Column, Table
 from assay.views.text.amounts import Amounts
 from assay.views.text.facts import facts_table
 
-_NAMED = 5
-"""Unknown operations that a line names; the JSON has all of them."""
+_MAX_UNKNOWN = 5
+"""Ops without a formula that a line names; JSON lists all of them."""
 
 _MODES = {
     "real": "run with real weights",
-    "meta": "run on shapes alone",
+    "meta": "run on shapes only",
     "fake": "run on fake tensors",
     "made-up": "run with made-up weights",
     "none": "not run",
@@ -30,8 +30,8 @@ _MODES = {
 
 
 def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Table]:
-    """Parameters, work, bytes, coverage, convention and capture; the phases apart where there are two."""
-    held = [("parameters", parameters_line(parameters(document), amounts))]
+    """Parameters, FLOPs, bytes, coverage, convention and capture; forward and backward separately if both ran."""
+    counts = [("parameters", parameters_line(parameters(document), amounts))]
     about = [
         ("coverage", coverage_line(cost)),
         ("convention", cost.convention),
@@ -39,33 +39,34 @@ def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Tabl
     ]
     if cost.backward is None:
         figures = [(title, show(cost.forward)) for title, show in _figures([cost.forward], amounts).items()]
-        return [facts_table([*held, *figures, *about])]
-    both = {"forward": cost.forward, "backward": cost.backward, "sum": summed([cost.forward, cost.backward])}
+        return [facts_table([*counts, *figures, *about])]
+    both = {"forward": cost.forward, "backward": cost.backward, "total": summed([cost.forward, cost.backward])}
     shows = _figures(list(both.values()), amounts)
     rows = [{"": title, **{phase: show(sums) for phase, sums in both.items()}} for title, show in shows.items()]
     columns = [Column(name, itemgetter(name), "right" if name else "left") for name in ("", *both)]
-    return [Table(columns, rows), facts_table([*held, *about])]
+    return [Table(columns, rows), facts_table([*counts, *about])]
 
 
-def parameters_line(held: Parameters, amounts: Amounts) -> str:
+def parameters_line(counted: Parameters, amounts: Amounts) -> str:
     """`25.6 M (25.6 M trainable), 97.5 MiB; buffers 208 KiB; 1 tied, counted once`."""
-    line = f"{amounts.count(held.count)} ({amounts.count(held.trainable)} trainable), {amounts.size(held.bytes)}"
-    if held.buffers.bytes:
-        line += f"; buffers {amounts.size(held.buffers.bytes)}"
-    return f"{line}; {units.exact(len(held.tied))} tied, counted once" if held.tied else line
+    trainable = amounts.count(counted.trainable)
+    line = f"{amounts.count(counted.count)} ({trainable} trainable), {amounts.size(counted.bytes)}"
+    if counted.buffers.bytes:
+        line += f"; buffers {amounts.size(counted.buffers.bytes)}"
+    return f"{line}; {units.exact(len(counted.tied))} tied, counted once" if counted.tied else line
 
 
 def coverage_line(cost: Cost) -> str:
-    """`100 % of 175 ops counted`, or the share with the operations that have no formula."""
+    """`100 % of 175 ops counted`, followed by the ops without a formula, if any."""
     share = cost.coverage
     if share is None:
-        return "nothing ran"
+        return "no ops ran"
     phases = summed([cost.forward, cost.backward or CostTotals()])
-    counted = f"{_floored(share)} % of {units.exact(phases.ops)} ops counted"
+    counted = f"{_floored(share)} % of {plural(phases.ops, 'op')} counted"
     if not cost.unknown:
         return counted
-    named = ", ".join(unknown_op(op) for op in cost.unknown[:_NAMED])
-    more = f" and {len(cost.unknown) - _NAMED} more" if len(cost.unknown) > _NAMED else ""
+    named = ", ".join(unknown_op(op) for op in cost.unknown[:_MAX_UNKNOWN])
+    more = f" and {len(cost.unknown) - _MAX_UNKNOWN} more" if len(cost.unknown) > _MAX_UNKNOWN else ""
     return f"{counted}; {units.exact(phases.unknown_ops)} unknown: {named}{more}"
 
 
@@ -76,22 +77,22 @@ def unknown_op(op: UnknownOp) -> str:
 
 
 def captured_line(document: Document) -> str:
-    """How the model was watched, what had to be assumed, and where it stopped."""
+    """How the model was run: mode, torch version, source of the inputs, assumptions, and where it failed."""
     run = document.run
     parts = [_MODES.get(run.mode, run.mode)]
     if document.machine.torch:
         parts.append(f"torch {document.machine.torch}")
     if run.inputs_from:
         parts.append(f"inputs {run.inputs_from}")
-    assumed = plural(len(run.assumptions), "assumption")
-    parts.append(f"{assumed} (-v lists them)" if run.assumptions else "nothing assumed")
+    assumptions = plural(len(run.assumptions), "assumption")
+    parts.append(f"{assumptions} (see -v)" if run.assumptions else "no assumptions")
     if run.failure is not None:
-        parts.append(f"stopped in {shown(run.failure.module)}: the figures cover what ran before")
+        parts.append(f"stopped in {shown(run.failure.module)}: totals cover only the ops before")
     return ", ".join(parts)
 
 
 def _floored(share: float) -> str:
-    """A percentage that says 100 only when it is."""
+    """A percentage rounded down, so that it reads 100 only if `share` is exactly 1."""
     return "100" if share == 1 else f"{math.floor(1000 * share) / 10:.1f}"
 
 
@@ -104,8 +105,8 @@ def _figures(phases: Sequence[CostTotals], amounts: Amounts) -> dict[str, Callab
         "total FLOPs": lambda sums: amounts.count(sums.flops),
         "parameters read": lambda sums: amounts.size(sums.read_parameters),
         "activations read": lambda sums: amounts.size(sums.read_activations),
-        "written": lambda sums: amounts.size(sums.written),
-        "intensity": lambda sums: f"{units.ratio(sums.intensity)} FLOPs a byte",
+        "bytes written": lambda sums: amounts.size(sums.written),
+        "intensity": lambda sums: f"{units.ratio(sums.intensity)} FLOPs/byte",
     }
     if all(sums.needed_flops == sums.matrix_flops for sums in phases):
         del figures["needed FLOPs (causal)"]

@@ -1,4 +1,4 @@
-"""The tables of one trace: by layer, operation, kernel or step, for people and for programs."""
+"""The tables of one trace: by layer, op, kernel or step, as text and as data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from assay import units
 from assay.analysis.parameters import sum_of_known
 from assay.document.trace import KernelTimes, LayerTimes, OpTimes, StepTimes, Trace
+from assay.messages import plural
 from assay.views.tables import Column, Row, Table
 
 OUTSIDE = "outside any module: "
@@ -17,7 +18,7 @@ UNATTRIBUTED = "no layer known: "
 
 @dataclass(frozen=True)
 class TraceOptions:
-    """What of a trace is shown, and how."""
+    """The breakdown of a trace to show, its order, and its number of rows."""
 
     by: str = "layer"
     sort: str | None = None
@@ -25,13 +26,13 @@ class TraceOptions:
 
 
 def duration(value: int | None) -> str:
-    """Nanoseconds with a fitting unit."""
+    """Nanoseconds as text with a suitable unit."""
     return units.seconds(None if value is None else value / 1e9)
 
 
 @dataclass(frozen=True)
 class TraceBreakdown:
-    """One way to divide a trace: its title and the two forms of its table."""
+    """One breakdown of a trace: its title, and the functions that build its table as text and as data."""
 
     title: str
     table: Callable[[Trace, TraceOptions], Table]
@@ -53,10 +54,10 @@ def _size(title: str, of: Callable[[Row], int | None], name: str) -> Column[Row]
 
 def _per_call(*, median_drops: bool = True) -> tuple[Column[Any], ...]:
     return (
-        time_column("least", lambda row: row.per_call.min_ns, "min_ns", drops=True),
+        time_column("min", lambda row: row.per_call.min_ns, "min_ns", drops=True),
         time_column("median", lambda row: row.per_call.median_ns, "median_ns", drops=median_drops),
         time_column("p95", lambda row: row.per_call.p95_ns, "p95_ns", drops=True),
-        time_column("most", lambda row: row.per_call.max_ns, "max_ns", drops=True),
+        time_column("max", lambda row: row.per_call.max_ns, "max_ns", drops=True),
     )
 
 
@@ -77,7 +78,7 @@ _LAYER: tuple[Column[LayerTimes], ...] = (
     Column("shapes", lambda row: "; ".join(row.shapes), drops=True, cuts=True),
 )
 _OP: tuple[Column[OpTimes], ...] = (
-    Column("operation", lambda row: row.name, shrinks=True, keeps=16, name="op"),
+    Column("op", lambda row: row.name, shrinks=True, keeps=16),
     _count("calls", lambda row: row.calls),
     time_column("GPU", lambda row: row.gpu_ns, "gpu_ns"),
     _count("kernels", lambda row: row.kernels, drops=True),
@@ -91,13 +92,13 @@ _KERNEL: tuple[Column[KernelTimes], ...] = (
     _count("calls", lambda row: row.calls),
     time_column("GPU", lambda row: row.gpu_ns, "gpu_ns"),
     *_per_call(median_drops=False),
-    time_column("launch to start", lambda row: row.latency.median_ns if row.latency else None, "latency_ns"),
-    time_column("at most", lambda row: row.latency.max_ns if row.latency else None, "latency_max_ns", drops=True),
+    time_column("launch latency", lambda row: row.latency.median_ns if row.latency else None, "latency_ns"),
+    time_column("latency max", lambda row: row.latency.max_ns if row.latency else None, "latency_max_ns", drops=True),
     _size("moved", lambda row: row.bytes, "bytes"),
 )
 _STEP: tuple[Column[StepTimes], ...] = (
     Column("step", lambda row: row.name),
-    time_column("begins at", lambda row: row.start_ns, "start_ns"),
+    time_column("start", lambda row: row.start_ns, "start_ns"),
     time_column("CPU", lambda row: row.cpu_ns, "cpu_ns"),
     time_column("GPU", lambda row: row.gpu_ns, "gpu_ns"),
     _count("kernels", lambda row: row.kernels),
@@ -114,11 +115,11 @@ SORTS = {
     "latency": lambda row: row.latency.median_ns if row.latency else 0,
     "name": lambda row: row.name,
 }
-"""What lines can be sorted by, the largest first except for names."""
+"""Sort keys of the rows: largest first, names alphabetically."""
 
 
 def sorted_rows(rows: Sequence[Any], sort: str | None) -> list[Any]:
-    """The rows by `sort`; as they came where they have no such figure."""
+    """The rows sorted by `sort`; in their given order if `sort` is None or the rows have no such value."""
     if sort is None:
         return list(rows)
     try:
@@ -128,10 +129,10 @@ def sorted_rows(rows: Sequence[Any], sort: str | None) -> list[Any]:
 
 
 def _drawn(table: Table) -> Table:
-    """The table for people: columns in which nothing is known are left out."""
+    """The table without empty columns, for text."""
     rows = (*table.rows, *table.footer)
-    known = [column for column in table.columns if any(column.value(row) not in (None, "") for row in rows)]
-    return replace(table, columns=known or table.columns[:1])
+    filled = [column for column in table.columns if any(column.value(row) not in (None, "") for row in rows)]
+    return replace(table, columns=filled or table.columns[:1])
 
 
 def _layer_order(trace: Trace, options: TraceOptions) -> list[LayerTimes]:
@@ -141,21 +142,21 @@ def _layer_order(trace: Trace, options: TraceOptions) -> list[LayerTimes]:
 def _layer_table(trace: Trace, options: TraceOptions) -> Table:
     rows = _layer_order(trace, options)
     table = Table(_LAYER, rows).first(options.top)
-    others = rows[len(table.rows) :]
+    omitted = rows[len(table.rows) :]
     total = {
         "layer": "TOTAL",
         "calls": sum(row.calls for row in trace.layers),
         "cpu_self_ns": trace.cpu_ns,
         "gpu_self_ns": trace.gpu_ns,
     }
-    footer = [*([_other_layers(others)] if others else []), *_outside(trace), total]
+    footer = [*([_other_layers(omitted)] if omitted else []), *_outside(trace), total]
     return _drawn(replace(table, footer=footer))
 
 
 def _other_layers(rows: Sequence[LayerTimes]) -> dict[str, Any]:
-    """One row for the layers that are not shown; totals hold one another, so only own times are added."""
+    """One row that sums the layers not shown; total times overlap, so only self times are added."""
     return {
-        "layer": f"{len(rows)} other layers",
+        "layer": f"({plural(len(rows), 'more layer')})",
         "calls": sum(row.calls for row in rows),
         "cpu_self_ns": sum(row.cpu_self_ns for row in rows),
         "gpu_self_ns": sum_of_known(row.gpu_self_ns for row in rows),
@@ -165,7 +166,7 @@ def _other_layers(rows: Sequence[LayerTimes]) -> dict[str, Any]:
 
 
 def _outside(trace: Trace) -> list[dict[str, Any]]:
-    """A row for everything that is no layer's own time."""
+    """Rows for the time outside any layer, and for GPU time that could not be attributed."""
     outside = [
         {"layer": OUTSIDE + row.what, "cpu_self_ns": row.cpu_ns, "gpu_self_ns": row.gpu_ns, "kernels": row.kernels}
         for row in trace.outside
@@ -177,17 +178,17 @@ def _outside(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _plain(title: str, columns: Sequence[Column[Any]], rows: Callable[[Trace], Sequence[Any]]) -> TraceBreakdown:
-    """The breakdown into rows that need nothing beside them."""
+    """A breakdown whose rows are shown as they are, with only a count of omitted rows below."""
 
     def data(trace: Trace, options: TraceOptions) -> Table:
         return Table(columns, sorted_rows(rows(trace), options.sort)).first(options.top)
 
-    def people(trace: Trace, options: TraceOptions) -> Table:
+    def text(trace: Trace, options: TraceOptions) -> Table:
         table = data(trace, options)
-        left = len(rows(trace)) - len(table.rows)
-        return _drawn(replace(table, footer=[{columns[0].key: f"{left} others"}] if left else []))
+        omitted = len(rows(trace)) - len(table.rows)
+        return _drawn(replace(table, footer=[{columns[0].key: f"({omitted} more)"}] if omitted else []))
 
-    return TraceBreakdown(title, people, data)
+    return TraceBreakdown(title, text, data)
 
 
 def _layer_data(trace: Trace, options: TraceOptions) -> Table:
@@ -197,8 +198,8 @@ def _layer_data(trace: Trace, options: TraceOptions) -> Table:
 
 DIVISIONS = {
     "layer": TraceBreakdown("Layers", _layer_table, _layer_data),
-    "op": _plain("Operations", _OP, lambda trace: trace.ops),
+    "op": _plain("Ops", _OP, lambda trace: trace.ops),
     "kernel": _plain("Kernels", _KERNEL, lambda trace: trace.kernels),
     "step": _plain("Steps", _STEP, lambda trace: trace.steps),
 }
-"""How one trace can be divided."""
+"""The breakdowns of one trace."""

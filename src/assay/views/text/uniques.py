@@ -1,4 +1,4 @@
-"""The tables of unique modules and unique operations."""
+"""The tables of unique modules and unique ops."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def module_table(entries: Sequence[UniqueModule]) -> Table:
 
 
 def op_table(entries: Sequence[UniqueOp]) -> Table:
-    """One row per unique operation."""
+    """One row per unique op."""
     return Table(_OP_COLUMNS, entries)
 
 
@@ -68,5 +68,5 @@ def _distinct(items: Iterable[str]) -> str | None:
 
 
 def _settings(values: Mapping[str, Any]) -> str:
-    """Names and values on one line: `stride=[1,1] groups=1`."""
+    """Names and JSON values on one line: `stride=[1,1] groups=1`."""
     return " ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in values.items())
