@@ -274,9 +274,9 @@ def test_in_a_real_terminal(tmp_path) -> None:
         press("j", "l")
         assert screen("▾ 0–8 ×9").count("Linear") >= 9
         press("/", "5")
-        screen("1 found")
+        screen("1 match")
         press("Escape")
-        screen("1 found", there=False)
+        screen("1 match", there=False)
         press("?")
         screen("Fold or unfold everything")
         press("Escape")

@@ -11,7 +11,7 @@ from tui_subjects import LAYERS, columns, drive, explorer, here, names
 from assay.views.tui import clipboard
 from assay.views.tui.bars import TabBar
 from assay.views.tui.help import HelpScreen, help_text
-from assay.views.tui.keys import KEYS, in_use, written
+from assay.views.tui.keys import KEYS, keys_text, with_keymap
 
 FOLDED = ["(root)", "embed", "layers", f"layers.0–{LAYERS - 1} ×{LAYERS}", "norm", "head (tied: embed.weight)"]
 
@@ -212,7 +212,7 @@ def test_help_shows_every_key_and_closes_with_enter_and_esc() -> None:
     for key in ("enter", "escape"):
         assert not seen("?", key, look=lambda app: isinstance(app.screen, HelpScreen))
     text = help_text(KEYS).plain
-    assert all(written(key.keys) in text and key.text in text for key in KEYS)
+    assert all(keys_text(key.keys) in text and key.text in text for key in KEYS)
 
 
 def test_search_filters_as_one_types_and_n_goes_on() -> None:
@@ -332,7 +332,7 @@ def test_a_keymap_gives_other_keys_and_the_help_tells_them(tmp_path) -> None:
     remapped = explorer(settings=file)
     assert len(seen("x", look=names, app=remapped)) == len(FOLDED) + 3 * LAYERS
     assert seen("Z", look=names, app=explorer(settings=file)) == FOLDED
-    shown = help_text(in_use({"fold-all": "x"})).plain
+    shown = help_text(with_keymap({"fold-all": "x"})).plain
     assert "x  " in shown.partition("Fold or unfold everything")[0].splitlines()[-1]
 
 

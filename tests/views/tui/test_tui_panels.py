@@ -53,25 +53,25 @@ def test_the_code_panel_marks_forward() -> None:
 
 
 def test_a_module_without_source_code_says_so() -> None:
-    assert "no source code" in panel_text("c", "code", "j")
+    assert "No source code" in panel_text("c", "code", "j")
 
 
 def test_the_attributes_panel_shows_values_and_a_histogram() -> None:
     text = panel_text("a", "attributes", *TO_BLOCK)
-    assert "8×8  float32  cpu  256 B  needs grad" in text
+    assert "8×8  float32  cpu  256 B  requires grad" in text
     assert all(word in text for word in ("min -1", "mean 0.125", "std 0.5", "! 2 NaN", "█", "first 0.5, -0.25"))
     assert "[bold]no" in text
 
 
 def test_the_forward_panel_shows_every_call_and_who_made_the_first_nan() -> None:
     text = panel_text("F", "forward", *TO_BLOCK)
-    assert "2 calls  3 ms in all" in text
-    assert "NaN in its output, first made by layers.1" in text
+    assert "2 calls  total 3 ms" in text
+    assert "NaN in the output, first produced by layers.1" in text
     assert text.index("call 1") < text.index("call 2")
 
 
 def test_the_findings_panel_shows_those_on_the_module() -> None:
-    assert "tab 6 lists" in panel_text("W", "findings", *TO_BLOCK)
+    assert "see tab 6" in panel_text("W", "findings", *TO_BLOCK)
     document = small_document()
     at = document.findings[1].modules[0]
     moves = ["j"] * (at + 1)
@@ -332,5 +332,5 @@ def test_a_theme_that_was_chosen_is_remembered_and_one_from_the_command_line_is_
 
 
 def test_an_unknown_theme_is_refused() -> None:
-    with pytest.raises(Exception, match="theme 'nope' was given"):
+    with pytest.raises(Exception, match="unknown theme 'nope'"):
         explorer(theme="nope")

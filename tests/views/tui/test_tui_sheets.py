@@ -106,7 +106,7 @@ def test_unique_modules_are_grouped_by_class() -> None:
     assert value(sheet, "Block", "count") == LAYERS
     assert value(sheet, "Linear", "count") == 2 * LAYERS + 1
     assert value(sheet, "Linear", "kinds") == 2
-    assert "unique modules of" in sheet.about
+    assert "unique of" in sheet.about
 
 
 def test_operations_add_up_to_the_whole_pass() -> None:
@@ -154,11 +154,11 @@ def test_tensor_flow_follows_the_storages() -> None:
     document = small_document()
     at = {module.path: index for index, module in enumerate(document.modules)}
     block = flow(document, at["layers.1"])
-    assert [stream.other for stream in block.feeds_it] == ["layers.0"]
-    assert [stream.other for stream in block.fed_by_it] == ["layers.2"]
-    assert [stream.other for stream in flow(document, at["embed"]).feeds_it] == [INPUTS]
-    assert flow(document, at["head"]).fed_by_it == []
-    assert [stream.other for stream in flow(document, at["layers"]).fed_by_it] == ["norm"]
+    assert [edge.other for edge in block.inputs] == ["layers.0"]
+    assert [edge.other for edge in block.outputs] == ["layers.2"]
+    assert [edge.other for edge in flow(document, at["embed"]).inputs] == [INPUTS]
+    assert flow(document, at["head"]).outputs == []
+    assert [edge.other for edge in flow(document, at["layers"]).outputs] == ["norm"]
 
 
 def test_what_was_written_last_is_what_feeds() -> None:
@@ -167,8 +167,8 @@ def test_what_was_written_last_is_what_feeds() -> None:
     calls = [Call(0, None), *(Call(at, 0) for at in (1, 2, 3))]
     ops = [Op(0, 1, (), (0,)), Op(0, 2, (0,), (0,)), Op(0, 3, (0,), (1,))]
     document = Document(modules=rows, calls=calls, kinds=[kind], ops=ops, storages=[Storage(8, 0), Storage(8, 2)])
-    assert [stream.other for stream in flow(document, 3).feeds_it] == ["b"]
-    assert [stream.other for stream in flow(document, 1).fed_by_it] == ["b"]
+    assert [edge.other for edge in flow(document, 3).inputs] == ["b"]
+    assert [edge.other for edge in flow(document, 1).outputs] == ["b"]
 
 
 def test_totals_are_those_of_torch() -> None:

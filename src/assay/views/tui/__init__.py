@@ -1,5 +1,5 @@
-"""THE TERMINAL EXPLORER: plain data on a screen, for keys and mouse. The one package that imports textual.
+"""The terminal explorer, for keyboard and mouse. This is the only package that imports textual.
 
-Belongs here: what a screen needs. Does not: reading, running or weighing a model, which comes in as a document
-and a `ModuleInspector`.
+It only displays. Reading, running and measuring a model happen elsewhere; the explorer gets a document and a
+`ModuleInspector`.
 """

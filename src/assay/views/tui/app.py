@@ -1,4 +1,4 @@
-"""The explorer on the screen: one table, panels around it, and the keys that drive them."""
+"""The explorer app: one table, panels around it, and the keys that drive them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from assay.errors import UsageError
+from assay.messages import plural
 from assay.views.tui import settings as remembering
 from assay.views.tui.actions import Actions
 from assay.views.tui.bars import KeyLine, StatusLine, TabBar
-from assay.views.tui.gathering import gather
-from assay.views.tui.keys import AT_ONCE, FOOTER, TABLE, bindings, in_use
+from assay.views.tui.gathering import load_statistics
+from assay.views.tui.keys import FOOTER, PRIORITY_ACTIONS, TABLE, bindings, with_keymap
 from assay.views.tui.labels import arranged
 from assay.views.tui.panels.context import PanelContext
 from assay.views.tui.rows import Rows
@@ -34,23 +35,23 @@ from assay.views.tui.tabs import BY_ID
 from assay.views.tui.treetable import Tab, TreeTable
 
 DEBOUNCE_S = 0.1
-"""How long the highlight must rest before details are looked up."""
+"""How long the cursor must rest on a row before its details are loaded."""
 _REMOTE = re.compile(r"@font-face \{.*?\}\s*|<!-- Generated.*?-->\s*", re.DOTALL)
-"""What rich's pictures would fetch from the network."""
+"""Parts of rich's SVG that would load fonts from the network."""
 _SIGNALS = ("error", "warning", "success", "accent")
 
 
 @dataclass(frozen=True)
 class ExplorerOptions:
-    """How the explorer opens."""
+    """Options of an explorer session."""
 
     theme: str = ""
     settings: Path | None = None
-    """Where labels and keys are remembered; None remembers nothing."""
+    """The settings file; None neither loads nor saves settings."""
 
 
 class Explorer(Actions):
-    """Shows an `ExploredModel` until somebody quits."""
+    """The app that shows an `ExploredModel` until the user quits."""
 
     TITLE = "assay explore"
     BINDINGS = bindings(TABLE)
@@ -66,7 +67,7 @@ class Explorer(Actions):
         options = options or ExplorerOptions()
         file = options.settings
         remembered, warning = remembering.load(file) if file else (ExplorerSettings(), "")
-        # Somebody's keys may still be in a file that is damaged: it is theirs to mend.
+        # A damaged file is not overwritten: the user's keys may still be in it.
         super().__init__(subject, remembered, None if warning else file)
         self.options = options
         self._warning = warning
@@ -79,7 +80,7 @@ class Explorer(Actions):
             self.theme = theme
 
     def compose(self) -> ComposeResult:
-        # Panels, labels and search are made when they are first wanted: the table must stand at once.
+        # Panels, labels and search are created on first use, so that the table appears at once.
         yield TabBar(title(self.subject))
         with Horizontal(id="middle"):
             self.table = TreeTable(self.tab_of("tree"), id="table")
@@ -88,46 +89,46 @@ class Explorer(Actions):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Say what there is to say, and be ready for keys."""
+        """Apply the settings, focus the table and show notes and warnings."""
         self.set_keymap(self.remembered.keymap)
-        known = {key.id: key for key in in_use(self.remembered.keymap)}
-        self.query_one(KeyLine).keys = tuple(known[id] for id in FOOTER)
+        keys = {key.id: key for key in with_keymap(self.remembered.keymap)}
+        self.query_one(KeyLine).keys = tuple(keys[id] for id in FOOTER)
         self.table.aligned = self.remembered.aligned
-        self.go_to(self.table)
-        self.tell_state()
+        self.focus_now(self.table)
+        self.update_status()
         self.ready = True
         for note in filter(None, (self._warning, *self.subject.notes)):
             self.notify(note, markup=False, severity="warning" if note == self._warning else "information")
 
     def tab_of(self, id: str) -> Tab:
-        """The tab, made when it is first looked at."""
+        """The tab with this id, created when it is first shown."""
         if id not in self.tabs:
             sheet = BY_ID[id].make(self.subject)
             self.tabs[id] = opened(sheet, self.remembered)
         return self.tabs[id]
 
     def on_tree_table_highlighted(self) -> None:
-        """The details follow, once the highlight rests."""
-        self.tell_state()
-        self.details_soon()
+        """Update the status line, and the details once the cursor rests."""
+        self.update_status()
+        self.update_details_soon()
 
-    def details_soon(self) -> None:
-        """Look up the details of the selected row in a moment; a moment that is not over begins anew."""
+    def update_details_soon(self) -> None:
+        """Load the details of the selected row after `DEBOUNCE_S`; a new call restarts the delay."""
         if self.debounce is not None:
             self.debounce.stop()
-        self.debounce = self.set_timer(DEBOUNCE_S, self.details_now)
+        self.debounce = self.set_timer(DEBOUNCE_S, self.update_details)
 
-    def details_now(self) -> None:
-        """Ask every open panel about the selected row, and for the statistics of the rows on screen."""
+    def update_details(self) -> None:
+        """Load the selected row into every open panel, and the statistics of the rows on screen."""
         self.debounce = None
         if not self.table.is_attached:
             return
         for panel in self.panels.values():
             if panel.is_open:
-                panel.ask(self._asked())
-        gather(self.subject, self.table)
+                panel.load(self._panel_context())
+        load_statistics(self.subject, self.table)
 
-    def _asked(self) -> PanelContext:
+    def _panel_context(self) -> PanelContext:
         tab, row = self.table.tab, self.table.rows.row
         return PanelContext(
             subject=self.subject,
@@ -139,52 +140,54 @@ class Explorer(Actions):
         )
 
     def _signals(self) -> dict[str, Style]:
-        """The theme's own colours for what matters."""
+        """The theme's styles for errors, warnings, successes and accents."""
         variables = self.get_css_variables()
         return {name: Style(color=Color.parse(variables[f"text-{name}"]).rich_color, bold=True) for name in _SIGNALS}
 
-    def tell_state(self) -> None:
-        """The line below the table."""
+    def update_status(self) -> None:
+        """Show totals, search, order and cursor position in the status line."""
         tab = self.table.tab
         count = len(tab.rows)
         matches = int(tab.rows.matches.sum()) if tab.rows.matches is not None else None
         status = self.screen_stack[0].query_one(StatusLine)
         status.left = tab.sheet.about
-        order = "" if not tab.sorted_by else f"by {tab.sorted_by} {'▼' if tab.descending else '▲'}"
+        sorted_title = next((each.column.title for each in tab.components if each.column.id == tab.sorted_by), "")
+        order = f"by {sorted_title} {'▼' if tab.descending else '▲'}" if sorted_title else ""
+        query = self.query_now
         parts = (
-            f"/{self.query_now.text} {matches:,} found" if self.query_now and matches is not None else "",
-            "taken literally" if self.query_now and self.query_now.literal else "",
-            f"biggest {tab.most}" if tab.most else order,
+            f"/{query.text}: {plural(matches, 'match', 'matches')}" if query and matches is not None else "",
+            "literal" if query and query.literal else "",
+            f"largest {tab.most}" if tab.most else order,
             f"{tab.rows.cursor + 1 if count else 0:,}/{count:,}",
         )
         status.right = " · ".join(filter(None, parts))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Search as one types."""
+        """Search while the pattern is typed."""
         self.search_for(event.value)
 
     def on_input_submitted(self) -> None:
-        """Back to the rows that were found."""
+        """Close the search bar and return to the matching rows."""
         if self.search_bar is not None:
             self.search_bar.remove_class("-open")
-        self.go_to(self.table)
+        self.focus_now(self.table)
 
     def on_tree_table_header_clicked(self, message: TreeTable.HeaderClicked) -> None:
-        """Sort by that column, the other way round where it is sorted so already."""
+        """Sort by the clicked column, or reverse the order if it is sorted by it already."""
         tab = self.table.tab
         same = tab.sorted_by == message.column.id
         self.sort_by(message.column.id, descending=not tab.descending if same else message.column.right)
 
     async def on_tree_table_row_chosen(self) -> None:
-        """A double click."""
+        """Show the details of a row that was double-clicked."""
         await self.action_details()
 
     def on_label_panel_changed(self) -> None:
-        """Other labels, remembered."""
+        """Apply and save the new labels."""
         self.labels_changed()
 
     def on_label_panel_reset(self) -> None:
-        """The labels as they were at first."""
+        """Restore the default labels."""
         tab = self.table.tab
         tab.components[:] = arranged(tab.sheet)
         if self.label_panel is not None:
@@ -192,13 +195,13 @@ class Explorer(Actions):
         self.labels_changed()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """In a text field and in a window, letters are letters."""
+        """Disable priority actions in text fields and dialogs, so that their letters can be typed."""
         typing = isinstance(self.focused, Input) or len(self.screen_stack) > 1
-        return not (typing and action in AT_ONCE)
+        return not (typing and action in PRIORITY_ACTIONS)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: every key's action, sorting by every column, and the app's own."""
-        for key in in_use(self.remembered.keymap):
+        """The command palette: the action of every key, sorting by every column, and textual's own commands."""
+        for key in with_keymap(self.remembered.keymap):
             if key.where == TABLE and key.id != "palette":
                 yield SystemCommand(f"{key.group}: {key.text}", f"key {key.keys}", self.runner(key.action))
         for each in self.table.tab.components:
@@ -209,30 +212,30 @@ class Explorer(Actions):
         yield from super().get_system_commands(screen)
 
     def export_screenshot(self, *, title: str | None = None, simplify: bool = True) -> str:
-        """The screen as SVG that loads nothing from anywhere: fonts are those of whoever looks at it."""
+        """The screen as SVG without remote fonts; the viewer's own fonts are used."""
         return _REMOTE.sub("", super().export_screenshot(title=title, simplify=simplify))
 
     def watch_theme(self, name: str) -> None:
-        """One that was chosen in the palette is remembered; one from the command line is for this time only."""
+        """Save a theme chosen in the palette; a theme given in the options is not saved."""
         if self.ready and name != self.options.theme:
             self.remember(replace(self.remembered, theme=name))
 
 
 def check_theme(name: str) -> None:
-    """Refuse a name that no theme has; the empty one is nobody's choice."""
+    """Raise `UsageError` if there is no theme of this name; an empty name is the default theme."""
     if name and name not in BUILTIN_THEMES:
-        raise UsageError(f"theme {name!r} was given: one of {', '.join(sorted(BUILTIN_THEMES))} is wanted")
+        raise UsageError(f"unknown theme {name!r}: choose from {', '.join(sorted(BUILTIN_THEMES))}")
 
 
 def title(subject: ExploredModel) -> str:
-    """What is explored, in a few words."""
+    """The class and the origin of the explored model."""
     document = subject.document
     parts = (document.model_class, document.origin.name or document.origin.location)
     return " ".join(dict.fromkeys(filter(None, parts))) or "model"
 
 
 def opened(sheet: Sheet, remembered: ExplorerSettings) -> Tab:
-    """A sheet with the labels somebody chose, sorted as it wants to be."""
+    """A new tab of `sheet` with the saved labels and the sheet's default order."""
     rows = Rows(sheet.index, sheet.opened)
     tab = Tab(sheet, rows, arranged(sheet, remembered.labels.get(sheet.remembered_as or sheet.id)))
     column = sheet.column(sheet.sorted_by)

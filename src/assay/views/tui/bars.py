@@ -1,4 +1,4 @@
-"""The lines around the table: tabs above it, the search and the state below it."""
+"""The bars around the table: tabs above it; search, status and keys below it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from assay.views.tables import printable
-from assay.views.tui.keys import Key, written
+from assay.views.tui.keys import Key, keys_text
 from assay.views.tui.layout import cut
 from assay.views.tui.tabs import TABS
 
 
 class TabBar(Widget):
-    """The tabs with their keys, and what is explored."""
+    """The tabs with their keys, and the name of the explored model."""
 
     DEFAULT_CSS = """
     TabBar { height: 1; background: $panel; color: $foreground; link-style: none; link-style-hover: bold; }
@@ -28,7 +28,7 @@ class TabBar(Widget):
         self._title = printable(title)
 
     def render(self) -> Text:
-        """One line; titles are shortened to their numbers where there is no room."""
+        """The tab titles on one line, shortened to their numbers if the line is too narrow."""
         width = self.size.width
         long = [f" {number} {tab.title} " for number, tab in enumerate(TABS, 1)]
         titles = long if sum(map(len, long)) <= width else [f" {number} " for number in range(1, len(TABS) + 1)]
@@ -44,7 +44,7 @@ class TabBar(Widget):
 
 
 class StatusLine(Widget):
-    """What is on show, in numbers."""
+    """Totals of the tab, and search, order and cursor position."""
 
     DEFAULT_CSS = """
     StatusLine { height: 1; background: $panel; color: $text-muted; padding: 0 1; }
@@ -53,7 +53,7 @@ class StatusLine(Widget):
     right: reactive[str] = reactive("")
 
     def render(self) -> Text:
-        """The totals, and at the right where the cursor is; the totals give way."""
+        """Totals on the left and the cursor position on the right; totals that do not fit are truncated."""
         width = self.size.width
         right = cut(self.right, width)
         room = width - cell_len(right) - 2
@@ -62,7 +62,7 @@ class StatusLine(Widget):
 
 
 class KeyLine(Widget):
-    """The main keys, as far as there is room; each can be clicked."""
+    """The main keys, as many as fit; each can be clicked."""
 
     DEFAULT_CSS = """
     KeyLine {
@@ -75,7 +75,7 @@ class KeyLine(Widget):
         """`? help  q quit  / search …`."""
         text = Text(no_wrap=True, overflow="crop")
         for key in self.keys:
-            first = written(key.keys).partition(" / ")[0]
+            first = keys_text(key.keys).partition(" / ")[0]
             part = Text.assemble((first, Style(bold=True)), (f" {key.short}", Style(dim=True)))
             part.stylize(Style(meta={"@click": f"app.{key.action}"}))
             if text.cell_len + part.cell_len + 2 > self.size.width:
@@ -85,7 +85,7 @@ class KeyLine(Widget):
 
 
 class SearchBar(Input):
-    """Where a pattern is typed."""
+    """The text field for a search pattern."""
 
     DEFAULT_CSS = """
     SearchBar, SearchBar:focus { height: 1; border: none; padding: 0 1; display: none; background: $surface; }
@@ -93,4 +93,4 @@ class SearchBar(Input):
     """
 
     def __init__(self) -> None:
-        super().__init__(id="search", placeholder="search names, classes or a.path (regular expression)")
+        super().__init__(id="search", placeholder="search names, classes or paths (regular expression)")

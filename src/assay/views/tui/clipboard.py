@@ -1,4 +1,4 @@
-"""Copying: through the desktop's own clipboard where there is one, else through the terminal (OSC 52)."""
+"""Copying text with the desktop's clipboard program if there is one, otherwise through the terminal (OSC 52)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 TERMINAL = "the terminal (OSC 52)"
-_PATIENCE_S = 2.0
+_TIMEOUT_S = 2.0
 
 _PROGRAMS = (
     ("pbcopy", ("pbcopy",), "darwin"),
@@ -19,21 +19,21 @@ _PROGRAMS = (
     ("clip.exe", ("clip.exe",), "WSL_DISTRO_NAME"),
     ("clip", ("clip",), "win32"),
 )
-"""A program, how it is called, and the platform or variable that says it can work."""
+"""A program, its command line, and the platform or environment variable that it needs."""
 
 
 def program(environment: Mapping[str, str], platform: str = sys.platform) -> tuple[str, ...] | None:
-    """The program that copies here; None over SSH, where this machine's clipboard is not the user's."""
+    """The command of the first usable clipboard program; None over SSH, where the clipboard is not the user's."""
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
         return None
-    for name, command, sign in _PROGRAMS:
-        if (sign == platform or environment.get(sign)) and shutil.which(name):
+    for name, command, requirement in _PROGRAMS:
+        if (requirement == platform or environment.get(requirement)) and shutil.which(name):
             return command
     return None
 
 
 def copy(text: str, through_terminal: Callable[[str], None], environment: Mapping[str, str] | None = None) -> str:
-    """Copy `text`; how it was copied, as a person would be told."""
+    """Copy `text` and return the channel for a message: a program's name or `the terminal (OSC 52)`."""
     command = program(os.environ if environment is None else environment)
     if command is not None and _run(command, text):
         return command[0]
@@ -48,7 +48,7 @@ def _run(command: tuple[str, ...], text: str) -> bool:
             input=text.encode(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=_PATIENCE_S,
+            timeout=_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""Columns of figures and words beside a tree: their values, how they are written, how they sort."""
+"""Columns of numbers and texts beside a tree: their values, format and sort keys."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from assay.views.tui.index import Flags, Ints
 
 
 class ColumnValues(Protocol):
-    """What a column holds."""
+    """The values of a column, by row."""
 
     def __getitem__(self, row: int) -> Any:
-        """The raw value; None where it is unknown."""
+        """The raw value; None if unknown."""
 
     def keys(self) -> NDArray[np.float64]:
-        """What rows are sorted by; an unknown is not a number."""
+        """The sort key of every row; NaN if unknown."""
 
 
 class Numbers:
-    """Figures, with a mask for those nobody knows."""
+    """Numbers, with a mask of those that are known."""
 
     def __init__(self, figures: NDArray[Any], known: Flags | None = None) -> None:
         self.figures = figures
@@ -37,12 +37,12 @@ class Numbers:
         return self.figures[row].item() if self.known[row] else None
 
     def keys(self) -> NDArray[np.float64]:
-        """The figures themselves."""
+        """The numbers themselves."""
         return np.where(self.known, self.figures.astype(np.float64), np.nan)
 
 
 class Words:
-    """Texts of which there are few distinct ones."""
+    """Texts with few distinct values, stored as ids."""
 
     def __init__(self, ids: Ints, distinct: Sequence[str | None]) -> None:
         self.ids = ids
@@ -54,57 +54,60 @@ class Words:
     def keys(self) -> NDArray[np.float64]:
         """The alphabetical ranks."""
         ranks = {text: rank for rank, text in enumerate(sorted({text for text in self.distinct if text is not None}))}
-        places = [np.nan if text is None else ranks[text] for text in self.distinct]
-        return np.asarray(places, dtype=np.float64)[self.ids]
+        keys = [np.nan if text is None else ranks[text] for text in self.distinct]
+        return np.asarray(keys, dtype=np.float64)[self.ids]
 
 
 class DeferredTexts:
-    """Texts that come in while somebody looks, for the rows they look at."""
+    """Texts that are loaded in the background for the rows on screen."""
 
     def __init__(self, count: int) -> None:
-        self.found: dict[int, str | None] = {}
+        self.loaded: dict[int, str | None] = {}
         self._count = count
 
     def __getitem__(self, row: int) -> str | None:
-        return self.found.get(row)
+        return self.loaded.get(row)
 
     def keys(self) -> NDArray[np.float64]:
-        """The alphabetical ranks of what has come in so far."""
-        return words([self.found.get(row) for row in range(self._count)]).keys()
+        """The alphabetical ranks of the texts loaded so far."""
+        return words([self.loaded.get(row) for row in range(self._count)]).keys()
 
 
 @dataclass(frozen=True)
 class SheetColumn:
-    """One component of a row: its heading, its values and how they look."""
+    """One component of a row: its heading, its values and their format."""
 
     id: str
     title: str
     source: ColumnValues | Callable[[], ColumnValues]
-    """The values, or what makes them when they are first looked at."""
+    """The values, or a function that computes them when they are first needed."""
     about: str
-    """What it is, for the label panel."""
+    """A description for the command palette."""
     show: Callable[[Any], str] = str
     right: bool = False
     italic: bool = False
     on: bool = True
-    """Whether it is on show unless somebody said otherwise."""
+    """Whether it is visible by default."""
     widest: int = 32
+    """The maximum width of a column of texts, in terminal cells."""
     cells: int = 0
-    """How wide it is, where that does not follow from its values."""
+    """A fixed width in terminal cells; 0 derives the width from the values."""
+    name: str = ""
+    """The name in exported CSV, if it differs from the title."""
 
     @cached_property
     def values(self) -> ColumnValues:
-        """What it holds."""
+        """The values, computed on first access."""
         return self.source() if callable(self.source) else self.source
 
     def text(self, row: int) -> str:
-        """The value as it is written."""
+        """The formatted value."""
         value = self.values[row]
         return units.UNKNOWN if value is None else printable(self.show(value))
 
     @cached_property
     def width(self) -> int:
-        """Cells it takes: those of figures never move while scrolling."""
+        """The width in terminal cells, the same for all rows, so that columns do not move while scrolling."""
         if self.cells:
             return self.cells
         if isinstance(self.values, Words):
@@ -114,14 +117,14 @@ class SheetColumn:
 
 
 def words(texts: Sequence[str | None]) -> Words:
-    """A column of texts."""
+    """The values of a column of texts."""
     distinct: dict[str | None, int] = {}
     ids = np.fromiter((distinct.setdefault(text, len(distinct)) for text in texts), np.int64, len(texts))
     return Words(ids, list(distinct) or [None])
 
 
 def numbers(values: Sequence[int | float | None]) -> Numbers:
-    """A column of figures; None is unknown."""
+    """The values of a column of numbers; None is unknown."""
     plain = np.asarray(values)
     if plain.dtype.kind in "if":
         return Numbers(plain)
@@ -129,8 +132,3 @@ def numbers(values: Sequence[int | float | None]) -> Numbers:
     figures = [0 if value is None else value for value in values]
     whole = all(type(value) is int and abs(value) < 1 << 62 for value in figures)
     return Numbers(np.asarray(figures, dtype=np.int64 if whole else np.float64), known)
-
-
-def percent(value: float) -> str:
-    """A share as a percentage."""
-    return units.share(value, 1.0)

@@ -1,4 +1,4 @@
-"""Lines of the table as segments: a heading, a row in columns, a row whose labels follow one another."""
+"""Lines of the table as rich segments: the headings, and rows with aligned columns or inline labels."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from assay.views.tui.sheet import NAME, Sheet
 
 OPEN, CLOSED, LEAF = "▾ ", "▸ ", "  "
 SAME = "•"
-"""In the gutter of rows of the same class: colour is never the only sign."""
-HELD = "*"
+"""Gutter mark of rows of the selected row's class, so that colour is not the only cue."""
+PINNED = "*"
+"""Gutter mark of rows of the pinned class."""
 DOWN, UP = "▼", "▲"
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """What a line is drawn from, gathered once a screen."""
+    """Everything needed to draw the lines of one screen."""
 
     sheet: Sheet
     rows: Rows
@@ -34,7 +35,7 @@ class Drawing:
     aligned: bool
 
     def header(self, sorted_by: str, descending: bool) -> list[Segment]:
-        """The headings; an arrow at the sorted column, signs where there are columns to the left or right."""
+        """The headings, with an arrow at the sorted column and marks if there are hidden columns on either side."""
         style = self.styles["header"]
         left = "‹ " if self.layout.before else " " * GUTTER
 
@@ -52,11 +53,11 @@ class Drawing:
         ]
         return [Segment("".join(parts) + (" ›" if self.layout.after else ""), style)]
 
-    def row(self, row: int, *, same: bool, held: bool) -> list[Segment]:
-        """One row."""
-        sign = HELD if held else SAME if same else " "
-        tint = self.styles["held"] if held else self.styles["same"] if same else Style.null()
-        segments = [Segment(sign + " ", tint)]
+    def row(self, row: int, *, same: bool, pinned: bool) -> list[Segment]:
+        """One row; `same` and `pinned` mark it as one of the selected row's or the pinned class."""
+        mark = PINNED if pinned else SAME if same else " "
+        tint = self.styles["pinned"] if pinned else self.styles["same"] if same else Style.null()
+        segments = [Segment(mark + " ", tint)]
         guides = "" if self.rows.flat else _guides(self.sheet.index, row)
         marker = LEAF if not self.rows.can_open(row) else OPEN if self.rows.is_open(row) else CLOSED
         lead = ("" if self.rows.flat else guides + marker)[: max(0, self.layout.tree - 2)]
@@ -64,8 +65,8 @@ class Drawing:
         label = self._first_text(row)
         name_style = self._name_style(row) + (tint if self.rows.matches is None else Style.null())
         if self.aligned:
-            room = self.layout.tree - len(lead)
-            segments.append(Segment(cell(_fitted(label, room, flat=self.rows.flat), room), name_style))
+            width = self.layout.tree - len(lead)
+            segments.append(Segment(cell(_fitted(label, width, flat=self.rows.flat), width), name_style))
             for _, column in self.layout.columns:
                 text = column.text(row)
                 drawn = " " * GAP + cell(text, column.width, right=column.right)
@@ -79,7 +80,7 @@ class Drawing:
         return segments
 
     def _first_text(self, row: int) -> str:
-        """What stands beside the tree's lines; in a list names are whole paths."""
+        """The text of the first component; in a sorted list names are full paths."""
         if not self.components:
             return ""
         first = self.components[0]
@@ -100,16 +101,16 @@ class Drawing:
 
 
 def _guides(index: Index, row: int) -> str:
-    """A line for every level that goes on below."""
-    signs = []
+    """The vertical lines in front of a row, one for each level that continues below it."""
+    guides = []
     for above in index.ancestors(row)[:-1]:
         parent = index.parent[above]
-        signs.append("│ " if index.end[above] < index.end[parent] else " " * INDENT)
-    return (" " * INDENT if index.depth[row] else "") + "".join(reversed(signs))
+        guides.append("│ " if index.end[above] < index.end[parent] else " " * INDENT)
+    return (" " * INDENT if index.depth[row] else "") + "".join(reversed(guides))
 
 
-def _fitted(label: str, room: int, *, flat: bool) -> str:
-    """The label in its room; of a path that is too long the end matters more."""
-    if not flat or len(label) <= room or room < 4:
+def _fitted(label: str, width: int, *, flat: bool) -> str:
+    """The label; in a sorted list, a path that is too long loses its beginning."""
+    if not flat or len(label) <= width or width < 4:
         return label
-    return "…" + label[-(room - 1) :]
+    return "…" + label[-(width - 1) :]

@@ -1,4 +1,4 @@
-"""Exporting the view: the rows and columns on show, as text, JSON, CSV, or a picture of the screen."""
+"""Exporting the view: the visible rows and columns as text, JSON or CSV, or the screen as SVG."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import NAME
 from assay.views.tui.treetable import Tab
 
-FORMS = {"txt": "text", "json": "JSON, raw values", "csv": "CSV, raw values", "svg": "SVG, a picture of the screen"}
+FORMS = {"txt": "text", "json": "JSON (raw values)", "csv": "CSV (raw values)", "svg": "SVG (screenshot)"}
+"""File suffixes of the export formats, and their descriptions."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-MOST_NAMES = 1000
+MAX_FILES = 1000
 
 
 class ExportScreen(ModalScreen[str | None]):
-    """Asks for the form."""
+    """A dialog that asks for the format; its result is a key of `FORMS`, or None if cancelled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "dismiss(None)", "Close")]
 
@@ -39,26 +40,26 @@ class ExportScreen(ModalScreen[str | None]):
     """
 
     def compose(self) -> ComposeResult:
-        listed = OptionList(*(Option(f"{name}   {text}", id=name) for name, text in FORMS.items()), markup=False)
-        listed.border_title = "Export the view as"
-        yield listed
+        formats = OptionList(*(Option(f"{name}   {text}", id=name) for name, text in FORMS.items()), markup=False)
+        formats.border_title = "Export the view as"
+        yield formats
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Chosen."""
+        """Close the dialog with the selected format."""
         self.dismiss(event.option.id)
 
 
 def write(tab: Tab, form: str, model: str, screenshot: Callable[[], str], folder: Path | None = None) -> Path:
-    """Write the view into a new file in the current folder; its name."""
+    """Write the view to a new file in `folder` (default: the current one) and return its path."""
     data = screenshot() if form == "svg" else render(tab, form)
     stem = "-".join(filter(None, ("assay", _UNSAFE.sub("-", model).strip("-.")[:40], tab.sheet.id)))
-    path = _free(folder or Path.cwd(), stem, form)
+    path = _unused_path(folder or Path.cwd(), stem, form)
     atomic.write_bytes(path, data.encode(), overwrite=False)
     return path
 
 
 def render(tab: Tab, form: str) -> str:
-    """The rows and columns on show in one of the forms."""
+    """The visible rows and columns as text in the format `form` (`txt`, `csv` or `json`)."""
     return _RENDERERS[form](tab)
 
 
@@ -69,8 +70,8 @@ def _json(tab: Tab) -> str:
         | {column.id: column.values[row] for column in columns}
         for row in map(int, tab.rows.shown)
     ]
-    whole = {"tab": tab.sheet.id, "about": tab.sheet.about, "rows": rows}
-    return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
+    content = {"tab": tab.sheet.id, "about": tab.sheet.about, "rows": rows}
+    return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
 
 
 _RENDERERS: dict[str, Callable[[Tab], str]] = {
@@ -81,7 +82,7 @@ _RENDERERS: dict[str, Callable[[Tab], str]] = {
 
 
 def _table(tab: Tab, *, indented: bool) -> tables.Table:
-    """The rows on show; a tree is drawn by indentation, or has whole paths."""
+    """The visible rows; the names of a tree are indented, or full paths unless `indented`."""
     sheet, rows = tab.sheet, tab.rows
     others = [column for column in tab.columns if column.id != NAME]
 
@@ -92,20 +93,22 @@ def _table(tab: Tab, *, indented: bool) -> tables.Table:
 
     columns = [tables.Column("path" if rows.flat or not indented else "name", name)]
     columns += [
-        tables.Column(each.title, each.values.__getitem__, "right" if each.right else "left", _shown(each))
+        tables.Column(
+            each.title, each.values.__getitem__, "right" if each.right else "left", _formatter(each), name=each.name
+        )
         for each in others
     ]
     return tables.Table(columns, [int(row) for row in rows.shown])
 
 
-def _shown(column: SheetColumn) -> Callable[[Any], str]:
+def _formatter(column: SheetColumn) -> Callable[[Any], str]:
     return lambda value: units.UNKNOWN if value is None else column.show(value)
 
 
-def _free(folder: Path, stem: str, suffix: str) -> Path:
-    """The first name that is not taken: nothing is overwritten."""
-    for number in range(MOST_NAMES):
+def _unused_path(folder: Path, stem: str, suffix: str) -> Path:
+    """The first path of the form `stem-N.suffix` that does not exist yet."""
+    for number in range(MAX_FILES):
         path = folder / (f"{stem}-{number}.{suffix}" if number else f"{stem}.{suffix}")
         if not path.exists():
             return path
-    raise WriteError(f"cannot write {folder / stem}.{suffix}: there are {MOST_NAMES} of them already")
+    raise WriteError(f"cannot write {folder / stem}.{suffix}: {MAX_FILES} such files exist; delete some of them")

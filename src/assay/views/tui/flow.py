@@ -1,4 +1,4 @@
-"""What feeds a module and what it feeds, from the storages that captured operations read and wrote."""
+"""Tensor flow between modules, from the storages that recorded ops read and wrote."""
 
 from __future__ import annotations
 
@@ -11,37 +11,38 @@ from assay.document.document import Document
 from assay.document.tree import shown
 
 INPUTS = "(inputs of the model)"
-MOST_CACHED = 4
+MAX_CACHED = 4
+"""Documents whose edges are kept in memory."""
 
 
 class FlowEdge(Struct, frozen=True):
-    """Memory that goes from one module to another."""
+    """The tensors that flow between the selected module and another one."""
 
     other: str
-    """The module at the other end: the outermost one that does not hold this one."""
+    """The other module: the outermost one that does not contain the selected module."""
     tensors: int
-    """How often a tensor went this way."""
+    """The number of tensors."""
     bytes: int
-    """Of the memory that went."""
+    """The size of their storages."""
 
 
 class ModuleFlow(Struct, frozen=True):
-    """Both ends of one module, most bytes first."""
+    """The edges into and out of one module, most bytes first."""
 
-    feeds_it: list[FlowEdge]
-    fed_by_it: list[FlowEdge]
+    inputs: list[FlowEdge]
+    outputs: list[FlowEdge]
 
 
 class _Edge(Struct, frozen=True):
     source: int
-    """The module whose operation wrote it; -1 for an input of the model."""
+    """The module whose op wrote the storage; -1 for an input of the model."""
     target: int
     storage: int
 
 
 def flow(document: Document, module: int) -> ModuleFlow:
-    """The streams into and out of everything inside `module`."""
-    edges = _edges(_Held(document))
+    """The tensors that flow into and out of `module`, its submodules included."""
+    edges = _edges(_DocumentKey(document))
     parents = [-1 if row.parent is None else row.parent for row in document.modules]
     chain = _chain(parents, module)
     into: dict[str, set[int]] = {}
@@ -52,11 +53,11 @@ def flow(document: Document, module: int) -> ModuleFlow:
             into.setdefault(_name(document, parents, chain, edge.source), set()).add(edge.storage)
         elif source_inside and not target_inside:
             out.setdefault(_name(document, parents, chain, edge.target), set()).add(edge.storage)
-    return ModuleFlow(_streams(document, into), _streams(document, out))
+    return ModuleFlow(_flow_edges(document, into), _flow_edges(document, out))
 
 
-class _Held:
-    """A document as a key: documents are compared by identity here."""
+class _DocumentKey:
+    """A document as a cache key, compared by identity."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -65,13 +66,13 @@ class _Held:
         return id(self.document)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held) and other.document is self.document
+        return isinstance(other, _DocumentKey) and other.document is self.document
 
 
-@lru_cache(maxsize=MOST_CACHED)
-def _edges(held: _Held) -> list[_Edge]:
-    """Every time an operation read what another module's operation wrote last."""
-    document = held.document
+@lru_cache(maxsize=MAX_CACHED)
+def _edges(key: _DocumentKey) -> list[_Edge]:
+    """One edge for every read of a storage that an op of another module wrote last."""
+    document = key.document
     writer: dict[int, int] = {}
     edges = []
     for op in document.ops:
@@ -86,16 +87,16 @@ def _edges(held: _Held) -> list[_Edge]:
 
 
 def _chain(parents: Sequence[int], module: int) -> set[int]:
-    """A module and everything above it."""
-    found = set()
+    """A module and its ancestors."""
+    chain = set()
     while module >= 0:
-        found.add(module)
+        chain.add(module)
         module = parents[module]
-    return found
+    return chain
 
 
 def _name(document: Document, parents: Sequence[int], chain: set[int], module: int) -> str:
-    """The outermost module around `module` that does not hold the one that is looked at."""
+    """The path of the outermost ancestor of `module` (or itself) that is not in `chain`."""
     if module < 0:
         return INPUTS
     while parents[module] >= 0 and parents[module] not in chain:
@@ -103,9 +104,9 @@ def _name(document: Document, parents: Sequence[int], chain: set[int], module: i
     return shown(document.modules[module].path)
 
 
-def _streams(document: Document, found: Mapping[str, set[int]]) -> list[FlowEdge]:
-    streams = [
+def _flow_edges(document: Document, storages_of: Mapping[str, set[int]]) -> list[FlowEdge]:
+    edges = [
         FlowEdge(name, len(storages), sum(document.storages[at].bytes for at in storages))
-        for name, storages in found.items()
+        for name, storages in storages_of.items()
     ]
-    return sorted(streams, key=lambda stream: -stream.bytes)
+    return sorted(edges, key=lambda edge: -edge.bytes)

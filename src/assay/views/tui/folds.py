@@ -1,4 +1,4 @@
-"""The verbs that fold many rows at once: which rows each is about, and whether it opens or closes them."""
+"""Folding of several rows: the rows each verb selects, and whether they are expanded or collapsed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _siblings_deep(sheet: Sheet, row: int) -> Ints:
 
 
 def _same(sheet: Sheet, row: int) -> Ints:
-    """Rows of the same class; runs only where the row is one, for a run is no module."""
+    """Rows of the same class; for a run of siblings, only other runs."""
     alike: Flags = sheet.kinds.ids == sheet.kinds.ids[row]
     return np.flatnonzero(alike & ((sheet.index.run > 0) == bool(sheet.index.run[row])))
 
@@ -38,7 +38,7 @@ def _same_deep(sheet: Sheet, row: int) -> Ints:
     return np.flatnonzero(np.cumsum(change[:-1]) > 0)
 
 
-VERBS: dict[str, Callable[[Sheet, int], Ints]] = {
+VERBS: dict[str, Callable[[Sheet, int], Ints]] = {  # the rows that each verb folds, given the selected row
     "subtree": _subtree,
     "all": _everything,
     "siblings": lambda sheet, row: sheet.index.siblings(row),
@@ -49,20 +49,20 @@ VERBS: dict[str, Callable[[Sheet, int], Ints]] = {
 
 
 def fold(sheet: Sheet, rows: Rows, verb: str) -> int:
-    """Open the rows of a verb, or close them where the first of them is open; how many it was about."""
+    """Expand the rows of a verb, or collapse them if the first one is expanded; return their number."""
     row = rows.row
     if row < 0 or rows.flat:
         return 0
-    about = VERBS[verb](sheet, row)
-    about = about[rows.parents[about]]
-    if not len(about):
+    targets = VERBS[verb](sheet, row)
+    targets = targets[rows.parents[targets]]
+    if not len(targets):
         return 0
     if verb == "all":
-        opens = not bool(rows.opened[about].all())
-        # A lone root that closes would leave nothing to look at.
-        about = about if opens else about[about > 0]
+        opens = not bool(rows.opened[targets].all())
+        # The root stays expanded: collapsing it would hide everything.
+        targets = targets if opens else targets[targets > 0]
     else:
-        leader = row if rows.parents[row] and row in about else int(about[0])
+        leader = row if rows.parents[row] and row in targets else int(targets[0])
         opens = not bool(rows.opened[leader])
-    rows.set_open(about, opens)
-    return len(about)
+    rows.set_open(targets, opens)
+    return len(targets)

@@ -1,4 +1,4 @@
-"""Statistics of parameters as a label: looked up for the rows on screen, one at a time, in a thread."""
+"""Statistics of parameters as a column: loaded in a thread for the rows on screen, one at a time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from assay.views.tui.treetable import TreeTable
 COMPONENT = "statistics"
 
 
-def gather(subject: ExploredModel, table: TreeTable) -> None:
-    """Look up what the rows on screen lack, where the label is on show; what was under way is cancelled."""
+def load_statistics(subject: ExploredModel, table: TreeTable) -> None:
+    """Load missing statistics of the rows on screen if the column is visible; a load in progress is cancelled."""
     column = table.sheet.column(COMPONENT)
     if column is None or not isinstance(column.values, DeferredTexts) or column not in table.tab.columns:
         return
-    missing = [row for row in table.on_screen() if row not in column.values.found]
+    missing = [row for row in table.on_screen() if row not in column.values.loaded]
     if missing:
         work = partial(_work, subject, table, column.values, missing)
         table.run_worker(work, group=COMPONENT, thread=True, exclusive=True, exit_on_error=False)
@@ -34,7 +34,7 @@ def _work(subject: ExploredModel, table: TreeTable, values: DeferredTexts, rows:
         if worker.is_cancelled:
             return
         texts = [_statistics(subject, *each) for each in _tensors(subject, table.sheet, row)]
-        values.found[row] = "  ".join(filter(None, texts)) or None
+        values.loaded[row] = "  ".join(filter(None, texts)) or None
         table.app.call_from_thread(table.refresh)
 
 
@@ -52,9 +52,9 @@ def _tensors(subject: ExploredModel, sheet: Sheet, row: int) -> list[tuple[str, 
 
 
 def _statistics(subject: ExploredModel, path: str, name: str) -> str | None:
-    """Mean and deviation of a tensor."""
+    """Mean and standard deviation of a tensor: `weight 0.001 ± 0.04`."""
     try:
-        found = subject.inspector.tensor(path, name)
+        detail = subject.inspector.tensor(path, name)
     except AssayError:
         return None
-    return None if found.mean is None or found.std is None else f"{name} {found.mean:.2g} ± {found.std:.2g}"
+    return None if detail.mean is None or detail.std is None else f"{name} {detail.mean:.2g} ± {detail.std:.2g}"

@@ -1,4 +1,4 @@
-"""The help window, made from the table of keys itself."""
+"""The help window, generated from the table of keys."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from assay.views.tui.keys import HELP, Key, bindings, groups, written
+from assay.views.tui.keys import HELP, Key, bindings, groups, keys_text
 
 
 class HelpScreen(ModalScreen[None]):
-    """Every key and what it does."""
+    """A dialog with all keys and what they do."""
 
     BINDINGS = bindings(HELP)
 
@@ -34,17 +34,17 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll() as scroll:
             scroll.border_title = "Keys"
-            scroll.border_subtitle = "Enter or Esc closes"
+            scroll.border_subtitle = "Enter or Esc to close"
             yield Static(help_text(self._keys), markup=False)
 
 
 def help_text(keys: Sequence[Key]) -> Text:
-    """The keys by what they are for."""
+    """The keys and their descriptions, by group."""
     text = Text()
-    width = max(len(written(key.keys)) for key in keys) + 2
+    width = max(len(keys_text(key.keys)) for key in keys) + 2
     for group, members in groups(keys).items():
         text.append(f"\n{group}\n", "bold")
         for key in members:
-            text.append(f"  {written(key.keys):<{width}}", "bold")
+            text.append(f"  {keys_text(key.keys):<{width}}", "bold")
             text.append(f"{key.text}\n")
     return text

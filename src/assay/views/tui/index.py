@@ -1,6 +1,6 @@
-"""A tree as flat columns in reading order: parents before children, every subtree one slice.
+"""A tree as flat arrays in preorder: parents before children, every subtree one slice.
 
-All of it is arithmetic on whole columns, so that a million rows are indexed in the time a screen takes to draw.
+All operations are vectorised, so that a million rows are indexed in the time a screen takes to draw.
 """
 
 from __future__ import annotations
@@ -33,45 +33,45 @@ class Index:
     """Distinct names."""
     name_ids: Ints
     run: Ints
-    """For a row that stands for a run of equal siblings how many there are; 0 for all others."""
+    """For a row that folds a run of equal siblings, their number; 0 for all other rows."""
     origin: Ints
-    """The row of the tree this was made from; of a run's first member for a run."""
+    """The row in the unfolded tree; for a run, that of its first member."""
 
     def __len__(self) -> int:
         return len(self.parent)
 
     def name(self, row: int) -> str:
-        """The row's own name."""
+        """The name of the row."""
         return self.names[int(self.name_ids[row])]
 
     @property
     def has_children(self) -> Flags:
-        """Which rows have rows below them."""
+        """Which rows have children."""
         rows: Ints = np.arange(len(self), dtype=np.int64)
         return self.end > rows + 1
 
     def ancestors(self, row: int) -> list[int]:
-        """The rows above, nearest first."""
-        found = []
+        """The ancestors of the row, nearest first."""
+        ancestors = []
         above = int(self.parent[row])
         while above >= 0:
-            found.append(above)
+            ancestors.append(above)
             above = int(self.parent[above])
-        return found
+        return ancestors
 
     def siblings(self, row: int) -> Ints:
         """The rows with the same parent, itself included."""
         return np.flatnonzero(self.parent == self.parent[row])
 
     def totals(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For each row the sum over its subtree of what each row has of its own."""
+        """For each row the sum of `own` over its subtree."""
         before = np.concatenate([np.zeros(1, own.dtype), np.cumsum(own)])
         result: NDArray[np.int64] = before[self.end] - before[:-1]
         return result
 
 
 def build(parents: Sequence[int] | Ints, names: Sequence[str]) -> Index:
-    """The index of a tree in reading order; `parents` has -1 for roots."""
+    """The index of a tree in preorder; `parents` has -1 for roots."""
     parent = np.asarray(parents, dtype=np.int64)
     distinct: dict[str, int] = {}
     name_ids = np.fromiter((distinct.setdefault(name, len(distinct)) for name in names), np.int64, len(parent))
@@ -82,9 +82,9 @@ def build(parents: Sequence[int] | Ints, names: Sequence[str]) -> Index:
 
 
 def fold_runs(index: Index, keys: Ints) -> Index:
-    """The tree with a row of its own above every run of equal siblings with consecutive numbers.
+    """The tree with an added row above every run of equal siblings with consecutive numbers.
 
-    Siblings are equal where their keys and everything below them are; names count below, not at the top.
+    Siblings are equal if their keys and subtrees are equal; inside the subtrees names must be equal too.
     """
     starts, members = _runs(*_continues(index, keys))
     if not len(starts):
@@ -106,7 +106,7 @@ def fold_runs(index: Index, keys: Ints) -> Index:
 
 
 def _continues(index: Index, keys: Ints) -> tuple[Ints, Flags]:
-    """The rows sibling after sibling, and which of them are equal to the one before and follow it in number."""
+    """The rows grouped by parent, and which of them continue a run: equal to the sibling before, next in number."""
     rows = np.argsort(index.parent, kind="stable")
     content = _contents(index, keys)[rows]
     stems, numbers = _numbered(index.names)
@@ -123,7 +123,7 @@ def _continues(index: Index, keys: Ints) -> tuple[Ints, Flags]:
 
 
 def _runs(rows: Ints, continues: Flags) -> tuple[Ints, Ints]:
-    """Where each run starts, in order, and for each row the run it is a member of (-1 for none)."""
+    """The first row of each run, in order, and for each row the index of its run (-1 for none)."""
     group = np.cumsum(~continues) - 1
     lengths = np.bincount(group)
     firsts = rows[~continues]
@@ -137,7 +137,7 @@ def _runs(rows: Ints, continues: Flags) -> tuple[Ints, Ints]:
 
 
 def _contents(index: Index, keys: Ints) -> NDArray[np.uint64]:
-    """A number for each row, equal where keys and subtrees are: a polynomial over the slice of its subtree."""
+    """A hash for each row, equal if keys and subtrees are equal: a polynomial over the slice of its subtree."""
     rows = np.arange(len(index), dtype=np.int64)
     size = (index.end - rows).astype(np.uint64)
     own = _mixed(keys.astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F) + size)
@@ -151,7 +151,7 @@ def _contents(index: Index, keys: Ints) -> NDArray[np.uint64]:
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Well spread numbers, one to one."""
+    """A bijective mix of the bits (splitmix64)."""
     with np.errstate(over="ignore"):
         values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -159,11 +159,11 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _numbered(names: Sequence[str]) -> tuple[Ints, Ints]:
-    """For each name the number of its stem and the number at its end; -1 where it ends in none."""
+    """For each name the id of its stem and the number at its end; -1 for both if it does not end in a number."""
     stems: dict[str, int] = {}
-    found = [_NUMBERED.fullmatch(name) for name in names]
-    stem = [-1 if match is None else stems.setdefault(match["stem"], len(stems)) for match in found]
-    number = [-1 if match is None else int(match["number"]) for match in found]
+    matches = [_NUMBERED.fullmatch(name) for name in names]
+    stem = [-1 if match is None else stems.setdefault(match["stem"], len(stems)) for match in matches]
+    number = [-1 if match is None else int(match["number"]) for match in matches]
     return np.asarray(stem, dtype=np.int64), np.asarray(number, dtype=np.int64)
 
 
@@ -177,7 +177,7 @@ def _depths(parent: Ints) -> Ints:
 
 
 def _ends(parent: Ints) -> Ints:
-    """One past each subtree: the sizes added up from the deepest level."""
+    """One past the last row of each subtree, from subtree sizes summed from the deepest level up."""
     depth = _depths(parent)
     size = np.ones(len(parent), np.int64)
     for level in range(int(depth.max(initial=0)), 0, -1):

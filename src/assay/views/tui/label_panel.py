@@ -1,4 +1,4 @@
-"""The label panel: which components a row shows, and in which order."""
+"""The label panel, which selects and orders the components of a row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.views.tui.labels import Component, move
 
 
 class LabelPanel(OptionList):
-    """The components of the tab on show, as a list to tick and to rearrange."""
+    """A checklist of the components of the current tab, which can be reordered."""
 
     BINDINGS = bindings(LABELS)
 
@@ -35,16 +35,16 @@ class LabelPanel(OptionList):
         """Components were shown, hidden or moved."""
 
     class Reset(Message):
-        """Everything as it was at first, please."""
+        """The user asked for the default components."""
 
     def __init__(self) -> None:
         super().__init__(id="labels", markup=False)
         self.border_title = "Labels"
-        self.border_subtitle = "space: show  J/K: move"
+        self.border_subtitle = "space: show/hide  J/K: move"
         self._components: list[Component] = []
 
     def show(self, components: list[Component]) -> None:
-        """List these components; changes go into the list that was given."""
+        """List `components`; the panel changes this list in place."""
         self._components = components
         self._list(self.highlighted or 0)
 
@@ -52,24 +52,24 @@ class LabelPanel(OptionList):
         """Show or hide the selected component."""
         if self.highlighted is None:
             return
-        chosen = self._components[self.highlighted]
-        chosen.on = not chosen.on
+        component = self._components[self.highlighted]
+        component.on = not component.on
         self._list(self.highlighted)
         self.post_message(self.Changed())
 
     def action_move(self, step: int) -> None:
-        """Move the selected component."""
+        """Move the selected component up or down."""
         if self.highlighted is None:
             return
         self._list(move(self._components, self.highlighted, step))
         self.post_message(self.Changed())
 
     def action_reset(self) -> None:
-        """The first order and choice."""
+        """Restore the default components and their order."""
         self.post_message(self.Reset())
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """A click shows or hides."""
+        """Show or hide the clicked component."""
         event.stop()
         self.highlighted = event.option_index
         self.action_tick()

@@ -1,4 +1,4 @@
-"""Label components: all that a row can say, which of it is on show and in which order."""
+"""Label components: the columns a row can show, which of them are visible, and their order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from assay.views.tui.columns import SheetColumn, Words
 from assay.views.tui.sheet import NAME, Sheet
 
 NAME_CELLS = 24
-"""Where the name is not the first component, it is a column like any other."""
+"""The width of the name if it is not the first component."""
 
 
 class Labels(Struct, frozen=True):
-    """What somebody has chosen for one tab."""
+    """The saved order and visibility of the components of one tab."""
 
     order: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
@@ -25,14 +25,14 @@ class Labels(Struct, frozen=True):
 
 @dataclass
 class Component:
-    """One component and whether it is on show."""
+    """One component and whether it is visible."""
 
     column: SheetColumn
     on: bool
 
 
 class Names:
-    """The names of rows as a column's values."""
+    """The names of the rows as column values."""
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
@@ -45,25 +45,25 @@ class Names:
         return Words(self._sheet.index.name_ids, self._sheet.index.names).keys()
 
 
-def arranged(sheet: Sheet, chosen: Labels | None = None) -> list[Component]:
-    """Every component of `sheet` in the order somebody chose; ones they never saw come last, as they are at first."""
+def arranged(sheet: Sheet, saved: Labels | None = None) -> list[Component]:
+    """All components of `sheet` as saved; components unknown to `saved` come last, with their defaults."""
     columns = [SheetColumn(NAME, sheet.noun, Names(sheet), "name of the row", cells=NAME_CELLS), *sheet.columns]
-    if chosen is None:
+    if saved is None:
         return [Component(column, column.on) for column in columns]
-    place = {id: at for at, id in enumerate(chosen.order)}
-    columns.sort(key=lambda column: place.get(column.id, len(place)))
-    return [Component(column, column.id in chosen.shown if column.id in place else column.on) for column in columns]
+    ranks = {id: rank for rank, id in enumerate(saved.order)}
+    columns.sort(key=lambda column: ranks.get(column.id, len(ranks)))
+    return [Component(column, column.id in saved.shown if column.id in ranks else column.on) for column in columns]
 
 
 def labels(components: Sequence[Component]) -> Labels:
-    """What was chosen, to be remembered."""
+    """The order and visibility of the components, for saving."""
     return Labels(
         tuple(each.column.id for each in components), tuple(each.column.id for each in components if each.on)
     )
 
 
 def move(components: list[Component], at: int, step: int) -> int:
-    """Move one component; where it is now."""
+    """Move the component at `at` by `step`, and return its new position."""
     to = max(0, min(at + step, len(components) - 1))
     components.insert(to, components.pop(at))
     return to

@@ -1,4 +1,4 @@
-"""A panel on the right: asks in a thread of its own, shows what comes, forgets what is no longer wanted."""
+"""A panel on the right: loads its content in a thread, and discards content of rows no longer selected."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from textual.worker import Worker, WorkerState, get_current_worker
 from assay.errors import AssayError
 from assay.messages import error_line
 from assay.views.tui.keys import PANEL, bindings
-from assay.views.tui.panels import PanelKind, answers
+from assay.views.tui.panels import PanelKind, contents
 from assay.views.tui.panels.context import PanelContext, plain
 
 
 class Panel(ScrollableContainer, can_focus=True):
-    """One `PanelKind` on the screen."""
+    """The widget of one `PanelKind`."""
 
     BINDINGS = bindings(PANEL)
 
@@ -40,13 +40,13 @@ class Panel(ScrollableContainer, can_focus=True):
     Panel.-scrolls > Static { width: auto; }
     """
 
-    class Answered(Message):
-        """Something to show, for the question with this number."""
+    class Loaded(Message):
+        """Content to show, for the request with this number."""
 
-        def __init__(self, number: int, answer: RenderableType) -> None:
+        def __init__(self, number: int, content: RenderableType) -> None:
             super().__init__()
             self.number = number
-            self.answer = answer
+            self.content = content
 
     def __init__(self, kind: PanelKind) -> None:
         super().__init__(id=f"panel-{kind.id}")
@@ -59,11 +59,11 @@ class Panel(ScrollableContainer, can_focus=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is on show."""
+        """Whether the panel is visible."""
         return self.has_class("-open")
 
-    def ask(self, context: PanelContext) -> None:
-        """Find out what to show; what was asked before is cancelled."""
+    def load(self, context: PanelContext) -> None:
+        """Load the content for `context` in a thread; a previous load is cancelled."""
         self._number += 1
         work = partial(self._work, self._number, replace(context, width=self.scrollable_content_region.width))
         self.run_worker(work, name=self.kind.id, group=self.kind.id, thread=True, exclusive=True, exit_on_error=False)
@@ -71,23 +71,23 @@ class Panel(ScrollableContainer, can_focus=True):
     def _work(self, number: int, context: PanelContext) -> None:
         worker = get_current_worker()
         try:
-            for answer in answers(self.kind, replace(context, cancelled=lambda: worker.is_cancelled)):
+            for content in contents(self.kind, replace(context, cancelled=lambda: worker.is_cancelled)):
                 if worker.is_cancelled:
                     return
-                self.post_message(self.Answered(number, answer))
+                self.post_message(self.Loaded(number, content))
         except AssayError as error:
-            self.post_message(self.Answered(number, plain(str(error), context.styles["error"])))
+            self.post_message(self.Loaded(number, plain(str(error), context.styles["error"])))
 
-    def on_panel_answered(self, message: Answered) -> None:
-        """Show it, unless another question has been asked since."""
+    def on_panel_loaded(self, message: Loaded) -> None:
+        """Show the content, unless another request has started since."""
         message.stop()
         if message.number == self._number:
-            self.set_class(not self.kind.wraps and not isinstance(message.answer, Text), "-scrolls")
-            self.query_one(Static).update(message.answer)
+            self.set_class(not self.kind.wraps and not isinstance(message.content, Text), "-scrolls")
+            self.query_one(Static).update(message.content)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A defect in one panel is told in that panel."""
+        """Show an unexpected error in the panel where it occurred."""
         event.stop()
         if event.state is WorkerState.ERROR:
-            told = error_line(event.worker.error) if event.worker.error is not None else "unknown"
-            self.query_one(Static).update(Text(f"internal error: {told} (please report it)"))
+            message = error_line(event.worker.error) if event.worker.error is not None else "unknown"
+            self.query_one(Static).update(Text(f"internal error: {message} (please report it)"))

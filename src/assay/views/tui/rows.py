@@ -1,4 +1,4 @@
-"""Which rows of a tree are on show, in which order, and where the cursor stands: folding, filtering, sorting."""
+"""The visible rows of a tree, their order and the cursor: folding, filtering and sorting."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from assay.views.tui.index import Flags, Index, Ints
 
 
 class Rows:
-    """The rows on show. In tree order they are sorted, so that folding is a bisection and a slice."""
+    """The visible rows. In tree order `shown` is ascending, so that folding is a bisection and a slice."""
 
     def __init__(self, index: Index, opened: Flags | None = None) -> None:
         self.index = index
         self.parents: Flags = index.has_children
-        """Which rows can be opened."""
+        """Which rows have children."""
         self.opened: Flags = np.ones(len(index), np.bool_) if opened is None else opened.copy()
         self.shown: Ints = np.zeros(0, np.int64)
         self.cursor = 0
-        """A position in `shown`."""
+        """The position of the cursor in `shown`."""
         self.flat = False
-        """Whether the rows are a sorted list rather than a tree."""
+        """Whether the rows are shown as a sorted list instead of a tree."""
         self.matches: Flags | None = None
+        """Which rows match the search; None without a search."""
         self._kept: Flags | None = None
+        """The matches and their ancestors."""
         self._opened_before: Flags | None = None
+        """Which rows were expanded before the search."""
         self._show_tree()
 
     def __len__(self) -> int:
@@ -31,30 +34,30 @@ class Rows:
 
     @property
     def row(self) -> int:
-        """The row under the cursor; -1 where nothing is on show."""
+        """The row under the cursor; -1 if no row is visible."""
         return int(self.shown[self.cursor]) if len(self.shown) else -1
 
     def move_to(self, position: int) -> None:
-        """Put the cursor there, or as near as there are rows."""
+        """Move the cursor to a position, or to the nearest valid one."""
         self.cursor = max(0, min(position, len(self.shown) - 1))
 
     def position(self, row: int) -> int:
-        """Where `row` is on show; the nearest row above it where it is not."""
+        """The position of `row` in `shown`; if it is hidden, that of the nearest visible row above it."""
         if self.flat:
-            found = np.flatnonzero(self.shown == row)
-            return int(found[0]) if len(found) else 0
+            positions = np.flatnonzero(self.shown == row)
+            return int(positions[0]) if len(positions) else 0
         return max(0, int(np.searchsorted(self.shown, row, side="right")) - 1)
 
     def is_open(self, row: int) -> bool:
-        """Whether the rows below it are on show."""
+        """Whether the row is expanded; never in a sorted list."""
         return not self.flat and bool(self.parents[row] and self.opened[row])
 
     def can_open(self, row: int) -> bool:
-        """Whether it has rows below it that a tree would show."""
+        """Whether the row has children that can be expanded; never in a sorted list."""
         return not self.flat and bool(self.parents[row])
 
     def toggle(self, row: int) -> None:
-        """Open or close one row."""
+        """Expand or collapse one row."""
         if not self.can_open(row):
             return
         at = int(np.searchsorted(self.shown, row))
@@ -67,21 +70,21 @@ class Rows:
         self.cursor = self.position(here)
 
     def set_open(self, rows: Ints, value: bool) -> None:
-        """Open or close many rows at once; the cursor stays on its row or goes to the nearest above."""
+        """Expand or collapse `rows`; if the cursor's row is hidden, the cursor moves to the nearest row above."""
         if self.flat:
             return
         self.opened[rows] = value
         self._show_tree()
 
     def reveal(self, row: int) -> None:
-        """Open what is above `row` and put the cursor on it."""
+        """Expand the ancestors of `row` and put the cursor on it."""
         if not self.flat:
             self.opened[self.index.ancestors(row)] = True
             self._show_tree()
         self.cursor = self.position(row)
 
     def filter(self, matches: Flags | None) -> None:
-        """Show matching rows and what is above them, whatever is folded; None shows everything as it was."""
+        """Show only the matching rows and their ancestors, expanded; None restores the tree before the search."""
         here = self.row
         if matches is None:
             if self._opened_before is not None:
@@ -98,19 +101,19 @@ class Rows:
         self._to_match(here)
 
     def sort(self, keys: NDArray[np.float64], *, descending: bool, most: int | None = None) -> None:
-        """Show the rows as a list by `keys`, unknown ones last; runs are left out, their members are there."""
+        """Show the rows as a list sorted by `keys`, unknown ones last; runs are replaced by their members."""
         here = self.row
         rows = np.flatnonzero(self.index.run == 0)
         if self.matches is not None:
             rows = rows[self.matches[rows]]
-        chosen = keys[rows]
-        ordered = np.argsort(-chosen if descending else chosen, kind="stable")
+        row_keys = keys[rows]
+        ordered = np.argsort(-row_keys if descending else row_keys, kind="stable")
         self.shown = rows[ordered][:most]
         self.flat = True
         self.cursor = self.position(here)
 
     def unsort(self) -> None:
-        """Show the tree again."""
+        """Show the tree instead of the list."""
         here = self.row
         self.flat = False
         self._after_filter(here)
@@ -118,19 +121,22 @@ class Rows:
             self.reveal(here)
 
     def next_match(self, step: int) -> bool:
-        """Put the cursor on the next match in that direction, around the end; False where there is none."""
+        """Move the cursor to the next match (the previous one if `step` is negative), wrapping around.
+
+        Returns False if there are no matches.
+        """
         if self.matches is None or not len(self.shown):
             return False
-        places = np.flatnonzero(self.matches[self.shown])
-        if not len(places):
+        positions = np.flatnonzero(self.matches[self.shown])
+        if not len(positions):
             return False
-        ahead = int(np.searchsorted(places, self.cursor, side="right"))
-        at = ahead if step > 0 else int(np.searchsorted(places, self.cursor)) - 1
-        self.cursor = int(places[at % len(places)])
+        ahead = int(np.searchsorted(positions, self.cursor, side="right"))
+        at = ahead if step > 0 else int(np.searchsorted(positions, self.cursor)) - 1
+        self.cursor = int(positions[at % len(positions)])
         return True
 
     def _to_match(self, here: int) -> None:
-        """Leave the cursor on a match: the row it was on, else the first one after it."""
+        """Keep the cursor on `here` if it matches, otherwise move it to the next match."""
         if self.matches is None or (here >= 0 and self.matches[here]):
             return
         self.cursor -= 1
@@ -151,17 +157,17 @@ class Rows:
         self.cursor = self.position(here) if here >= 0 else 0
 
     def _visible(self, first: int, last: int) -> Ints:
-        """The rows of a slice that no closed row covers."""
+        """The rows from `first` to `last` that are not inside a collapsed row."""
         closed = first + np.flatnonzero(self.parents[first:last] & ~self.opened[first:last])
         if len(closed):
-            # Closed rows may nest: a row is covered where more subtrees have begun than ended.
+            # Collapsed rows may nest: a row is hidden if more collapsed subtrees have begun than ended.
             change = np.zeros(last - first + 1, np.int32)
             change[closed + 1 - first] += 1
             np.subtract.at(change, self.index.end[closed] - first, 1)
-            seen = np.cumsum(change[:-1]) == 0
+            visible = np.cumsum(change[:-1]) == 0
         else:
-            seen = np.ones(last - first, np.bool_)
+            visible = np.ones(last - first, np.bool_)
         if self._kept is not None:
-            seen &= self._kept[first:last]
-        rows: Ints = first + np.flatnonzero(seen)
+            visible &= self._kept[first:last]
+        rows: Ints = first + np.flatnonzero(visible)
         return rows

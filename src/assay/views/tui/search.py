@@ -1,4 +1,4 @@
-"""Finding rows by a pattern: each distinct name and class is looked at once, however many rows have it."""
+"""Searching rows by a pattern; each distinct name and class is matched only once."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from assay.views.tui.sheet import Sheet
 
 @dataclass(frozen=True)
 class Query:
-    """A pattern that was typed."""
+    """A search text and its compiled pattern."""
 
     text: str
     pattern: re.Pattern[str]
     literal: bool
-    """Whether it is no regular expression and was taken as it stands."""
+    """Whether `text` is not a valid regular expression and is matched literally."""
     in_path: bool
-    """Whether it spans the dots of a path."""
+    """Whether it contains a dot and is matched against full paths."""
 
 
 def query(text: str) -> Query:
-    """What was typed as a pattern; upper case matters only where there is some."""
+    """The query for `text`; it is case-sensitive only if `text` contains capital letters."""
     flags = 0 if any(char.isupper() for char in text) else re.IGNORECASE
     in_path = "." in text
-    # Of a path, the match must reach into the last name: `layers.3` is that layer, not all that is inside it.
-    shape = r"(?:{})[^.]*\Z" if in_path else "{}"
+    # In a path the match must reach the last name: `layers.3` matches that layer, but not its submodules.
+    template = r"(?:{})[^.]*\Z" if in_path else "{}"
     try:
-        return Query(text, re.compile(shape.format(text), flags), False, in_path)
+        return Query(text, re.compile(template.format(text), flags), False, in_path)
     except re.error:
-        return Query(text, re.compile(shape.format(re.escape(text)), flags), True, in_path)
+        return Query(text, re.compile(template.format(re.escape(text)), flags), True, in_path)
 
 
-def find(sheet: Sheet, wanted: Query) -> Flags:
-    """Which rows match: by name or class, or by path where the pattern has a dot."""
+def find(sheet: Sheet, query: Query) -> Flags:
+    """Which rows match by name or class, or by path if the pattern contains a dot."""
     index = sheet.index
 
     def matching(texts: Sequence[str | None]) -> Flags:
-        return np.fromiter((wanted.pattern.search(text or "") is not None for text in texts), np.bool_, len(texts))
+        return np.fromiter((query.pattern.search(text or "") is not None for text in texts), np.bool_, len(texts))
 
-    found: Flags = matching(index.names)[index.name_ids] | matching(sheet.kinds.distinct)[sheet.kinds.ids]
-    if wanted.in_path:
-        found |= matching(sheet.paths)[index.origin]
-    # A run is found by its members, and stands above them.
-    members: Flags = found & (index.run == 0)
+    matches: Flags = matching(index.names)[index.name_ids] | matching(sheet.kinds.distinct)[sheet.kinds.ids]
+    if query.in_path:
+        matches |= matching(sheet.paths)[index.origin]
+    # A run does not match itself: it is shown as the parent of its matching members.
+    members: Flags = matches & (index.run == 0)
     return members

@@ -1,4 +1,4 @@
-"""What the explorer remembers between two runs: labels, keymap, theme. One small file, written whole."""
+"""The explorer's saved settings: labels, keymap and theme, in one small JSON file."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ NAME = "explore.json"
 
 
 class ExplorerSettings(Struct, frozen=True, omit_defaults=True):
-    """The file's contents."""
+    """The content of the settings file."""
 
     labels: dict[str, Labels] = field(default_factory=dict)
-    """By tab."""
+    """The labels of each tab."""
     keymap: dict[str, str] = field(default_factory=dict)
-    """Ids of bindings with the keys they are to have: `{"fold-all": "x,ctrl+z"}`."""
+    """Key ids with the keys that replace their defaults: `{"fold-all": "x,ctrl+z"}`."""
     theme: str = ""
     aligned: bool = True
 
 
 def settings_path() -> Path:
-    """The settings file, in the user's configuration directory."""
+    """The path of the settings file, in the user's configuration directory."""
     return host.config_directory() / NAME
 
 
 def load(path: Path) -> tuple[ExplorerSettings, str]:
-    """The settings, and one line about what was wrong with them where something was."""
+    """The settings (defaults if they cannot be read), and a one-line warning, which is empty if all went well."""
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -45,7 +45,7 @@ def load(path: Path) -> tuple[ExplorerSettings, str]:
 
 
 def save(settings: ExplorerSettings, path: Path) -> str:
-    """Write the settings; one line where that failed."""
+    """Write the settings and return a one-line warning, which is empty if all went well."""
     try:
         atomic.make_directory(path.parent)
         atomic.write_bytes(path, msgspec.json.format(msgspec.json.encode(settings), indent=2))

@@ -1,4 +1,4 @@
-"""What is explored: a document, who is asked for what it does not hold, and the answers it can give itself."""
+"""The explored model: a document, and an inspector for source code, values and calls that are not in it."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from assay.document.rows import Tensor, TensorType
 from assay.document.weights import TensorStatistics
 from assay.errors import ReadError
 
-NO_VALUES = "a saved document keeps no values: explore the live model or its checkpoint"
+NO_VALUES = "a saved document contains no tensor values: explore the live model or its checkpoint"
 
 
 class ModuleInspector(Protocol):
-    """Looks into modules by path. Called from a thread of its own; may raise `AssayError`."""
+    """Looks up details of modules by path. Called from a background thread; may raise `AssayError`."""
 
     def source(self, path: str) -> SourceCode | None:
-        """The source code of the module's class; None where there is none."""
+        """The source code of the module's class; None if there is none."""
 
     def attributes(self, path: str) -> list[Attribute]:
         """All attributes of the module."""
 
     def tensor(self, path: str, name: str) -> TensorDetail:
-        """The values of one of its tensors, summed up."""
+        """The statistics of one of the module's tensors."""
 
     def forward_calls(self, path: str) -> list[ForwardCall]:
-        """Every recorded call of the module, newest last."""
+        """All recorded calls of the module, newest last."""
 
 
 class ExploredModel(Struct, frozen=True):
-    """A model to look at."""
+    """A model to explore."""
 
     document: Document
     inspector: ModuleInspector
     devices: Sequence[str | None] = ()
-    """Where each of the document's tensors is, in their order; empty where nobody knows."""
+    """The device of each of the document's tensors, in order; empty if unknown."""
     tensors_in_tree: bool = False
     """Whether tensors are rows of the tree, as for a checkpoint."""
     notes: tuple[str, ...] = ()
-    """Said once when the explorer opens."""
+    """Messages shown when the explorer opens."""
     no_findings: str = "no rules have run"
-    """Why there are no findings, where there are none."""
+    """Why there are no findings."""
 
 
 class DocumentInspector:
-    """What the document itself holds: settings, types and shapes, statistics where they were saved."""
+    """An inspector of a saved document: settings, types and shapes, and statistics if they were saved."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -58,12 +58,12 @@ class DocumentInspector:
         self._statistics = {name: row for row in rows for name in row.names}
 
     def source(self, path: str) -> SourceCode | None:
-        """None: a document keeps no code."""
+        """None: a document contains no source code."""
         return None
 
     def attributes(self, path: str) -> list[Attribute]:
         """The settings and tensors of the module."""
-        module = self._document.modules[self._found(path)]
+        module = self._document.modules[self._index(path)]
         own = ((name, self._document.tensors[at]) for name, at in module.tensors.items())
         tensors = [Attribute(name, each.role, "Tensor", "", tensor_facts(each)) for name, each in own]
         settings = [
@@ -73,8 +73,8 @@ class DocumentInspector:
         return [*tensors, *settings]
 
     def tensor(self, path: str, name: str) -> TensorDetail:
-        """The tensor's statistics, where the document has them."""
-        at = self._document.modules[self._found(path)].tensors.get(name)
+        """The statistics of a tensor, if the document contains them."""
+        at = self._document.modules[self._index(path)].tensors.get(name)
         if at is None:
             raise ReadError(f"{path or 'the root'} has no tensor {name}")
         tensor = self._document.tensors[at]
@@ -84,38 +84,38 @@ class DocumentInspector:
         return detail_of(known, tensor_facts(tensor))
 
     def forward_calls(self, path: str) -> list[ForwardCall]:
-        """The calls that were watched, with the types of their tensors."""
-        index = self._found(path)
+        """The recorded calls, with the shapes and dtypes of their tensors."""
+        index = self._index(path)
         return [
             ForwardCall(inputs=_tensors("in", call.inputs), outputs=_tensors("out", call.outputs))
             for call in self._document.calls
             if call.module == index
         ]
 
-    def _found(self, path: str) -> int:
+    def _index(self, path: str) -> int:
         if path not in self._modules:
             raise ReadError(f"the document has no module {path}")
         return self._modules[path]
 
 
 def of_document(document: Document) -> ExploredModel:
-    """A document alone."""
+    """A saved document as a model to explore."""
     return ExploredModel(document, DocumentInspector(document))
 
 
 def tensor_facts(tensor: Tensor) -> TensorFacts:
-    """A tensor of a document from outside."""
+    """Shape, dtype, size and gradient of a document's tensor."""
     facts = tensor.type
     return TensorFacts(facts.shape, facts.dtype, bytes=tensor.bytes, requires_grad=tensor.requires_grad)
 
 
 def detail_of(row: TensorStatistics, facts: TensorFacts) -> TensorDetail:
     """Statistics of a checkpoint's tensor in the form that panels show."""
-    drawn = row.histogram
+    histogram = row.histogram
     edges: list[float] = []
-    if drawn is not None:
-        step = (drawn.high - drawn.low) / len(drawn.counts)
-        edges = [*(drawn.low + step * place for place in range(len(drawn.counts))), drawn.high]
+    if histogram is not None:
+        step = (histogram.high - histogram.low) / len(histogram.counts)
+        edges = [*(histogram.low + step * bin for bin in range(len(histogram.counts))), histogram.high]
     return TensorDetail(
         facts,
         row.min,
@@ -125,7 +125,7 @@ def detail_of(row: TensorStatistics, facts: TensorFacts) -> TensorDetail:
         row.nan,
         row.inf,
         row.zeros,
-        drawn.counts if drawn is not None else (),
+        histogram.counts if histogram is not None else (),
         tuple(edges),
         problem=row.problem,
     )
@@ -133,4 +133,4 @@ def detail_of(row: TensorStatistics, facts: TensorFacts) -> TensorDetail:
 
 def _tensors(side: str, types: Sequence[TensorType]) -> tuple[ForwardTensor, ...]:
     facts = [TensorFacts(type.shape, type.dtype) for type in types]
-    return tuple(ForwardTensor(f"{side}[{place}]", each) for place, each in enumerate(facts))
+    return tuple(ForwardTensor(f"{side}[{index}]", each) for index, each in enumerate(facts))

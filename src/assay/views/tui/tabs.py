@@ -15,7 +15,7 @@ from assay.views.tui.subject import ExploredModel
 
 
 class TabKind(NamedTuple):
-    """A tab before its sheet is made."""
+    """The description of a tab, with the function that builds its sheet."""
 
     id: str
     title: str

@@ -1,4 +1,4 @@
-"""The one table of the explorer: a tree with columns, of which only the lines on screen are ever made."""
+"""The table widget of the explorer: a tree with columns that renders only the lines on screen."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from textual.strip import Strip
 from assay.views.tui.columns import SheetColumn
 from assay.views.tui.drawing import Drawing
 from assay.views.tui.labels import Component
-from assay.views.tui.layout import GUTTER, INDENT, LEAST_TREE, RowLayout, fit, natural_width
+from assay.views.tui.layout import GUTTER, INDENT, MIN_TREE, RowLayout, fit, natural_width
 from assay.views.tui.rows import Rows
 from assay.views.tui.sheet import Sheet
 
 HEADER = 1
-_PARTS = ("header", "cursor", "guide", "name", "run", "type", "cell", "dim", "match", "same", "held", "empty")
+_PARTS = ("header", "cursor", "guide", "name", "run", "type", "cell", "dim", "match", "same", "pinned", "empty")
 _SAMPLE = 200
-"""Rows of a list that its first column is made wide enough for."""
+"""Rows of a sorted list from which the width of the first column is derived."""
 
 
 @dataclass
 class Tab:
-    """A sheet and how it is looked at; kept while another tab is on show."""
+    """A sheet and the state of its view, kept while another tab is shown."""
 
     sheet: Sheet
     rows: Rows
     components: list[Component]
-    """All of them, in order, on show or not."""
+    """All components in order, visible or not."""
     sorted_by: str = ""
     descending: bool = True
     most: int | None = None
     shifted: int = 0
     scroll_y: int = 0
-    held: int | None = None
-    """The class that is kept highlighted, as an id of the sheet's kinds."""
+    pinned_kind: int | None = None
+    """The class that stays highlighted, as an id of the sheet's kinds."""
 
     @property
     def columns(self) -> list[SheetColumn]:
-        """The components on show."""
+        """The visible components."""
         return [each.column for each in self.components if each.on]
 
 
 class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows of a `Tab`."""
+    """The widget that shows the rows of a `Tab`."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"treetable--{part}" for part in _PARTS}
 
@@ -78,40 +78,40 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
     TreeTable > .treetable--dim { color: $text-disabled; }
     TreeTable > .treetable--match { color: $text-warning; text-style: bold underline; }
     TreeTable > .treetable--same { color: $text-success; }
-    TreeTable > .treetable--held { color: $text-success; text-style: bold; }
+    TreeTable > .treetable--pinned { color: $text-success; text-style: bold; }
     TreeTable > .treetable--empty { color: $text-muted; }
     """
 
     aligned: reactive[bool] = reactive(True)
 
     class Highlighted(Message):
-        """The cursor is on another row, or the row means something else now."""
+        """The cursor moved to another row, or the rows changed."""
 
     class HeaderClicked(Message):
-        """Somebody wants to sort by this column."""
+        """The heading of this column was clicked."""
 
         def __init__(self, column: SheetColumn) -> None:
             super().__init__()
             self.column = column
 
     class RowChosen(Message):
-        """Somebody clicked a row twice."""
+        """A row was double-clicked."""
 
     def __init__(self, tab: Tab, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.tab = tab
-        self._styles_made: dict[str, Style] | None = None
+        self._cached_styles: dict[str, Style] | None = None
         self._drawing: Drawing | None = None
         self._natural = natural_width(tab.sheet)
 
     @property
     def sheet(self) -> Sheet:
-        """What is on show."""
+        """The sheet of the current tab."""
         return self.tab.sheet
 
     @property
     def rows(self) -> Rows:
-        """Which rows are on show."""
+        """The visible rows of the current tab."""
         return self.tab.rows
 
     def on_mount(self) -> None:
@@ -122,7 +122,7 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.follow_cursor()
 
     def show(self, tab: Tab) -> None:
-        """Show another tab, as it was left."""
+        """Show another tab as it was left."""
         self.tab.scroll_y = self.scroll_offset.y
         self.tab = tab
         self._natural = natural_width(tab.sheet)
@@ -131,14 +131,14 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.follow_cursor()
 
     def changed(self) -> None:
-        """Draw again after rows, columns or order have changed."""
+        """Redraw after rows, columns or order have changed."""
         self._resize()
         self.follow_cursor()
         self.refresh()
         self.post_message(self.Highlighted())
 
     def move_to(self, position: int) -> None:
-        """Put the cursor on a row that is on show."""
+        """Move the cursor to a position among the visible rows."""
         self.rows.move_to(position)
         self.follow_cursor()
         self.refresh()
@@ -146,21 +146,21 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def _width(self) -> int:
-        """Cells of a line, without the scrollbar."""
+        """The width of a line in terminal cells, without the scrollbar."""
         return self.scrollable_content_region.width
 
     @property
     def page(self) -> int:
-        """Rows that fit on the screen."""
+        """The number of rows that fit on the screen."""
         return max(1, self.size.height - HEADER)
 
     def on_screen(self) -> list[int]:
-        """The rows that can be seen."""
+        """The rows currently on screen."""
         first = self.scroll_offset.y
         return [int(row) for row in self.rows.shown[first : first + self.page]]
 
     def follow_cursor(self) -> None:
-        """Scroll so that the cursor can be seen, without a show."""
+        """Scroll to the cursor without animation."""
         top, at = self.scroll_offset.y, self.rows.cursor
         if at < top:
             self.scroll_to(y=at, animate=False, force=True)
@@ -168,7 +168,7 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=at - self.page + 1, animate=False, force=True)
 
     def shift_columns(self, step: int) -> None:
-        """Show columns further to one side."""
+        """Scroll the columns sideways by `step`."""
         layout = self._layout()
         if step > 0 and not layout.after:
             return
@@ -177,7 +177,7 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """The line at `y` of the widget: the headings, then rows."""
+        """Line `y` of the widget: the headings or a row."""
         width, styles = self._width, self._styles()
         if y < HEADER:
             segments = self._draw().header(self.tab.sorted_by, self.tab.descending)
@@ -189,7 +189,7 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
         kind = int(self.sheet.kinds.ids[row])
         is_cursor = position == self.rows.cursor
         same = kind == self._cursor_kind and not is_cursor
-        segments = self._draw().row(row, same=same, held=kind == self.tab.held)
+        segments = self._draw().row(row, same=same, pinned=kind == self.tab.pinned_kind)
         strip = Strip(segments).crop(0, width).adjust_cell_length(width, Style.null())
         if is_cursor:
             strip = Strip([Segment(text, styles["cursor"]) for text, _, _ in strip])
@@ -203,11 +203,11 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
         return int(self.sheet.kinds.ids[row])
 
     def _blank(self, y: int, width: int) -> Strip:
-        """What is below the last row: the reason, where there are no rows at all."""
+        """A line below the last row; if there are no rows, a line of the message that says why."""
         text = ""
         if not len(self.rows):
-            room = max(8, width - 4)
-            lines = [line for part in self.why_empty.splitlines() for line in textwrap.wrap(part, room) or [""]]
+            limit = max(8, width - 4)
+            lines = [line for part in self.why_empty.splitlines() for line in textwrap.wrap(part, limit) or [""]]
             text = lines[y - HEADER - 1] if 0 <= y - HEADER - 1 < len(lines) else ""
         segments = [Segment(f"  {text}", self._styles()["empty"])]
         return Strip(segments).crop(0, width).adjust_cell_length(width).apply_style(self.rich_style)
@@ -216,14 +216,14 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
     def why_empty(self) -> str:
         """Why there are no rows."""
         if self.rows.matches is not None:
-            return "Nothing matches. Backspace clears the search."
+            return "No matches. Press Backspace to clear the search."
         return self.sheet.empty
 
     def _layout(self) -> RowLayout:
         natural = self._natural
         if self.rows.flat:
             sample = self.rows.shown[:_SAMPLE]
-            natural = max([LEAST_TREE, *(len(self.sheet.label(int(row), flat=True)) for row in sample)])
+            natural = max([MIN_TREE, *(len(self.sheet.label(int(row), flat=True)) for row in sample)])
         return fit(self.tab.columns[1:], natural, self._width, self.tab.shifted)
 
     def _draw(self) -> Drawing:
@@ -234,28 +234,28 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
         return self._drawing
 
     def _styles(self) -> dict[str, Style]:
-        """Styles of the parts, resolved once a theme."""
-        if self._styles_made is None:
-            self._styles_made = {part: self.get_component_rich_style(f"treetable--{part}") for part in _PARTS}
-        return self._styles_made
+        """The styles of all parts, resolved once per theme."""
+        if self._cached_styles is None:
+            self._cached_styles = {part: self.get_component_rich_style(f"treetable--{part}") for part in _PARTS}
+        return self._cached_styles
 
     def _resize(self) -> None:
         self._drawing = None
         self.virtual_size = Size(self._width, len(self.rows) + HEADER)
 
     def watch_aligned(self) -> None:
-        """Columns or labels that follow one another."""
+        """Redraw with aligned columns or inline labels."""
         self._drawing = None
         self.refresh()
 
     def notify_style_update(self) -> None:
-        """Another theme, or the focus came or went."""
+        """Drop cached styles after a change of theme or focus."""
         super().notify_style_update()
-        self._styles_made = None
+        self._cached_styles = None
         self._drawing = None
 
     def on_click(self, event: events.Click) -> None:
-        """Sort by a heading, go to a row, open or close it at its sign; twice shows details."""
+        """Sort by a clicked heading, select a clicked row, fold it at its marker, show details on double click."""
         if event.y < HEADER:
             column = self._layout().column_at(event.x)
             if column is not None:
@@ -266,8 +266,8 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
             return
         self.move_to(position)
         row = self.rows.row
-        sign = GUTTER + INDENT * int(self.sheet.index.depth[row])
-        if sign <= event.x < sign + INDENT and self.rows.can_open(row):
+        marker = GUTTER + INDENT * int(self.sheet.index.depth[row])
+        if marker <= event.x < marker + INDENT and self.rows.can_open(row):
             self.rows.toggle(row)
             self.changed()
         elif event.chain == 2:

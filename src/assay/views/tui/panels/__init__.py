@@ -1,4 +1,4 @@
-"""The panels on the right: each answers, off the screen's thread, what it shows of the selected row."""
+"""The panels on the right: each computes, in a thread, its content for the selected row."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from assay.views.tui.panels.context import PanelContext
 
 
 class PanelKind(NamedTuple):
-    """A panel before it is opened."""
+    """The description of a panel."""
 
     id: str
     title: str
     wraps: bool = True
-    """Whether long lines are folded; else one scrolls."""
+    """Whether long lines wrap; otherwise the panel scrolls sideways."""
     of_tensors: bool = False
-    """Whether it has something to say about a tensor that no module of the document holds."""
+    """Whether it can show a tensor that does not belong to a module of the document."""
 
 
 PANELS = (
@@ -33,9 +33,9 @@ PANELS = (
 BY_ID = {kind.id: kind for kind in PANELS}
 
 
-def answers(kind: PanelKind, context: PanelContext) -> Iterator[RenderableType]:
-    """What the panel shows: at first what is known at once, then more as it is found out."""
+def contents(kind: PanelKind, context: PanelContext) -> Iterator[RenderableType]:
+    """The successive contents of the panel: first what is known already, then more as it is computed."""
     if context.module < 0 and not (kind.of_tensors and context.tensor):
         return iter([Text("Select a module.", style="dim")])
-    answer: Callable[[PanelContext], Iterator[RenderableType]] = import_module(f"{__name__}.{kind.id}").answers
-    return answer(context)
+    of_kind: Callable[[PanelContext], Iterator[RenderableType]] = import_module(f"{__name__}.{kind.id}").contents
+    return of_kind(context)

@@ -1,4 +1,4 @@
-"""All attributes of the selected module; of its tensors the values summed up, one after the other."""
+"""The attributes of the selected module, with statistics of its tensors."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from assay.views.tui.panels.context import PanelContext, line, plain
 from assay.views.tui.sheets.shapes import dims
 
 WIDTH = 40
-"""Columns of a histogram, at most."""
-MOST_VALUES = 8
+"""The maximum width of a histogram."""
+MAX_VALUES = 8
 TITLES = (("parameter", "Parameters"), ("buffer", "Buffers"), ("module", "Modules"), ("value", "Values"))
 
 
-def answers(context: PanelContext) -> Iterator[RenderableType]:
-    """Everything at once without values; then again whenever another tensor has been looked at."""
+def contents(context: PanelContext) -> Iterator[RenderableType]:
+    """The attributes without statistics, then again each time the statistics of another tensor are ready."""
     if context.tensor is not None:
         path, name = context.tensor
         title = line((f"{path}.{name}" if path else name, context.styles["accent"]))
-        yield Group(title, plain("looking…", "dim"))
+        yield Group(title, plain("loading…", "dim"))
         yield Group(title, _detail(context.subject.inspector.tensor(path, name), context))
         return
-    found = context.subject.inspector.attributes(context.row.path)
+    attributes = context.subject.inspector.attributes(context.row.path)
     details: dict[str, TensorDetail | str] = {}
-    yield _shown(found, details, context)
-    for attribute in found:
+    yield _content(attributes, details, context)
+    for attribute in attributes:
         if attribute.tensor is None:
             continue
         if context.cancelled():
@@ -41,11 +41,11 @@ def answers(context: PanelContext) -> Iterator[RenderableType]:
             details[attribute.name] = context.subject.inspector.tensor(context.row.path, attribute.name)
         except AssayError as error:
             details[attribute.name] = str(error)
-        yield _shown(found, details, context)
+        yield _content(attributes, details, context)
 
 
-def _shown(
-    found: Sequence[Attribute], details: dict[str, TensorDetail | str], context: PanelContext
+def _content(
+    attributes: Sequence[Attribute], details: dict[str, TensorDetail | str], context: PanelContext
 ) -> RenderableType:
     row = context.row
     parts: list[RenderableType] = [
@@ -54,12 +54,12 @@ def _shown(
     if row.aliases:
         parts.append(line(("also ", "dim"), (", ".join(row.aliases), "")))
     for kind, title in TITLES:
-        members = [each for each in found if each.kind == kind]
+        members = [each for each in attributes if each.kind == kind]
         if members:
             parts += [Text(), Text(title, style="bold")]
             parts += [part for each in members for part in _attribute(each, details.get(each.name), context)]
-    if not found:
-        parts += [Text(), plain("It has no attributes of its own.", "dim")]
+    if not attributes:
+        parts += [Text(), plain("This module has no attributes.", "dim")]
     return Group(*parts)
 
 
@@ -76,14 +76,14 @@ def _attribute(each: Attribute, detail: TensorDetail | str | None, context: Pane
 
 
 def facts_line(facts: TensorFacts) -> str:
-    """A tensor from outside on one line."""
+    """Shape, dtype, device, size and gradient of a tensor on one line."""
     parts = [dims(facts.shape), facts.dtype, facts.device, units.size(facts.bytes) if facts.bytes is not None else ""]
-    parts += ["needs grad" if facts.requires_grad else "", "has grad" if facts.has_grad else ""]
+    parts += ["requires grad" if facts.requires_grad else "", "has grad" if facts.has_grad else ""]
     return "  ".join(filter(None, parts))
 
 
 def figures_line(known: TensorDetail | ForwardTensor) -> Text:
-    """Its least, largest and mean value and their deviation on one line."""
+    """Minimum, maximum, mean and standard deviation on one line."""
     figures = (("min", known.min), ("max", known.max), ("mean", known.mean), ("std", known.std))
     return line(*(part for name, value in figures for part in ((f"    {name} ", "dim"), (_number(value), ""))))
 
@@ -102,8 +102,8 @@ def _detail(detail: TensorDetail, context: PanelContext) -> RenderableType:
         low, high = _number(detail.edges[0]), _number(detail.edges[-1])
         parts.append(line((f"    {low}{high:>{max(1, wide - len(low))}}", "dim")))
     if detail.values:
-        values = ", ".join(_number(value) for value in detail.values[:MOST_VALUES])
-        parts.append(line(("    first ", "dim"), (f"{values} …" if len(detail.values) > MOST_VALUES else values, "")))
+        values = ", ".join(_number(value) for value in detail.values[:MAX_VALUES])
+        parts.append(line(("    first ", "dim"), (f"{values} …" if len(detail.values) > MAX_VALUES else values, "")))
     return Group(*parts)
 
 

@@ -1,4 +1,4 @@
-"""The source code of the selected module's class, its `forward` marked."""
+"""The source code of the selected module's class, with `forward` highlighted."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from assay.document.inspection import SourceCode
 from assay.views.tui.panels.context import PanelContext, line, plain
 
 NO_SOURCE = (
-    "There is no source code to show: the class was made in a place without a file, is built in, "
-    "or this is a saved document, which keeps none."
+    "No source code: the class was not defined in a file, is built in, "
+    "or the model was opened from a saved document, which does not contain code."
 )
 
 _NO_FORWARD = "def _forward_unimplemented"
-"""What torch.nn.Module itself has in its place."""
+"""The placeholder that torch.nn.Module has instead of `forward`."""
 
 
-def answers(context: PanelContext) -> Iterator[RenderableType]:
-    """The class, and `forward` before it where it is defined elsewhere."""
-    found = context.subject.inspector.source(context.row.path)
-    yield plain(NO_SOURCE, "dim") if found is None else _shown(found, context)
+def contents(context: PanelContext) -> Iterator[RenderableType]:
+    """The source of the class, preceded by that of `forward` if it is inherited."""
+    source = context.subject.inspector.source(context.row.path)
+    yield plain(NO_SOURCE, "dim") if source is None else _content(source, context)
 
 
-def _shown(found: SourceCode, context: PanelContext) -> RenderableType:
-    marked = _forward_lines(found)
+def _content(source: SourceCode, context: PanelContext) -> RenderableType:
+    marked = _forward_lines(source)
     parts: list[RenderableType] = []
-    if _NO_FORWARD in found.forward_text:
-        parts.append(plain("Its class defines no forward.", "dim"))
-    elif found.forward_text and not marked:
-        parts += [_title("forward", found.forward_file or found.file, found.forward_line, context), Text()]
-        parts += [_code(found.forward_text, found.forward_line, set(), context), Text()]
-    parts += [_title(found.class_name, found.file, found.line, context), Text()]
-    parts.append(_code(found.text, found.line, marked, context))
+    if _NO_FORWARD in source.forward_text:
+        parts.append(plain("The class does not define forward.", "dim"))
+    elif source.forward_text and not marked:
+        parts += [_title("forward", source.forward_file or source.file, source.forward_line, context), Text()]
+        parts += [_code(source.forward_text, source.forward_line, set(), context), Text()]
+    parts += [_title(source.class_name, source.file, source.line, context), Text()]
+    parts.append(_code(source.text, source.line, marked, context))
     return Group(*parts)
 
 
@@ -44,14 +44,14 @@ def _title(name: str, file: str, number: int, context: PanelContext) -> Text:
     return line((name, context.styles["accent"]), ("  ", ""), (where, "dim"))
 
 
-def _forward_lines(found: SourceCode) -> set[int]:
-    """The lines of `forward` in the class, as their numbers in the file; none where it is not there."""
-    if not found.forward_text or found.forward_file not in ("", found.file):
+def _forward_lines(source: SourceCode) -> set[int]:
+    """The line numbers of `forward` in the file; empty if it is not defined in the class."""
+    if not source.forward_text or source.forward_file not in ("", source.file):
         return set()
-    count = len(found.forward_text.splitlines())
-    last = found.line + len(found.text.splitlines())
-    inside = found.line <= found.forward_line and found.forward_line + count <= last + 1
-    return set(range(found.forward_line, found.forward_line + count)) if inside else set()
+    count = len(source.forward_text.splitlines())
+    last = source.line + len(source.text.splitlines())
+    inside = source.line <= source.forward_line and source.forward_line + count <= last + 1
+    return set(range(source.forward_line, source.forward_line + count)) if inside else set()
 
 
 def _code(text: str, first: int, marked: set[int], context: PanelContext) -> Syntax:

@@ -1,4 +1,4 @@
-"""What a panel is asked about, and how its answer may look."""
+"""The selected row and the styles that a panel needs to render its content."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ class PanelContext:
 
     subject: ExploredModel
     module: int
-    """-1 where the row is about none."""
+    """The index of the row's module; -1 if it has none."""
     tensor: tuple[str, str] | None
-    """Module path and local name, where the row is a tensor."""
+    """Module path and local name, if the row is a tensor."""
     styles: Mapping[str, Style]
-    """`error`, `warning`, `success`, `accent`."""
+    """Styles by name: `error`, `warning`, `success`, `accent`."""
     dark: bool
     background: str = "default"
-    """Of the panel, as rich writes colours."""
+    """The panel's background as a rich colour."""
     width: int = 80
-    """Cells of a line in the panel."""
+    """The width of the panel in terminal cells."""
     cancelled: Callable[[], bool] = lambda: False
-    """Whether somebody has moved on and the answer is no longer wanted."""
+    """Whether another row has been selected, so that the content is no longer needed."""
 
     @property
     def row(self) -> Module:
-        """The module as the document has it, where the row is about one."""
+        """The module of the row; only valid if `module` is not -1."""
         return self.subject.document.modules[self.module]
 
 
 def plain(text: str, style: str | Style = "") -> Text:
-    """Text that is never markup and that no terminal obeys; line ends stay."""
+    """Text without markup, with control characters made visible except line breaks."""
     return Text("\n".join(printable(line) for line in text.split("\n")), style=style)
 
 

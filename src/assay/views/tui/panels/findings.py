@@ -1,4 +1,4 @@
-"""Findings on the selected module."""
+"""The findings on the selected module."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from assay.views.tui.sheets.findings import SIGNS
 STYLES = {"error": "error", "warning": "warning", "advice": "accent", "note": "success"}
 
 
-def answers(context: PanelContext) -> Iterator[RenderableType]:
-    """Those that name the module or one of its tensors, with their evidence."""
+def contents(context: PanelContext) -> Iterator[RenderableType]:
+    """The findings on the module or one of its tensors, with their evidence."""
     document = context.subject.document
     own = {name for at in context.row.tensors.values() for name in document.tensors[at].names}
-    found = [each for each in document.findings if context.module in each.modules or own & set(each.tensors)]
-    if found:
-        yield Group(*(part for each in found for part in _finding(each, context)))
+    findings = [each for each in document.findings if context.module in each.modules or own & set(each.tensors)]
+    if findings:
+        yield Group(*(part for each in findings for part in _finding(each, context)))
     elif document.findings:
-        yield plain(f"No findings on {shown(context.row.path)}; tab 6 lists those on other modules.", "dim")
+        yield plain(f"No findings on {shown(context.row.path)}; see tab 6 for other modules.", "dim")
     else:
         yield plain(f"No findings: {context.subject.no_findings}.", "dim")
 
@@ -43,5 +43,5 @@ def _finding(finding: Finding, context: PanelContext) -> list[RenderableType]:
 
 
 def _figure(figure: Figure) -> str:
-    how = type(figure.how).__name__.lower()
-    return f"– ({how})" if figure.value is None else f"{figure.value:g} ({how})"
+    method = type(figure.how).__name__.lower()
+    return f"– ({method})" if figure.value is None else f"{figure.value:g} ({method})"

@@ -1,4 +1,4 @@
-"""Tensor flow of the selected module: what feeds it and what it feeds."""
+"""The tensors that flow into and out of the selected module."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from rich.text import Text
 
 from assay import units
 from assay.document.tree import shown
+from assay.messages import plural
 from assay.views.tui.flow import FlowEdge, flow
 from assay.views.tui.panels.context import PanelContext, line, plain
 
-NO_OPS = "No operations were captured, so nobody knows what flows where: give the model inputs to run with."
+NO_OPS = "No ops were recorded, so the tensor flow is unknown: open the model with inputs to run it."
 
 
-def answers(context: PanelContext) -> Iterator[RenderableType]:
-    """Where its tensors come from and where they go, most bytes first."""
+def contents(context: PanelContext) -> Iterator[RenderableType]:
+    """The modules its tensors come from and go to, most bytes first."""
     if not context.subject.document.ops:
         yield plain(NO_OPS, "dim")
         return
-    found, row = flow(context.subject.document, context.module), context.row
+    edges, row = flow(context.subject.document, context.module), context.row
     yield Group(
-        *_streams(found.feeds_it),
+        *_edge_lines(edges.inputs),
         line(("    ↓", "dim")),
         line((f"  [ {shown(row.path)} ]", context.styles["accent"]), ("  ", ""), (row.class_name, "dim")),
         line(("    ↓", "dim")),
-        *_streams(found.fed_by_it),
+        *_edge_lines(edges.outputs),
         Text(),
     )
 
 
-def _streams(streams: Sequence[FlowEdge]) -> list[Text]:
-    if not streams:
+def _edge_lines(edges: Sequence[FlowEdge]) -> list[Text]:
+    if not edges:
         return [line(("  nothing", "dim"))]
     return [
-        line((f"  {stream.other}", ""), (f"  {stream.tensors} × ", "dim"), (units.size(stream.bytes), "dim"))
-        for stream in streams
+        line((f"  {edge.other}", ""), (f"  {plural(edge.tensors, 'tensor')}, {units.size(edge.bytes)}", "dim"))
+        for edge in edges
     ]

@@ -1,4 +1,4 @@
-"""Every recorded call of the selected module, the newest last."""
+"""The recorded forward calls of the selected module, newest last."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.text import Text
 from assay import units
 from assay.document.inspection import ForwardCall, ForwardTensor
 from assay.document.tree import shown
+from assay.messages import plural
 from assay.views.tui.panels.attributes import facts_line, figures_line
 from assay.views.tui.panels.context import PanelContext, line, plain
 
@@ -18,32 +19,32 @@ NONE = (
     "No forward pass was recorded. Record one first:\n"
     "  with assay.record_forward_stats(model):\n"
     "      model(x)\n"
-    "or open it with assay.explore_with_stats(model, x)."
+    "or open the model with assay.explore_with_stats(model, x)."
 )
 NOT_CALLED = "This module was not called in the recorded pass."
-MOST = 200
-"""Calls shown: the newest ones."""
+MAX_CALLS = 200
+"""The number of newest calls that are shown."""
 
 
-def answers(context: PanelContext) -> Iterator[RenderableType]:
+def contents(context: PanelContext) -> Iterator[RenderableType]:
     """The calls with their tensors and times."""
     calls = context.subject.inspector.forward_calls(context.row.path)
-    nothing = NOT_CALLED if context.subject.document.calls else NONE
-    yield _shown(calls, context) if calls else plain(nothing, "dim")
+    reason = NOT_CALLED if context.subject.document.calls else NONE
+    yield _content(calls, context) if calls else plain(reason, "dim")
 
 
-def _shown(calls: Sequence[ForwardCall], context: PanelContext) -> RenderableType:
+def _content(calls: Sequence[ForwardCall], context: PanelContext) -> RenderableType:
     times = [call.time_s for call in calls if call.time_s is not None and call.outermost]
     head: list[tuple[str, str | Style]] = [
         (shown(context.row.path), context.styles["accent"]),
-        (f"  {len(calls):,} calls", ""),
+        (f"  {plural(len(calls), 'call')}", ""),
     ]
     if times:
-        head.append((f"  {units.seconds(sum(times))} in all", ""))
+        head.append((f"  total {units.seconds(sum(times))}", ""))
     parts: list[RenderableType] = [line(*head)]
-    skipped = max(0, len(calls) - MOST)
+    skipped = max(0, len(calls) - MAX_CALLS)
     if skipped:
-        parts.append(line((f"the first {skipped:,} are not shown", "dim")))
+        parts.append(line((f"first {plural(skipped, 'call')} not shown", "dim")))
     for number, call in enumerate(calls[skipped:], skipped + 1):
         parts += [Text(), *_call(number, call, context)]
     return Group(*parts)
@@ -54,11 +55,11 @@ def _call(number: int, call: ForwardCall, context: PanelContext) -> list[Rendera
     if call.time_s is not None:
         head.append((f"  {units.seconds(call.time_s)}", ""))
     if call.self_s is not None:
-        head.append((f"  own {units.seconds(call.self_s)}", "dim"))
+        head.append((f"  self {units.seconds(call.self_s)}", "dim"))
     parts: list[RenderableType] = [line(*head)]
     if bad := _not_finite(call):
-        first = f", first made by {shown(call.first_bad)}" if call.first_bad is not None else ""
-        parts.append(line((f"  ! {bad} in its output{first}", context.styles["error"])))
+        first = f", first produced by {shown(call.first_bad)}" if call.first_bad is not None else ""
+        parts.append(line((f"  ! {bad} in the output{first}", context.styles["error"])))
     for style, tensors in (("italic", call.inputs), ("", call.outputs)):
         parts += [part for each in tensors for part in _tensor(each, style, context)]
     return parts
@@ -69,10 +70,10 @@ def _not_finite(of: ForwardCall | ForwardTensor) -> str:
 
 
 def _tensor(each: ForwardTensor, style: str, context: PanelContext) -> list[RenderableType]:
-    """What went in is italic, what came out is not."""
+    """A tensor and its statistics; inputs are italic."""
     parts: list[RenderableType] = [line((f"  {each.name}  ", style), (facts_line(each.facts), style))]
     if any(value is not None for value in (each.min, each.max, each.mean, each.std)):
         parts.append(figures_line(each))
     if bad := _not_finite(each):
-        parts.append(line((f"    ! holds {bad}", context.styles["error"])))
+        parts.append(line((f"    ! contains {bad}", context.styles["error"])))
     return parts

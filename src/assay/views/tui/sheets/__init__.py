@@ -1,1 +1,1 @@
-"""The tabs: each makes a `Sheet` from a document, when it is first looked at."""
+"""The tabs; each module builds a `Sheet` from a document when its tab is first shown."""

@@ -1,4 +1,4 @@
-"""The tab of findings: what a person should know or do, the worst first, and where."""
+"""The findings tab: all findings, most severe first, with their modules."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections import Counter
 from assay import units
 from assay.document.findings import SEVERITIES
 from assay.document.tree import shown
+from assay.messages import plural
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.grouping import Groups, grouped
 from assay.views.tui.subject import ExploredModel
 
 SIGNS = {"error": "✖ error", "warning": "▲ warning", "advice": "◆ advice", "note": "· note"}
-MOST_PLACES = 1000
-"""Modules listed below one finding."""
+MAX_MODULES = 1000
+"""The maximum number of modules listed below one finding."""
 
 
 def findings_sheet(subject: ExploredModel) -> Sheet:
-    """The findings of `subject`, each with the modules it is about below it."""
+    """The findings of `subject`, each with its modules as children."""
     document = subject.document
     groups = Groups()
     ranks = {severity: rank for rank, severity in enumerate(SEVERITIES)}
@@ -32,18 +33,18 @@ def findings_sheet(subject: ExploredModel) -> Sheet:
         }
         first = finding.modules[0] if finding.modules else -1
         top = groups.add(finding.title, kind=finding.code, module=first, values=values)
-        for at in finding.modules[:MOST_PLACES]:
+        for at in finding.modules[:MAX_MODULES]:
             module = document.modules[at]
             groups.add(shown(module.path), top, kind=finding.code, module=at, values={"advice": module.class_name})
     columns = [
-        groups.text("severity", "severity", "how bad it is", widest=12),
-        groups.text("code", "code", "of the rule", widest=8),
-        groups.number("places", "places", "modules it is about", units.exact),
-        groups.text("advice", "what to do", "what to do about it", widest=70),
-        groups.text("verified", "verified", "how it was tried", on=False, widest=40),
+        groups.text("severity", "severity", "severity of the finding", widest=12),
+        groups.text("code", "code", "code of the rule", widest=8),
+        groups.number("places", "modules", "number of affected modules", units.exact, name="places"),
+        groups.text("advice", "advice", "what to do about the finding", widest=70, name="what to do"),
+        groups.text("verified", "verified", "how the advice was verified", on=False, widest=40),
     ]
     counts = Counter(finding.severity for finding in ordered)
-    about = " · ".join(f"{counts[each]:,} {each}" for each in SEVERITIES if counts[each])
+    about = " · ".join(_severity_count(counts[each], each) for each in SEVERITIES if counts[each])
     return grouped(
         groups,
         id="findings",
@@ -54,3 +55,7 @@ def findings_sheet(subject: ExploredModel) -> Sheet:
         empty=f"No findings: {subject.no_findings}.",
         biggest="places",
     )
+
+
+def _severity_count(count: int, severity: str) -> str:
+    return plural(count, "suggestion" if severity == "advice" else severity)

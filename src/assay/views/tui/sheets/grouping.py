@@ -1,4 +1,4 @@
-"""Trees of groups: rows with others below them, made by hand for tabs that are no module tree."""
+"""Trees of groups and members, for the tabs that do not show the module tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.views.tui.sheet import Sheet
 
 @dataclass
 class Groups:
-    """Rows in reading order, added one by one: a group before its members."""
+    """Rows of a tree in preorder, added one by one: a group before its members."""
 
     names: list[str] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Groups:
         kind: str | None = None,
         values: dict[str, Any] | None = None,
     ) -> int:
-        """The number of the new row."""
+        """Add a row and return its number; `values` are its column values by id."""
         self.names.append(name)
         self.parents.append(parent)
         self.modules.append(module)
@@ -41,20 +41,29 @@ class Groups:
         return len(self.names) - 1
 
     def figures(self, name: str) -> Numbers:
-        """One figure a row."""
+        """The numbers that the rows have under `name`."""
         return numbers([values.get(name) for values in self.values])
 
-    def number(self, id: str, title: str, about: str, show: Callable[[Any], str], *, on: bool = True) -> SheetColumn:
-        """The column of one figure."""
-        return SheetColumn(id, title, self.figures(id), about, show, right=True, on=on)
+    def number(
+        self, id: str, title: str, about: str, show: Callable[[Any], str], *, on: bool = True, name: str = ""
+    ) -> SheetColumn:
+        """A column of the numbers that the rows have under `id`."""
+        return SheetColumn(id, title, self.figures(id), about, show, right=True, on=on, name=name)
 
     def text(
-        self, id: str, title: str, about: str, *, italic: bool = False, on: bool = True, widest: int = 32
+        self,
+        id: str,
+        title: str,
+        about: str,
+        *,
+        italic: bool = False,
+        on: bool = True,
+        widest: int = 32,
+        name: str = "",
     ) -> SheetColumn:
-        """The column of one text."""
-        return SheetColumn(
-            id, title, words([values.get(id) for values in self.values]), about, italic=italic, on=on, widest=widest
-        )
+        """A column of the texts that the rows have under `id`."""
+        texts = words([values.get(id) for values in self.values])
+        return SheetColumn(id, title, texts, about, italic=italic, on=on, widest=widest, name=name)
 
 
 def grouped(
@@ -68,7 +77,7 @@ def grouped(
     empty: str,
     biggest: str,
 ) -> Sheet:
-    """The tab that shows `groups`, open down to `depth`."""
+    """The sheet of `groups`, expanded down to `depth`."""
     index = indexing.build(groups.parents, groups.names)
     return Sheet(
         id=id,

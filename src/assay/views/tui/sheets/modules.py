@@ -1,4 +1,4 @@
-"""The tabs that show the module tree: as it stands, and by the time that modules took themselves."""
+"""The tabs of the module tree: the tree itself, and the modules by self time."""
 
 from __future__ import annotations
 
@@ -9,76 +9,80 @@ from assay import units
 from assay.analysis.parameters import parameters
 from assay.document.document import Document
 from assay.document.tree import shown
+from assay.messages import plural
+from assay.views.tables import percent
 from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import Sheet, first_open
-from assay.views.tui.sheets.placing import FoldedTree, place
+from assay.views.tui.sheets.placing import FoldedTree, folded_tree
 from assay.views.tui.sheets.tree_columns import classes, time_columns, times, tree_columns, type_column
 from assay.views.tui.subject import ExploredModel
 
-NO_MODULES = "No modules: nothing was watched and no tree was saved."
+NO_MODULES = "No modules: the model was not run, and the document contains no module tree."
 NO_TIMES = (
-    "No clock was read.\n"
+    "No times were measured.\n"
     "Record a forward pass first: with assay.record_forward_stats(model): model(x), "
     "or assay.explore_with_stats(model, x), or assay explore MODEL --stats."
 )
 
 
 def tree_sheet(subject: ExploredModel) -> Sheet:
-    """The module tree of `subject`, runs of equal siblings folded."""
-    placed = place(subject.document)
-    return _sheet(placed, "tree", tree_columns(subject, placed), _totals(subject.document), NO_MODULES, "params_self")
+    """The module tree of `subject`, with runs of equal siblings folded."""
+    tree = folded_tree(subject.document)
+    return _sheet(tree, "tree", tree_columns(subject, tree), _totals(subject.document), NO_MODULES, "params_self")
 
 
 def time_sheet(subject: ExploredModel) -> Sheet:
-    """The modules that were timed, the slowest first; own times add up, inclusive ones are never added."""
+    """The timed modules, largest self time first; self times add up to the pass, total times overlap."""
     timed = subject.document if subject.document.timing is not None else Document()
-    placed = place(timed)
-    columns = [*_times(placed), type_column(placed)]
-    sheet = _sheet(placed, "time", columns, _measured(timed), NO_TIMES, "time_self")
+    tree = folded_tree(timed)
+    columns = [*_times(tree), type_column(tree)]
+    sheet = _sheet(tree, "time", columns, _measured(timed), NO_TIMES, "time_self")
     return replace(sheet, noun="module", sorted_by="time_self" if timed.modules else "")
 
 
-def _sheet(
-    placed: FoldedTree, id: str, columns: Sequence[SheetColumn], about: str, empty: str, biggest: str
-) -> Sheet:
+def _sheet(tree: FoldedTree, id: str, columns: Sequence[SheetColumn], about: str, empty: str, biggest: str) -> Sheet:
     return Sheet(
         id=id,
-        index=placed.index,
+        index=tree.index,
         columns=columns,
-        modules=placed.modules,
-        path=placed.path,
-        paths=placed.paths,
-        kinds=classes(placed),
-        opened=first_open(placed.index),
+        modules=tree.modules,
+        path=tree.path,
+        paths=tree.paths,
+        kinds=classes(tree),
+        opened=first_open(tree.index),
         about=about,
         empty=empty,
         biggest=biggest,
-        notes=placed.note,
+        notes=tree.note,
     )
 
 
-def _times(placed: FoldedTree) -> list[SheetColumn]:
-    calls = times(placed, lambda row: row.calls)
-    spread = times(placed, lambda row: row.spread_s)
-    device = times(placed, lambda row: row.device_self_s)
+def _times(tree: FoldedTree) -> list[SheetColumn]:
+    calls = times(tree, lambda row: row.calls)
+    spread = times(tree, lambda row: row.spread_s)
+    device = times(tree, lambda row: row.device_self_s)
     return [
-        *(replace(column, on=True) for column in time_columns(placed, on=True)),
+        *(replace(column, on=True) for column in time_columns(tree, on=True)),
         SheetColumn("calls", "calls", calls, "calls in one pass", units.exact, right=True),
-        SheetColumn("spread", "± time", spread, "half the interquartile range over passes", units.seconds, right=True,
-                    on=bool(spread.known.any())),
-        SheetColumn("device_self", "own device", device, "own time of the accelerator", units.seconds, right=True,
-                    on=bool(device.known.any())),
+        SheetColumn("spread", "spread", spread, "half the interquartile range over passes", units.seconds, right=True,
+                    on=bool(spread.known.any()), name="± time"),
+        SheetColumn("device_self", "device self", device, "self time on the accelerator", units.seconds, right=True,
+                    on=bool(device.known.any()), name="own device"),
     ]  # fmt: skip
 
 
 def _totals(document: Document) -> str:
-    """The totals of a document on one line."""
-    found = parameters(document)
-    parts = [f"{len(document.modules):,} modules", f"{units.count(found.count)} parameters", units.size(found.bytes)]
-    if found.tied:
-        parts.append(f"{len(found.tied)} tied, counted once")
-    if found.buffers.bytes:
-        parts.append(f"buffers {units.size(found.buffers.bytes)}")
+    """Modules, parameters, bytes and FLOPs of a document on one line."""
+    counted = parameters(document)
+    parts = [
+        plural(len(document.modules), "module"),
+        f"{units.count(counted.count)} parameters",
+        units.size(counted.bytes),
+    ]
+    if counted.tied:
+        parts.append(f"{len(counted.tied)} tied, counted once")
+    if counted.buffers.bytes:
+        parts.append(f"buffers {units.size(counted.buffers.bytes)}")
     if document.cost is not None and document.ops:
         coverage = units.share(document.cost.coverage, 1)
         parts.append(f"{units.count(document.cost.forward.flops, 'FLOPs')} ({coverage} of ops counted)")
@@ -91,9 +95,9 @@ def _measured(document: Document) -> str:
     """The times of a whole pass on one line."""
     timing = document.timing
     if timing is None:
-        return "no time was measured"
+        return "no times were measured"
     whole, outside = units.seconds(timing.whole.value), units.seconds(timing.outside.value)
     parts = [f"one pass {whole}", f"outside any module {outside}"]
     if timing.overhead.value is not None:
-        parts.append(f"measuring took {units.ratio(timing.overhead.value)} × the bare pass")
+        parts.append(f"overhead of timing modules {percent(timing.overhead.value - 1)}")
     return " · ".join(parts)

@@ -1,4 +1,4 @@
-"""Shapes and devices in short."""
+"""Short texts for shapes and devices."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from assay.document.rows import TensorType
 
 
 def dims(shape: Sequence[int]) -> str:
-    """A shape as a person reads it: `dims((64, 3, 7, 7)) == "64×3×7×7"`."""
+    """A shape as text: `dims((64, 3, 7, 7)) == "64×3×7×7"`."""
     return units.shape(shape).replace("x", "×")
 
 
 def devices(names: Iterable[str]) -> str:
-    """Several devices in short: `devices(["cuda:0", "cuda:1"]) == "cuda:0,1"`."""
+    """Several devices as short text: `devices(["cuda:0", "cuda:1"]) == "cuda:0,1"`."""
     kinds: dict[str, list[str]] = {}
     for name in names:
         kind, _, number = name.partition(":")
         kinds.setdefault(kind, []).append(number)
-    return " ".join(f"{kind}:{','.join(filter(None, held))}".rstrip(":") for kind, held in kinds.items())
+    return " ".join(f"{kind}:{','.join(filter(None, numbers))}".rstrip(":") for kind, numbers in kinds.items())
 
 
 def of_first(calls: Sequence[Sequence[TensorType]]) -> str | None:
-    """The shapes of the first call; others that differ are hinted at."""
+    """The shapes of the first call, followed by an ellipsis if other calls have other shapes."""
     if not calls:
         return None
     text = ", ".join(dims(type.shape) for type in calls[0]) or "none"

@@ -1,4 +1,4 @@
-"""Tensors as rows: the tab of parameters by family, and the tree of a checkpoint's names."""
+"""Tensors as rows: the parameters tab by family, and the name tree of a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from assay.document.document import Document
 from assay.document.rows import Tensor
 from assay.document.tree import ROOT, reading_order
 from assay.document.weights import TensorStatistics
+from assay.messages import plural
+from assay.views.tables import percent
 from assay.views.tui import index as indexing
-from assay.views.tui.columns import DeferredTexts, SheetColumn, percent
+from assay.views.tui.columns import DeferredTexts, SheetColumn
 from assay.views.tui.sheet import Sheet, first_open
 from assay.views.tui.sheets.grouping import Groups, grouped
 from assay.views.tui.sheets.placing import FoldedTree, shares
 from assay.views.tui.sheets.shapes import devices, dims
 from assay.views.tui.subject import ExploredModel
 
-EMPTY = "No parameters and no buffers."
+EMPTY = "No parameters or buffers."
 FIGURES = ("min", "max", "mean", "std")
 
 
 def parameters_sheet(subject: ExploredModel) -> Sheet:
-    """Every parameter and buffer, those that differ only in numbers under one name."""
+    """All parameters and buffers, grouped if their names differ only in numbers."""
     document = subject.document
     known = statistics_by_name(document)
     families: dict[tuple[str, str], list[int]] = {}
@@ -65,48 +67,53 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
 
 
 def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
-    """The tree of a checkpoint's names, its tensors the leaves, layer numbers folded."""
+    """The tree of a checkpoint's names, with tensors as leaves and runs of equal layers folded."""
     document = subject.document
-    placed, leaves = _place_names(document)
+    tree, leaves = _name_tree(document)
     stored = [document.tensors[at] if at >= 0 else None for at in leaves]
-    counts = placed.sums([elements(each.type) if each else 0 for each in stored])
-    sizes = placed.sums([each.bytes if each else 0 for each in stored])
+    counts = tree.sums([elements(each.type) if each else 0 for each in stored])
+    sizes = tree.sums([each.bytes if each else 0 for each in stored])
     known = statistics_by_name(document)
-    lines = placed.texts([_line(each, known) for each in stored]) if known else DeferredTexts(len(placed.index))
+    lines = tree.texts([_line(each, known) for each in stored]) if known else DeferredTexts(len(tree.index))
     shapes = [dims(each.type.shape) if each else None for each in stored]
     dtypes = [[each.type.dtype] if each else [] for each in stored]
     columns = [
-        SheetColumn("shape", "shape", placed.texts(shapes), "of the tensor", widest=22),
-        SheetColumn("dtype", "dtype", placed.sets(dtypes, ", ".join), "element types in it and below", widest=20),
+        SheetColumn("shape", "shape", tree.texts(shapes), "shape of the tensor", widest=22),
+        SheetColumn("dtype", "dtype", tree.sets(dtypes, ", ".join), "dtypes in the subtree", widest=20),
         SheetColumn(
-            "params", "elements", counts, "elements in it and below, tied ones once", units.count, right=True
+            "params",
+            "elements",
+            counts,
+            "elements in the subtree, tied tensors counted once",
+            units.count,
+            right=True,
         ),
-        SheetColumn("params_share", "%", shares(counts, counts[0]), "its part of all", percent, right=True),
-        SheetColumn("memory", "memory", sizes, "bytes in it and below", units.size, right=True),
-        SheetColumn("statistics", "statistics", lines, "least, largest, mean ± deviation", on=bool(known), cells=44),
+        SheetColumn("params_share", "%", shares(counts, counts[0]), "share of all elements", percent, right=True),
+        SheetColumn("memory", "memory", sizes, "bytes in the subtree", units.size, right=True),
+        SheetColumn("statistics", "statistics", lines, "min … max, mean ± std", on=bool(known), cells=44),
     ]
-    names = placed.paths
+    names = tree.paths
     modules = {module.path: at for at, module in enumerate(document.modules)}
     holders = [path if leaf < 0 else path.rpartition(".")[0] for path, leaf in zip(names, leaves, strict=True)]
-    of_place = [modules.get(path, -1) for path in holders]
+    module_ids = [modules.get(path, -1) for path in holders]
 
     def tensor(row: int) -> tuple[str, str] | None:
-        place = int(placed.index.origin[row])
-        if leaves[place] < 0:
+        origin = int(tree.index.origin[row])
+        if leaves[origin] < 0:
             return None
-        above, _, local = names[place].rpartition(".")
+        above, _, local = names[origin].rpartition(".")
         return above, local
 
     return Sheet(
         id="tree",
         remembered_as="tensors",
-        index=placed.index,
+        index=tree.index,
         columns=columns,
-        modules=np.asarray(of_place, dtype=np.int64)[placed.index.origin],
-        path=placed.path,
+        modules=np.asarray(module_ids, dtype=np.int64)[tree.index.origin],
+        path=tree.path,
         paths=names,
-        kinds=placed.texts([folded(path) for path in names]),
-        opened=first_open(placed.index),
+        kinds=tree.texts([folded(path) for path in names]),
+        opened=first_open(tree.index),
         about=_about(document),
         empty=EMPTY,
         biggest="params",
@@ -117,12 +124,16 @@ def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
 def _about(document: Document) -> str:
     sums = held(document.tensors)
     tied = sum(len(each.names) > 1 for each in document.tensors)
-    parts = [f"{len(document.tensors):,} tensors", f"{units.count(sums.elements)} elements", units.size(sums.bytes)]
+    parts = [
+        plural(len(document.tensors), "tensor"),
+        f"{units.count(sums.elements)} elements",
+        units.size(sums.bytes),
+    ]
     return " · ".join([*parts, *([f"{tied:,} tied, counted once"] if tied else [])])
 
 
 def statistics_by_name(document: Document) -> dict[str, TensorStatistics]:
-    """The statistics a document holds, by every name of a tensor."""
+    """The tensor statistics of a document, by each of a tensor's names."""
     rows = document.weights.tensors if document.weights is not None else []
     return {name: row for row in rows if row.mean is not None for name in row.names}
 
@@ -132,15 +143,15 @@ def _short(value: float | None) -> str:
 
 
 def _line(tensor: Tensor | None, known: dict[str, TensorStatistics]) -> str | None:
-    """Its values in short: `−0.2 … 0.31, 0.001 ± 0.04`."""
+    """The values of a tensor as short text: `−0.2 … 0.31, 0.001 ± 0.04`."""
     row = known.get(tensor.names[0]) if tensor else None
     if row is None:
         return None
     return f"{_short(row.min)} … {_short(row.max)}, {_short(row.mean)} ± {_short(row.std)}"
 
 
-def _place_names(document: Document) -> tuple[FoldedTree, list[int]]:
-    """A row for every part of every name, in natural order; and for each the tensor it is, or -1."""
+def _name_tree(document: Document) -> tuple[FoldedTree, list[int]]:
+    """The tree of all name parts in natural order, and the tensor index of each unfolded row (-1 if none)."""
     named = sorted(
         ((name, at) for at, tensor in enumerate(document.tensors) for name in tensor.names[:1]), key=_order
     )
@@ -176,17 +187,17 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 def _order(named: tuple[str, int]) -> list[tuple[int, int | str]]:
-    """Names in natural order: layer 2 before layer 10."""
+    """A sort key for natural order: layer 2 before layer 10."""
     parts = _DIGITS.split(named[0])
     return [(0, int(part)) if at % 2 else (1, part) for at, part in enumerate(parts)]
 
 
 def _holders(document: Document) -> dict[int, tuple[str, int]]:
-    """For each tensor its local name and the first module that holds it."""
+    """For each tensor its local name and the first module that contains it."""
     holders: dict[int, tuple[str, int]] = {}
-    for place, module in enumerate(document.modules):
+    for index, module in enumerate(document.modules):
         for local, at in module.tensors.items():
-            holders.setdefault(at, (local, place))
+            holders.setdefault(at, (local, index))
     return holders
 
 
@@ -197,7 +208,7 @@ def _family(members: Sequence[Tensor]) -> dict[str, Any]:
     return {
         "role": members[0].role,
         "shape": shapes.pop() if len(shapes) == 1 else f"{len(shapes)} shapes",
-        "dtype": dtypes.pop() if len(dtypes) == 1 else f"{len(dtypes)} types",
+        "dtype": dtypes.pop() if len(dtypes) == 1 else f"{len(dtypes)} dtypes",
         "count": sums.elements,
         "bytes": sums.bytes,
     }
@@ -227,16 +238,16 @@ def _columns(groups: Groups, document: Document, *, with_statistics: bool) -> li
     tied = any(len(each.names) > 1 for each in document.tensors)
     return [
         groups.text("role", "role", "parameter or buffer", widest=10),
-        groups.text("shape", "shape", "of the tensor", widest=22),
-        groups.text("dtype", "dtype", "element type", widest=14),
-        SheetColumn("count", "elements", count, "how many numbers it holds", units.count, right=True),
-        SheetColumn("share", "%", shares(count, whole), "its part of all parameters", percent, right=True),
-        groups.number("bytes", "memory", "bytes of its elements", units.size),
-        groups.text("device", "device", "where it is", on=False, widest=16),
-        groups.text("trains", "trainable", "whether it wants a gradient", on=False),
-        groups.text("tied", "tied", "its other names", on=tied, widest=40),
+        groups.text("shape", "shape", "shape of the tensor", widest=22),
+        groups.text("dtype", "dtype", "dtype of the elements", widest=14),
+        SheetColumn("count", "elements", count, "number of elements", units.count, right=True),
+        SheetColumn("share", "%", shares(count, whole), "share of all parameters", percent, right=True),
+        groups.number("bytes", "memory", "bytes of the elements", units.size),
+        groups.text("device", "device", "device of the tensor", on=False, widest=16),
+        groups.text("trains", "trainable", "whether it requires a gradient", on=False),
+        groups.text("tied", "tied", "other names of the tensor", on=tied, widest=40),
         *(
-            groups.number(each, each, f"{each} of its finite values", units.ratio, on=with_statistics)
+            groups.number(each, each, f"{each} of the finite values", units.ratio, on=with_statistics)
             for each in FIGURES
         ),
     ]

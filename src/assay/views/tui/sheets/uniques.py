@@ -1,4 +1,4 @@
-"""The tab of unique modules: classes, the different modules of each, and where these stand."""
+"""The tab of unique modules: classes, the unique modules of each class, and their paths."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from assay.analysis.uniques import unique_modules
 from assay.analysis.uniques.canonical import canonical
 from assay.analysis.uniques.entries import UniqueModule
 from assay.document.tree import shown
+from assay.messages import plural
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.grouping import Groups, grouped
 from assay.views.tui.subject import ExploredModel
 
-EMPTY = "No modules: this is a list of tensors, which have no classes."
+EMPTY = "No modules: the file contains only tensors, which have no classes."
 
 
 def unique_sheet(subject: ExploredModel) -> Sheet:
-    """Every module of `subject` under its equals, these under their class."""
+    """The paths of all modules of `subject`, grouped by class and unique module."""
     document = subject.document
-    places = {shown(module.path): at for at, module in enumerate(document.modules)}
+    indices = {shown(module.path): at for at, module in enumerate(document.modules)}
     classes: dict[str, list[UniqueModule]] = {}
     entries = [entry for entry in unique_modules(document).entries if entry.class_name]
     for entry in entries:
@@ -29,22 +30,22 @@ def unique_sheet(subject: ExploredModel) -> Sheet:
     groups = Groups()
     for name, members in classes.items():
         both = {"count": sum(len(entry.occurrences) for entry in members), "kinds": len(members)}
-        top = groups.add(name, kind=name, module=places[members[0].occurrences[0]], values=both)
+        top = groups.add(name, kind=name, module=indices[members[0].occurrences[0]], values=both)
         for entry in members:
-            here = groups.add(entry.id, top, kind=name, module=places[entry.occurrences[0]], values=_values(entry))
+            here = groups.add(entry.id, top, kind=name, module=indices[entry.occurrences[0]], values=_values(entry))
             for path in entry.occurrences:
-                groups.add(path, here, kind=name, module=places[path])
+                groups.add(path, here, kind=name, module=indices[path])
     columns = [
-        groups.number("count", "count", "how many there are", units.exact),
-        groups.number("kinds", "kinds", "different modules of the class", units.exact),
-        groups.number("calls", "calls", "calls of the first", units.exact, on=False),
-        groups.number("params", "own params", "parameters of the first, its own", units.count),
-        groups.number("flops", "FLOPs", "work of the first", units.count, on=bool(document.ops)),
-        groups.text("inputs", "inputs", "shapes that went in", italic=True, on=bool(document.calls), widest=24),
-        groups.text("outputs", "outputs", "shapes that came out", on=bool(document.calls), widest=24),
-        groups.text("settings", "settings", "constructor-level settings", widest=60),
+        groups.number("count", "count", "number of modules", units.exact),
+        groups.number("kinds", "unique", "number of unique modules of the class", units.exact, name="kinds"),
+        groups.number("calls", "calls", "calls of the first module", units.exact, on=False),
+        groups.number("params", "own params", "parameters of the first module without submodules", units.count),
+        groups.number("flops", "FLOPs", "FLOPs of the first module", units.count, on=bool(document.ops)),
+        groups.text("inputs", "inputs", "input shapes", italic=True, on=bool(document.calls), widest=24),
+        groups.text("outputs", "outputs", "output shapes", on=bool(document.calls), widest=24),
+        groups.text("settings", "settings", "constructor settings", widest=60),
     ]
-    about = f"{len(classes):,} classes · {len(entries):,} unique modules of {len(document.modules):,}"
+    about = f"{plural(len(classes), 'class')} · {len(entries):,} unique of {plural(len(document.modules), 'module')}"
     return grouped(
         groups,
         id="unique",
@@ -72,7 +73,7 @@ def _values(entry: UniqueModule) -> dict[str, Any]:
 
 
 def _elements(shape: str) -> int | None:
-    """The elements of a written shape: `_elements("3x4") == 12`."""
+    """The number of elements of a shape given as text: `_elements("3x4") == 12`."""
     if shape == units.shape(()):
         return 1
     count = prod(map(int, shape.split("x")))
