@@ -1,4 +1,4 @@
-"""The cost and the summary as JSON: they fit their schemas, and say what the document says."""
+"""The JSON of cost and summary matches the schemas and the document."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def summary_of(document: Document) -> dict:
 
 @pytest.mark.parametrize("make", [conv_stack, stopped, Document, trained, unknown])
 @pytest.mark.parametrize(("name", "written"), [("cost", cost_of), ("summary", summary_of)])
-def test_what_is_written_fits_its_schema(name, written, make):
+def test_the_json_matches_its_schema(name, written, make):
     Draft202012Validator(json.loads(schema(name))).validate(written(make()))
 
 
-def test_the_cost_has_its_parts():
+def test_the_cost_json_is_consistent_with_the_document():
     document = trained()
     file = cost_of(document)
     assert file["provenance"]["kind"] == "counted"
@@ -67,7 +67,7 @@ def test_the_cost_has_its_parts():
     assert file["unknown"] == []
 
 
-def test_what_nobody_knows_is_null():
+def test_unknown_costs_are_null():
     file = cost_of(unknown())
     assert file["coverage"] == 0
     assert [file["totals"][key] for key in ("macs", "matrix_flops", "flops", "intensity")] == [None] * 4
@@ -77,7 +77,7 @@ def test_what_nobody_knows_is_null():
     assert file["unknown"] == [{"target": "mylib.op.default", "why": "no formula", "count": 6}]
 
 
-def test_a_summary_tells_the_tree_and_the_totals():
+def test_the_summary_json_has_the_tree_and_the_totals():
     file = summary_of(conv_stack())
     assert [layer["module_path"] for layer in file["layers"]] == ["(root)", "0", "1", "2", "3", "4", "5"]
     assert file["layers"][0]["total"] == file["totals"]

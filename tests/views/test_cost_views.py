@@ -1,4 +1,4 @@
-"""Tables of cost: what is printed adds up to the printed total, whatever is cut, sorted or unknown."""
+"""Cost tables: printed columns add up to the printed total, even if rows are omitted, sorted or unknown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUMS = ("count", "MACs", "bytes", "self MACs", "self bytes", "backward self FLOP
 
 
 class Mixed(nn.Module):
-    """Nested, repeated and uncalled modules, work of its own, and a module called twice."""
+    """Nested, repeated and uncalled modules, ops of its own, and a module called several times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ def trained() -> Document:
 
 
 def with_unknown() -> Document:
-    """A stack whose normalisations are of a library that nobody knows."""
+    """A stack whose normalisations are ops without a formula."""
     document = conv_stack()
     kinds = list(document.kinds)
     kinds[1] = msgspec.structs.replace(kinds[1], name="torch.ops.mylib.norm", target="mylib.norm.default")
@@ -56,7 +56,7 @@ def with_unknown() -> Document:
 
 
 def printed(table: tables.Table) -> tuple[dict[str, list[int | None]], dict[str, int | None]]:
-    """The columns of sums read back from the text, and what stands in its last line."""
+    """The numbers of each column parsed from the text, and those of its last line."""
     heading, _, *lines = tables.as_text(table).splitlines()
     names = re.split(r"  +", heading.strip())
     found: dict[str, list[int | None]] = {}
@@ -95,7 +95,7 @@ def test_the_printed_sums_add_up_to_the_printed_total(request, name, by, shown):
         assert total["FLOPs"] == forward + (backward.flops if backward else 0)
 
 
-def test_a_cut_table_says_how_much_is_left_out(mixed):
+def test_a_shortened_table_counts_the_omitted_rows(mixed):
     lines = tables.as_text(cost_table(mixed, mixed.cost, "op", CostOptions(top=1))).splitlines()
     assert lines[2].startswith("torch.nn.functional.linear")
     assert lines[4].startswith(f"({len(DIVISIONS['op'](mixed, mixed.cost).lines) - 1} more)")
@@ -124,7 +124,7 @@ def test_modules_are_a_tree_unless_sorted(mixed):
     assert "\nblocks.2.1 " in tables.as_text(listed)
 
 
-def test_data_has_paths_and_raw_figures_and_no_total(mixed):
+def test_data_formats_have_full_paths_raw_values_and_no_total(mixed):
     table = cost_table(mixed, mixed.cost, "module", CostOptions())
     rows = [msgspec.json.decode(line) for line in tables.as_json_lines(table).splitlines()]
     assert [row["module"] for row in rows][:3] == ["(root)", "blocks", "blocks.0"]
@@ -133,7 +133,7 @@ def test_data_has_paths_and_raw_figures_and_no_total(mixed):
     assert len(tables.as_csv(table).splitlines()) == 1 + len(rows)
 
 
-def test_an_unknown_operation_is_a_dash_and_named():
+def test_an_op_without_formula_is_a_dash_and_named():
     document = with_unknown()
     cost = add_up(document)
     text = report.as_text(cost_report(document, cost, CostOptions()))
@@ -145,7 +145,7 @@ def test_an_unknown_operation_is_a_dash_and_named():
     assert (total["unknown ops"], sum(columns["unknown ops"])) == (2, 2)
 
 
-def test_the_report_tells_totals_types_and_kinds():
+def test_the_report_shows_totals_types_and_kinds():
     document = conv_stack()
     text = report.as_text(cost_report(document, add_up(document), CostOptions(exact=True)))
     macs = 224 * 224 * 64 * 9 * (3 + 64)
@@ -158,7 +158,7 @@ def test_the_report_tells_totals_types_and_kinds():
     assert "Most expensive kinds of op" in text
 
 
-def test_causal_attention_shows_what_is_needed_beside_what_is_done():
+def test_causal_attention_shows_needed_and_executed_flops():
     class Causal(nn.Module):
         def forward(self, x):
             return nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
@@ -172,7 +172,7 @@ def test_causal_attention_shows_what_is_needed_beside_what_is_done():
     assert "needed" not in report.as_text(cost_report(plain, add_up(plain), CostOptions()))
 
 
-def test_two_passes_have_a_column_each_and_their_sum(trained):
+def test_forward_and_backward_have_a_column_each_and_a_total(trained):
     text = report.as_text(cost_report(trained, trained.cost, CostOptions(exact=True)))
     cells = next(line.split() for line in text.splitlines() if line.startswith("total FLOPs"))[2:]
     forward, backward, both = (int(cell.replace(",", "")) for cell in cells)
@@ -180,7 +180,7 @@ def test_two_passes_have_a_column_each_and_their_sum(trained):
     assert both == forward + backward
 
 
-def test_a_stopped_pass_says_what_the_figures_cover():
+def test_an_interrupted_pass_states_what_the_totals_cover():
     document = stopped()
     assert "stopped in 3: totals cover only the ops before" in report.as_text(
         cost_report(document, add_up(document), CostOptions())
@@ -189,14 +189,14 @@ def test_a_stopped_pass_says_what_the_figures_cover():
 
 @pytest.mark.parametrize("width", [80, 120, 160])
 @pytest.mark.parametrize("by", [None, *DIVISIONS])
-def test_a_terminal_holds_it(trained, by, width):
+def test_the_text_fits_the_terminal(trained, by, width):
     shown = CostOptions()
     made = cost_report(trained, trained.cost, shown) if by is None else cost_table(trained, trained.cost, by, shown)
     lines = report.as_text(report.whole(made), width=width).splitlines()
     assert max(map(len, lines)) <= width
 
 
-def test_an_empty_document_has_no_figures_and_no_error():
+def test_an_empty_document_raises_no_error():
     document = Document()
     cost = add_up(document)
     assert "no ops ran" in report.as_text(cost_report(document, cost, CostOptions()))

@@ -1,4 +1,4 @@
-"""The two files: their keys and totals, their schemas, and that both are written or neither."""
+"""The two JSON files: keys, totals and schemas, and that either both or neither are written."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ def test_a_partial_document_says_so():
     assert provenance["failure"]["module"] == "3"
 
 
-def test_files_are_indented_by_two_and_end_with_a_line():
+def test_files_are_indented_by_two_and_end_with_a_line_break():
     text = encode(modules_file(conv_stack())).decode()
     assert text.startswith('{\n  "metadata": {\n    "load_fn_location"')
     assert text.endswith("}\n")
 
 
-def test_a_timestamp_is_told_to_the_second():
+def test_a_timestamp_is_cut_to_seconds():
     stamped = conv_stack(timestamp="2026-02-02T10:30:00.123456+02:00")
     assert modules_file(stamped).metadata.timestamp == "2026-02-02T10:30:00"
     now = modules_file(conv_stack(timestamp="")).metadata.timestamp
     assert len(now) == len("2026-02-02T10:30:00")
 
 
-def test_lines_hold_one_entry_each():
+def test_json_lines_have_one_entry_per_line():
     file = modules_file(conv_stack())
     assert [json.loads(line)["id"] for line in encode_lines(file.modules).splitlines()] == [
         entry.id for entry in file.modules
@@ -84,16 +84,16 @@ def test_lines_hold_one_entry_each():
 
 @pytest.mark.parametrize("document", [conv_stack(), stopped(), Document()], ids=["whole", "partial", "empty"])
 @pytest.mark.parametrize(("name", "make"), [("modules", modules_file), ("ops", ops_file)])
-def test_what_is_written_fits_its_schema(document, name, make):
+def test_the_json_matches_its_schema(document, name, make):
     Draft202012Validator(json.loads(schema(name))).validate(written(make(document)))
 
 
-def test_a_document_fits_its_schema():
+def test_a_document_matches_its_schema():
     Draft202012Validator(json.loads(schema("document"))).validate(json.loads(msgspec.json.encode(stopped())))
 
 
 @pytest.mark.parametrize("damage", [{"id": "x_1"}, {"occurrences": "0"}, {"calls": -1}, {"parent": 3}])
-def test_the_schema_refuses_what_is_no_entry(damage):
+def test_the_schema_refuses_invalid_entries(damage):
     file = written(modules_file(conv_stack()))
     file["modules"][0].update(damage)
     with pytest.raises(ValidationError):
@@ -114,7 +114,7 @@ def test_both_files_are_written_and_nothing_else(tmp_path):
     assert json.loads(ops.read_bytes())["metadata"]["source_modules_json"] == modules.name
 
 
-def test_a_failure_at_the_second_file_leaves_what_was_there(tmp_path, monkeypatch):
+def test_a_failure_at_the_second_file_keeps_the_existing_files(tmp_path, monkeypatch):
     before = [path.read_bytes() for path in _write(stopped(), tmp_path)]
     write = atomic.write_bytes
     calls = []
@@ -132,14 +132,14 @@ def test_a_failure_at_the_second_file_leaves_what_was_there(tmp_path, monkeypatc
     assert [(tmp_path / name).read_bytes() for name in ("unique_modules.json", "pytorch_ops.json")] == before
 
 
-def test_a_directory_in_the_place_of_a_file_is_refused_before_anything_is_written(tmp_path):
+def test_a_directory_with_the_name_of_a_file_is_refused_before_anything_is_written(tmp_path):
     (tmp_path / "pytorch_ops.json").mkdir()
     with pytest.raises(WriteError, match="it is a directory"):
         _write(conv_stack(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["pytorch_ops.json"]
 
 
-def test_below_a_file_there_is_no_directory(tmp_path):
+def test_a_directory_below_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(WriteError, match="is not a directory"):
         check_directory(tmp_path / "file" / "out")
@@ -147,7 +147,7 @@ def test_below_a_file_there_is_no_directory(tmp_path):
         _write(conv_stack(), tmp_path / "file" / "out")
 
 
-def test_a_directory_to_be_made_is_checked_and_not_made(tmp_path):
+def test_checking_a_directory_does_not_create_it(tmp_path):
     check_directory(tmp_path / "new" / "out")
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""What `assay params` shows: folding, figures of folded lines, what stands out, and nothing a terminal would obey."""
+"""The report of `assay params`: folding, statistics of folded rows, outliers, and escaping of control characters."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def names(shown_document, **options):
     return [line.name for line in lines_of(shown_document.weights, full=options.get("full", False))]
 
 
-def test_repeated_blocks_are_one_line_and_others_stay_apart():
+def test_only_repeated_blocks_are_folded_into_one_row():
     rows = [row(f"layers.{i}.mlp.weight", [i, 1.0]) for i in range(32)]
     rows += [row(f"layers.{i}.gate.weight", [1.0]) for i in (0, 2, 5)]
     rows += [row(f"experts.{i}.{j}.w", [1.0]) for i in range(2) for j in range(3)]
@@ -74,17 +74,17 @@ def test_repeated_blocks_are_one_line_and_others_stay_apart():
     assert len(names(document(*rows), full=True)) == len(rows)
 
 
-def test_tensors_of_other_shape_or_dtype_are_not_folded_in():
+def test_tensors_of_another_shape_or_dtype_are_not_folded():
     rows = [row("a.0.w", [1.0]), row("a.1.w", [1.0, 2.0]), row("a.2.w", [3.0]), row("a.3.w", [3.0], dtype="float16")]
     assert names(document(*rows)) == ["a.0,2.w ×2", "a.1.w", "a.3.w"]
 
 
-def test_names_that_hold_the_mark_of_a_number_are_not_mistaken():
+def test_a_name_that_contains_the_number_placeholder_is_handled():
     rows = [row("a.#.w", [1.0]), row("a.1.w", [1.0])]
     assert names(document(*rows)) == ["a.#.w … ×2"]
 
 
-def test_the_figures_of_a_folded_line_are_those_of_all_its_values():
+def test_the_statistics_of_a_folded_row_cover_all_its_values():
     rng = np.random.default_rng(0)
     parts = [rng.normal(i, 1 + i, 50) for i in range(4)]
     parts[1][:9] = 0
@@ -98,7 +98,7 @@ def test_the_figures_of_a_folded_line_are_those_of_all_its_values():
         assert FIGURES[name](line.tensors) == pytest.approx(value, rel=1e-12), name
 
 
-def test_the_worst_rounding_speaks_for_a_line():
+def test_a_folded_row_shows_the_worst_rounding():
     def rounded(db, exact=False):
         return (Rounding("int8", "tensor", 20.0), Rounding("int8", "channel", db, exact))
 
@@ -109,7 +109,7 @@ def test_the_worst_rounding_speaks_for_a_line():
     assert "> 8" in text(document(row("b", [1.0], bits_for_db=30.0)))
 
 
-def test_everything_can_be_sorted_by_and_the_command_offers_it():
+def test_the_command_can_sort_by_every_statistic():
     assert set(SORTS) == set(FIGURES)
     rows = [row("b", [1.0]), row("a", [3.0, 1.0], shape=(2,)), TensorStatistics(("c",), "float4", (1,), 1, 1)]
     lines = lines_of(document(*rows).weights, full=True)
@@ -119,14 +119,14 @@ def test_everything_can_be_sorted_by_and_the_command_offers_it():
         assert len(sorted_lines(lines, key)) == 3
 
 
-def test_lines_beyond_the_top_are_added_up():
+def test_rows_below_the_top_are_summed():
     out = text(document(*[row(name, [1.0] * size) for name, size in (("a", 5), ("b", 7), ("c", 11))]), top=1)
     rest = next(line for line in out.splitlines() if line.startswith("(2 more rows)"))
     assert rest.split()[3:] == ["18", "72", "B"]
     assert "b " not in out.splitlines()[3]
 
 
-def test_what_stands_out_is_listed():
+def test_ties_duplicates_outliers_and_problems_are_listed():
     rows = [row(f"l.{i}.w", np.arange(4) * (9 if i == 3 else 1), content="same") for i in range(8)]
     rows.append(row(("head", "embed"), [1.0], nan=3, rows=Norms(2, 0.0, 1.0, 0.5, 0.5, 1), note="a remark"))
     broken = TensorStatistics(("bad",), "float4", (1,), 1, 1, problem="unknown dtype")
@@ -140,13 +140,13 @@ def test_what_stands_out_is_listed():
     assert outlier.split()[1] == "std"
 
 
-def test_a_listing_shows_what_headers_tell_and_no_figures():
+def test_a_listing_has_no_statistics():
     out = text(document(TensorStatistics(("w",), "bfloat16", (4, 4), 32, 16), kernel=""))
     assert "entropy" not in out
     assert "4x4" in out
 
 
-def test_histograms_are_drawn_in_what_can_be_written():
+def test_histograms_use_ascii_without_utf8():
     drawn = document(row("w", [0.0, 1.0], histogram=Histogram(-2.0, 2.0, (1, 5, 1))))
     assert "█" in text(drawn, histogram=True)
     assert "-2 … 2" in text(drawn, histogram=True)
@@ -155,7 +155,7 @@ def test_histograms_are_drawn_in_what_can_be_written():
     assert "#" in plain
 
 
-def test_spectra_come_with_their_bound():
+def test_spectral_norms_are_shown_with_their_error():
     found = Spectral(norm=3.5, norm_error=0.25, stable_rank=2.0, effective_rank=4.0)
     out = text(document(row("w", [[1.0, 2.0]], spectral=found)))
     assert "spectral norm" in out
@@ -164,7 +164,7 @@ def test_spectra_come_with_their_bound():
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_a_terminal_is_never_overrun_nor_obeyed(width):
+def test_hostile_names_are_shown_as_text_within_the_width(width):
     hostile = "evil\x1b]0;title\x07\x1b[31m\u202e\n.weight"
     rows = [row(hostile, [1.0]), row(("x", hostile), [2.0]), row("y", [0.0], note=hostile)]
     broken = TensorStatistics((hostile + "b",), "t", (1,), 1, 1, problem=hostile)
@@ -177,7 +177,7 @@ def test_a_terminal_is_never_overrun_nor_obeyed(width):
     assert all(len(line) <= max(width, 60) for line in table)
 
 
-def test_programs_get_every_figure_of_every_tensor():
+def test_data_formats_have_all_statistics_of_all_tensors():
     values = row("l.0.w", [1.0, 2.0], quantiles=tuple(range(11)), n_of_m={"2:4": 0.75})
     other = row("l.1.w", [3.0], roundings=(Rounding("int8", "tensor", exact=True),))
     table = params_table(document(values, other))
@@ -189,7 +189,7 @@ def test_programs_get_every_figure_of_every_tensor():
     assert second["problem"] is None
 
 
-def test_json_is_the_whole_and_follows_its_schema():
+def test_the_json_is_complete_and_matches_its_schema():
     made = document(row("l.0.w", [1.0, 2.0], histogram=Histogram(1.0, 2.0, (1, 1))), row("b", [0.0]), notes=("n",))
     data = json.loads(encode(params_file(made)))
     Draft202012Validator(json.loads(schema("params"))).validate(data)

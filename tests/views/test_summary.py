@@ -1,4 +1,4 @@
-"""The summary: golden text, figures that torch agrees with, and HTML that holds names as text."""
+"""The summary: golden text, counts compared with torch, and HTML with escaped names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Block(nn.Module):
 
 
 class Small(nn.Module):
-    """Embeddings tied to the head, a run of blocks, a shared module and one that is not called."""
+    """An embedding tied to the head, a run of blocks, a shared module and one that is not called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,13 +59,13 @@ def small() -> Document:
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_it_looks_as_it_did(small, width):
+def test_the_text_matches_the_golden_file(small, width):
     text = report.as_text(Summary(small).report(), width=width)
     assert max(map(len, text.splitlines())) <= width
     assert text == (GOLDEN / f"summary_{width}.txt").read_text(encoding="utf-8")
 
 
-def test_figures_are_those_of_torch(small):
+def test_counts_equal_those_of_torch(small):
     model = Small()
     root = Summary(small).rows[0]
     assert root.parameters == sum(p.numel() for p in model.parameters())
@@ -74,21 +74,21 @@ def test_figures_are_those_of_torch(small):
     assert root.totals == small.cost.forward
 
 
-def test_full_has_a_line_a_module_and_depth_cuts(small):
+def test_full_has_one_row_per_module_and_depth_limits_the_tree(small):
     full = Summary(small, full=True)
     assert [line.path for line in full.rows if line.same_as is None] == [path for path, _ in Small().named_modules()]
     assert {line.run for line in full.rows} == {1}
     assert {line.depth for line in Summary(small, depth=1).rows} == {0, 1}
 
 
-def test_folded_and_full_hold_the_same(small):
+def test_folded_and_full_rows_have_the_same_totals(small):
     folded, full = Summary(small).rows, Summary(small, full=True).rows
     assert len(folded) < len(full)
     assert sum(line.own_parameters for line in folded) == sum(line.own_parameters for line in full)
     assert sum(line.modules for line in folded) == sum(line.modules for line in full)
 
 
-def test_data_is_raw_and_whole(small):
+def test_data_formats_have_raw_values_of_all_rows(small):
     made = Summary(small)
     rows = list(csv.DictReader(io.StringIO(tables.as_csv(made.report().data))))
     assert [row["path"] for row in rows][:2] == ["(root)", "embed"]
@@ -97,16 +97,16 @@ def test_data_is_raw_and_whole(small):
     assert len(rows) == len(made.rows)
 
 
-def test_printing_it_prints_it(small):
+def test_str_and_repr_are_the_report(small):
     assert str(Summary(small)) == repr(Summary(small)) == report.as_text(Summary(small).report())
 
 
-def test_exact_figures_have_every_digit(small):
+def test_exact_values_have_all_digits(small):
     assert f"{small.cost.forward.flops:,} (" in report.as_text(Summary(small, exact=True).report())
 
 
 class Tags(HTMLParser):
-    """Checks that every tag is closed where it belongs, and keeps what was seen."""
+    """Checks that tags are properly nested, and collects tags and texts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def parsed(html: str) -> Tags:
     return tags
 
 
-def test_html_folds_without_scripts(small):
+def test_html_collapses_without_scripts(small):
     made = Summary(small)
     tags = parsed(made._repr_html_())
     inner = [one for one, two in zip(made.rows, made.rows[1:], strict=False) if two.depth > one.depth]
@@ -145,7 +145,7 @@ def test_html_folds_without_scripts(small):
         assert any(line.name in text for text in tags.texts)
 
 
-def test_names_are_text_in_html_and_harmless_in_a_terminal(small):
+def test_names_are_escaped_in_html_and_in_a_terminal(small):
     evil = "<script>alert(1)</script>&\x1b[31m"
     modules = list(small.modules)
     modules[1] = msgspec.structs.replace(modules[1], class_name=evil)
@@ -156,6 +156,6 @@ def test_names_are_text_in_html_and_harmless_in_a_terminal(small):
     assert "\x1b" not in str(made)
 
 
-def test_an_empty_document_is_a_summary_too():
+def test_an_empty_document_has_a_summary():
     assert "no ops ran" in str(Summary(Document()))
     parsed(Summary(Document())._repr_html_())

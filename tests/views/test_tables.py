@@ -1,4 +1,4 @@
-"""Tables in all their formats: nothing cut, nothing obeyed, nothing unknown shown as zero."""
+"""Tables in all formats: nothing truncated, control characters escaped, unknown values never shown as zero."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLE = Table(COLUMNS, [["conv", 1234567, "first"], ["norm", None, "second"]])
 HOSTILE = "[red]x[/red] \x1b[31m\n\x07"
 
 
-def test_text_as_people_read_it():
+def test_text_is_aligned():
     assert as_text(TABLE).splitlines() == [
         "name       size  note",
         "───────────────────────",
@@ -32,11 +32,11 @@ def test_text_as_people_read_it():
     ]
 
 
-def test_csv_has_raw_values_and_an_empty_field_for_the_unknown():
+def test_csv_has_raw_values_and_empty_fields_for_unknown_ones():
     assert as_csv(TABLE) == "name,size,note\nconv,1234567,first\nnorm,,second\n"
 
 
-def test_markdown_aligns_and_shows():
+def test_markdown_is_aligned_and_formatted():
     assert as_markdown(TABLE).splitlines() == [
         "| name | size | note |",
         "| --- | ---: | --- |",
@@ -45,12 +45,12 @@ def test_markdown_aligns_and_shows():
     ]
 
 
-def test_nothing_is_cut_where_the_width_is_free():
+def test_nothing_is_truncated_without_a_width():
     long = "layer." * 5000
     assert long in as_text(Table(COLUMNS, [[long, 1, ""]]))
 
 
-def test_a_narrow_terminal_first_drops_then_folds():
+def test_a_narrow_terminal_first_omits_columns_then_wraps():
     table = Table(COLUMNS, [["a fairly long name", 1, "a note"]])
     assert "note" in as_text(table, width=40)
     narrow = as_text(table, width=26)
@@ -61,25 +61,25 @@ def test_a_narrow_terminal_first_drops_then_folds():
     assert [line.split("  ")[0].strip() for line in folded[2:]] == ["a fairly", "long name"]
 
 
-def test_one_long_cell_costs_no_column():
+def test_one_long_cell_does_not_omit_other_columns():
     table = Table(COLUMNS, [["x " * 100, 1, "a note"]])
     assert "a note" in as_text(table, width=60)
 
 
-def test_columns_that_keep_their_width_survive_any_terminal():
+def test_fixed_columns_are_never_omitted():
     text = as_text(TABLE, width=5)
     assert "1,234,567" in text
     assert "note" not in text
 
 
-def test_names_are_data():
+def test_control_characters_and_markup_are_shown_as_text():
     text = as_text(Table(COLUMNS, [[HOSTILE, 1, ""]]))
     assert r"[red]x[/red] \x1b[31m\n\x07" in text
     assert text.count("\n") == 3
     assert "\x1b" not in text
 
 
-def test_color_is_only_where_it_is_asked_for():
+def test_color_is_off_by_default():
     assert "\x1b[1m" in as_text(TABLE, color=True)
     assert "\x1b" not in as_text(TABLE)
 
@@ -91,14 +91,14 @@ def test_markdown_keeps_a_hostile_name_in_its_cell():
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
-def test_csv_gives_back_what_went_in_on_one_line(name, note):
+def test_csv_round_trips_on_one_line(name, note):
     text = as_csv(Table(COLUMNS, [[name, 1, note]]))
     assert list(csv.reader(io.StringIO(text)))[1] == [printable(name), "1", printable(note)]
     assert len(text.splitlines()) == 2
 
 
 @given(st.text(max_size=80))
-def test_printable_is_printable_and_leaves_the_printable_alone(text):
+def test_printable_is_printable_and_idempotent(text):
     assert printable(text).isprintable()
     assert printable(printable(text)) == printable(text)
 
@@ -110,17 +110,17 @@ def test_no_line_is_wider_than_the_terminal(names, width):
 
 
 @pytest.mark.parametrize("width", [None, 40])
-def test_a_table_without_rows_has_its_heading(width):
+def test_a_table_without_rows_has_headings(width):
     assert as_text(Table(COLUMNS, []), width=width).startswith("name")
 
 
-def test_a_row_of_sums_names_its_values_and_lacks_the_others():
+def test_a_footer_row_may_lack_values():
     table = Table(COLUMNS, TABLE.rows, [{"name": "total", "size": 1234567}])
     assert as_text(table).splitlines()[-1].split() == ["total", "1,234,567", "–"]
     assert as_csv(table) == as_csv(TABLE)
 
 
-def test_programs_get_the_name_of_a_column_and_people_its_title():
+def test_data_formats_use_the_name_and_text_the_title():
     table = Table([Column("GPU self", len, name="gpu_self_ns")], ["abc"])
     assert as_csv(table) == "gpu_self_ns\n3\n"
     assert json.loads(as_json_lines(table)) == {"gpu_self_ns": 3}
@@ -128,7 +128,7 @@ def test_programs_get_the_name_of_a_column_and_people_its_title():
     assert table.values() == [{"gpu_self_ns": 3}]
 
 
-def test_columns_in_which_nothing_is_known_can_be_left_out():
+def test_columns_without_values_can_be_removed():
     table = Table(COLUMNS, [("conv", None, ""), ("norm", None, "second")])
     assert [column.title for column in table.without_empty().columns] == ["name", "note"]
     assert Table(COLUMNS, []).without_empty().columns == COLUMNS

@@ -1,4 +1,4 @@
-"""The tables of uniques tell what the entries hold, at the width of a common terminal too."""
+"""The tables of unique modules and ops show all values and fit a common terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ops_of(document: Document) -> Table:
 
 
 @pytest.mark.parametrize("table", [modules_of(conv_stack()), ops_of(conv_stack())])
-def test_eighty_columns_hold_it(table):
+def test_the_table_fits_eighty_columns(table):
     lines = as_text(table, width=80).splitlines()
     assert max(map(len, lines)) <= 80
     whole = as_text(table)
@@ -34,7 +34,7 @@ def test_eighty_columns_hold_it(table):
 
 
 @pytest.mark.parametrize(("table", "total"), [(modules_of(conv_stack()), 7), (ops_of(conv_stack()), 6)])
-def test_the_counts_add_up_to_the_whole(table, total):
+def test_the_counts_add_up_to_the_total(table, total):
     rows = list(csv.DictReader(io.StringIO(as_csv(table))))
     assert sum(int(row["count"]) for row in rows) == total
 
@@ -44,5 +44,5 @@ def test_a_module_never_called_has_dashes_for_shapes():
     assert line.split() == ["mod_000", "A", "1", "0", "–", "(root)", "–", "–", "–"]
 
 
-def test_the_settings_of_an_operation_are_shown():
+def test_the_attributes_of_an_op_are_shown():
     assert "stride=[1,1] padding=[1,1] dilation=[1,1] groups=1" in as_text(ops_of(conv_stack()))

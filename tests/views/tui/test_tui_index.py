@@ -1,4 +1,4 @@
-"""The flat index and the rows on show, against brute force on an ordinary tree."""
+"""The flat index and the visible rows, compared with brute force on a plain tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUICK = settings(max_examples=40)
 
 @st.composite
 def trees(draw: st.DrawFn, most: int = 40) -> Tree:
-    """Parents in reading order, names, and what makes rows equal."""
+    """Parents in preorder, names, and keys that make rows equal."""
     parents, names, counts, path = [-1], ["root"], {}, [0]
     for row in range(1, draw(st.integers(1, most))):
         path = path[: draw(st.integers(1, len(path)))]
@@ -66,7 +66,7 @@ def test_totals_are_sums_over_subtrees(tree: Tree, data: st.DataObject) -> None:
 
 @QUICK
 @given(trees())
-def test_runs_are_those_that_folding_finds(tree: Tree) -> None:
+def test_runs_equal_those_of_the_folding_module(tree: Tree) -> None:
     parents, names, keys = tree
     folded = indexing.fold_runs(indexing.build(parents, names), np.asarray(keys))
     found = set()
@@ -101,7 +101,7 @@ def test_folding_runs_keeps_every_row_in_order(tree: Tree) -> None:
 
 @QUICK
 @given(trees(), st.permutations(list(range(40))))
-def test_any_order_of_rows_is_put_into_reading_order(tree: Tree, shuffle: list[int]) -> None:
+def test_rows_in_any_order_are_put_into_preorder(tree: Tree, shuffle: list[int]) -> None:
     parents = tree[0]
     ranks = [at for at in shuffle if at < len(parents)]
     shuffled = [-1 if parents[at] < 0 else ranks.index(parents[at]) for at in ranks]
@@ -115,7 +115,7 @@ def test_any_order_of_rows_is_put_into_reading_order(tree: Tree, shuffle: list[i
 
 @QUICK
 @given(trees(), st.data())
-def test_rows_on_show_are_sorted_and_right_whatever_is_folded(tree: Tree, data: st.DataObject) -> None:
+def test_visible_rows_are_sorted_and_correct_after_any_folding(tree: Tree, data: st.DataObject) -> None:
     parents, names, _ = tree
     rows = Rows(indexing.build(parents, names))
     for _ in range(data.draw(st.integers(1, 12))):
@@ -144,7 +144,7 @@ def test_folding_and_unfolding_a_row_changes_nothing(tree: Tree, data: st.DataOb
 
 @QUICK
 @given(trees(), st.data())
-def test_a_filter_shows_matches_with_what_is_above_them_and_goes_away(tree: Tree, data: st.DataObject) -> None:
+def test_a_filter_shows_matches_with_their_ancestors_and_can_be_removed(tree: Tree, data: st.DataObject) -> None:
     parents, names, _ = tree
     index = indexing.build(parents, names)
     opened = np.asarray(data.draw(st.lists(st.booleans(), min_size=len(parents), max_size=len(parents))))
@@ -169,7 +169,7 @@ def test_a_filter_shows_matches_with_what_is_above_them_and_goes_away(tree: Tree
 
 @QUICK
 @given(trees(), st.data())
-def test_a_list_is_sorted_and_the_tree_comes_back(tree: Tree, data: st.DataObject) -> None:
+def test_a_list_is_sorted_and_the_tree_can_be_restored(tree: Tree, data: st.DataObject) -> None:
     parents, names, keys = tree
     index = indexing.fold_runs(indexing.build(parents, names), np.asarray(keys))
     rows = Rows(index)

@@ -1,4 +1,4 @@
-"""Every key of the tables does what the help says."""
+"""Every key does what the help says."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def press(*keys: str, app=None, size=(100, 30)):
 
 
 def seen(*keys: str, look, app=None):
-    """What `look` tells while the explorer runs, after these keys."""
+    """The result of `look(app)` after these keys, while the explorer runs."""
     app = app or explorer()
     found = []
 
@@ -62,7 +62,7 @@ def test_left_collapses_then_goes_to_the_parent(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["right", "l"])
-def test_right_expands_then_goes_in_and_at_last_views(key: str) -> None:
+def test_right_expands_then_goes_to_the_child_and_shows_leaves(key: str) -> None:
     assert seen("j", "j", "j", key, look=names)[4 : 4 + LAYERS] == [str(number) for number in range(LAYERS)]
     assert seen("j", "j", "j", key, key, look=here) == "layers.0"
     assert seen("j", key, look=lambda app: app.panels["attributes"].is_open)
@@ -73,13 +73,13 @@ def test_space_folds_and_unfolds() -> None:
     assert seen("space", "space", look=names) == FOLDED
 
 
-def test_enter_shows_the_details_and_goes_into_them() -> None:
+def test_enter_shows_the_details_then_focuses_them() -> None:
     assert seen("enter", look=lambda app: app.panels["attributes"].is_open)
     assert seen("enter", "enter", look=lambda app: app.panels["attributes"].has_focus)
     assert seen("enter", look=names) == FOLDED
 
 
-def test_ends_and_pages() -> None:
+def test_home_end_and_pages() -> None:
     assert seen("end", look=here) == "head"
     assert seen("end", "home", look=here) == "(root)"
     assert seen("pagedown", look=here) == "head"
@@ -98,14 +98,14 @@ def test_capital_z_folds_everything() -> None:
     assert seen("Z", "Z", look=names) == [name for name in FOLDED if "×" not in name]
 
 
-def test_s_folds_siblings_and_leaves_what_is_inside_them_alone() -> None:
+def test_s_folds_siblings_but_not_their_subtrees() -> None:
     start = ("Z", "j", "j", "j", "j")
     closed = seen(*start, "s", look=names)
     assert "attn" not in closed
     assert seen(*start, "s", "s", look=names) == seen("Z", look=names)
 
 
-def test_capital_s_folds_siblings_and_all_below() -> None:
+def test_capital_s_folds_siblings_and_their_subtrees() -> None:
     start = ("Z", "j", "j")
     assert seen(*start, "S", look=names) == [name for name in FOLDED if "×" not in name]
     reopened = seen(*start, "S", "l", look=names)
@@ -122,7 +122,7 @@ def test_o_folds_rows_of_the_same_class() -> None:
     assert seen(*start, "o", "o", look=names) == seen("Z", look=names)
 
 
-def test_capital_o_folds_the_same_class_and_all_below() -> None:
+def test_capital_o_folds_the_same_class_and_its_subtrees() -> None:
     start = ("Z", "j", "j")
     closed = seen(*start, "O", look=names)
     assert closed == [name for name in FOLDED if "×" not in name]
@@ -149,7 +149,7 @@ def test_display_keys_show_and_hide_their_components(key: str, components: set[s
     assert once - components == before - components
 
 
-def test_capital_a_aligns_siblings_or_not() -> None:
+def test_capital_a_toggles_alignment() -> None:
     def starts(app):
         rows = [app.table.render_line(y).text for y in range(1, 6)]
         kinds = ["Net", "Embedding", "ModuleList", "Block", "BatchNorm1d"]
@@ -203,7 +203,7 @@ def test_the_label_panel_moves_components() -> None:
     assert seen("L", "J", look=columns)[:2] == ["type", "name"]
 
 
-def test_r_in_the_label_panel_brings_the_first_labels_back() -> None:
+def test_r_in_the_label_panel_restores_the_defaults() -> None:
     assert seen("L", "j", "space", "J", "R", look=columns) == seen(look=columns)
 
 
@@ -215,7 +215,7 @@ def test_help_shows_every_key_and_closes_with_enter_and_esc() -> None:
     assert all(keys_text(key.keys) in text and key.text in text for key in KEYS)
 
 
-def test_search_filters_as_one_types_and_n_goes_on() -> None:
+def test_search_filters_while_typing_and_n_goes_to_the_next_match() -> None:
     found = seen("/", "m", "l", "p", look=names)
     assert found.count("mlp") == LAYERS
     assert "norm" not in found
@@ -231,19 +231,19 @@ def test_a_search_is_cleared(key: str) -> None:
     assert set(seen("/", "m", "l", "p", "enter", key, look=names)) >= set(FOLDED)
 
 
-def test_search_takes_regular_expressions_and_paths() -> None:
+def test_search_accepts_regular_expressions_and_paths() -> None:
     assert seen("/", *"^(attn|norm)$", look=names).count("attn") == LAYERS
     assert seen("/", *r"layers.2", look=lambda app: int(app.table.rows.matches.sum())) == 1
     assert seen("/", *"a(t", look=lambda app: app.query_now.literal)
 
 
 def test_star_keeps_a_class_highlighted() -> None:
-    def held(app):
+    def marks(app):
         return [line.text[0] for line in map(app.table.render_line, range(1, 7))]
 
-    assert "*" not in seen(look=held)
-    assert seen("end", "*", "home", look=held).count("*") == 1
-    assert "*" not in seen("end", "*", "*", look=held)
+    assert "*" not in seen(look=marks)
+    assert seen("end", "*", "home", look=marks).count("*") == 1
+    assert "*" not in seen("end", "*", "*", look=marks)
 
 
 def test_rows_of_the_same_class_are_marked() -> None:
@@ -264,7 +264,7 @@ def test_sorting_by_any_column_and_back() -> None:
     assert seen("[", look=lambda app: app.table.tab.sorted_by) == seen(look=columns)[-1]
 
 
-def test_the_biggest_fifty() -> None:
+def test_capital_b_shows_the_largest_rows() -> None:
     found = seen("B", look=names)
     assert found[0] == "embed"
     assert len(found) == 6 + 3 * LAYERS - 1  # all of them: there are fewer than fifty
@@ -275,7 +275,7 @@ def test_the_biggest_fifty() -> None:
     ("key", "id"),
     [("1", "tree"), ("2", "unique"), ("3", "ops"), ("4", "parameters"), ("5", "time"), ("6", "findings")],
 )
-def test_numbers_choose_tabs(key: str, id: str) -> None:
+def test_number_keys_select_tabs(key: str, id: str) -> None:
     assert seen("3", key, look=lambda app: (app.table.sheet.id, app.query_one(TabBar).active)) == (id, id)
 
 
@@ -291,7 +291,7 @@ def test_a_tab_is_as_it_was_left() -> None:
     )
 
 
-def test_copying_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_y_copies_the_path_and_capital_y_the_json(monkeypatch: pytest.MonkeyPatch) -> None:
     copied = []
 
     def copy(text, through_terminal):
@@ -321,12 +321,12 @@ def test_q_quits() -> None:
     assert press("q").return_code == 0
 
 
-def test_every_binding_has_an_id_of_its_own() -> None:
+def test_every_binding_has_a_unique_id() -> None:
     ids = [key.id for key in KEYS]
     assert len(set(ids)) == len(ids)
 
 
-def test_a_keymap_gives_other_keys_and_the_help_tells_them(tmp_path) -> None:
+def test_a_keymap_changes_the_keys_and_the_help(tmp_path) -> None:
     file = tmp_path / "explore.json"
     file.write_text('{"keymap": {"fold-all": "x"}}')
     remapped = explorer(settings=file)
@@ -363,6 +363,6 @@ def test_the_mouse_selects_folds_sorts_and_opens() -> None:
     assert found[2:] == [("params", True), ("params", False), True, "ops"]
 
 
-def test_the_docs_tell_every_key() -> None:
+def test_the_docs_list_every_key() -> None:
     page = (Path(__file__).parents[3] / "docs" / "explore.md").read_text(encoding="utf-8")
     assert [key.id for key in KEYS if f"| `{key.id}` | {key.text} |" not in page] == []

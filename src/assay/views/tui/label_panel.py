@@ -40,7 +40,7 @@ class LabelPanel(OptionList):
     def __init__(self) -> None:
         super().__init__(id="labels", markup=False)
         self.border_title = "Labels"
-        self.border_subtitle = "space: show/hide  J/K: move"
+        self.border_subtitle = "space: show  J/K: move"
         self._components: list[Component] = []
 
     def show(self, components: list[Component]) -> None:

@@ -64,9 +64,9 @@ def time_columns(tree: FoldedTree, *, on: bool) -> list[SheetColumn]:
 
     return [
         SheetColumn("time", "total time", total, "forward time, submodules included", units.seconds, right=True,
-                    on=on, name="time"),
+                    on=on, cells=11, name="time"),
         SheetColumn("time_self", "self time", own, "forward time without submodules", units.seconds, right=True,
-                    on=False, name="own time"),
+                    on=False, cells=10, name="own time"),
         SheetColumn("time_share", "self %", lambda: shares(own(), whole), "self time as a share of the pass",
                     percent, right=True, on=False, name="time %"),
     ]  # fmt: skip
