@@ -176,7 +176,7 @@ def test_a_list_is_sorted_and_the_tree_can_be_restored(tree: Tree, data: st.Data
     before = rows.shown.tolist()
     figures = data.draw(st.lists(st.floats(-9, 9) | st.just(float("nan")), min_size=len(index), max_size=len(index)))
     values = np.asarray(figures)
-    rows.sort(values, descending=True, most=5)
+    rows.sort(values, descending=True, limit=5)
     listed = values[rows.shown]
     known = listed[~np.isnan(listed)]
     assert len(rows) == min(5, len(parents))

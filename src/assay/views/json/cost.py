@@ -109,7 +109,7 @@ class CostFile(Struct, frozen=True):
 
 
 def cost_file(document: Document, cost: Cost) -> CostFile:
-    """The cost of `document`, complete."""
+    """The JSON of the cost of `document`."""
     return CostFile(
         metadata=metadata(document),
         parameters=parameters(document),

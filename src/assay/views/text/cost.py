@@ -125,16 +125,16 @@ def _descending(value: float | int | None, tie: int) -> tuple[bool, float | int,
 
 
 def _labels(breakdown: CostBreakdown, lines: Sequence[CostRow], options: CostOptions) -> list[Column[CostRow]]:
-    """The label columns; unless the rows are sorted, module names are drawn as a tree."""
+    """The label columns; unless the rows are sorted, module names are tree_names as a tree."""
     first, *others = breakdown.labels
     if not breakdown.is_tree or _is_sorted(breakdown, options):
         return [first, *others]
     trunks = branches([line.depth for line in lines])
     paths = [first.of(line) for line in lines]
-    drawn = {
+    tree_names = {
         path: trunk + (path.rpartition(".")[2] if trunk else path) for path, trunk in zip(paths, trunks, strict=True)
     }
-    return [replace(first, show=lambda path: drawn.get(path, path), cuts=True, keeps=TREE_KEEPS), *others]
+    return [replace(first, show=lambda path: tree_names.get(path, path), cuts=True, keeps=TREE_KEEPS), *others]
 
 
 def _column(figure: _Figure, whole: CostRow, exact: bool) -> Column[CostRow]:

@@ -16,7 +16,7 @@ from assay.document.rows import OpKind
 from assay.document.weights import QUANTILES, TensorStatistics
 from assay.findings.analyzed import Analysis
 from assay.views.tables import Column, Table, printable
-from assay.views.text import analysis
+from assay.views.text import analysis as sections
 from assay.views.text.analysis import CommonSections
 from assay.views.text.analysis_weights import parameter_section
 from assay.views.text.facts import facts_table
@@ -54,9 +54,9 @@ _OPS: tuple[Column[_OpRow], ...] = (
 _CODE = [Column(title, itemgetter(index)) for index, title in enumerate(("function", "op", "arguments"))]
 
 
-def full_report(found: Analysis, common: CommonSections, rows: Sequence[Achieved] = ()) -> str:
+def full_report(analysis: Analysis, common: CommonSections, rows: Sequence[Achieved] = ()) -> str:
     """The complete analysis as text for a file; `rows` are the timed kinds of op."""
-    document = found.document
+    document = analysis.document
     every = len(document.modules) + len(document.kinds)
     first: Parts = [
         "EXECUTIVE SUMMARY",
@@ -65,16 +65,16 @@ def full_report(found: Analysis, common: CommonSections, rows: Sequence[Achieved
         *parameter_section(document),
     ]
     rest: Parts = [
-        *analysis.computation_section(document),
+        *sections.computation_section(document),
         *_op_section(document, rows),
-        *analysis.code_section(found.code, None),
-        *section("All ops in the code", Table(_CODE, found.code)),
+        *sections.code_section(analysis.code, None),
+        *section("All ops in the code", Table(_CODE, analysis.code)),
         *common.memory,
-        *analysis.performance_section(document, rows, every),
-        *analysis.energy_section(document, every),
-        *analysis.system_section(document, full=True),
-        *analysis.recommendation_section(document, found.checked),
-        *section("Skipped rules", facts_table((one.code, one.why) for one in found.checked.skipped)),
+        *sections.performance_section(document, rows, every),
+        *sections.energy_section(document, every),
+        *sections.system_section(document, full=True),
+        *sections.recommendation_section(document, analysis.checked),
+        *section("Skipped rules", facts_table((one.code, one.why) for one in analysis.checked.skipped)),
         *section(
             "Assumptions of the recorded pass", facts_table(("assumed", one) for one in document.run.assumptions)
         ),

@@ -56,9 +56,9 @@ _COLUMNS: tuple[Column[LayerLine], ...] = (
 )
 
 
-def layer_table(lines: Sequence[LayerLine], most: int | None = None) -> Table:
-    """The table of `lines`; if there are more than `most`, the slowest ones and one line that sums the rest."""
-    return Table(_COLUMNS, _slowest(lines, most), [_sum("TOTAL", lines)])
+def layer_table(lines: Sequence[LayerLine], limit: int | None = None) -> Table:
+    """The table of `lines`; if there are more than `limit`, the slowest ones and one line that sums the rest."""
+    return Table(_COLUMNS, _slowest(lines, limit), [_sum("TOTAL", lines)])
 
 
 def layer_text(lines: Sequence[LayerLine], *, width: int | None = None, color: bool = False) -> str:
@@ -67,21 +67,21 @@ def layer_text(lines: Sequence[LayerLine], *, width: int | None = None, color: b
     text = as_text(table, width=width, color=color)
     if not color:
         return text
-    drawn = text.splitlines()
+    text_lines = text.splitlines()
     slowest_ns = max((line.time_ns for line in lines), default=0) or 1
     for position, row in enumerate(table.rows, start=2):
         share = row.time_ns / slowest_ns
         tint = _RED if share >= _HOT else _YELLOW if share >= _WARM else _DIM
-        drawn[position] = f"{tint}{drawn[position]}{_RESET}"
-    return "".join(f"{line}\n" for line in drawn)
+        text_lines[position] = f"{tint}{text_lines[position]}{_RESET}"
+    return "".join(f"{line}\n" for line in text_lines)
 
 
-def _slowest(lines: Sequence[LayerLine], most: int | None) -> list[LayerLine]:
-    if most is None or len(lines) <= most:
+def _slowest(lines: Sequence[LayerLine], limit: int | None) -> list[LayerLine]:
+    if limit is None or len(lines) <= limit:
         return list(lines)
     ranked = sorted(lines, key=lambda line: -line.time_ns)
-    rest = ranked[most - 1 :]
-    return [*ranked[: most - 1], _sum(f"({len(rest)} more)", rest)]
+    rest = ranked[limit - 1 :]
+    return [*ranked[: limit - 1], _sum(f"({len(rest)} more)", rest)]
 
 
 def _sum(name: str, lines: Sequence[LayerLine]) -> LayerLine:

@@ -165,11 +165,11 @@ def _histograms(lines: Iterable[TensorRow], options: ParamsOptions) -> Parts:
         histogram = line.tensors[0].histogram
         if histogram is None:
             continue
-        drawn = plots.area(histogram.counts, utf8=options.utf8)
-        labels = [units.exact(max(histogram.counts)), *[""] * (len(drawn) - 1)]
+        bars = plots.area(histogram.counts, utf8=options.utf8)
+        labels = [units.exact(max(histogram.counts)), *[""] * (len(bars) - 1)]
         axis = f"{units.ratio(histogram.low)} … {units.ratio(histogram.high)}"
         of = f" (of {shown_name(line.tensors[0])})" if len(line.tensors) > 1 else ""
-        drawing = drawing_table("count", "histogram", zip([*labels, ""], [*drawn, axis], strict=True))
+        drawing = drawing_table("count", "histogram", zip([*labels, ""], [*bars, axis], strict=True))
         parts += [f"Histogram: {line.name}{of}", drawing]
     return parts
 

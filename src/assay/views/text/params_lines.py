@@ -60,7 +60,7 @@ def _folded_name(family: str, tensors: Sequence[TensorStatistics]) -> str:
     numbers = [match.groups() for match in matched if match is not None]
     if len(numbers) < len(tensors):
         return f"{first} … ×{len(tensors)}"
-    ranges = [_range({int(number) for number in place}) for place in zip(*numbers, strict=True)]
+    ranges = [_range({int(number) for number in column}) for column in zip(*numbers, strict=True)]
     named = "".join(part + number for part, number in zip(parts, [*ranges, ""], strict=True))
     return f"{named} ×{len(tensors)}"
 

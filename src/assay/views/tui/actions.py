@@ -145,8 +145,8 @@ class Actions(App[None]):
         if self.label_panel is not None and not self.label_panel.has_focus:
             self.label_panel.show(tab.components)
         self.table.changed()
-        chosen = {tab.sheet.remembered_as or tab.sheet.id: labelling.labels(tab.components)}
-        self.remember(replace(self.remembered, labels={**self.remembered.labels, **chosen}))
+        labels = {tab.sheet.remembered_as or tab.sheet.id: labelling.labels(tab.components)}
+        self.remember(replace(self.remembered, labels={**self.remembered.labels, **labels}))
 
     def remember(self, settings: ExplorerSettings) -> None:
         """Save the settings for the next session."""
@@ -252,7 +252,7 @@ class Actions(App[None]):
         self.query_now = query(text) if text else None
         tab.rows.filter(find(tab.sheet, self.query_now) if self.query_now else None)
         if not tab.rows.flat:
-            tab.sorted_by, tab.most = "", None
+            tab.sorted_by, tab.limit = "", None
         self.table.changed()
 
     def action_match(self, step: int) -> None:
@@ -262,14 +262,14 @@ class Actions(App[None]):
         else:
             self.show_message("No search: press / to start one." if self.query_now is None else "No matches.")
 
-    def sort_by(self, id: str, *, descending: bool, most: int | None = None) -> None:
-        """Show the rows as a list sorted by the component `id`, at most `most` of them."""
+    def sort_by(self, id: str, *, descending: bool, limit: int | None = None) -> None:
+        """Show the rows as a list sorted by the component `id`, at most `limit` of them."""
         tab = self.table.tab
         column = next((each.column for each in tab.components if each.column.id == id), None)
         if column is None or not len(tab.sheet.index):
             return
-        tab.sorted_by, tab.descending, tab.most = id, descending, most
-        tab.rows.sort(column.values.keys(), descending=descending, most=most)
+        tab.sorted_by, tab.descending, tab.limit = id, descending, limit
+        tab.rows.sort(column.values.keys(), descending=descending, limit=limit)
         self.table.changed()
 
     def action_sort(self, step: int) -> None:
@@ -286,24 +286,24 @@ class Actions(App[None]):
         """Reverse the sort order."""
         tab = self.table.tab
         if tab.sorted_by:
-            self.sort_by(tab.sorted_by, descending=not tab.descending, most=tab.most)
+            self.sort_by(tab.sorted_by, descending=not tab.descending, limit=tab.limit)
         else:
             self.show_message("Not sorted: press ] to sort by the next column.")
 
     def action_unsort(self) -> None:
         """Show the tree instead of a sorted list."""
         tab = self.table.tab
-        tab.sorted_by, tab.most = "", None
+        tab.sorted_by, tab.limit = "", None
         tab.rows.unsort()
         self.table.changed()
 
     def action_biggest(self) -> None:
         """Show the largest rows by the main column of this tab; a second call returns to the tree."""
         tab = self.table.tab
-        if tab.most:
+        if tab.limit:
             self.action_unsort()
         else:
-            self.sort_by(tab.sheet.biggest, descending=True, most=BIGGEST)
+            self.sort_by(tab.sheet.biggest, descending=True, limit=BIGGEST)
 
     def action_pin_class(self) -> None:
         """Keep rows of this class highlighted while the cursor moves; a second call unpins the class."""

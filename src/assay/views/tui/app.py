@@ -157,7 +157,7 @@ class Explorer(Actions):
         parts = (
             f"/{query.text}: {plural(matches, 'match', 'matches')}" if query and matches is not None else "",
             "literal" if query and query.literal else "",
-            f"largest {tab.most}" if tab.most else order,
+            f"largest {tab.limit}" if tab.limit else order,
             f"{tab.rows.cursor + 1 if count else 0:,}/{count:,}",
         )
         status.right = " · ".join(filter(None, parts))

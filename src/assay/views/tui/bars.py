@@ -36,10 +36,10 @@ class TabBar(Widget):
         for tab, title in zip(TABS, titles, strict=True):
             style = Style(bold=tab.id == self.active, reverse=tab.id == self.active, dim=tab.id != self.active)
             text.append(title, style + Style(meta={"@click": f"app.tab({tab.id!r})"}))
-        room = width - text.cell_len - 2
-        if room > 4:
-            shown = cut(self._title, room)
-            text.append(" " * (room - cell_len(shown) + 1) + shown + " ", Style(bold=True))
+        available = width - text.cell_len - 2
+        if available > 4:
+            shown = cut(self._title, available)
+            text.append(" " * (available - cell_len(shown) + 1) + shown + " ", Style(bold=True))
         return text
 
 
@@ -56,8 +56,8 @@ class StatusLine(Widget):
         """Totals on the left and the cursor position on the right; totals that do not fit are truncated."""
         width = self.size.width
         right = cut(self.right, width)
-        room = width - cell_len(right) - 2
-        left = cut(self.left, room) if room > 0 else ""
+        available = width - cell_len(right) - 2
+        left = cut(self.left, available) if available > 0 else ""
         return Text(left + " " * max(0, width - cell_len(left) - cell_len(right)) + right, no_wrap=True)
 
 

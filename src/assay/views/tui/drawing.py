@@ -69,8 +69,8 @@ class Drawing:
             segments.append(Segment(cell(_fitted(label, width, flat=self.rows.flat), width), name_style))
             for _, column in self.layout.columns:
                 text = column.text(row)
-                drawn = " " * GAP + cell(text, column.width, right=column.right)
-                segments.append(Segment(drawn, self._cell_style(column, text, tint)))
+                padded = " " * GAP + cell(text, column.width, right=column.right)
+                segments.append(Segment(padded, self._cell_style(column, text, tint)))
         else:
             segments.append(Segment(cut(label, 512), name_style))
             for column in self.components[1:]:

@@ -76,13 +76,13 @@ def _edges(key: _DocumentKey) -> list[_Edge]:
     writer: dict[int, int] = {}
     edges = []
     for op in document.ops:
-        here = document.module_of(op)
+        reader = document.module_of(op)
         for storage in dict.fromkeys(op.reads):
             source = writer.get(storage, -1)
-            if source != here and document.storages[storage].role in ("activation", "input"):
-                edges.append(_Edge(source, here, storage))
+            if source != reader and document.storages[storage].role in ("activation", "input"):
+                edges.append(_Edge(source, reader, storage))
         for storage in op.writes:
-            writer[storage] = here
+            writer[storage] = reader
     return edges
 
 

@@ -20,8 +20,8 @@ def _everything(sheet: Sheet, row: int) -> Ints:
 
 
 def _siblings_deep(sheet: Sheet, row: int) -> Ints:
-    above = int(sheet.index.parent[row])
-    return _everything(sheet, row) if above < 0 else _subtree(sheet, above)[1:]
+    parent = int(sheet.index.parent[row])
+    return _everything(sheet, row) if parent < 0 else _subtree(sheet, parent)[1:]
 
 
 def _same(sheet: Sheet, row: int) -> Ints:

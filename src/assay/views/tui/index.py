@@ -90,18 +90,18 @@ def fold_runs(index: Index, keys: Ints) -> Index:
     if not len(starts):
         return index
     count = len(index)
-    place: Ints = np.arange(count) + np.searchsorted(starts, np.arange(count), side="right")
-    heads: Ints = place[starts] - 1
+    new_row: Ints = np.arange(count) + np.searchsorted(starts, np.arange(count), side="right")
+    heads: Ints = new_row[starts] - 1
     parent = np.full(count + len(starts), -1, np.int64)
     inside = members >= 0
-    above = np.where(index.parent >= 0, place[index.parent], -1)
-    parent[place] = np.where(inside, heads[members], above)
+    above = np.where(index.parent >= 0, new_row[index.parent], -1)
+    parent[new_row] = np.where(inside, heads[members], above)
     parent[heads] = above[starts]
     run = np.zeros(len(parent), np.int64)
     run[heads] = np.bincount(members[inside], minlength=len(starts))
     origin, name_ids = np.zeros(len(parent), np.int64), np.zeros(len(parent), np.int64)
-    origin[place], origin[heads] = index.origin, index.origin[starts]
-    name_ids[place], name_ids[heads] = index.name_ids, index.name_ids[starts]
+    origin[new_row], origin[heads] = index.origin, index.origin[starts]
+    name_ids[new_row], name_ids[heads] = index.name_ids, index.name_ids[starts]
     return Index(parent, _depths(parent), _ends(parent), index.names, name_ids, run, origin)
 
 
@@ -127,13 +127,13 @@ def _runs(rows: Ints, continues: Flags) -> tuple[Ints, Ints]:
     group = np.cumsum(~continues) - 1
     lengths = np.bincount(group)
     firsts = rows[~continues]
-    chosen = np.flatnonzero(lengths > 1)
-    chosen = chosen[np.argsort(firsts[chosen])]
+    runs = np.flatnonzero(lengths > 1)
+    runs = runs[np.argsort(firsts[runs])]
     number = np.full(len(lengths), -1, np.int64)
-    number[chosen] = np.arange(len(chosen))
+    number[runs] = np.arange(len(runs))
     members = np.full(len(rows), -1, np.int64)
     members[rows] = number[group]
-    return firsts[chosen], members
+    return firsts[runs], members
 
 
 def _contents(index: Index, keys: Ints) -> NDArray[np.uint64]:
@@ -181,7 +181,7 @@ def _ends(parent: Ints) -> Ints:
     depth = _depths(parent)
     size = np.ones(len(parent), np.int64)
     for level in range(int(depth.max(initial=0)), 0, -1):
-        here = np.flatnonzero(depth == level)
-        size += np.bincount(parent[here], weights=size[here], minlength=len(parent)).astype(np.int64)
+        at_level = np.flatnonzero(depth == level)
+        size += np.bincount(parent[at_level], weights=size[at_level], minlength=len(parent)).astype(np.int64)
     rows: Ints = np.arange(len(parent), dtype=np.int64)
     return rows + size

@@ -65,9 +65,9 @@ class Rows:
         self.opened[row] = not self.opened[row]
         after = int(np.searchsorted(self.shown, last))
         inner = self._visible(first, last) if self.opened[row] else self.shown[:0]
-        here = self.row
+        current = self.row
         self.shown = np.concatenate([self.shown[: at + 1], inner, self.shown[after:]])
-        self.cursor = self.position(here)
+        self.cursor = self.position(current)
 
     def set_open(self, rows: Ints, value: bool) -> None:
         """Expand or collapse `rows`; if the cursor's row is hidden, the cursor moves to the nearest row above."""
@@ -85,40 +85,40 @@ class Rows:
 
     def filter(self, matches: Flags | None) -> None:
         """Show only the matching rows and their ancestors, expanded; None restores the tree before the search."""
-        here = self.row
+        current = self.row
         if matches is None:
             if self._opened_before is not None:
                 self.opened = self._opened_before
             self.matches = self._kept = self._opened_before = None
-            self._after_filter(here)
+            self._after_filter(current)
             return
         if self._opened_before is None:
             self._opened_before = self.opened
         self.opened = np.ones(len(self.index), np.bool_)
         self.matches = matches
         self._kept = self.index.totals(matches.astype(np.int64)) > 0
-        self._after_filter(here)
-        self._to_match(here)
+        self._after_filter(current)
+        self._to_match(current)
 
-    def sort(self, keys: NDArray[np.float64], *, descending: bool, most: int | None = None) -> None:
+    def sort(self, keys: NDArray[np.float64], *, descending: bool, limit: int | None = None) -> None:
         """Show the rows as a list sorted by `keys`, unknown ones last; runs are replaced by their members."""
-        here = self.row
+        current = self.row
         rows = np.flatnonzero(self.index.run == 0)
         if self.matches is not None:
             rows = rows[self.matches[rows]]
         row_keys = keys[rows]
         ordered = np.argsort(-row_keys if descending else row_keys, kind="stable")
-        self.shown = rows[ordered][:most]
+        self.shown = rows[ordered][:limit]
         self.flat = True
-        self.cursor = self.position(here)
+        self.cursor = self.position(current)
 
     def unsort(self) -> None:
         """Show the tree instead of the list."""
-        here = self.row
+        current = self.row
         self.flat = False
-        self._after_filter(here)
-        if here >= 0 and self.position(here) < len(self) and int(self.shown[self.position(here)]) != here:
-            self.reveal(here)
+        self._after_filter(current)
+        if current >= 0 and self.position(current) < len(self) and int(self.shown[self.position(current)]) != current:
+            self.reveal(current)
 
     def next_match(self, step: int) -> bool:
         """Move the cursor to the next match (the previous one if `step` is negative), wrapping around.
@@ -135,26 +135,26 @@ class Rows:
         self.cursor = int(positions[at % len(positions)])
         return True
 
-    def _to_match(self, here: int) -> None:
-        """Keep the cursor on `here` if it matches, otherwise move it to the next match."""
-        if self.matches is None or (here >= 0 and self.matches[here]):
+    def _to_match(self, current: int) -> None:
+        """Keep the cursor on `current` if it matches, otherwise move it to the next match."""
+        if self.matches is None or (current >= 0 and self.matches[current]):
             return
         self.cursor -= 1
         self.next_match(1)
 
-    def _after_filter(self, here: int) -> None:
+    def _after_filter(self, current: int) -> None:
         if self.flat and self.matches is not None:
             self.flat = False
         self._show_tree()
-        if here >= 0:
-            self.cursor = self.position(here)
-            if self.matches is None and self.row != here:
-                self.reveal(here)
+        if current >= 0:
+            self.cursor = self.position(current)
+            if self.matches is None and self.row != current:
+                self.reveal(current)
 
     def _show_tree(self) -> None:
-        here = self.row
+        current = self.row
         self.shown = self._visible(0, len(self.index))
-        self.cursor = self.position(here) if here >= 0 else 0
+        self.cursor = self.position(current) if current >= 0 else 0
 
     def _visible(self, first: int, last: int) -> Ints:
         """The rows from `first` to `last` that are not inside a collapsed row."""

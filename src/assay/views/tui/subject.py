@@ -78,10 +78,10 @@ class DocumentInspector:
         if at is None:
             raise ReadError(f"{path or 'the root'} has no tensor {name}")
         tensor = self._document.tensors[at]
-        known = next((self._statistics[each] for each in tensor.names if each in self._statistics), None)
-        if known is None:
+        statistics = next((self._statistics[each] for each in tensor.names if each in self._statistics), None)
+        if statistics is None:
             return TensorDetail(tensor_facts(tensor), problem=NO_VALUES)
-        return detail_of(known, tensor_facts(tensor))
+        return detail_of(statistics, tensor_facts(tensor))
 
     def forward_calls(self, path: str) -> list[ForwardCall]:
         """The recorded calls, with the shapes and dtypes of their tensors."""

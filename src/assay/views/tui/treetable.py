@@ -38,7 +38,8 @@ class Tab:
     """All components in order, visible or not."""
     sorted_by: str = ""
     descending: bool = True
-    most: int | None = None
+    limit: int | None = None
+    """The maximum number of rows of a sorted list; None shows all."""
     shifted: int = 0
     scroll_y: int = 0
     pinned_kind: int | None = None

@@ -82,9 +82,9 @@ def facts_line(facts: TensorFacts) -> str:
     return "  ".join(filter(None, parts))
 
 
-def figures_line(known: TensorDetail | ForwardTensor) -> Text:
+def figures_line(tensor: TensorDetail | ForwardTensor) -> Text:
     """Minimum, maximum, mean and standard deviation on one line."""
-    figures = (("min", known.min), ("max", known.max), ("mean", known.mean), ("std", known.std))
+    figures = (("min", tensor.min), ("max", tensor.max), ("mean", tensor.mean), ("std", tensor.std))
     return line(*(part for name, value in figures for part in ((f"    {name} ", "dim"), (_number(value), ""))))
 
 

@@ -66,7 +66,7 @@ def _call(number: int, call: ForwardCall, context: PanelContext) -> list[Rendera
 
 
 def _not_finite(of: ForwardCall | ForwardTensor) -> str:
-    return " and ".join(name for name, there in (("NaN", of.nan), ("Inf", of.inf)) if there)
+    return " and ".join(name for name, is_present in (("NaN", of.nan), ("Inf", of.inf)) if is_present)
 
 
 def _tensor(each: ForwardTensor, style: str, context: PanelContext) -> list[RenderableType]:

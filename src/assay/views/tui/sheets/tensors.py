@@ -33,7 +33,7 @@ FIGURES = ("min", "max", "mean", "std")
 def parameters_sheet(subject: ExploredModel) -> Sheet:
     """All parameters and buffers, grouped if their names differ only in numbers."""
     document = subject.document
-    known = statistics_by_name(document)
+    statistics = statistics_by_name(document)
     families: dict[tuple[str, str], list[int]] = {}
     for at, tensor in enumerate(document.tensors):
         families.setdefault((folded(tensor.names[0]), tensor.role), []).append(at)
@@ -47,7 +47,7 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
             tensors.append(-1)
         for at in members:
             values = _values(document.tensors[at], subject.devices[at] if at < len(subject.devices) else None)
-            values |= _figures(document.tensors[at], known)
+            values |= _figures(document.tensors[at], statistics)
             groups.add(document.tensors[at].names[0], top, kind=name, values=values)
             tensors.append(at)
     holders = _holders(document)
@@ -57,7 +57,7 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
         groups,
         id="parameters",
         noun="tensor",
-        columns=_columns(groups, document, with_statistics=bool(known)),
+        columns=_columns(groups, document, with_statistics=bool(statistics)),
         depth=0,
         about=_about(document),
         empty=EMPTY,
@@ -73,8 +73,8 @@ def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
     stored = [document.tensors[at] if at >= 0 else None for at in leaves]
     counts = tree.sums([elements(each.type) if each else 0 for each in stored])
     sizes = tree.sums([each.bytes if each else 0 for each in stored])
-    known = statistics_by_name(document)
-    lines = tree.texts([_line(each, known) for each in stored]) if known else DeferredTexts(len(tree.index))
+    statistics = statistics_by_name(document)
+    lines = tree.texts([_line(each, statistics) for each in stored]) if statistics else DeferredTexts(len(tree.index))
     shapes = [dims(each.type.shape) if each else None for each in stored]
     dtypes = [[each.type.dtype] if each else [] for each in stored]
     columns = [
@@ -90,7 +90,7 @@ def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
         ),
         SheetColumn("params_share", "%", shares(counts, counts[0]), "share of all elements", percent, right=True),
         SheetColumn("memory", "memory", sizes, "bytes in the subtree", units.size, right=True),
-        SheetColumn("statistics", "statistics", lines, "min … max, mean ± std", on=bool(known), cells=44),
+        SheetColumn("statistics", "statistics", lines, "min … max, mean ± std", on=bool(statistics), cells=44),
     ]
     names = tree.paths
     modules = {module.path: at for at, module in enumerate(document.modules)}
@@ -142,9 +142,9 @@ def _short(value: float | None) -> str:
     return units.UNKNOWN if value is None else f"{value:.3g}"
 
 
-def _line(tensor: Tensor | None, known: dict[str, TensorStatistics]) -> str | None:
+def _line(tensor: Tensor | None, statistics: dict[str, TensorStatistics]) -> str | None:
     """The values of a tensor as short text: `−0.2 … 0.31, 0.001 ± 0.04`."""
-    row = known.get(tensor.names[0]) if tensor else None
+    row = statistics.get(tensor.names[0]) if tensor else None
     if row is None:
         return None
     return f"{_short(row.min)} … {_short(row.max)}, {_short(row.mean)} ± {_short(row.std)}"
@@ -227,8 +227,8 @@ def _values(tensor: Tensor, device: str | None) -> dict[str, Any]:
     }
 
 
-def _figures(tensor: Tensor, known: dict[str, TensorStatistics]) -> dict[str, Any]:
-    row = known.get(tensor.names[0])
+def _figures(tensor: Tensor, statistics: dict[str, TensorStatistics]) -> dict[str, Any]:
+    row = statistics.get(tensor.names[0])
     return {} if row is None else {each: getattr(row, each) for each in FIGURES}
 
 
