@@ -66,7 +66,7 @@ def test_the_report_shows_the_peak_unknown_values_and_exclusions():
     (line,) = [line for line in text.splitlines() if line.startswith("training: peak")]
     assert line.split(maxsplit=2)[2] == "–  unknown   no training step was recorded"
     assert "Training step" not in text
-    assert "not included: what an allocator rounds up and fragments" in text
+    assert "not included: allocator rounding and fragmentation" in text
 
 
 def test_tables_have_one_row_per_device_and_batch():

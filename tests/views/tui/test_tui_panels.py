@@ -8,7 +8,7 @@ import threading
 import pytest
 from rich.console import Console
 from textual.widgets import Static
-from tui_subjects import SmallInspector, drive, explorer, lines, names, small_document, small_subject
+from tui_subjects import SmallInspector, drive, explorer, lines, names, settled, small_document, small_subject
 
 from assay.document.document import Document
 from assay.document.rows import Module
@@ -25,15 +25,6 @@ def shown(app, panel: str) -> str:
     with console.capture() as caught:
         console.print(app.panels[panel].query_one(Static).content)
     return caught.get()
-
-
-async def settled(pilot) -> None:
-    """Wait until the cursor rests and the panels are loaded."""
-    for _ in range(40):
-        await pilot.pause(0.05)
-        if pilot.app.debounce is None and not any(worker.is_running for worker in pilot.app.workers):
-            break
-    await pilot.pause()
 
 
 def panel_text(key: str, id: str, *moves: str, subject: ExploredModel | None = None) -> str:
@@ -109,17 +100,29 @@ def test_an_internal_error_in_a_panel_does_not_end_the_explorer() -> None:
     assert "ZeroDivisionError: oh" in panel_text("a", "attributes", subject=ExploredModel(small_document(), Broken()))
 
 
-def test_details_are_loaded_in_a_thread_and_only_for_the_row_where_the_cursor_rests() -> None:
+def test_details_are_looked_up_off_the_main_thread_once_the_selection_rests(monkeypatch) -> None:
     requests = []
+    monkeypatch.setattr("assay.views.tui.app.DEBOUNCE_S", 3600.0)
 
     class Slow(SmallInspector):
         def attributes(self, path):
             requests.append((path, threading.current_thread() is threading.main_thread()))
             return super().attributes(path)
 
-    panel_text("a", "attributes", "j", "j", "k", subject=ExploredModel(small_document(), Slow()))
-    assert requests[-1] == ("embed", False)
-    assert len(requests) <= 2
+    async def steps(pilot):
+        app = pilot.app
+        await pilot.press("a")
+        app.update_details()
+        await settled(pilot)
+        requests.clear()
+        await pilot.press("j", "j", "k")
+        assert requests == []
+        app.debounce.stop()
+        app.update_details()
+        await settled(pilot)
+
+    drive(explorer(ExploredModel(small_document(), Slow())), steps)
+    assert requests == [("embed", False)]
 
 
 def test_a_document_inspector_returns_what_the_document_contains() -> None:
@@ -291,7 +294,7 @@ def test_the_view_is_exported_and_nothing_is_overwritten(tmp_path, monkeypatch, 
         assert ("800" in text) is True
 
 
-def test_an_export_that_fails_does_not_end_the_explorer(tmp_path, monkeypatch) -> None:
+def test_an_export_that_fails_is_reported(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     reported = []
 
