@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice
@@ -24,10 +25,11 @@ _label = functools.lru_cache(maxsize=1 << 16)(encode_path)
 
 
 class ShapeNumbers:
-    """Numbers for combinations of input shapes."""
+    """Numbers for combinations of input shapes, shared by all threads of a capture."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[int, ...], ...], int] = {}
+        self._lock = threading.Lock()
 
     def number_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """The number of this call's combination; -1 where it has no tensor."""
@@ -37,7 +39,11 @@ class ShapeNumbers:
             key = tuple(map(sizes, islice(tensors_in((args, kwargs)), _MOST_TENSORS)))
             if not key:
                 return -1
-        return self._known.setdefault(key, len(self._known))
+        number = self._known.get(key)
+        if number is None:
+            with self._lock:  # two replicas that read the size at once would give two combinations one number
+                number = self._known.setdefault(key, len(self._known))
+        return number
 
     def table(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """The combinations by their numbers, in plain integers."""
