@@ -127,7 +127,7 @@ def test_a_missing_gpu_is_one_line(cli, cache):
         pytest.skip("this machine has a GPU")
     result = cli("machine", "--device", "cuda")
     assert result.code == 3
-    assert result.err.strip() == "assay: error: cannot measure cuda: torch sees no CUDA device"
+    assert result.err.strip() == "assay: error: cannot measure cuda: torch found no CUDA device"
 
 
 def test_an_unknown_device_is_refused(cli, cache):

@@ -85,7 +85,7 @@ def test_counters_add_up_and_one_that_fails_fails_all():
     broken = Joules([from_values(0.0, 1.0), failing_after(1)])
     with pytest.raises(SensorError, match="gone"):
         broken.joules()
-    with pytest.raises(SensorError, match="no sensor"):
+    with pytest.raises(SensorError, match="no energy sensor"):
         Joules([])
 
 

@@ -70,7 +70,7 @@ def test_a_gauge_that_fails_is_one_line_and_no_values(error):
     assert set(found.series[0].values[1:]) == {None}
     assert set(found.series[1].values) == {7.0}
     assert len(found.problems) == 1
-    assert "stopped answering" in found.problems[0]
+    assert "reading failed" in found.problems[0]
 
 
 def test_the_thread_ends_when_what_runs_raises():

@@ -76,7 +76,10 @@ def test_a_precision_torch_cannot_multiply_is_unknown(quick, monkeypatch):
     monkeypatch.setitem(arithmetic.PRECISIONS, "int8", arithmetic.Precision(refuse))
     found = {one.name: one for one in arithmetic.peaks(place("cpu"))}
     assert found["int8"].value is None
-    assert found["int8"].best.how.why == "torch has no product of it here: not implemented for 'Odd'"
+    assert (
+        found["int8"].best.how.why
+        == "torch does not support this matrix product on this device: not implemented for 'Odd'"
+    )
 
 
 @pytest.mark.parametrize("name", ["fp64", "fp32", "bf16", "int8"])

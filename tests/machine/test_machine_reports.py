@@ -115,7 +115,7 @@ def test_caches_from_the_kernel(tmp_path):
 
 def test_other_work_is_a_share_or_unknown(monkeypatch):
     looks = iter([(1.0, 10.0, 100.0), (3.0, 20.0, 120.0), (1.0, 10.0, 100.0), (1.0, 10.0, 100.0)])
-    monkeypatch.setattr("assay.machine.load._looked", lambda: next(looks))
+    monkeypatch.setattr("assay.machine.load._processor_seconds", lambda: next(looks))
     assert OtherWork().share() == pytest.approx((10.0 - 2.0) / 20.0)
     assert OtherWork().share() is None
 

@@ -1,4 +1,4 @@
-"""This machine: what it is, which sensors it has, what it did while something ran, what was measured of it.
+"""This machine: its hardware, its sensors, samples taken while code runs, and stored measurement reports.
 
-Nothing here imports torch; what needs it is handed in as something to call.
+Nothing here imports torch; callers pass in callables that do.
 """

@@ -1,4 +1,4 @@
-"""Energy of what runs here: a meter for a window, and a replay of something short until the counter can tell."""
+"""Energy used on this machine: a meter for a time window, and a replay that repeats short work until measurable."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from assay.machine.sensors.probe import Probe, SensorError
 from assay.machine.ticks import TickInterval, TickWatcher, between
 
 PERIODS = 20
-"""A window holds at least this many periods of its counter, so that one is less than 5 % of it."""
+"""A window spans at least this many counter periods, so that one period is at most 5 % of it."""
 WINDOW_S = 2.0
 REPEATS = 3
 _BATCH_S = 0.05
-"""Runs are waited for in batches of about this length: long beside a wait, short beside a period."""
+"""Approximate duration of a batch of runs between two synchronisations: long compared with the wait itself, short
+compared with a counter period."""
 _COVERED = 0.5
-"""The least part of a window that must lie between ticks."""
+"""The smallest share of a window that must lie between two ticks."""
 
 _PROCESSOR = ("rapl", "hwmon:", "powermetrics")
-"""Sensors that cover a processor, the best first."""
+"""Name prefixes of sensors that cover the CPU, best first."""
 
 Workload = Callable[[], object]
 
@@ -39,56 +40,56 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class CounterGroup:
-    """Counters that together cover something, and what is known of their ticks."""
+    """Energy counters that together cover one device, with their tick period and idle power."""
 
     probes: tuple[Probe, ...]
     period_s: float
     idle_w: Figure = NOT_MEASURED
 
     def joules(self) -> Joules:
-        """A count that begins now."""
+        """A joule counter that starts at zero now."""
         return Joules(self.probes)
 
     @property
     def name(self) -> str:
-        """All of them."""
+        """The names of all probes, joined by " + "."""
         return " + ".join(probe.name for probe in self.probes)
 
 
 def gauged(prefix: str = "", rows: Sequence[Sensor] | None = None) -> CounterGroup | str:
-    """The energy counters of this machine whose names begin with `prefix`, or why there are none, if that is known.
+    """The usable energy counters whose names start with `prefix`; if there are none, the reasons (possibly empty).
 
-    `rows` are sensors watched before; they are watched now otherwise, for a second.
+    `rows` are sensors characterised earlier; without them, the sensors are watched now for about a second.
     """
-    found = find()
-    probes = whole(found.probes, prefix)
-    seen = {row.name: row for row in (watch(probes) if rows is None else rows)}
-    usable = [probe for probe in probes if probe.name in seen and seen[probe.name].usable]
+    sensors = find()
+    probes = whole(sensors.probes, prefix)
+    by_name = {row.name: row for row in (watch(probes) if rows is None else rows)}
+    usable = [probe for probe in probes if probe.name in by_name and by_name[probe.name].usable]
     if not usable:
-        told = [row for row in (*seen.values(), *found.useless) if row.why and row.name.startswith(prefix)]
-        return "; ".join(dict.fromkeys(f"{row.name}: {row.why}" for row in told))
-    periods = [seen[probe.name].period.value for probe in usable]
-    idles = [seen[probe.name].idle_w for probe in usable]
+        failed = [row for row in (*by_name.values(), *sensors.useless) if row.why and row.name.startswith(prefix)]
+        return "; ".join(dict.fromkeys(f"{row.name}: {row.why}" for row in failed))
+    periods = [by_name[probe.name].period.value for probe in usable]
+    idles = [by_name[probe.name].idle_w for probe in usable]
     return CounterGroup(tuple(usable), max((each for each in periods if each), default=0.1), _sum(idles))
 
 
 def of_device(device: str, rows: Sequence[Sensor] | None = None, uuid: str = "") -> CounterGroup | str:
-    """The counters that cover `cpu`, or for `cuda` the board of that UUID, or the first; or why there are none."""
+    """The counters of `device` (for `cuda`: of the board with `uuid`, else of the first), or why there are none."""
     if device == CUDA:
         visible = nvml.boards()
         chosen = [board for board in visible.boards if uuid and uuid in board.uuid] or visible.boards
         return gauged(f"nvml:{chosen[0].index}:", rows) if chosen else visible.why
     reasons = []
     for prefix in _PROCESSOR:
-        found = gauged(prefix, rows)
-        if isinstance(found, CounterGroup):
-            return found
-        reasons.append(found)
-    return "; ".join(reason for reason in reasons if reason) or "no sensor for energy on this machine"
+        counters = gauged(prefix, rows)
+        if isinstance(counters, CounterGroup):
+            return counters
+        reasons.append(counters)
+    return "; ".join(reason for reason in reasons if reason) or "no energy sensor on this machine"
 
 
 class EnergyMeter:
-    """The energy of a window: `with EnergyMeter(gauged) as meter: …`, then `meter.energy`."""
+    """Measures the energy of a `with` block: `with EnergyMeter(counters) as meter: …`, then read `meter.energy`."""
 
     def __init__(self, sensors: CounterGroup, clock: Callable[[], float] = time.perf_counter) -> None:
         self._sensors, self._clock = sensors, clock
@@ -119,7 +120,7 @@ class EnergyMeter:
         if self._watcher.why:
             self.energy = self.power_w = unknown(self._watcher.why)
         elif span is None or span.seconds < _COVERED * seconds:
-            why = f"{seconds:.2g} s are too short for a counter that moves every {self._sensors.period_s:.2g} s"
+            why = f"{seconds:.2g} s is too short for a counter that updates every {self._sensors.period_s:.2g} s"
             self.energy = self.power_w = unknown(why)
         else:
             by = f"{self._sensors.name} between ticks"
@@ -135,9 +136,9 @@ def replay(
     window_s: float = WINDOW_S,
     repeats: int = REPEATS,
 ) -> Replay:
-    """The energy of one `run`, from running it for so long that the counter's steps do not matter.
+    """The energy of one `run`, measured by repeating it until the counter's resolution no longer matters.
 
-    `synchronize` waits for whatever `run` started. The device is kept busy from before the first tick to the last.
+    `synchronize` waits for the work that `run` launched. The device is busy from before the first tick to the last.
     """
     window = max(window_s, PERIODS * sensors.period_s)
     batch = _batch(run, synchronize)
@@ -151,7 +152,7 @@ def replay(
 
 
 def idle(sensors: CounterGroup, seconds: float = 1.0) -> Figure:
-    """The power while this process does nothing."""
+    """The power while this process is idle, measured for `seconds` or ten counter periods."""
     with TickWatcher(sensors.joules(), sensors.period_s) as watcher:
         time.sleep(max(seconds, 10 * sensors.period_s))
     if watcher.why:
@@ -167,9 +168,9 @@ def idle(sensors: CounterGroup, seconds: float = 1.0) -> Figure:
 def _window(
     run: Workload, synchronize: Callable[[], object], sensors: CounterGroup, window: float, batch: int
 ) -> tuple[TickInterval, float]:
-    """One span between ticks, and how many runs it holds."""
+    """One interval between ticks, and the number of runs in it."""
     marks = [(time.perf_counter(), 0)]
-    # A tick may come right after the beginning and right before the end: two more periods hold a whole window.
+    # Up to one period is lost at either end, before the first tick and after the last: run two periods longer.
     end_s = marks[0][0] + window + 2 * sensors.period_s
     with TickWatcher(sensors.joules(), sensors.period_s) as watcher:
         while marks[-1][0] < end_s and not watcher.why:
@@ -186,7 +187,7 @@ def _window(
 
 
 def runs_at(marks: Sequence[tuple[float, int]], when: float) -> float:
-    """How many runs were done by then, with parts of one between two marks."""
+    """The number of runs completed at time `when`, interpolated between marks."""
     for (before_s, before), (after_s, after) in pairwise(marks):
         if when <= after_s:
             return before + (after - before) * (when - before_s) / (after_s - before_s)
@@ -194,7 +195,7 @@ def runs_at(marks: Sequence[tuple[float, int]], when: float) -> float:
 
 
 def _batch(run: Workload, synchronize: Callable[[], object]) -> int:
-    """How many runs take about as long as a batch should; the first, which may prepare things, does not count."""
+    """The number of runs per batch; the first run is not counted, because it may include one-off setup."""
     run()
     synchronize()
     count = 1
@@ -226,7 +227,7 @@ def _replayed(spans: Sequence[tuple[TickInterval, float]], sensors: CounterGroup
 
 
 def _sum(figures: Sequence[Figure]) -> Figure:
-    """All together; unknown where one is."""
+    """The sum of `figures`; unknown if any of them is."""
     if len(figures) == 1:
         return figures[0]
     values = [figure.value for figure in figures if figure.value is not None]

@@ -1,4 +1,4 @@
-"""What this machine is: processor, caches, memory, boards; found without torch, told without names of hosts."""
+"""This machine's hardware: processor, caches, memory and boards, identified without torch and without host names."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _PROCESSOR = Path("/proc/cpuinfo")
 _BOARDS = Path("/proc/driver/nvidia/gpus")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""What changes how many threads torch begins with."""
+"""Environment variables that change torch's default number of threads."""
 
 
 def identify(device: str = CPU) -> Hardware:
-    """The hardware behind `device`, with the key of its report."""
+    """The hardware of `device`, with the key its report is stored under."""
     boards = nvml.boards().boards if device == CUDA else []
     name = boards[0].name if boards else (board_names() or ["unnamed board"])[0] if device == CUDA else processor()
     memory = boards[0].memory_bytes if boards else memory_bytes() if device == CPU else None
-    found = Hardware(
+    hardware = Hardware(
         device=device,
         name=name or "unnamed processor",
         cores=host.processors(),
@@ -39,12 +39,12 @@ def identify(device: str = CPU) -> Hardware:
         driver=boards[0].driver if boards else None,
     )
     uuids, threads = [board.uuid for board in boards], [os.environ.get(name, "") for name in _THREADS]
-    facts = [*asdict(found).values(), *uuids, *threads]
-    return replace(found, key=hashlib.sha256(repr(facts).encode()).hexdigest()[:16])
+    facts = [*asdict(hardware).values(), *uuids, *threads]
+    return replace(hardware, key=hashlib.sha256(repr(facts).encode()).hexdigest()[:16])
 
 
 def torch_version() -> str | None:
-    """The installed version, read without importing it."""
+    """The installed torch version, read without importing torch; None if torch is not installed."""
     try:
         return metadata.version("torch")
     except metadata.PackageNotFoundError:
@@ -57,30 +57,30 @@ def processor() -> str | None:
 
 
 def memory_bytes() -> int:
-    """All memory of the machine."""
+    """The machine's total memory in bytes."""
     import psutil
 
     return int(psutil.virtual_memory().total)
 
 
 def board_names() -> list[str] | None:
-    """The models of the NVIDIA boards, where the driver lists them; None where nobody can tell cheaply."""
+    """The model names of the NVIDIA boards the driver lists; None if it lists none."""
     listed = sorted(_BOARDS.glob("*/information"))
     return [first_value(path, "Model") or "unnamed" for path in listed] or None
 
 
 def caches(root: Path = _SYSTEM) -> tuple[Cache, ...]:
-    """The caches that hold data, the smallest first; none where the system does not tell."""
-    found = []
+    """The data and unified caches, smallest first; empty if the system does not list them."""
+    data_caches = []
     for index in sorted(root.glob("index*")):
         level, kind, size = (_text(index / name) for name in ("level", "type", "size"))
         if kind in ("Data", "Unified") and level.isdecimal() and size[:-1].isdecimal() and size[-1:] in _UNITS:
-            found.append(Cache(int(level), int(size[:-1]) * _UNITS[size[-1]]))
-    return tuple(sorted(found, key=lambda cache: cache.level))
+            data_caches.append(Cache(int(level), int(size[:-1]) * _UNITS[size[-1]]))
+    return tuple(sorted(data_caches, key=lambda cache: cache.level))
 
 
 def first_value(path: Path, key: str) -> str | None:
-    """The first `key : value` of a file of the kernel's, where there is such a file."""
+    """The first value of `key` in a kernel file of `key : value` lines; None if the key or the file is missing."""
     pairs = (line.partition(":") for line in _text(path).splitlines())
     return next((value.strip() for name, _, value in pairs if name.strip() == key), None)
 

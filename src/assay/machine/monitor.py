@@ -1,4 +1,4 @@
-"""A thread that samples the machine while something runs, and measures what that costs."""
+"""A thread that samples the machine while other code runs, and measures its own overhead."""
 
 from __future__ import annotations
 
@@ -24,25 +24,28 @@ from assay.machine.sensors.probe import SensorError
 
 PERIOD_S = 0.1
 BUDGET = 0.005
-"""Samples are taken less often where they would cost more processor time than this share of the time that passes."""
+"""The sampling thread may use at most this share of one core; if samples cost more, they are taken less often."""
 _PATIENCE_S = 5.0
 _UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def everything() -> list[Gauge]:
-    """All that can be watched here."""
+    """All gauges available on this machine."""
     boards = [BoardGauge(board) for board in nvml.boards().boards]
     return [Utilisation(), Frequency(), ProcessMemory(), *counts(), PerfEvents(), *boards]
 
 
 class Monitor:
-    """`with Monitor() as monitor: …`, then `monitor.recording`. The thread ends whatever happens inside."""
+    """Samples the machine during a `with` block; read `monitor.recording` afterwards.
+
+    The sampling thread stops when the block ends, even if it raises.
+    """
 
     def __init__(self, period_s: float = PERIOD_S, gauges: Sequence[Gauge] | None = None) -> None:
         if isinstance(period_s, bool) or not isinstance(period_s, (int, float)) or not 0 < period_s < math.inf:
             raise UsageError(f"period_s must be a positive number of seconds, got {period_s!r:.60}")
         self._period_s = period_s
-        self._given = gauges
+        self._requested_gauges = gauges
         self._gauges: list[Gauge] = []
         self._rows: list[tuple[float, list[float | None]]] = []
         self._lost: dict[int, str] = {}
@@ -53,7 +56,7 @@ class Monitor:
         self._stuck = False
 
     def __enter__(self) -> Monitor:
-        self._gauges = list(everything() if self._given is None else self._given)
+        self._gauges = list(everything() if self._requested_gauges is None else self._requested_gauges)
         self._rows, self._lost, self._cpu_s, self._stuck = [], {}, 0.0, False
         self._done = threading.Event()
         self._start_s = time.perf_counter()
@@ -72,7 +75,7 @@ class Monitor:
 
     @property
     def recording(self) -> MonitorRecording:
-        """What was seen so far."""
+        """The samples taken so far."""
         rows = list(self._rows)
         empty = [series for gauge in self._gauges for series in gauge.series]
         columns: list[Series] = [
@@ -105,14 +108,14 @@ class Monitor:
         return values
 
     def _read(self, index: int, gauge: Gauge) -> Sequence[float | None]:
-        """What `gauge` says; once it failed it is not asked again."""
+        """The current values of `gauge`; once a gauge has failed, it is not read again."""
         nothing = [None] * len(gauge.series)
         if index in self._lost:
             return nothing
         try:
             return gauge.read()
         except (OSError, ValueError, RuntimeError, SensorError, psutil.Error) as error:
-            self._lost[index] = f"{gauge.series[0].name}: it stopped answering: {error}"
+            self._lost[index] = f"{gauge.series[0].name}: reading failed, so sampling stopped: {error}"
             return nothing
 
     def _overhead(self) -> Figure:
@@ -122,7 +125,7 @@ class Monitor:
         return measured(self._cpu_s / passed, "processor time of the sampling thread", repeats=len(self._rows))
 
     def _problems(self) -> tuple[str, ...]:
-        stuck = [f"sampling did not end within {_PATIENCE_S:.0f} s: a sensor does not answer"] if self._stuck else []
+        stuck = [f"sampling did not stop within {_PATIENCE_S:.0f} s: a sensor is hanging"] if self._stuck else []
         return (*(line for gauge in self._gauges for line in gauge.problems), *self._lost.values(), *stuck)
 
 
@@ -130,5 +133,5 @@ def _peak() -> Figure:
     try:
         import resource
     except ImportError:
-        return unknown("the system keeps no peak")
+        return unknown("this operating system does not report peak memory")
     return measured(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT, "the kernel's peak of this process")

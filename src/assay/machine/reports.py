@@ -1,4 +1,4 @@
-"""Reports of this machine, kept in the user's cache directory: one file a key, written whole or not at all."""
+"""Machine reports in the user's cache directory: one file per hardware key, written atomically."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from assay.machine.sensors import nvml
 
 
 def directory() -> Path:
-    """Where reports are kept: `assay/machine` in the user's cache directory."""
+    """The directory for reports: `assay/machine` in the user's cache directory."""
     return host.cache_directory() / "machine"
 
 
 def kept(key: str) -> MachineReport | None:
-    """The report of `key`; None where there is none, or it is broken or of another version."""
+    """The stored report for `key`; None if it is missing, damaged or from another version."""
     try:
         report = msgspec.json.decode((directory() / f"{key}.json").read_bytes(), type=MachineReport)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError):
@@ -27,7 +27,7 @@ def kept(key: str) -> MachineReport | None:
 
 
 def keep(report: MachineReport) -> Path:
-    """Write `report` where `kept` finds it; its path."""
+    """Store `report` so that `kept` can load it, and return its path."""
     atomic.make_directory(directory())
     path = directory() / f"{report.hardware.key}.json"
     atomic.write_bytes(path, msgspec.json.encode(report))
@@ -35,7 +35,7 @@ def keep(report: MachineReport) -> Path:
 
 
 def of_this_machine(device: str | None = None) -> MachineReport | None:
-    """The kept report of this machine: of its board where there is one, else of its processor."""
+    """The stored report of `device`; by default of the GPU, or of the CPU if there is no report of a GPU."""
     devices = [device] if device else [*([CUDA] if nvml.boards().possible else []), CPU]
     reports = (kept(identify(each).key) for each in devices)
     return next((report for report in reports if report is not None), None)

@@ -1,4 +1,4 @@
-"""Several measurements of one thing as one figure: the middle, and how far they spread."""
+"""Summarises repeated measurements as one figure: their median and spread."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from assay.document.provenance import Figure
 
 
 def middle(values: Sequence[float], by: str) -> Figure:
-    """The median with its spread."""
+    """The median of `values` as a measured figure, with its spread; `by` names the method."""
     return measured(statistics.median(values), by, repeats=len(values), spread=spread(values))
 
 
 def spread(values: Sequence[float]) -> float | None:
-    """Half the interquartile range; None of fewer than two."""
+    """Half the interquartile range; None for fewer than two values."""
     if len(values) < 2:
         return None
     quarters = statistics.quantiles(values, n=4, method="inclusive")

@@ -1,7 +1,7 @@
-"""Watching an energy counter tick while something else runs.
+"""Records the ticks of an energy counter while other code runs.
 
-Counters move in steps, every 100 ms on current boards. What is read between two steps is up to a step old, so energy
-is taken from one step to another and never from the edges of a window.
+Counters update in steps, every 100 ms on current boards. A value read between two steps can be one step old, so
+energy is measured from tick to tick and never from the edges of a window.
 """
 
 from __future__ import annotations
@@ -16,30 +16,31 @@ from typing import Protocol
 from assay.machine.sensors.probe import SensorError
 
 _FAST_S = 0.01
-"""A counter that moves more often than this is read at leisure: every read is as good as a tick."""
-_LEISURE_S = 0.02
+"""A counter with a shorter period than this is polled slowly: every read is effectively a tick."""
+_FAST_POLL_S = 0.02
 _ASLEEP = 0.8
-"""The part of a period after a tick in which none can come."""
+"""The share of a period after a tick in which no other tick is expected."""
 _PROMPT_S = 0.005
-"""A read that took longer, and than a quarter of a period, was interrupted: nobody knows when its value was true."""
+"""A read that took longer than this, and longer than a quarter of a period, was interrupted: the time of its value is
+unknown, so it is discarded."""
 _PATIENCE_S = 5.0
 
 Tick = tuple[float, float]
-"""When a new value was seen, and the joules so far."""
+"""The time at which a new value was read, and the joules so far."""
 
 
 class Energy(Protocol):
-    """Something that counts joules; reading may raise `SensorError`."""
+    """A counter of joules; reading it may raise `SensorError`."""
 
     name: str
 
     def joules(self) -> float:
-        """Since it was made."""
+        """Joules since it was created."""
 
 
 @dataclass(frozen=True)
 class TickInterval:
-    """From one tick to another."""
+    """The energy between two ticks."""
 
     start_s: float
     end_s: float
@@ -47,17 +48,17 @@ class TickInterval:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """The length of the interval."""
         return self.end_s - self.start_s
 
     @property
     def watts(self) -> float:
-        """The average power in it."""
+        """The average power."""
         return self.joules / self.seconds
 
 
 class TickWatcher:
-    """A thread that notes every tick between entering and leaving; it always ends."""
+    """Records every tick during a `with` block, on a thread that stops when the block ends."""
 
     def __init__(self, energy: Energy, period_s: float, clock: Callable[[], float] = time.perf_counter) -> None:
         self.ticks: list[Tick] = []
@@ -74,7 +75,7 @@ class TickWatcher:
         self._done.set()
         self._thread.join(_PATIENCE_S)
         if self._thread.is_alive():
-            self.why = f"{self._energy.name} did not answer for {_PATIENCE_S:.0f} s"
+            self.why = f"{self._energy.name} did not respond within {_PATIENCE_S:.0f} s"
 
     def _watch(self) -> None:
         fast = self._period_s < _FAST_S
@@ -89,13 +90,13 @@ class TickWatcher:
                 if ticked and after - before <= prompt_s:
                     self.ticks.append(((before + after) / 2, value))
                 last = value
-                self._done.wait(_LEISURE_S if fast else self._period_s * (_ASLEEP if ticked else 0.01))
+                self._done.wait(_FAST_POLL_S if fast else self._period_s * (_ASLEEP if ticked else 0.01))
         except SensorError as error:
             self.why = str(error)
 
 
 def between(ticks: Sequence[Tick], start_s: float, end_s: float) -> TickInterval | None:
-    """From the first tick in a window to the last; None where there are not two."""
+    """The interval from the first to the last tick inside a window; None if there are fewer than two ticks."""
     times = [when for when, _ in ticks]
     inside = ticks[bisect_left(times, start_s) : bisect_right(times, end_s)]
     if len(inside) < 2:

@@ -1,1 +1,1 @@
-"""Reading clocks while a model runs: whole passes, module calls, operations. Nothing here counts or formats."""
+"""Timing of a running model: whole passes, module calls and ops. Nothing here counts work or formats results."""

@@ -1,4 +1,4 @@
-"""The clock, and what waits for a device, whose work goes on when an operation has returned."""
+"""The clock, and functions that wait for devices whose work continues after an op has returned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ now = time.perf_counter_ns
 
 
 def synchronizer(device: torch.device) -> Callable[[], None]:
-    """What waits until everything launched on `device` is done; nothing where operations are synchronous."""
+    """A function that waits until all work launched on `device` is done; it does nothing on the CPU."""
     if device.type in ("cpu", "meta"):
         return lambda: None
     wait: Callable[[], None] = getattr(torch, device.type).synchronize
@@ -19,6 +19,6 @@ def synchronizer(device: torch.device) -> Callable[[], None]:
 
 
 def device_of(tensors: list[torch.Tensor]) -> torch.device:
-    """The device that does the work: an accelerator where any tensor lies on one."""
-    found = [tensor.device for tensor in tensors if tensor.device.type not in ("cpu", "meta")]
-    return found[0] if found else torch.device("cpu")
+    """The device that runs the ops: the first tensor's accelerator, or the CPU if no tensor is on an accelerator."""
+    accelerators = [tensor.device for tensor in tensors if tensor.device.type not in ("cpu", "meta")]
+    return accelerators[0] if accelerators else torch.device("cpu")

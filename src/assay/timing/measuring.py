@@ -1,7 +1,7 @@
-"""Timed passes: bare ones and clocked ones in turn, after warm-up, on a model that is left as it was.
+"""Timed passes after a warm-up, alternating with and without the module clock; the model is left unchanged.
 
-Times come from passes in which nothing is recorded; what the module clock adds is known, because bare passes run
-between the clocked ones.
+Pass times come from passes in which nothing is recorded. The overhead of the module clock is known, because bare
+passes alternate with clocked ones.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from assay.timing.module_clock import ModuleClock, Spans
 from assay.timing.op_clock import OpClock, OpKernels
 
 _BURST_NS = 50_000_000
-"""Passes that are waited for together take about this long."""
+"""Approximate duration of a burst of passes between two synchronisations."""
 
 
 class Budget(NamedTuple):
-    """How long to measure: at least `least` passes, then until the time or the passes are used up."""
+    """How long to measure: at least `least` passes, then until `seconds` have passed or `most` passes have run."""
 
     warmup: int = 2
     least: int = 3
@@ -42,25 +42,25 @@ class ClockedPasses(NamedTuple):
     bare: list[int]
     clocked: list[int]
     spans: list[Spans]
-    """Of each clocked pass, by the processor's clock."""
+    """The module times of each clocked pass, by the CPU's clock."""
     device: str
 
 
 class TimedPass(NamedTuple):
-    """A recorded pass and the time of each of its operations in every repetition."""
+    """A recorded pass and the times of its ops in every repetition."""
 
     shown: Pass
     times: list[list[int | None]]
-    """One list a pass, in the order of `shown.ops`."""
+    """One list per repetition, in the order of `shown.ops`."""
     whole: list[int]
     on_device: bool = False
-    """Whether the times are those of kernels."""
+    """Whether the times are kernel times on an accelerator."""
 
 
 class Bench:
-    """A model made ready to run again and again, until the context ends.
+    """A model that is ready to run repeatedly until the context ends.
 
-    `run` is one whole pass, `forward` its forward part; `tidy` clears what must not stay, and is not timed.
+    `run` runs one whole pass, `forward` only its forward part; `tidy` clears gradients after a pass and is not timed.
     """
 
     def __init__(
@@ -71,21 +71,21 @@ class Bench:
         self._wait = synchronizer(device)
 
     def time_ns(self) -> int:
-        """One pass, waited for."""
+        """The time of one pass, including the wait for the device."""
         return self._timed(self.run)
 
     def warm(self, passes: int) -> None:
-        """Run without reading a clock."""
+        """Run `passes` passes and discard their times."""
         for _ in range(passes):
             self.time_ns()
 
     def repeat(self, budget: Budget) -> list[int]:
-        """Bare passes, warm-up left out."""
+        """The times of bare passes, after a warm-up."""
         self.warm(budget.warmup)
         return list(_within(budget, self.time_ns))
 
     def repeat_bursts(self, budget: Budget) -> list[int]:
-        """Passes back to back, waited for together: on an accelerator launching one overlaps with running another."""
+        """Times per pass in bursts without waits in between, so that launches overlap with running kernels."""
         count = max(1, round(_BURST_NS / max(min(self.time_ns() for _ in range(3)), 1)))
 
         def burst() -> None:
@@ -96,7 +96,7 @@ class Bench:
         return [took // count for took in _within(budget, lambda: self._timed(burst))]
 
     def repeat_forward(self, budget: Budget) -> list[int]:
-        """The forward part of a pass alone, with autograd as in the pass."""
+        """The times of only the forward part of a pass, with autograd on or off as in the pass."""
         return list(_within(budget, lambda: self._timed(self._forward)))
 
     def _timed(self, run: Callable[[], object]) -> int:
@@ -118,44 +118,44 @@ def bench(
     *,
     keep_parameters: bool = False,
 ) -> Iterator[Bench]:
-    """`model` ready to run under `setting`; inputs, buffers and, where a pass writes them, parameters are kept."""
+    """`model` ready to run under `setting`; inputs, buffers and (with `keep_parameters`) parameters are restored."""
     members = inventory.members(model)
-    with ready(model, members, args, kwargs, setting) as given:
+    with ready(model, members, args, kwargs, setting) as prepared:
         placed = inventory.members(model).tensors
-        called = tree_map_only(torch.Tensor, _own, (given.args, given.kwargs))
-        kept = [tensor for tensor in placed if keep_parameters or not isinstance(tensor, nn.Parameter)]
-        # A collection inside a timed pass would be charged to whichever module happens to run.
+        inputs = tree_map_only(torch.Tensor, _own, (prepared.args, prepared.kwargs))
+        restored = [tensor for tensor in placed if keep_parameters or not isinstance(tensor, nn.Parameter)]
+        # A garbage collection inside a timed pass would be charged to the module that happens to run.
         gc.collect()
-        with _values_kept(kept), no_collection():
-            yield _bench(model, called, placed, setting)
+        with _values_restored(restored), no_collection():
+            yield _bench(model, inputs, placed, setting)
 
 
-def clock_modules(stand: Bench, index: dict[int, int], budget: Budget) -> ClockedPasses:
-    """Bare and clocked passes in turn, so that a busy machine slows both alike."""
-    stand.warm(budget.warmup)
+def clock_modules(test_bench: Bench, index: dict[int, int], budget: Budget) -> ClockedPasses:
+    """Alternate bare and clocked passes, so that a busy machine slows both equally."""
+    test_bench.warm(budget.warmup)
     clock = ModuleClock()
     bare: list[int] = []
     clocked: list[int] = []
     spans: list[Spans] = []
 
     def both() -> int:
-        bare.append(stand.time_ns())
+        bare.append(test_bench.time_ns())
         with clock:
-            clocked.append(stand.time_ns())
+            clocked.append(test_bench.time_ns())
         spans.append(clock.spans(index))
         return bare[-1] + clocked[-1]
 
     for _ in _within(budget, both):
         pass
-    return ClockedPasses(bare, clocked, spans, str(stand.device))
+    return ClockedPasses(bare, clocked, spans, str(test_bench.device))
 
 
 def clock_ops(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting, budget: Budget
 ) -> TimedPass:
-    """The operations of a pass with their times over several passes; passes that took another way are left out.
+    """The ops of a pass with their times over several passes; passes that ran a different op sequence are skipped.
 
-    On an accelerator the times are those of the kernels they launched.
+    On an accelerator, an op's time is that of the kernels it launched.
     """
     members = inventory.members(model)
     device = device_of([*members.tensors, *tensors_among((args, kwargs))])
@@ -204,12 +204,12 @@ def _within(budget: Budget, measure: Callable[[], int]) -> Iterator[int]:
 
 def _bench(
     model: nn.Module,
-    called: tuple[tuple[Any, ...], dict[str, Any]],
+    inputs: tuple[tuple[Any, ...], dict[str, Any]],
     placed: Sequence[torch.Tensor],
     setting: Setting,
 ) -> Bench:
-    args, kwargs = called
-    device = device_of([*placed, *tensors_among(called)])
+    args, kwargs = inputs
+    device = device_of([*placed, *tensors_among(inputs)])
 
     def inference() -> None:
         with torch.no_grad():
@@ -233,8 +233,8 @@ def _bench(
 
 
 @contextlib.contextmanager
-def _values_kept(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-    """The values of `tensors` as they were, whatever passes write into them."""
+def _values_restored(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Restore the values of `tensors` when the context ends."""
     saved = [(tensor, tensor.detach().clone()) for tensor in tensors if not tensor.is_meta]
     try:
         yield
@@ -245,5 +245,5 @@ def _values_kept(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy that passes may write into; what the user gave stays."""
+    """A copy that passes may write into, so that the user's tensor stays unchanged."""
     return tensor.detach().clone().requires_grad_(tensor.requires_grad)

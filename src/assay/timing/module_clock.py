@@ -1,7 +1,7 @@
-"""How long each module's calls take, by a clock around `nn.Module.__call__`.
+"""Times each module's calls with a clock around `nn.Module.__call__`.
 
-The hot path appends to one list; everything else is worked out after the pass. Calls in other threads and of
-modules that forward made itself stay in the time of the module that was running.
+The hot path appends to one list; everything else is computed after the pass. Calls on other threads, and calls of
+modules created inside `forward`, count as time of the module that was running.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Spent(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """A pass as the clock saw it."""
+    """The module times of one pass."""
 
     modules: dict[int, Spent]
     """By the module's index."""
     inside_ns: int
-    """The self times together: all that happened inside a module."""
+    """The sum of all self times: the time spent inside modules."""
     calls: int
 
 
 class ModuleClock:
-    """Clocks every module call while it is entered, in the thread that entered it."""
+    """Times every module call inside its `with` block, on the thread that entered the block."""
 
     def __init__(self, read: Callable[[], int] = now) -> None:
         self._marks: list[Any] = []
@@ -73,7 +73,7 @@ class ModuleClock:
         return __call__
 
     def spans(self, index: Mapping[int, int]) -> Spans:
-        """What the pass since the last call came to; `index` has the modules' places by identity."""
+        """The module times since the last call of `spans`; `index` maps `id(module)` to the module's row."""
         marks, self._marks[:] = list(self._marks), []
         return _added(marks, index)
 
@@ -84,10 +84,10 @@ def _added(marks: list[Any], index: Mapping[int, int]) -> Spans:
     own: Counter[int] = Counter()
     running: Counter[int] = Counter()
     stack: list[tuple[int | None, int]] = []
-    inside_ns = [0]  # of what lies outside all calls, and of each call on the stack
+    inside_ns = [0]  # time in nested calls: outside all calls first, then of each call on the stack
     rest = iter(marks)
     for mark in rest:
-        if not isinstance(mark, int):  # a module, and when its call began
+        if not isinstance(mark, int):  # a module; the next mark is the start of its call
             module = index.get(id(mark))
             stack.append((module, next(rest)))
             inside_ns.append(0)
@@ -96,7 +96,7 @@ def _added(marks: list[Any], index: Mapping[int, int]) -> Spans:
             continue
         module, began = stack.pop()
         took, inside = mark - began, inside_ns.pop()
-        if module is None:  # what a module made in forward does itself is its owner's own time
+        if module is None:  # the self time of a module created in forward counts as its caller's self time
             inside_ns[-1] += inside
             continue
         inside_ns[-1] += took
@@ -105,5 +105,5 @@ def _added(marks: list[Any], index: Mapping[int, int]) -> Spans:
         own[module] += took - inside
         if not running[module]:
             totals[module] += took
-    found = {module: Spent(count, totals[module], own[module]) for module, count in calls.items()}
-    return Spans(found, sum(own.values()), sum(calls.values()))
+    spent = {module: Spent(count, totals[module], own[module]) for module, count in calls.items()}
+    return Spans(spent, sum(own.values()), sum(calls.values()))

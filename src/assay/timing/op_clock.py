@@ -1,7 +1,7 @@
-"""What calls the operations of a recorded pass in the recorder's place: to time each, or to keep some.
+"""Callers that run the ops of a recorded pass in place of the recorder: to time each op, or to keep some for replay.
 
-On an accelerator the times are those of kernels, from a trace in which every operation is labelled: events around
-operations would hold the gaps between launches too, which are the host's doing.
+On an accelerator the times are kernel times, from a trace in which every op is labelled: CUDA events around ops would
+include the gaps between launches, which are caused by the host.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from assay.trace.write.plan import CapturePlan
 from assay.trace.write.profiler import ProfilerSession
 
 BODIES = frozenset(f"higher_order.{name}" for name in WITH_BODY)
-"""Operators that are nothing but their bodies, whose operations have times of their own."""
+"""Higher-order operators without work of their own; the ops of their bodies are timed instead."""
 
 
 class OpClock:
-    """Times the operations it is asked to call, by the processor's clock."""
+    """Calls ops and times each by the CPU's clock."""
 
     def __init__(self) -> None:
         self._spent: list[int] = []
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The operation's result."""
+        """The op's result."""
         begin = now()
         result = func(*args, **kwargs)
         self._spent.append(now() - begin)
         return result
 
     def times_ns(self, kinds: Sequence[OpKind], ops: Sequence[Op]) -> list[int | None]:
-        """The time of each operation in the order of `ops`; None for one that is only its body."""
-        return _given_out(self._spent, kinds, ops)
+        """The time of each op in the order of `ops`; None for higher-order operators (see `BODIES`)."""
+        return _assigned(self._spent, kinds, ops)
 
 
 class OpKernels:
-    """Labels the operations it is asked to call; entered, it records a trace, left, it reads it."""
+    """Calls and labels ops while a trace is recorded; on exit, reads the kernel times of each op from the trace."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -63,47 +63,48 @@ class OpKernels:
         if raised[0] is not None:
             return
         if self._recording.lost is not None:
-            raise ReadError(f"operations have no device times: {self._recording.lost}")
+            raise ReadError(f"device times of ops could not be measured: {self._recording.lost}")
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "operations.json")
             self._recording.export(path)
             self._spent = {layer.name: layer.gpu_total_ns or 0 for layer in read_trace(path).layers}
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The operation's result."""
+        """The op's result."""
         label = torch._C._profiler._RecordFunctionFast(encode_path(str(self._count)))
         self._count += 1
         with label:
             return func(*args, **kwargs)
 
     def times_ns(self, kinds: Sequence[OpKind], ops: Sequence[Op]) -> list[int | None]:
-        """The time of each operation's kernels in the order of `ops`; None for one that is only its body."""
-        return _given_out((self._spent.get(str(number), 0) for number in range(self._count)), kinds, ops)
+        """The kernel time of each op in the order of `ops`; None for higher-order operators (see `BODIES`)."""
+        return _assigned((self._spent.get(str(number), 0) for number in range(self._count)), kinds, ops)
 
 
 class OpKeeper:
-    """Keeps the operations with these numbers, counted as `OpClock` counts them, to run one again alone."""
+    """Calls ops and keeps those with the given numbers (counted as in `OpClock`), so that each can be replayed."""
 
-    def __init__(self, wanted: Collection[int]) -> None:
+    def __init__(self, numbers: Collection[int]) -> None:
         self.kept: dict[int, Callable[[], object]] = {}
-        """What runs each again, on copies of its inputs."""
-        self._wanted = frozenset(wanted)
+        """A function per kept op that runs it again on copies of its inputs."""
+        self._numbers = frozenset(numbers)
         self._count = 0
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The operation's result."""
-        if self._count in self._wanted:
+        """The op's result."""
+        if self._count in self._numbers:
             args_kept, kwargs_kept = tree_map_only(torch.Tensor, _copy, (args, kwargs))
             self.kept[self._count] = partial(func, *args_kept, **kwargs_kept)
         self._count += 1
         return func(*args, **kwargs)
 
 
-def _given_out(times: Iterable[int], kinds: Sequence[OpKind], ops: Sequence[Op]) -> list[int | None]:
+def _assigned(times: Iterable[int], kinds: Sequence[OpKind], ops: Sequence[Op]) -> list[int | None]:
+    """`times` assigned to `ops` in order, with None for higher-order operators."""
     rest = iter(times)
     return [None if kinds[op.kind].target in BODIES else next(rest) for op in ops]
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values in the same layout, free of autograd."""
+    """A copy with the same values and layout, detached from autograd."""
     return tensor.detach().clone(memory_format=torch.preserve_format)

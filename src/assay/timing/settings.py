@@ -1,4 +1,4 @@
-"""Settings of torch that a measurement changes and puts back."""
+"""Torch settings that a measurement changes and restores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def matmul_precision(name: str) -> Iterator[None]:
-    """How exactly float32 products are made inside; as it was, afterwards."""
+    """Set the precision of float32 matrix products inside the context, and restore it afterwards."""
     before = torch.get_float32_matmul_precision()
     if before == name:
         yield
@@ -24,7 +24,7 @@ def matmul_precision(name: str) -> Iterator[None]:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """`count` threads per operation, None for as many as now; as many as before afterwards."""
+    """Set the number of threads per op to `count` (None: unchanged), and restore it afterwards."""
     before = torch.get_num_threads()
     if count is not None:
         torch.set_num_threads(count)

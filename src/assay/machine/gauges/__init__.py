@@ -1,1 +1,1 @@
-"""What a monitor reads again and again: one small file for each part of the machine."""
+"""The gauges that a monitor samples: one file per part of the machine."""

@@ -1,4 +1,4 @@
-"""NVIDIA boards: how busy, how full, how hot, how fast, how much power, and why not faster."""
+"""NVIDIA boards: utilisation, memory, temperature, power, clocks and throttle reasons."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from assay.machine.gauges.gauge import Gauge, Readings
 from assay.machine.sensors.nvml import NvmlBoard
 from assay.machine.sensors.probe import SensorError
 
-Question = Callable[[NvmlBoard], float]
+BoardReader = Callable[[NvmlBoard], float]
 
-QUESTIONS: tuple[tuple[str, str, Question], ...] = (
+METRICS: tuple[tuple[str, str, BoardReader], ...] = (
     ("utilisation", "share", NvmlBoard.utilisation),
     ("memory", "B", NvmlBoard.memory_used),
     ("temperature", "°C", NvmlBoard.temperature_c),
@@ -20,26 +20,26 @@ QUESTIONS: tuple[tuple[str, str, Question], ...] = (
     ("clock.memory", "MHz", lambda board: board.clock_mhz("MEM")),
     ("throttle", "bits", NvmlBoard.throttle_bits),
 )
-"""What is asked of a board. The energy counter is not: a read of it takes milliseconds."""
+"""Name, unit and reader of each sampled metric. The energy counter is not sampled: reading it takes milliseconds."""
 
 
 class BoardGauge(Gauge):
-    """Everything above of one board; a question that fails is not asked again and its values are unknown."""
+    """All `METRICS` of one board; a metric that fails once is not read again, and its values are None."""
 
     def __init__(self, board: NvmlBoard) -> None:
         self._board = board
         self._lost: set[str] = set()
-        self.series = [Series(f"gpu.{board.index}.{name}", unit, "board") for name, unit, _ in QUESTIONS]
+        self.series = [Series(f"gpu.{board.index}.{name}", unit, "board") for name, unit, _ in METRICS]
 
     def read(self) -> Readings:
-        """One value a question."""
-        return [self._asked(name, question) for name, _, question in QUESTIONS]
+        """One value per metric."""
+        return [self._value(name, reader) for name, _, reader in METRICS]
 
-    def _asked(self, name: str, question: Question) -> float | None:
+    def _value(self, name: str, reader: BoardReader) -> float | None:
         if name in self._lost:
             return None
         try:
-            return question(self._board)
+            return reader(self._board)
         except SensorError as error:
             self._lost.add(name)
             self.problems = (*self.problems, f"gpu.{self._board.index}.{name}: {error}")

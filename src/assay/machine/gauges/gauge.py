@@ -1,4 +1,4 @@
-"""One thing a monitor reads: which series it fills, and their next values."""
+"""The interface of a gauge: the series it fills, and their current values."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Readings = Sequence[float | None]
 
 
 class Gauge(Protocol):
-    """Values for as many series as it announces; None is one that cannot be had."""
+    """Reads one value per series in `series`; None if a value is not available."""
 
     series: Sequence[Series]
     problems: Sequence[str] = ()
-    """What it cannot read at all, one line each."""
+    """The series it cannot read at all and why, one line each."""
 
     def read(self) -> Readings:
-        """The values of now."""
+        """The current values, in the order of `series`."""
 
     def close(self) -> None:
-        """Give back what it holds; most hold nothing."""
+        """Release its resources; most gauges have none."""
         return

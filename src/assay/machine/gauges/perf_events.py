@@ -1,4 +1,4 @@
-"""Hardware counters of this process through Linux's perf events, where the kernel permits them."""
+"""Hardware counters of this process through Linux perf events, if the kernel permits them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assay.machine.gauges.gauge import Gauge, Readings
 
 HARDWARE = 0
 EVENTS = {"cache.references": (HARDWARE, 2), "cache.misses": (HARDWARE, 3)}
-"""The type of counter and its number, as the kernel's header gives them."""
+"""Counter type and number, as defined in the kernel's `perf_event.h`."""
 
 _CALLS = {"x86_64": 298, "aarch64": 241}
 _SIZE = 112
@@ -25,13 +25,13 @@ _TASKS = Path("/proc/self/task")
 _REASONS = {
     errno.EACCES: "not permitted (kernel.perf_event_paranoid)",
     errno.EPERM: "not permitted (kernel.perf_event_paranoid)",
-    errno.ENOENT: "this processor or virtual machine does not count it",
-    errno.ENOSYS: "the kernel has no perf events",
+    errno.ENOENT: "not supported by this processor or virtual machine",
+    errno.ENOSYS: "the kernel does not support perf events",
 }
 
 
 class PerfEvents(Gauge):
-    """Counts since the monitor began, of every thread there was then and of those they started."""
+    """Counts since the monitor started, over all threads that existed then and the threads they started."""
 
     def __init__(self, events: Mapping[str, tuple[int, int]] = EVENTS) -> None:
         self._open: list[list[int]] = []
@@ -45,7 +45,7 @@ class PerfEvents(Gauge):
         self.problems = tuple(problems)
 
     def read(self) -> Readings:
-        """The sum over threads."""
+        """The sum over threads, per event."""
         return [float(sum(map(_count, files))) if files else None for files in self._open]
 
     def close(self) -> None:
@@ -56,9 +56,9 @@ class PerfEvents(Gauge):
 
 
 def _opened(kind: int, number: int) -> list[int] | str:
-    """One counter a thread, or why there are none."""
+    """One open counter per thread, or why none could be opened."""
     if sys.platform != "linux" or host.architecture() not in _CALLS:
-        return "only Linux on x86-64 and arm64 offers it"
+        return "available only on Linux (x86-64 and arm64)"
     files: list[int] = []
     for task in sorted(_TASKS.iterdir()):
         file = _open_one(kind, number, int(task.name))
@@ -71,7 +71,7 @@ def _opened(kind: int, number: int) -> list[int] | str:
 
 
 def _open_one(kind: int, number: int, thread: int) -> int:
-    """A file to read the count of `thread` from, or the negative of the error."""
+    """The file descriptor of a counter for `thread`, or the negative errno."""
     flags = _INHERIT | _NO_KERNEL | _NO_HYPERVISOR
     attributes = struct.pack("IIQQQQQ", kind, _SIZE, number, 0, 0, 0, flags).ljust(_SIZE, b"\0")
     library = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""This process: memory, context switches, bytes it read and wrote; and what the whole machine moved meanwhile."""
+"""This process's memory, context switches and I/O, and the disk and network traffic of the whole machine."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from assay.machine.gauges.gauge import Gauge, Readings
 _DISKS = Path("/proc/diskstats")
 _BLOCK = Path("/sys/block")
 _SECTOR = 512
-"""What the kernel counts disk traffic in, whatever the disk's own sectors are."""
+"""The kernel counts disk traffic in units of 512 bytes, regardless of the disk's own sector size."""
 
 
 class ProcessMemory(Gauge):
-    """What this process holds in memory now."""
+    """The resident memory of this process."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()
         self.series = [Series("process.rss", "B", "process")]
 
     def read(self) -> Readings:
-        """Bytes resident."""
+        """Resident bytes."""
         return [float(self._process.memory_info().rss)]
 
 
 class SystemCounts(Gauge):
-    """Counts of the system since the monitor began, from one function that returns them all, or None."""
+    """System counters since the monitor started; `read_counters` returns all of them, or None if not supported."""
 
-    def __init__(self, look: Callable[[], Readings | None], names: Sequence[str], unit: str, scope: str) -> None:
-        self._look = look
+    def __init__(
+        self, read_counters: Callable[[], Readings | None], names: Sequence[str], unit: str, scope: str
+    ) -> None:
+        self._read_counters = read_counters
         self.series = [Series(name, unit, scope) for name in names]
-        self._first = look()
-        lost = names if self._first is None else ()
-        self.problems = tuple(f"{name}: the system does not count it" for name in lost)
+        self._first = read_counters()
+        missing = names if self._first is None else ()
+        self.problems = tuple(f"{name}: not counted by this system" for name in missing)
 
     def read(self) -> Readings:
-        """What was added."""
-        now = self._look() if self._first is not None else None
+        """The increase of each counter since the monitor started."""
+        now = self._read_counters() if self._first is not None else None
         if now is None or self._first is None:
             return [None] * len(self.series)
         pairs = zip(now, self._first, strict=True)
@@ -50,7 +52,7 @@ class SystemCounts(Gauge):
 
 
 def counts() -> list[SystemCounts]:
-    """Switches and bytes of this process, then disk and network bytes of the machine."""
+    """Gauges for this process's context switches and I/O bytes, and the machine's disk and network bytes."""
     return [
         SystemCounts(_switches, ("process.switches.voluntary", "process.switches.involuntary"), "1", "process"),
         SystemCounts(_own_bytes, ("process.read", "process.written"), "B", "process"),
@@ -60,7 +62,7 @@ def counts() -> list[SystemCounts]:
 
 
 def disk_bytes(table: Path = _DISKS, block: Path = _BLOCK) -> Callable[[], Readings | None]:
-    """Something to ask for bytes read and written by whole disks; one read of one file where the kernel has it."""
+    """A function that returns the bytes read and written on whole disks, from the kernel's table if there is one."""
     disks = {path.name for path in block.glob("*") if not path.name.startswith(("loop", "ram", "zram"))}
     return partial(_from_table, table, disks) if disks and table.exists() else _disks
 
@@ -73,8 +75,8 @@ def _from_table(table: Path, disks: set[str]) -> Readings | None:
 
 
 def _disks() -> Readings | None:
-    found = psutil.disk_io_counters()
-    return None if found is None else [float(found.read_bytes), float(found.write_bytes)]
+    counters = psutil.disk_io_counters()
+    return None if counters is None else [float(counters.read_bytes), float(counters.write_bytes)]
 
 
 def _switches() -> Readings | None:
@@ -89,10 +91,10 @@ def _switches() -> Readings | None:
 def _own_bytes() -> Readings | None:
     if not hasattr(psutil.Process, "io_counters"):
         return None
-    found = psutil.Process().io_counters()
-    return [float(found.read_bytes), float(found.write_bytes)]
+    counters = psutil.Process().io_counters()
+    return [float(counters.read_bytes), float(counters.write_bytes)]
 
 
 def _network_bytes() -> Readings | None:
-    found = psutil.net_io_counters()
-    return None if found is None else [float(found.bytes_recv), float(found.bytes_sent)]
+    counters = psutil.net_io_counters()
+    return None if counters is None else [float(counters.bytes_recv), float(counters.bytes_sent)]

@@ -1,4 +1,4 @@
-"""The processor: how busy each core is, and how fast it runs."""
+"""The processor: utilisation of each core, and the mean clock frequency."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FREQUENCIES = Path("/sys/devices/system/cpu")
 
 
 class Utilisation(Gauge):
-    """The busy share of all cores and of each, since the last read."""
+    """The busy share of all cores together and of each core, since the last read."""
 
     def __init__(self) -> None:
         self._last = _times()
@@ -22,7 +22,7 @@ class Utilisation(Gauge):
         self.series = [Series(name, "share", "machine") for name in names]
 
     def read(self) -> Readings:
-        """The machine first, then its cores; None where no time was counted in between."""
+        """The whole machine first, then each core; None if no time was counted since the last read."""
         now = _times()
         spent = [(busy - was[0], passed - was[1]) for (busy, passed), was in zip(now, self._last, strict=False)]
         self._last = now
@@ -32,21 +32,21 @@ class Utilisation(Gauge):
 
 
 class Frequency(Gauge):
-    """The mean clock of all cores as the kernel sets it; what a virtual machine claims is not asked."""
+    """The mean clock of all cores as set by the kernel (cpufreq); the figures of a virtual machine are not used."""
 
     def __init__(self, root: Path = _FREQUENCIES) -> None:
         self._paths = sorted(root.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
         self.series = [Series("cpu.frequency", "MHz", "machine")]
-        self.problems = () if self._paths else ("cpu.frequency: the kernel offers none",)
+        self.problems = () if self._paths else ("cpu.frequency: not reported by the kernel",)
 
     def read(self) -> Readings:
-        """The mean of those that can be read."""
+        """The mean over the cores that can be read, in MHz."""
         clocks = [clock for clock in map(_kilohertz, self._paths) if clock is not None]
         return [sum(clocks) / len(clocks) / 1000 if clocks else None]
 
 
 def _times() -> list[tuple[float, float]]:
-    """Busy and all seconds of each core."""
+    """Busy seconds and total seconds of each core."""
     return [busy_and_all(times._asdict()) for times in psutil.cpu_times(percpu=True)]
 
 

@@ -1,1 +1,1 @@
-"""What can be read of this machine's energy, power and temperature: one small file a kind of sensor."""
+"""This machine's energy, power and temperature sensors: one file per kind of sensor."""

@@ -1,4 +1,4 @@
-"""How often a sensor has a new value, what a read costs, and the idle power: found by watching all for a while."""
+"""Characterises sensors by polling them for a while: update period, cost of a read, and idle power."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WATCH_S = 1.3
 """Long enough for a dozen ticks of a counter with a period of 100 ms."""
 _PAUSE_S = 0.001
 _SLOWEST_S = 1.0
-"""A sensor that takes longer to answer is of no use, and would hold up all others."""
+"""A sensor with slower reads is unusable, and would delay reading the rest."""
 
 Clock = Callable[[], float]
 Sleep = Callable[[float], None]
@@ -26,7 +26,7 @@ Sleep = Callable[[float], None]
 
 @dataclass
 class _Watched:
-    """What one probe did: its reads, and when a value came that was new."""
+    """The reads of one probe."""
 
     reads: list[tuple[float, float]] = field(default_factory=list)
     """Time and value."""
@@ -35,7 +35,7 @@ class _Watched:
 
     @property
     def ticks(self) -> list[tuple[float, float]]:
-        """The reads that differ from those before."""
+        """The reads whose value differs from the previous one."""
         return [after for before, after in pairwise(self.reads) if after[1] != before[1]]
 
 
@@ -46,7 +46,7 @@ def watch(
     clock: Clock = time.perf_counter,
     sleep: Sleep = time.sleep,
 ) -> list[Sensor]:
-    """A row a probe, with its period, the cost of a read and the idle power."""
+    """One row per probe, with its update period, the cost of a read and the idle power."""
     watched = {probe.name: _Watched() for probe in probes}
     end = clock() + seconds
     while probes and clock() < end:
@@ -63,7 +63,7 @@ def _read(probe: Probe, seen: _Watched, clock: Clock) -> None:
     try:
         value = probe.read()
     except SensorError as error:
-        seen.why = f"it stopped answering: {error}"
+        seen.why = f"reading failed: {error}"
         return
     after = clock()
     seen.reads.append((after, value))
@@ -74,13 +74,13 @@ def _read(probe: Probe, seen: _Watched, clock: Clock) -> None:
 
 def _row(probe: Probe, seen: _Watched, seconds: float) -> Sensor:
     if seen.why or not seen.reads:
-        return probe.row(seen.why or "it was never read")
+        return probe.row(seen.why or "never read")
     ticks = seen.ticks
     if probe.measures == ENERGY and len(ticks) < 2:
-        return probe.row(f"it did not move in {seconds:.1f} s, so it counts nothing")
+        return probe.row(f"counter did not change in {seconds:.1f} s")
     values = [value for _, value in seen.reads]
     if probe.measures == ENERGY and probe.wraps_at is None and any(b < a for a, b in pairwise(values)):
-        return probe.row("it went back while it was watched")
+        return probe.row("counter decreased while it was watched")
     return replace(
         probe.row(),
         value=None if probe.measures == ENERGY else values[-1],
@@ -93,15 +93,15 @@ def _row(probe: Probe, seen: _Watched, seconds: float) -> Sensor:
 def _period(ticks: Sequence[tuple[float, float]], seconds: float) -> Figure:
     gaps = [after[0] - before[0] for before, after in pairwise(ticks)]
     if not gaps:
-        return unknown(f"it had no two new values in {seconds:.1f} s")
-    return middle(gaps, "watching it for new values")
+        return unknown(f"fewer than two new values in {seconds:.1f} s")
+    return middle(gaps, "time between new values")
 
 
 def _idle(probe: Probe, seen: _Watched) -> Figure:
     if probe.measures == POWER:
         return middle([value for _, value in seen.reads], probe.name)
     if probe.measures != ENERGY:
-        return unknown("it measures no power")
+        return unknown("not a power sensor")
     steps = [
         (after[1] - before[1]) / (after[0] - before[0])
         for before, after in pairwise(seen.ticks)

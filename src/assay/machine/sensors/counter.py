@@ -1,4 +1,4 @@
-"""Energy since a beginning: counters that wrap around, and powers that are added up over time."""
+"""Energy since a start time: from counters that wrap around, or from power integrated over time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Clock = Callable[[], float]
 
 
 class Counter:
-    """Joules since it was made, across any number of wraps as long as it is read once between two."""
+    """Joules since creation; handles any number of wraps, if it is read at least once between two of them."""
 
     def __init__(self, probe: Probe) -> None:
         self.name = probe.name
@@ -20,7 +20,7 @@ class Counter:
         self._total = 0.0
 
     def joules(self) -> float:
-        """The sum so far; a counter that went back without wrapping is an error."""
+        """Joules so far; raises `SensorError` if the counter decreased without wrapping."""
         now = self._probe.read()
         step = now - self._last
         if step < 0:
@@ -31,14 +31,14 @@ class Counter:
 
     def _wrapped(self, now: float) -> float:
         around = self._probe.wraps_at
-        # A wrap goes from near the top to near the bottom; anything else is a counter that was set back.
+        # A wrap goes from near the top to near the bottom; any other decrease is a reset.
         if around is None or self._last < around / 2 or now > around / 2:
-            raise SensorError(f"{self.name} went back: it was reset, so what was counted is lost")
+            raise SensorError(f"{self.name} was reset during the measurement: its count is lost")
         return around
 
 
 class PowerSum:
-    """Joules since it was made, from a power that is read again and again."""
+    """Joules since creation, integrated from a power sensor."""
 
     def __init__(self, probe: Probe, clock: Clock = time.perf_counter) -> None:
         self.name = probe.name
@@ -47,7 +47,7 @@ class PowerSum:
         self._total = 0.0
 
     def joules(self) -> float:
-        """The sum so far, by the trapezoidal rule."""
+        """Joules so far, by the trapezoidal rule."""
         power, now = self._probe.read(), self._clock()
         self._total += (power + self._last) / 2 * (now - self._when)
         self._last, self._when = power, now
@@ -55,24 +55,24 @@ class PowerSum:
 
 
 class Joules:
-    """What several counters say together; one that fails makes the whole fail, for a part is not the sum."""
+    """The sum of several counters; if one fails, reading raises, because a partial sum would be wrong."""
 
     def __init__(self, probes: Sequence[Probe]) -> None:
         if not probes:
-            raise SensorError("there is no sensor for energy")
+            raise SensorError("no energy sensor")
         kinds: dict[str, type[Counter] | type[PowerSum]] = {ENERGY: Counter, POWER: PowerSum}
         self._counters = [kinds[probe.measures](probe) for probe in probes]
         self.name = " + ".join(probe.name for probe in probes)
 
     def joules(self) -> float:
-        """Since it was made."""
+        """Joules since creation."""
         return sum(counter.joules() for counter in self._counters)
 
 
 def whole(probes: Sequence[Probe], prefix: str = "") -> list[Probe]:
-    """The probes whose energies add up without overlapping, of those with names that begin with `prefix`.
+    """The probes whose names start with `prefix` and whose energies add up without overlapping.
 
-    A board without an energy counter counts by its power.
+    A board without an energy counter is represented by its power sensor.
     """
     named = [probe for probe in probes if probe.name.startswith(prefix)]
     energies = [probe for probe in named if probe.adds]

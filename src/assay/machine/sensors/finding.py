@@ -1,4 +1,4 @@
-"""All sensors of this machine, from every kind there is."""
+"""All sensors of this machine, of every kind."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ KINDS = (nvml.find, rapl.find, hwmon.find, powermetrics.find)
 
 
 def find() -> ProbedSensors:
-    """What gave a value when it was first read, and why the others did not."""
-    found = ProbedSensors()
-    for kind in KINDS:
-        found.extend(kind())
-    return found
+    """The sensors that returned a value when first read, and why the rest did not."""
+    sensors = ProbedSensors()
+    for find_kind in KINDS:
+        sensors.extend(find_kind())
+    return sensors

@@ -22,12 +22,12 @@ THROTTLES = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-"""Bits of the reasons for lower clocks that are worth telling; idle is none."""
+"""The bits of reasons for lower clocks that are worth reporting; an idle board is not one."""
 
 
 @dataclass(frozen=True)
 class NvmlBoard:
-    """One board and what can be asked of it; every question may raise `SensorError`."""
+    """One board and its metrics; every reading may raise `SensorError`."""
 
     module: ModuleType
     handle: Any
@@ -38,27 +38,27 @@ class NvmlBoard:
     memory_bytes: int | None
 
     def energy_j(self) -> float:
-        """Since the driver was loaded."""
+        """Joules since the driver was loaded."""
         return float(self.ask("nvmlDeviceGetTotalEnergyConsumption")) * _MILLI
 
     def power_w(self) -> float:
-        """An average the board keeps itself."""
+        """Power draw, averaged by the board itself."""
         return float(self.ask("nvmlDeviceGetPowerUsage")) * _MILLI
 
     def temperature_c(self) -> float:
-        """Of the processor on the board."""
+        """Temperature of the GPU chip."""
         return float(self.ask("nvmlDeviceGetTemperature", self.module.NVML_TEMPERATURE_GPU))
 
     def clock_mhz(self, kind: str) -> float:
-        """Of `SM` or `MEM`."""
+        """Clock frequency of `SM` or `MEM`."""
         return float(self.ask("nvmlDeviceGetClockInfo", getattr(self.module, f"NVML_CLOCK_{kind}")))
 
     def utilisation(self) -> float:
-        """The share of recent time in which any kernel ran; says nothing of how much of the board it used."""
+        """The share of recent time in which any kernel ran, regardless of how much of the board it used."""
         return float(self.ask("nvmlDeviceGetUtilizationRates").gpu) / 100
 
     def memory_used(self) -> float:
-        """Bytes in use by everyone."""
+        """Bytes in use by all processes."""
         return float(self.ask("nvmlDeviceGetMemoryInfo").used)
 
     def throttle_bits(self) -> float:
@@ -68,13 +68,13 @@ class NvmlBoard:
         return float(self.ask(f"nvmlDeviceGetCurrent{kind}"))
 
     def ask(self, function: str, *arguments: Any) -> Any:
-        """What NVML answers."""
+        """The result of an NVML function for this board; raises `SensorError` if the call fails."""
         try:
             return getattr(self.module, function)(self.handle, *arguments)
         except self.module.NVMLError as error:
             raise SensorError(f"NVML: {error}") from error
         except AttributeError as error:
-            raise SensorError(f"this nvidia-ml-py has no {function}") from error
+            raise SensorError(f"this version of nvidia-ml-py has no {function}") from error
 
 
 @dataclass
@@ -84,21 +84,21 @@ class Boards:
     boards: list[NvmlBoard] = field(default_factory=list)
     why: str = ""
     asked: bool = True
-    """Whether there was anyone to ask; without nvidia-ml-py there may be boards all the same."""
+    """Whether NVML could be queried; without nvidia-ml-py, boards may exist but cannot be listed."""
 
     @property
     def possible(self) -> bool:
-        """Whether there may be a board: where nobody could be asked, the driver's traces on the system tell."""
+        """Whether there may be a board; if NVML could not be queried, whether a driver is loaded."""
         return bool(self.boards) or (not self.asked and _driver_there())
 
 
 def _driver_there() -> bool:
-    """Whether an NVIDIA driver is loaded, as far as Linux shows it; other systems may have one."""
+    """Whether an NVIDIA driver is loaded on Linux; True on other systems, where this cannot be checked."""
     return sys.platform != "linux" or os.path.exists("/proc/driver/nvidia") or os.path.exists("/dev/nvidiactl")
 
 
 def boards(module: ModuleType | None = None, environment: Mapping[str, str] | None = None) -> Boards:
-    """The visible boards; `module` stands in for `pynvml`."""
+    """The boards visible to this process; `module` replaces `pynvml`."""
     loaded = module or _load()
     if isinstance(loaded, str):
         return Boards(why=loaded, asked=False)
@@ -106,19 +106,19 @@ def boards(module: ModuleType | None = None, environment: Mapping[str, str] | No
         loaded.nvmlInit()
         answers = [_board(loaded, index) for index in range(loaded.nvmlDeviceGetCount())]
     except loaded.NVMLError as error:
-        return Boards(why=f"no NVIDIA driver answers: {error}")
+        return Boards(why=f"the NVIDIA driver did not respond: {error}")
     every = [board for board in answers if board is not None]
-    wanted = (os.environ if environment is None else environment).get(_VISIBLE)
-    shown = every if wanted is None else _visible(every, wanted)
-    return Boards(shown, "" if shown else f"{_VISIBLE} hides every board" if every else "no NVIDIA board answers")
+    selection = (os.environ if environment is None else environment).get(_VISIBLE)
+    shown = every if selection is None else _visible(every, selection)
+    return Boards(shown, "" if shown else f"{_VISIBLE} hides every board" if every else "no NVIDIA board responded")
 
 
 def find(module: ModuleType | None = None) -> ProbedSensors:
-    """Energy, power and temperature of every visible board."""
-    seen, found = boards(module), ProbedSensors()
-    if not seen.boards:
-        found.absent("nvml", ENERGY, "board", seen.why)
-    for board in seen.boards:
+    """Energy, power and temperature sensors of every visible board."""
+    visible, sensors = boards(module), ProbedSensors()
+    if not visible.boards:
+        sensors.absent("nvml", ENERGY, "board", visible.why)
+    for board in visible.boards:
         readers: tuple[tuple[str, Callable[[], float]], ...] = (
             (ENERGY, board.energy_j),
             (POWER, board.power_w),
@@ -126,12 +126,12 @@ def find(module: ModuleType | None = None) -> ProbedSensors:
         )
         for measures, read in readers:
             name = f"nvml:{board.index}:{measures}"
-            found.try_out(Probe(name, measures, "board", read, adds=measures == ENERGY))
-    return found
+            sensors.try_out(Probe(name, measures, "board", read, adds=measures == ENERGY))
+    return sensors
 
 
 def throttles(bits: int) -> list[str]:
-    """The reasons in words."""
+    """The names of the throttle reasons set in `bits`."""
     return [text for bit, text in THROTTLES.items() if bits & bit]
 
 
@@ -139,33 +139,33 @@ def _load() -> ModuleType | str:
     try:
         import pynvml  # type: ignore[import-untyped]
     except ImportError:
-        return "nvidia-ml-py is not installed: the extra `nvidia` brings it"
+        return "nvidia-ml-py is not installed: install the `nvidia` extra"
     return cast("ModuleType", pynvml)
 
 
 def _board(module: ModuleType, index: int) -> NvmlBoard | None:
-    """The board of that number; None where it does not answer, as one that fell off its bus."""
+    """The board with this index; None if it does not respond, for example because it has fallen off the bus."""
     try:
         handle = module.nvmlDeviceGetHandleByIndex(index)
-        name, uuid = (_words(ask(handle)) for ask in (module.nvmlDeviceGetName, module.nvmlDeviceGetUUID))
+        name, uuid = (_decoded(ask(handle)) for ask in (module.nvmlDeviceGetName, module.nvmlDeviceGetUUID))
     except module.NVMLError:
         return None
     try:
-        driver = _words(module.nvmlSystemGetDriverVersion())
+        driver = _decoded(module.nvmlSystemGetDriverVersion())
         memory = int(module.nvmlDeviceGetMemoryInfo(handle).total)
     except module.NVMLError:
         driver, memory = None, None
     return NvmlBoard(module, handle, index, name, uuid, driver, memory)
 
 
-def _words(text: str | bytes) -> str:
+def _decoded(text: str | bytes) -> str:
     return text.decode(errors="replace") if isinstance(text, bytes) else text
 
 
-def _visible(every: list[NvmlBoard], wanted: str) -> list[NvmlBoard]:
-    """Those that CUDA shows, in its order; it stops at the first name that it does not know."""
+def _visible(every: list[NvmlBoard], selection: str) -> list[NvmlBoard]:
+    """The boards selected by CUDA_VISIBLE_DEVICES, in its order; like CUDA, stop at the first unknown name."""
     shown: list[NvmlBoard] = []
-    for name in (part.strip() for part in wanted.split(",")):
+    for name in (part.strip() for part in selection.split(",")):
         match = [board for board in every if name and (name == str(board.index) or board.uuid.startswith(name))]
         if not match or match[0] in shown:
             break

@@ -1,4 +1,4 @@
-"""Apple's own estimate of power, through its `powermetrics`, which only root may run."""
+"""Power as estimated by Apple's `powermetrics`, which only root may run."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ RunCommand = Callable[[], str]
 
 
 def find(run: RunCommand | None = None, *, platform: str = sys.platform, root: bool | None = None) -> ProbedSensors:
-    """The power of processor, graphics and neural engine together; nothing on other systems."""
-    found = ProbedSensors()
+    """The combined power of CPU, GPU and neural engine; empty on other systems."""
+    sensors = ProbedSensors()
     if platform != "darwin":
-        return found
+        return sensors
     if not (os.geteuid() == 0 if root is None else root):
-        found.absent("powermetrics", POWER, "chip", "permission denied: powermetrics is for root alone")
-        return found
-    ask = run or _run
-    found.try_out(Probe("powermetrics:combined", POWER, "chip", lambda: _power(ask()), adds=True))
-    return found
+        sensors.absent("powermetrics", POWER, "chip", "permission denied: powermetrics requires root")
+        return sensors
+    run_command = run or _run
+    sensors.try_out(Probe("powermetrics:combined", POWER, "chip", lambda: _power(run_command()), adds=True))
+    return sensors
 
 
 def _power(text: str) -> float:
     match = _COMBINED.search(text)
     if match is None:
-        raise SensorError("powermetrics told no combined power")
+        raise SensorError("powermetrics reported no combined power")
     return float(match[1]) / 1000
 
 

@@ -1,4 +1,4 @@
-"""A thing that can be read, and a read that gave nothing."""
+"""A readable sensor, and the error for a read that failed."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ UNITS = {ENERGY: "J", POWER: "W", TEMPERATURE: "°C"}
 
 
 class SensorError(Exception):
-    """A read that gave no value; says why in one line."""
+    """A sensor could not be read; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One sensor: `read` gives joules, watts or degrees, or raises `SensorError`."""
+    """One sensor: `read` returns joules, watts or degrees Celsius, or raises `SensorError`."""
 
     name: str
     measures: str
     scope: str
     read: Callable[[], float]
     wraps_at: float | None = None
-    """Where an energy counter begins again, in joules."""
+    """The joules at which an energy counter wraps to zero; None if it does not wrap."""
     adds: bool = False
-    """Whether it is one of those that together are the whole, without counting anything twice."""
+    """Whether its energy may be added to that of other such sensors without counting anything twice."""
 
     def row(self, why: str = "") -> Sensor:
-        """The row of a document, with why it is of no use where it is."""
+        """The document row of this sensor; `why` is the reason it is unusable, if it is."""
         return Sensor(self.name, self.measures, UNITS[self.measures], self.scope, why=why)
 
 
 @dataclass
 class ProbedSensors:
-    """Sensors that gave a value, and rows of those that did not."""
+    """Sensors that returned a value, and rows of those that did not."""
 
     probes: list[Probe] = field(default_factory=list)
     useless: list[Sensor] = field(default_factory=list)
 
     def try_out(self, probe: Probe) -> None:
-        """Read it once and put it where it belongs."""
+        """Read `probe` once; keep it if it returned a value, else add a row with the reason."""
         try:
             probe.read()
         except SensorError as error:
@@ -51,31 +51,31 @@ class ProbedSensors:
             self.probes.append(probe)
 
     def absent(self, name: str, measures: str, scope: str, why: str) -> None:
-        """A kind of sensor this machine does not have."""
+        """Add a row for a kind of sensor that this machine does not have."""
         self.useless.append(Sensor(name, measures, UNITS[measures], scope, why=why))
 
     def extend(self, other: ProbedSensors) -> None:
-        """All of `other` too."""
+        """Add all sensors of `other`."""
         self.probes += other.probes
         self.useless += other.useless
 
 
 def number(path: Path, scale: float = 1.0) -> float:
-    """The number in a file of the kernel's, times `scale`."""
+    """The number in a kernel file, multiplied by `scale`; raises `SensorError` if it cannot be read."""
     try:
         return int(path.read_text()) * scale
     except PermissionError as error:
-        raise SensorError("permission denied: run as root or let this user read it") from error
+        raise SensorError("permission denied: run as root or make it readable for this user") from error
     except FileNotFoundError as error:
-        raise SensorError("it is gone") from error
+        raise SensorError("no longer present") from error
     except OSError as error:
         raise SensorError(f"reading failed: {error.strerror or error}") from error
     except ValueError as error:
-        raise SensorError("it gave no number") from error
+        raise SensorError("value is not a number") from error
 
 
 def label(path: Path, fallback: str) -> str:
-    """The short text in a file of the kernel's, or `fallback`."""
+    """The text of a kernel file, or `fallback` if it is empty or cannot be read."""
     try:
         return path.read_text(errors="replace").strip() or fallback
     except OSError:

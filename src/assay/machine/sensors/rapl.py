@@ -1,7 +1,7 @@
-"""Energy counters of the processor, as Linux shows them under powercap.
+"""The processor's energy counters, which Linux exposes under powercap.
 
-Zones lie inside one another (the platform holds packages, a package holds its cores), so only packages and the
-memory beside them are added up.
+Zones are nested (the platform contains packages, a package contains its cores), so only packages and memory (DRAM)
+are added up.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _MICRO = 1e-6
 
 
 def find(root: Path = ROOT) -> ProbedSensors:
-    """Every zone that has a counter."""
-    found = ProbedSensors()
+    """The energy counter of every zone that has one."""
+    sensors = ProbedSensors()
     zones = sorted(zone for zone in root.glob("intel-rapl:*") if (zone / "energy_uj").exists())
     if not zones:
-        found.absent("rapl", ENERGY, "package", "no energy counters of the processor (none in virtual machines)")
+        sensors.absent("rapl", ENERGY, "package", "no processor energy counters (virtual machines have none)")
     for zone in zones:
-        found.try_out(_probe(root, zone))
-    return found
+        sensors.try_out(_probe(root, zone))
+    return sensors
 
 
 def _probe(root: Path, zone: Path) -> Probe:
     own = label(zone / "name", zone.name)
-    # intel-rapl:0:2 lies inside intel-rapl:0.
+    # intel-rapl:0:2 is nested in intel-rapl:0.
     outer = zone.name.rpartition(":")[0] if zone.name.count(":") > 1 else ""
     name = f"{label(root / outer / 'name', outer)}/{own}" if outer else own
     return Probe(

@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured with torch: arithmetic, memory, the cost of one operation, threads.
+"""This machine's limits, measured with torch: arithmetic, memory bandwidth, overhead per op, thread scaling.
 
-Everything runs on data of its own, without touching the random state or the settings of whoever asks.
+All measurements use their own data and leave the caller's random state and torch settings unchanged.
 """

@@ -1,4 +1,4 @@
-"""Peak FLOPs a second by precision: the best of many matrix products over several sizes; and what threads bring."""
+"""Peak FLOPs per second by precision (the best matrix product over several sizes), and scaling with threads."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ Maker = Callable[[TimedDevice, int], Workload]
 SIZES = {"cpu": (256, 512, 1024, 1536), "cuda": (2048, 4096, 8192, 16384)}
 BUDGET_S = {"cpu": 0.5, "cuda": 0.5}
 _TRIAL = 0.12
-"""The part of the budget each size gets before the best is chosen."""
+"""The share of the budget spent on each size before the best size is chosen."""
 _SMALL = 2
-"""So many sizes are small enough that one thread does a product within a scheduler's slice."""
+"""The number of sizes small enough for one thread to finish a product within a scheduler time slice."""
 SCALING_SIZE = 1024
 SCALING_S = 0.25
 
 
 @dataclass(frozen=True)
 class Precision:
-    """How a product in it is made, where it can be."""
+    """How to build a matrix product in one precision, and which devices support it."""
 
     make: Maker
     devices: tuple[str, ...] = ("cpu", "cuda")
     capability: tuple[int, int] = (0, 0)
-    """What a board must be capable of to have it."""
+    """The lowest CUDA compute capability that supports it."""
 
 
 def peaks(where: TimedDevice) -> Iterator[Ceiling]:
-    """One ceiling a precision that this kind of device may have."""
+    """One limit per precision that this kind of device may support."""
     for name, precision in PRECISIONS.items():
         if where.device.type in precision.devices:
             yield _peak(where, name, precision)
 
 
 def product(where: TimedDevice, name: str, size: int) -> Workload:
-    """Something that multiplies two square matrices in the precision `name`."""
+    """A function that multiplies two square matrices in the precision `name`."""
     return PRECISIONS[name].make(where, size)
 
 
 def scaling(where: TimedDevice, most: int) -> Iterator[Scaling]:
-    """The same product with one, two, four … up to `most` threads; the efficiency is against the first."""
+    """The rate of one product with 1, 2, 4, … up to `most` threads, and its efficiency relative to one thread."""
     run, at = product(where, "fp32", SCALING_SIZE), f"matmul {SCALING_SIZE}"
     alone: float | None = None
     for count in [*(1 << bit for bit in range(most.bit_length()) if 1 << bit < most), most]:
@@ -62,18 +62,18 @@ def scaling(where: TimedDevice, most: int) -> Iterator[Scaling]:
 def _peak(where: TimedDevice, name: str, precision: Precision) -> Ceiling:
     if where.cuda and torch.cuda.get_device_capability(where.device) < precision.capability:
         needed = ".".join(map(str, precision.capability))
-        return none(name, f"needs compute capability {needed}")
+        return none(name, f"requires compute capability {needed}")
     try:
         return _searched(where, name, precision.make, BUDGET_S[where.device.type])
     except (RuntimeError, AttributeError, TypeError) as error:
-        return none(name, f"torch has no product of it here: {brief(first_line(error))}")
+        return none(name, f"torch does not support this matrix product on this device: {brief(first_line(error))}")
 
 
 def _searched(where: TimedDevice, name: str, make: Maker, budget_s: float) -> Ceiling:
-    """Every size for a moment, then the best size for what is left."""
+    """Try every size briefly, then spend the rest of the budget on the best one."""
     trials: dict[int, float] = {}
     for size in SIZES[where.device.type]:
-        # A product that is far slower than others would spend everything on its first size.
+        # A far slower precision would otherwise spend the whole budget on one size.
         if trials and min(trials.values()) * size**3 > budget_s / 4:
             break
         try:
@@ -90,7 +90,7 @@ def _searched(where: TimedDevice, name: str, make: Maker, budget_s: float) -> Ce
 
 
 def _alone(where: TimedDevice, name: str, make: Maker, budget_s: float) -> Iterator[Ceiling]:
-    """What one thread reaches: more than several do on a busy machine, where they wait for one another."""
+    """The rates of one thread: on a busy machine it can beat several threads, which wait for one another."""
     with threads(1):
         for size in SIZES["cpu"][:_SMALL]:
             times = bursts(where.alone(), make(where, size), budget_s * _TRIAL)
@@ -107,7 +107,7 @@ def _plain(dtype: torch.dtype) -> Maker:
 
 
 def _single(precision: str) -> Maker:
-    """Of float32, as exact as torch's setting of that name says."""
+    """A maker of float32 products under torch's float32 matmul precision `precision`."""
 
     def make(where: TimedDevice, size: int) -> Workload:
         run = _plain(torch.float32)(where, size)
@@ -148,4 +148,4 @@ PRECISIONS = {
     "fp8": Precision(_fp8, ("cuda",), (8, 9)),
     "int8": Precision(_int8, capability=(7, 5)),
 }
-"""In the order they are shown."""
+"""In display order."""

@@ -1,4 +1,4 @@
-"""Timing in bursts shorter than a scheduler's slice: the best is what the machine can do, however busy it is."""
+"""Timing in bursts shorter than a scheduler time slice, so that even a busy machine leaves some undisturbed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from assay.machine.samples import middle, spread
 Workload = Callable[[], object]
 
 _LEAST = 3
-"""Bursts there should be, for up to twice the budget."""
+"""The minimum number of bursts, unless they would take more than twice the budget."""
 _LONGEST_S = 2.0
-"""No second run where the first took longer."""
+"""If the first run took longer than this, there is no second."""
 
 
 @dataclass(frozen=True)
 class TimedDevice:
-    """Where things run, and how their time is taken."""
+    """The device that runs a workload, and the clock that times it."""
 
     device: torch.device
     burst_s: float
@@ -34,24 +34,24 @@ class TimedDevice:
         return bool(self.device.type == "cuda")
 
     def timed(self, run: Workload, count: int) -> float:
-        """Seconds that `count` runs took: of the device's own clock where it has one."""
+        """Seconds for `count` runs, by the device's own clock if it has one."""
         return _device_s(run, count) if self.cuda else self._host_s(run, count)
 
     def alone(self) -> TimedDevice:
-        """The same for one thread, by its own processor time, which other work on the machine takes nothing from."""
+        """The same device, timed by the processor time of one thread, which excludes other processes."""
         return replace(self, now=time.thread_time, clock="processor time of one thread")
 
     def generator(self) -> torch.Generator:
-        """Random numbers that are nobody else's."""
+        """A private random generator, so that the global random state stays unchanged."""
         return torch.Generator(self.device).manual_seed(0)
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Random data: zeros would take less power and so flatter a board."""
+        """Normally distributed data; zeros would draw less power and overstate a board's speed."""
         drawn = torch.randn(*shape, generator=self.generator(), device=self.device)
         return drawn.to(dtype)
 
     def synchronize(self) -> None:
-        """Wait for what was started."""
+        """Wait for launched work."""
         if self.cuda:
             torch.cuda.synchronize(self.device)
 
@@ -63,31 +63,31 @@ class TimedDevice:
 
 
 def place(device: str) -> TimedDevice:
-    """`cpu` or `cuda`."""
+    """The timed device for `cpu` or `cuda`."""
     if device == "cuda":
         return TimedDevice(torch.device("cuda", 0), 0.02, "CUDA events")
     return TimedDevice(torch.device("cpu"), 0.004, "clock")
 
 
 def bursts(where: TimedDevice, run: Workload, budget_s: float) -> list[float]:
-    """Seconds a run, one for each burst, until the budget is spent; the first run does not count."""
+    """Seconds per run, one value per burst, until the budget is spent; the first run is not counted."""
     end_s = time.perf_counter() + budget_s
     one = where.timed(run, 1)
     if one > _LONGEST_S:
         return [one]
     one = min(one, where.timed(run, 1))
     count = max(1, int(where.burst_s / max(one, 1e-9)))
-    found: list[float] = []
-    while (now := time.perf_counter()) < end_s or (len(found) < _LEAST and now < end_s + budget_s) or not found:
+    times: list[float] = []
+    while (now := time.perf_counter()) < end_s or (len(times) < _LEAST and now < end_s + budget_s) or not times:
         took = where.timed(run, count)
-        found.append(took / count)
-        if took < where.burst_s / 2:  # what was timed first was slower than what followed
+        times.append(took / count)
+        if took < where.burst_s / 2:  # the first runs were slower than later ones, so the burst is too short
             count *= 2
-    return found
+    return times
 
 
 def rate(name: str, times: Sequence[float], work: float, at: str, by: str) -> Ceiling:
-    """The limit that runs of so much `work` reached."""
+    """The limit reached by runs that each do `work` (FLOPs or bytes) in `times` seconds."""
     rates = [work / each for each in times]
     best = measured(max(rates), f"{by}, best burst", repeats=len(rates), spread=spread(rates))
     return Ceiling(name, best, middle(rates, by), at)

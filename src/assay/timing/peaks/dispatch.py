@@ -1,4 +1,4 @@
-"""What an operation costs that has next to nothing to do: the floor under every small one."""
+"""The overhead of an op on tiny inputs: the lower bound on the time of any op."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAUNCHES = 200
 
 
 def overheads(where: TimedDevice) -> Iterator[Ceiling]:
-    """Seconds of an add, a linear layer and a convolution on a few numbers; on a board also of a launch alone."""
+    """Seconds per add, linear layer and convolution on tiny inputs; on a board also of launching one op."""
     for name, run in _tiny(where).items():
         times = bursts(where, run, BUDGET_S)
         yield _least(name, times, "a few numbers", where.clock)

@@ -1,4 +1,4 @@
-"""Everything measured of one device, in the order that disturbs the least."""
+"""All measurements of one device, ordered so that they disturb one another least."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assay.timing.settings import threads
 
 @dataclass
 class Peaks:
-    """What was found."""
+    """The measured limits of one device."""
 
     arithmetic: list[Ceiling] = field(default_factory=list)
     bandwidth: list[Ceiling] = field(default_factory=list)
@@ -28,45 +28,45 @@ class Peaks:
 
 
 def measure(device: str, caches: Sequence[Cache], memory_bytes: int | None, on_step: Callable[[str], None]) -> Peaks:
-    """The ceilings of `device`; `on_step` is called before each step."""
-    where, found = place(device), Peaks(threads=torch.get_num_threads())
+    """The limits of `device`; `on_step` is called with a title before each step."""
+    where, limits = place(device), Peaks(threads=torch.get_num_threads())
     with torch.inference_mode(), torch.cuda.device(where.device) if where.cuda else nullcontext():
-        on_step("the cost of an operation")
-        with threads(1):  # waiting for other threads is no part of it
-            found.overhead = list(dispatch.overheads(where if where.cuda else where.alone()))
+        on_step("overhead per op")
+        with threads(1):  # the time spent waiting for other threads is not overhead
+            limits.overhead = list(dispatch.overheads(where if where.cuda else where.alone()))
         on_step("arithmetic")
-        found.arithmetic = list(arithmetic.peaks(where))
+        limits.arithmetic = list(arithmetic.peaks(where))
         on_step("memory")
         size = memory.array_bytes(where, caches, memory_bytes)
-        found.bandwidth = list(memory.bandwidths(where, size))
-        # Caches belong to one core each, so one thread is what shows them.
+        limits.bandwidth = list(memory.bandwidths(where, size))
+        # L1 and L2 caches belong to one core each, so only a single thread shows them.
         with threads(1):
-            found.sweep = memory.sweep(where if where.cuda else where.alone(), 2 * size)
-        floor = min((one.value for one in found.overhead if one.value is not None), default=0.0)
-        found.levels = memory.levels(found.sweep, caches, floor)
+            limits.sweep = memory.sweep(where if where.cuda else where.alone(), 2 * size)
+        floor = min((one.value for one in limits.overhead if one.value is not None), default=0.0)
+        limits.levels = memory.levels(limits.sweep, caches, floor)
         if not where.cuda:
             on_step("threads")
-            found.scaling = list(arithmetic.scaling(where, torch.get_num_threads()))
-    return found
+            limits.scaling = list(arithmetic.scaling(where, torch.get_num_threads()))
+    return limits
 
 
 def available(device: str) -> str:
-    """Why `device` cannot be measured, or nothing."""
+    """Why `device` cannot be measured; empty if it can."""
     if device == "cpu":
         return ""
     if device != "cuda":
-        return f"{device!r} was given, cpu or cuda is wanted"
-    return "" if torch.cuda.is_available() else "torch sees no CUDA device"
+        return f"unknown device {device!r}: expected cpu or cuda"
+    return "" if torch.cuda.is_available() else "torch found no CUDA device"
 
 
 def default_device() -> str:
-    """The board where torch sees one, else the processor."""
+    """`cuda` if torch finds a CUDA device, else `cpu`."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @dataclass(frozen=True)
 class TorchBoard:
-    """What torch knows of the first board."""
+    """The first CUDA device as described by torch."""
 
     name: str
     memory_bytes: int
@@ -75,9 +75,10 @@ class TorchBoard:
 
 
 def board() -> TorchBoard:
-    """The first board, which is in use from then on, as it will be when models run."""
+    """The first CUDA device, initialised as it will be when models run."""
     torch.zeros(1, device="cuda:0")
-    found = torch.cuda.get_device_properties(0)
-    cache = getattr(found, "L2_cache_size", 0)
+    properties = torch.cuda.get_device_properties(0)
+    cache = getattr(properties, "L2_cache_size", 0)
     caches = (Cache(2, int(cache)),) if cache else ()
-    return TorchBoard(str(found.name), int(found.total_memory), caches, str(getattr(found, "uuid", "")))
+    uuid = str(getattr(properties, "uuid", ""))
+    return TorchBoard(str(properties.name), int(properties.total_memory), caches, uuid)

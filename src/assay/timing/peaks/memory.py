@@ -1,4 +1,4 @@
-"""How fast memory is read and written: far outside the caches, and inside each of them."""
+"""Memory bandwidth: of main memory, and of each cache."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BUDGET_S = {"cpu": 0.35, "cuda": 0.25}
 _POINT_S = 0.035
 _SMALLEST = {"cpu": 16 << 10, "cuda": 2 * _MIB}
 _INSIDE = 0.75
-"""A working set up to this part of a cache is surely inside it."""
+"""A working set of up to this share of a cache is assumed to fit in it."""
 _VISIBLE = 3.0
-"""Below so many times the cost of an operation that does nothing, that cost hides the cache."""
+"""A copy must take at least this many times the overhead per op; otherwise the overhead hides the cache."""
 
 Kernel = Callable[[list[torch.Tensor]], Workload]
 
@@ -28,34 +28,34 @@ KERNELS: dict[str, tuple[int, Kernel]] = {
     "copy": (2, lambda arrays: lambda: arrays[1].copy_(arrays[0])),
     "triad": (3, lambda arrays: lambda: torch.add(arrays[0], arrays[1], alpha=1.5, out=arrays[2])),
 }
-"""How many arrays each moves, and how. Bytes a processor reads only because it is about to write do not count."""
+"""The number of arrays each kernel moves, and its maker. Reads caused by writing (write-allocate) are ignored."""
 
 
 def array_bytes(where: TimedDevice, caches: Sequence[Cache], memory_bytes: int | None) -> int:
-    """One array: four times the largest cache, and never much of the memory."""
-    wanted = max(LEAST_BYTES[where.device.type], 4 * max((cache.size for cache in caches), default=0))
-    return min(wanted, (memory_bytes or 16 << 30) // 32)
+    """The size of one array: at least four times the largest cache, but at most 1/32 of the memory."""
+    preferred = max(LEAST_BYTES[where.device.type], 4 * max((cache.size for cache in caches), default=0))
+    return min(preferred, (memory_bytes or 16 << 30) // 32)
 
 
 def bandwidths(where: TimedDevice, size: int) -> Iterator[Ceiling]:
-    """One ceiling a kernel, on arrays of `size` bytes."""
+    """One limit per kernel, on arrays of `size` bytes."""
     try:
         arrays = [where.normal(size // _FLOAT) for _ in range(3)]
     except torch.OutOfMemoryError:
-        yield from (none(name, f"no memory for three arrays of {size // _MIB} MiB") for name in KERNELS)
+        yield from (none(name, f"not enough memory for three arrays of {size // _MIB} MiB") for name in KERNELS)
         return
     for name, (moved, make) in KERNELS.items():
         run, at, budget_s = make(arrays), f"arrays of {size // _MIB} MiB", BUDGET_S[where.device.type]
-        found = [rate(name, bursts(where, run, budget_s), moved * size, at, where.clock)]
+        rates = [rate(name, bursts(where, run, budget_s), moved * size, at, where.clock)]
         if not where.cuda:
             with threads(1):
                 times = bursts(where.alone(), run, budget_s / 2)
-            found.append(rate(name, times, moved * size, f"{at}, 1 thread", where.alone().clock))
-        yield max(found, key=lambda one: one.value or 0)
+            rates.append(rate(name, times, moved * size, f"{at}, 1 thread", where.alone().clock))
+        yield max(rates, key=lambda one: one.value or 0)
 
 
 def sweep(where: TimedDevice, largest: int) -> list[WorkingSet]:
-    """Copies inside ever larger working sets."""
+    """The bandwidth of copies within working sets that double in size up to `largest` bytes."""
     points = []
     total = _SMALLEST[where.device.type]
     while total <= largest:
@@ -67,21 +67,21 @@ def sweep(where: TimedDevice, largest: int) -> list[WorkingSet]:
 
 
 def levels(points: Sequence[WorkingSet], caches: Sequence[Cache], overhead_s: float) -> list[CacheLevel]:
-    """The best of the sweep inside each cache, and beyond the last."""
-    found, above = [], 0
+    """The best bandwidth of the sweep within each cache, and in main memory."""
+    rows, above = [], 0
     for cache in caches:
         inside = [point for point in points if above < point.bytes <= _INSIDE * cache.size]
-        found.append(_level(f"L{cache.level}", cache.size, inside, overhead_s))
+        rows.append(_level(f"L{cache.level}", cache.size, inside, overhead_s))
         above = cache.size
-    beyond = [point for point in points if point.bytes >= 2 * above]
-    found.append(_level("memory", None, beyond, overhead_s))
-    return found
+    uncached = [point for point in points if point.bytes >= 2 * above]
+    rows.append(_level("memory", None, uncached, overhead_s))
+    return rows
 
 
 def _level(name: str, size: int | None, points: Sequence[WorkingSet], overhead_s: float) -> CacheLevel:
-    seen = [point for point in points if point.bytes / point.bandwidth >= _VISIBLE * overhead_s]
-    if not seen:
-        why = "hidden by the cost of an operation" if points else "no working set falls into it"
+    visible = [point for point in points if point.bytes / point.bandwidth >= _VISIBLE * overhead_s]
+    if not visible:
+        why = "hidden by the overhead per op" if points else "no measured working set fits this level"
         return CacheLevel(name, unknown(why), size)
-    best = max(point.bandwidth for point in seen)
-    return CacheLevel(name, measured(best, "copy, best burst", repeats=len(seen)), size)
+    best = max(point.bandwidth for point in visible)
+    return CacheLevel(name, measured(best, "copy, best burst", repeats=len(visible)), size)

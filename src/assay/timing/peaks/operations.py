@@ -1,4 +1,4 @@
-"""Operations of every kind a model is made of, with what each does: to be replayed for their energy."""
+"""Typical ops of models, with their FLOPs and bytes, to be replayed while their energy is measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assay.timing.peaks.bursts import TimedDevice, Workload
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing to run, its FLOPs by precision (`pointwise` ones apart), and the bytes it reads and writes."""
+    """An op to run, its FLOPs by precision (`pointwise` is separate), and the bytes it reads and writes."""
 
     name: str
     run: Workload
@@ -24,16 +24,16 @@ class Operation:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """How large operations are on a kind of device: large enough that starting them costs nothing."""
+    """Sizes of the ops on one kind of device, large enough that the launch overhead is negligible."""
 
     matrix: int
     image: tuple[int, int, int]
     """Batch, channels, side."""
     attention: tuple[int, int, int, int]
-    """Batch, heads, length, width of a head."""
+    """Batch, heads, sequence length, head width."""
     elements: int
     rows: int
-    """Of a layer's input, as wide as what is normalised: a size that fits a cache and does not fill the device."""
+    """Rows (of `_ROW` elements) of a layer's input that fits in a cache and does not fill the device."""
     dtypes: dict[str, torch.dtype]
 
 
@@ -44,16 +44,16 @@ _SIZES = {
 _PRODUCTS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16", "fp16")}
 _WIDTH = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
 _ROW = 1024
-"""The width of what is normalised."""
+"""Elements per row, and the width of normalisation."""
 _WIDER = 4
-"""How much wider the middle of a feed-forward block is."""
+"""Expansion factor of a feed-forward block."""
 _TAPS = 9
 _SCORE = 6
-"""Pointwise FLOPs of one score of attention: its scale and softmax."""
+"""Pointwise FLOPs per attention score: scaling and softmax."""
 
 
 def operations(where: TimedDevice) -> Iterator[Operation]:
-    """Matrix products in each precision at two sizes, convolution, attention, what moves bytes, layers of a model."""
+    """Matrix products in each precision at two sizes, convolution, attention, memory-bound ops and typical layers."""
     sizes = _SIZES[where.device.type]
     for name in _PRODUCTS[where.device.type]:
         for size in (sizes.matrix, sizes.matrix // 2):
@@ -64,7 +64,7 @@ def operations(where: TimedDevice) -> Iterator[Operation]:
         yield from _moving(where, sizes, name, dtype)
         yield from _layers(where, sizes, name, dtype)
     if where.cuda:
-        # float32 convolutions are made in tf32 unless someone forbids it.
+        # cuDNN runs float32 convolutions in tf32 unless that is switched off.
         yield _convolution(where, sizes, "tf32", torch.float32)
 
 
@@ -113,7 +113,7 @@ def _moving(where: TimedDevice, sizes: _Sizes, name: str, dtype: torch.dtype) ->
 
 
 def _layers(where: TimedDevice, sizes: _Sizes, name: str, dtype: torch.dtype) -> Iterator[Operation]:
-    """What a model runs most: products and pointwise work too small to reach a device's ceilings."""
+    """The most frequent ops of a model: products and pointwise ops too small to reach a device's limits."""
     x = where.normal(sizes.rows, _ROW, dtype=dtype)
     wide = where.normal(sizes.rows, _WIDER * _ROW, dtype=dtype)
     weight = where.normal(_ROW, dtype=dtype)
@@ -132,7 +132,7 @@ def _layers(where: TimedDevice, sizes: _Sizes, name: str, dtype: torch.dtype) ->
 
 
 def _elementwise(name: str, run: Workload, over: torch.Tensor, flops_each: int) -> Operation:
-    """What reads every element of `over` and writes as many."""
+    """An op that reads every element of `over` and writes as many."""
     return Operation(name, run, 2 * over.numel() * over.element_size(), _pointwise(flops_each * over.numel()))
 
 
