@@ -1,4 +1,4 @@
-// Reading JSON that is almost right: what Kineto writes has unescaped quotes, bare nan and cut ends.
+// Reads JSON that is almost valid: Kineto writes unescaped quotes and bare nan, and files may be truncated.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ using Text = std::string_view;
 
 inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-// A position in a buffer that may end before the file does; `last` says that nothing follows.
+// A position in a buffer that may end before the file does; `last` means that no more data follows.
 struct Cursor {
   const char* at;
   const char* end;
@@ -25,8 +25,8 @@ struct Cursor {
     while (at < end && is_space(*at)) ++at;
   }
 
-  // Whether the quote before `next` ends its string: in JSON only these may follow, so a quote before anything
-  // else was part of the text.
+  // Whether the quote before `next` ends its string: in JSON only these characters may follow a string, so a quote
+  // before anything else is part of the string.
   Status closes(const char* next) const {
     while (next < end && is_space(*next)) ++next;
     if (next >= end) return last ? Status::kOk : Status::kMore;
@@ -38,7 +38,7 @@ struct Cursor {
     return std::strchr("\"{[]}-0123456789tfnNiI", *next) ? Status::kOk : Status::kBad;
   }
 
-  // The text between quotes, escapes as they stand; the cursor is at the opening quote and goes behind the last.
+  // Reads the text between quotes without resolving escapes; moves the cursor from the opening quote past the last.
   Status string(Text& text) {
     const char* start = ++at;
     for (;;) {
@@ -58,7 +58,7 @@ struct Cursor {
     }
   }
 
-  // Any value as it stands, quotes included.
+  // Reads any value as raw text, including quotes.
   Status value(Text& text) {
     const char* start = at;
     if (*at == '"') {
@@ -78,7 +78,7 @@ struct Cursor {
   }
 
  private:
-  // Behind an object or array of any depth.
+  // Moves past an object or array of any depth.
   Status nested() {
     int depth = 0;
     Text ignored;
@@ -113,7 +113,7 @@ inline Text unquoted(Text text) {
   return text.size() >= 2 && text.front() == '"' ? text.substr(1, text.size() - 2) : text;
 }
 
-// A whole number; digits behind a point are cut off. False where it is none or does not fit 64 bits.
+// Parses a number truncated to an integer. Returns false if it is not a number or does not fit 64 bits.
 inline bool parse_int(Text text, int64_t& value) {
   text = unquoted(text);
   size_t i = 0;
@@ -131,7 +131,7 @@ inline bool parse_int(Text text, int64_t& value) {
   return true;
 }
 
-// Microseconds with decimals as whole nanoseconds, exactly; half a nanosecond rounds away from zero.
+// Parses decimal microseconds as whole nanoseconds, exactly; half a nanosecond rounds away from zero.
 inline bool parse_ns(Text text, int64_t& value) {
   text = unquoted(text);
   const bool negative = !text.empty() && text[0] == '-';
@@ -143,7 +143,7 @@ inline bool parse_ns(Text text, int64_t& value) {
   }
   const size_t point = text.find('.');
   const size_t digits = text.size() - (point != Text::npos);
-  // So many of the digits stand before the point once it has moved by three and by the exponent.
+  // The number of digits before the decimal point after moving it by three places and the exponent.
   const int64_t whole = int64_t(point == Text::npos ? text.size() : point) + 3 + power;
   if (digits == 0 || whole < 0) {
     value = 0;

@@ -1,4 +1,4 @@
-// The Python module: pieces of a trace in, columns out, the interpreter released while the scanner runs.
+// The Python module of the trace scanner; the interpreter lock is released while the scanner runs.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -16,19 +16,19 @@ namespace {
 template <class T> using Input = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T> using Output = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
-template <class T> Output<T> given(std::vector<T>&& values) {
-  auto* held = new std::vector<T>(std::move(values));
-  held->shrink_to_fit();
-  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return Output<T>(held->data(), {held->size()}, owner);
+template <class T> Output<T> as_array(std::vector<T>&& values) {
+  auto* storage = new std::vector<T>(std::move(values));
+  storage->shrink_to_fit();
+  nb::capsule owner(storage, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return Output<T>(storage->data(), {storage->size()}, owner);
 }
 
 nb::bytes as_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 
 nb::list texts_of(const Interner& interner) {
-  nb::list found;
-  for (const std::string& text : interner.texts()) found.append(as_bytes(text));
-  return found;
+  nb::list texts;
+  for (const std::string& text : interner.texts()) texts.append(as_bytes(text));
+  return texts;
 }
 
 void feed(Scanner& scanner, nb::bytes data, bool last) {
@@ -41,18 +41,18 @@ void feed(Scanner& scanner, nb::bytes data, bool last) {
 nb::dict take(Scanner& scanner) {
   Columns columns = std::move(scanner.columns);
   nb::dict found;
-  auto give = [&](const char* name, auto& column) { found[name] = given(std::move(column)); };
+  auto add = [&](const char* name, auto& column) { found[name] = as_array(std::move(column)); };
   const size_t rows = columns.start.size();
-#define GIVE(name) give(#name, columns.name)
-  GIVE(start), GIVE(duration), GIVE(name), GIVE(track), GIVE(shape), GIVE(external);
-  GIVE(link_row), GIVE(link_correlation), GIVE(link_bytes), GIVE(link_device), GIVE(link_stream);
-  GIVE(sequence_row), GIVE(sequence_number), GIVE(sequence_backward);
-  GIVE(memory_time), GIVE(memory_bytes), GIVE(memory_total);
-  GIVE(memory_track), GIVE(memory_device_type), GIVE(memory_device);
-  GIVE(flow_id), GIVE(flow_time), GIVE(flow_track), GIVE(flow_end);
-  GIVE(mark_time), GIVE(mark_name), GIVE(mark_track), GIVE(mark_end);
-  GIVE(stack_row), GIVE(stack_text);
-#undef GIVE
+#define ADD(name) add(#name, columns.name)
+  ADD(start), ADD(duration), ADD(name), ADD(track), ADD(shape), ADD(external);
+  ADD(link_row), ADD(link_correlation), ADD(link_bytes), ADD(link_device), ADD(link_stream);
+  ADD(sequence_row), ADD(sequence_number), ADD(sequence_backward);
+  ADD(memory_time), ADD(memory_bytes), ADD(memory_total);
+  ADD(memory_track), ADD(memory_device_type), ADD(memory_device);
+  ADD(flow_id), ADD(flow_time), ADD(flow_track), ADD(flow_end);
+  ADD(mark_time), ADD(mark_name), ADD(mark_track), ADD(mark_end);
+  ADD(stack_row), ADD(stack_text);
+#undef ADD
   scanner.taken(rows);
   return found;
 }
@@ -86,16 +86,16 @@ nb::tuple nested(Input<int64_t> start, Input<int64_t> duration, Input<int32_t> t
     found = nest(start.data(), duration.data(), track.data(), soft.data(),
                  {rows.data(), rows.data() + rows.size()});
   }
-  return nb::make_tuple(given(std::move(found.order)), given(std::move(found.parent)),
-                        given(std::move(found.end)), found.overlapping);
+  return nb::make_tuple(as_array(std::move(found.order)), as_array(std::move(found.parent)),
+                        as_array(std::move(found.end)), found.overlapping);
 }
 
 Output<int32_t> nearest_flagged(Input<int32_t> parent, Input<uint8_t> flag) {
-  return given(nearest(parent.data(), flag.data(), parent.size()));
+  return as_array(nearest(parent.data(), flag.data(), parent.size()));
 }
 
 Output<int64_t> own_time(Input<int32_t> parent, Input<int64_t> start, Input<int64_t> end, Input<uint8_t> flag) {
-  return given(own(parent.data(), start.data(), end.data(), flag.data(), parent.size()));
+  return as_array(own(parent.data(), start.data(), end.data(), flag.data(), parent.size()));
 }
 
 }  // namespace

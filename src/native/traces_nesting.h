@@ -1,4 +1,4 @@
-// Which span lies in which: a sort that uses the order files already have, and one walk with a stack.
+// Nests spans: a sort that exploits the order events already have in files, and one pass with a stack.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 namespace assay::traces {
 
 struct Nested {
-  std::vector<int32_t> order;   // rows of the input: by track, then start, the longer first
-  std::vector<int32_t> parent;  // places in `order`; -1 is a span inside no other
-  std::vector<int64_t> end;     // where a span ends, never behind the one around it
-  int64_t overlapping = 0;      // spans that were cut so that all nest
+  std::vector<int32_t> order;   // rows of the input, sorted by track, then start, then longest first
+  std::vector<int32_t> parent;  // indices into `order`; -1 for a span that is not nested
+  std::vector<int64_t> end;     // end times, never later than the parent's
+  int64_t overlapping = 0;      // number of spans that were cut so that all spans nest
 };
 
-// Sorts `rows` by merging the runs that are sorted already; Kineto writes a few long ones.
+// Sorts `rows` by merging runs that are already sorted; Kineto writes a few long ones.
 template <class Less>
 void merge_runs(std::vector<int32_t>& rows, Less less) {
   std::vector<size_t> bounds{0};
@@ -39,8 +39,8 @@ void merge_runs(std::vector<int32_t>& rows, Less less) {
   }
 }
 
-// Of two spans that overlap without nesting, the soft one is cut, of equals the one that loses less. Frames of
-// Python are soft: a label begins inside the frame of the function that starts it.
+// Of two spans that overlap without nesting, the soft one is cut; if both are equal, the one that loses less. Python
+// frames are soft: a label begins inside the frame of the function that starts it.
 inline Nested nest(const int64_t* start, const int64_t* duration, const int32_t* track, const uint8_t* soft,
                    std::vector<int32_t> rows) {
   merge_runs(rows, [&](int32_t a, int32_t b) {
@@ -78,7 +78,7 @@ inline Nested nest(const int64_t* start, const int64_t* duration, const int32_t*
   return found;
 }
 
-// For each span the nearest with a flag among itself and those around it; -1 where there is none.
+// Per span, the innermost flagged span among itself and its ancestors; -1 if none.
 inline std::vector<int32_t> nearest(const int32_t* parent, const uint8_t* flag, size_t count) {
   std::vector<int32_t> found(count);
   for (size_t i = 0; i < count; ++i)
@@ -86,7 +86,8 @@ inline std::vector<int32_t> nearest(const int32_t* parent, const uint8_t* flag, 
   return found;
 }
 
-// For each flagged span its time without the flagged ones in it; 0 for the others. With all flagged: own times.
+// The time of each flagged span without the flagged spans nested in it; 0 for the rest. If all are flagged, these are
+// self times.
 inline std::vector<int64_t> own(const int32_t* parent, const int64_t* start, const int64_t* end, const uint8_t* flag,
                                 size_t count) {
   std::vector<int64_t> found(count);

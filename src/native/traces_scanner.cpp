@@ -8,11 +8,11 @@ namespace {
 
 constexpr size_t kLongestEvent = 8u << 20;
 constexpr size_t kLongestRootValue = 8u << 20;
-constexpr size_t kOverlap = 64;  // so much is looked at again where an event's beginning may straddle two pieces
-constexpr Text kPhases = "BEXiICnbeSTpFstfPNODMVvRc(),=";  // all that the format knows, most without a span
+constexpr size_t kOverlap = 64;  // bytes that are searched again, because the start of an event may straddle two pieces
+constexpr Text kPhases = "BEXiICnbeSTpFstfPNODMVvRc(),=";  // all phases of the format; most are not spans
 constexpr char kSeparator = '\x1f';
 
-// Whether an event begins at `at`: a brace, then one of the keys that events begin with.
+// Whether an event begins at `at`: a brace, then one of the keys with which events begin.
 bool looks_like_event(const char* at, const char* end) {
   ++at;
   while (at < end && is_space(*at)) ++at;
@@ -21,7 +21,7 @@ bool looks_like_event(const char* at, const char* end) {
   return false;
 }
 
-// Whether a list holds events, by the key that Kineto writes first: the list's own key may be damaged.
+// Whether a list contains events, judged by the key that Kineto writes first: the list's own key may be damaged.
 Status begins_with_phase(const Cursor& cursor) {
   const char* at = cursor.at + 1;
   for (Text expected : {Text("{"), Text("\"ph\"")}) {
@@ -43,8 +43,8 @@ int32_t narrow(int64_t value) { return value >= INT32_MIN && value <= INT32_MAX 
 }  // namespace
 
 void Scanner::feed(const char* data, size_t size, bool last) {
-  held_.append(data, size);
-  Cursor cursor{held_.data(), held_.data() + held_.size(), last};
+  buffer_.append(data, size);
+  Cursor cursor{buffer_.data(), buffer_.data() + buffer_.size(), last};
   const char* safe = cursor.at;
   while (step(cursor) != Status::kMore) safe = cursor.at;
   complete = where_ == Where::kEnd;
@@ -52,10 +52,10 @@ void Scanner::feed(const char* data, size_t size, bool last) {
     while (safe < cursor.end && (is_space(*safe) || *safe == ',')) ++safe;
     if (safe < cursor.end) skip("cut off at the end");
   }
-  held_.erase(0, last ? held_.size() : size_t(safe - held_.data()));
+  buffer_.erase(0, last ? buffer_.size() : size_t(safe - buffer_.data()));
 }
 
-// One event or key; on kMore the cursor's place does not matter.
+// Reads one event or key; after kMore the position of the cursor is undefined.
 Status Scanner::step(Cursor& cursor) {
   switch (where_) {
     case Where::kBegin:
@@ -69,7 +69,7 @@ Status Scanner::step(Cursor& cursor) {
     case Where::kEnd:
       break;
   }
-  // Behind the end of the JSON nothing should follow; where the end came too early, events do.
+  // Nothing should follow the end of the JSON; if a stray bracket ended it too early, events do.
   cursor.skip_space();
   if (cursor.done()) return Status::kMore;
   skip("unreadable behind the end");
@@ -127,7 +127,7 @@ Status Scanner::root_key(Cursor& cursor) {
         return holds;
       }
     }
-    // Events that are in no list are looked for one by one.
+    // Events outside a list are searched for individually.
     status = key == "traceEvents" ? Status::kBad : cursor.value(value);
   }
   if (status == Status::kOk) {
@@ -163,7 +163,7 @@ Status Scanner::events(Cursor& cursor) {
   return Status::kOk;
 }
 
-// Goes on to whatever looks like the beginning of an event.
+// Skips to the next text that looks like the beginning of an event.
 Status Scanner::lost(Cursor& cursor) {
   if (cursor.done()) return Status::kMore;
   for (; cursor.at < cursor.end; ++cursor.at) {
@@ -177,7 +177,7 @@ Status Scanner::lost(Cursor& cursor) {
   return Status::kOk;
 }
 
-// Reads an object and gives each key with its value to `field`.
+// Reads an object and calls `field` for each key, with the cursor at its value.
 template <class Field>
 static Status object(Cursor& cursor, Field field) {
   ++cursor.at;
@@ -192,7 +192,7 @@ static Status object(Cursor& cursor, Field field) {
     Text key;
     Status status = cursor.string(key);
     if (status != Status::kOk) return status;
-    // Where the end of an event is missing, its last string would go on into the next one's first key.
+    // If the end of an event is missing, its last string would run into the next event's first key.
     if (key.find('"') != Text::npos && key.find_first_of("{}") != Text::npos) return Status::kBad;
     cursor.skip_space();
     if (cursor.done()) return Status::kMore;
@@ -340,7 +340,7 @@ void Scanner::keep_span(const Event& found) {
   const bool timed = !found.duration.empty() && parse_ns(found.duration, duration);
   Event placed = found;
   if (found.time.empty() && timed && duration >= 0) {
-    // Without a time only its duration is known: on a track of their own, one after another.
+    // Spans without a timestamp are placed one after another on a separate track.
     ++skipped["without a timestamp, kept one after another"];
     placed.process = placed.thread = Text();
     start = untimed_ns_;

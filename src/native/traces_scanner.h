@@ -1,4 +1,4 @@
-// Events of a Chrome trace as columns, from a file that comes in pieces.
+// Turns the events of a Chrome trace, which arrives in pieces, into columns.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace assay::traces {
 
-// Texts as small numbers, in the order of their first appearance.
+// Assigns texts consecutive numbers in order of first appearance.
 class Interner {
  public:
   int32_t id(Text text) {
@@ -62,46 +62,46 @@ class Interner {
   }
 };
 
-// The columns of everything scanned since they were last taken.
+// The columns of everything scanned since the last `take`.
 struct Columns {
-  // Spans: one row a complete event. Names hold the category too, before a unit separator.
+  // Spans: one row per complete event. A name is preceded by its category and a unit separator.
   std::vector<int64_t> start, duration;
   std::vector<int32_t> name, track, shape, external;
-  // Links: rows of spans that carry a correlation id.
+  // Links: rows of spans with a correlation id.
   std::vector<int64_t> link_row, link_correlation, link_bytes;
   std::vector<int32_t> link_device, link_stream;
-  // Sequence numbers of operations; `sequence_backward` is 1 where a forward thread is named.
+  // Sequence numbers of ops; `sequence_backward` is 1 if the event names a forward thread.
   std::vector<int64_t> sequence_row, sequence_number;
   std::vector<int8_t> sequence_backward;
   // Allocations.
   std::vector<int64_t> memory_time, memory_bytes, memory_total;
   std::vector<int32_t> memory_track, memory_device_type, memory_device;
-  // Arrows from forward to backward.
+  // Flow arrows from forward to backward ops.
   std::vector<int64_t> flow_id, flow_time;
   std::vector<int32_t> flow_track;
   std::vector<int8_t> flow_end;
-  // Begin and end events that are not yet spans.
+  // Begin and end events, which are joined into spans later.
   std::vector<int64_t> mark_time;
   std::vector<int32_t> mark_name, mark_track;
   std::vector<int8_t> mark_end;
-  // Call stacks that operations carry themselves.
+  // Call stacks recorded with ops.
   std::vector<int64_t> stack_row;
   std::vector<int32_t> stack_text;
 };
 
 class Scanner {
  public:
-  // Takes the next piece of the file; `last` says that nothing follows.
+  // Scans the next piece of the file; `last` means that no other piece follows.
   void feed(const char* data, size_t size, bool last);
 
   Columns columns;
   Interner names, tracks, shapes, stacks;
-  std::map<std::array<std::string, 3>, std::string> labels;  // what a process or thread is called, by kind, pid, tid
-  std::vector<std::pair<std::string, std::string>> root;  // the file's other keys with their values as they stand
-  std::map<std::string, int64_t> skipped;               // reasons, and how many events each cost
-  std::map<char, int64_t> phases;                       // all events by phase
+  std::map<std::array<std::string, 3>, std::string> labels;  // names of processes and threads by kind, pid, tid
+  std::vector<std::pair<std::string, std::string>> root;  // the file's other top-level keys with their raw values
+  std::map<std::string, int64_t> skipped;               // number of skipped events by reason
+  std::map<char, int64_t> phases;                       // number of events by phase
   int64_t unfinished = 0;
-  bool complete = false;  // whether the file's end was the end of its JSON
+  bool complete = false;  // whether the JSON was complete at the end of the file
 
   size_t rows() const { return columns.start.size(); }
   void taken(size_t rows) {
@@ -120,7 +120,7 @@ class Scanner {
     bool unfinished = false;
   };
 
-  std::string held_;
+  std::string buffer_;
   Where where_ = Where::kBegin;
   Where after_ = Where::kEnd;
   int64_t taken_rows_ = 0, untimed_ns_ = 0;

@@ -1,1 +1,1 @@
-"""CHROME TRACES: `read` turns any trace into layers without torch, `write` captures passes of a running model."""
+"""CHROME TRACES: `read` analyses any trace by layer without torch, `write` captures passes of a running model."""

@@ -1,5 +1,5 @@
-"""READING TRACES: any Chrome trace as columns, and what follows from them for layers. No torch.
+"""READING TRACES: any Chrome trace as columns, and the times of layers computed from them. No torch.
 
-Belongs here: scanning files, nesting spans, giving time to layers, comparing traces. Does not: writing a
-trace, which is `assay.api.capture`, and showing figures, which is a view's.
+Belongs here: scanning files, nesting spans, attributing time to layers, comparing traces. Does not: writing traces
+(`assay.trace.write`) and displaying results (`assay.views`).
 """

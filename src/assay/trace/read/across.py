@@ -1,4 +1,4 @@
-"""Several traces of one model: how layers vary over passes, which rank holds the others up, how uneven layers are."""
+"""Several traces of one model: variation of layers over passes, straggling ranks, imbalance between ranks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from assay.document.trace import LayerAcross, RankTimes, Trace, TraceSet
+from assay.messages import plural
 
 _STRAGGLES = 0.05
-"""A rank that works this much longer than the median one is called a straggler."""
+"""A rank is a straggler if it works longer than the median rank by at least this share."""
 
 
 def trace_sets(traces: Sequence[Trace]) -> list[TraceSet]:
-    """A set for each model among `traces`, in the order they came."""
+    """One set per model among `traces`, in order of first appearance."""
     models: dict[str, list[Trace]] = {}
     for trace in traces:
         models.setdefault(trace.model_name, []).append(trace)
-    return [_set(model, found) for model, found in models.items()]
+    return [_set(model, of_model) for model, of_model in models.items()]
 
 
 def _set(model: str, traces: list[Trace]) -> TraceSet:
@@ -28,7 +29,8 @@ def _set(model: str, traces: list[Trace]) -> TraceSet:
             ranks.setdefault(trace.rank, []).append(trace)
     several = ranks if len(ranks) > 1 else {}
     ranked = sum(map(len, several.values()))
-    notes = [f"{len(traces) - ranked} traces do not say their rank"] if several and ranked < len(traces) else []
+    unranked = len(traces) - ranked
+    notes = [f"{plural(unranked, 'trace')} without a rank"] if several and unranked else []
     return TraceSet(
         model_name=model,
         time=time,
@@ -40,12 +42,12 @@ def _set(model: str, traces: list[Trace]) -> TraceSet:
 
 
 def compared_time(traces: Sequence[Trace]) -> str:
-    """`gpu` where every trace has accelerator time, else `cpu`."""
+    """`gpu` if every trace has accelerator time, else `cpu`."""
     return "gpu" if traces and all(trace.gpu_ns for trace in traces) else "cpu"
 
 
 def own_times(trace: Trace, time: str) -> dict[str, int]:
-    """The own time of each layer of a trace, on accelerators without communication: that is where ranks wait."""
+    """The self time of each layer of a trace; accelerator time excludes communication, in which ranks wait."""
     if time == "cpu":
         return {layer.name: layer.cpu_self_ns for layer in trace.layers}
     return {layer.name: (layer.gpu_self_ns or 0) - (layer.communication_ns or 0) for layer in trace.layers}
@@ -53,7 +55,7 @@ def own_times(trace: Trace, time: str) -> dict[str, int]:
 
 def _layers(traces: list[Trace], ranks: dict[int, list[Trace]], time: str) -> list[LayerAcross]:
     every = [own_times(trace, time) for trace in traces]
-    by_rank = {rank: [own_times(trace, time) for trace in found] for rank, found in sorted(ranks.items())}
+    by_rank = {rank: [own_times(trace, time) for trace in passes] for rank, passes in sorted(ranks.items())}
     names = dict.fromkeys(name for times in every for name in times)
     return [_layer(name, every, by_rank) for name in names]
 
@@ -63,7 +65,7 @@ def _layer(name: str, every: list[dict[str, int]], by_rank: dict[int, list[dict[
     low, high = np.percentile(values, (25, 75))
     slowest = imbalance = None
     if by_rank:
-        medians = {rank: median([times.get(name, 0) for times in found]) for rank, found in by_rank.items()}
+        medians = {rank: median([times.get(name, 0) for times in passes]) for rank, passes in by_rank.items()}
         slowest = max(medians, key=lambda rank: medians[rank])
         mean = sum(medians.values()) / len(medians)
         imbalance = medians[slowest] / mean - 1 if mean else None
@@ -80,23 +82,23 @@ def _layer(name: str, every: list[dict[str, int]], by_rank: dict[int, list[dict[
 
 
 def _ranks(ranks: dict[int, list[Trace]]) -> list[RankTimes]:
-    """A row for each rank; those that worked clearly longer than the others are marked."""
-    work = {rank: _over(found, working_ns) for rank, found in ranks.items()}
-    cpu = {rank: _over(found, lambda trace: trace.cpu_ns) for rank, found in ranks.items()}
+    """One row per rank; ranks that worked clearly longer than the median rank are marked as stragglers."""
+    work = {rank: _over(passes, working_ns) for rank, passes in ranks.items()}
+    cpu = {rank: _over(passes, lambda trace: trace.cpu_ns) for rank, passes in ranks.items()}
     busy = {rank: value if value is not None else cpu[rank] for rank, value in work.items()}
     typical = median([value for value in busy.values() if value is not None]) if busy else 0
     rows = []
-    for rank, found in sorted(ranks.items()):
-        mine = busy[rank]
-        behind = mine / typical - 1 if typical and mine is not None else None
+    for rank, passes in sorted(ranks.items()):
+        rank_busy = busy[rank]
+        behind = rank_busy / typical - 1 if typical and rank_busy is not None else None
         rows.append(
             RankTimes(
                 rank=rank,
-                passes=len(found),
-                wall_ns=_over(found, lambda trace: trace.wall_ns) or 0,
+                passes=len(passes),
+                wall_ns=_over(passes, lambda trace: trace.wall_ns) or 0,
                 cpu_ns=cpu[rank] or 0,
-                gpu_ns=_over(found, lambda trace: trace.gpu_ns),
-                communication_ns=_over(found, communication_ns),
+                gpu_ns=_over(passes, lambda trace: trace.gpu_ns),
+                communication_ns=_over(passes, communication_ns),
                 working_ns=work[rank],
                 behind=behind,
                 straggler=behind is not None and behind >= _STRAGGLES,
@@ -119,12 +121,12 @@ def working_ns(trace: Trace) -> int | None:
 
 
 def _over(traces: list[Trace], figure: Callable[[Trace], int | None]) -> int | None:
-    """The median of a figure over passes; None where one of them does not have it."""
+    """The median of `figure` over passes; None if it is unknown for any of them."""
     values = [figure(trace) for trace in traces]
-    known = [value for value in values if value is not None]
-    return median(known) if known and len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return median(numbers) if numbers and len(numbers) == len(values) else None
 
 
 def median(values: Sequence[int]) -> int:
-    """The middle one, or the mean of the two in the middle, as a whole number."""
+    """The median, rounded to a whole number."""
     return round(float(np.median(np.array(values, dtype=np.int64))))

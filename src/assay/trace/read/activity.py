@@ -1,7 +1,7 @@
-"""What ran on accelerators, and which host span launched it.
+"""Kernels, copies and fills on accelerators, and the host span that launched each.
 
-A kernel belongs to the launch call with its correlation id; where a trace has no record of that call, to the
-operation with its external id, if the launches that are recorded show that the ids of this trace mean that.
+A kernel belongs to the launch call with the same correlation id. If the trace has no record of that call, it belongs
+to the op with the same external id, provided that the recorded launches confirm this meaning of external ids.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ KINDS = ("compute", "communication", "copy", "fill")
 BY_GRAPH = "launched by a CUDA graph"
 NO_LAUNCH = "no launch record"
 _TRUSTED = 0.99
-"""The share of recorded launches that external ids must get right before they are used where there is none."""
+"""The share of recorded launches that external ids must match before they are used for unrecorded ones."""
 
 
 @dataclass
 class Activity:
-    """Everything that ran on accelerators, a place each."""
+    """Everything that ran on accelerators; each array has one entry per kernel, copy or fill."""
 
     rows: Ints
-    """Rows in the columns."""
+    """Row numbers in the columns."""
     name: SmallInts
     kind: NDArray[np.int8]
     """Indices into `KINDS`."""
@@ -38,21 +38,21 @@ class Activity:
     devices: list[str]
     stream: Ints
     bytes: Ints
-    """What copies moved; -1 where nobody says."""
+    """Bytes that copies moved; -1 if not recorded."""
     launch: SmallInts
-    """The place of the launch call in the forest; -1 where it is not recorded."""
+    """The index of the launch call in the forest; -1 if it is not recorded."""
     source: SmallInts
-    """The innermost host span that is answerable; -1 where nobody knows."""
+    """The innermost host span responsible for it; -1 if unknown."""
     by_graph: Flags
 
     @property
     def end(self) -> Ints:
-        """When each ended."""
+        """The end time of each."""
         return self.start + self.duration
 
 
 def activity_of(columns: Columns, forest: Forest) -> Activity | None:
-    """What ran on accelerators; None where nothing did."""
+    """Everything that ran on accelerators; None if nothing did."""
     rows = columns.with_role(*ON_DEVICE)
     if not len(rows):
         return None
@@ -91,49 +91,49 @@ def _kinds(columns: Columns) -> NDArray[np.int8]:
 
 
 def _launches(columns: Columns, forest: Forest, correlation: Ints) -> SmallInts:
-    """The place in the forest of the call that launched each; -1 where it is not recorded."""
+    """The index in the forest of the call that launched each kernel; -1 if it is not recorded."""
     is_call = (columns.roles == Role.RUNTIME)[columns["name"][columns["link_row"]]]
     rows, ids = columns["link_row"][is_call], columns["link_correlation"][is_call]
     order = np.argsort(ids, kind="stable")
     place = places_of(correlation, ids[order])
-    known = (place >= 0) & (correlation > 0)
-    found = np.full(len(correlation), -1, dtype=np.int32)
-    found[known] = forest.place_of(columns)[rows[order][place[known]]]
-    return found
+    matched = (place >= 0) & (correlation > 0)
+    launches = np.full(len(correlation), -1, dtype=np.int32)
+    launches[matched] = forest.place_of(columns)[rows[order][place[matched]]]
+    return launches
 
 
 def _by_external_id(columns: Columns, forest: Forest, rows: Ints, launch: SmallInts) -> SmallInts:
-    """The operation with each one's external id; -1 where these ids are not to be trusted."""
+    """The op with the same external id as each kernel; -1 if there is none or these ids cannot be trusted."""
     operations = np.flatnonzero((columns.roles == Role.OP)[forest.name])
     ids = columns["external"][forest.rows[operations]]
     operations, ids = operations[ids > 0], ids[ids > 0]
     order = np.argsort(ids, kind="stable")
-    wanted = columns["external"][rows]
-    place = places_of(wanted, ids[order])
-    known = (place >= 0) & (wanted > 0)
-    found = np.full(len(rows), -1, dtype=np.int32)
-    if not known.any():
-        return found
-    found[known] = operations[order[place[known]]]
-    # Older traces put the correlation id there, which meets some operation's id by chance.
-    checked = (launch >= 0) & (found >= 0)
-    holds = forest.start[found] <= forest.start[launch]
-    holds &= (forest.end[found] >= forest.end[launch]) & (forest.track[found] == forest.track[launch])
-    if checked.any() and holds[checked].mean() < _TRUSTED:
+    external = columns["external"][rows]
+    place = places_of(external, ids[order])
+    matched = (place >= 0) & (external > 0)
+    op = np.full(len(rows), -1, dtype=np.int32)
+    if not matched.any():
+        return op
+    op[matched] = operations[order[place[matched]]]
+    # Older traces store the correlation id there, which may equal some op's id by chance.
+    checked = (launch >= 0) & (op >= 0)
+    contains = forest.start[op] <= forest.start[launch]
+    contains &= (forest.end[op] >= forest.end[launch]) & (forest.track[op] == forest.track[launch])
+    if checked.any() and contains[checked].mean() < _TRUSTED:
         return np.full(len(rows), -1, dtype=np.int32)
-    before = found >= 0
-    before[before] = forest.start[found[before]] <= columns["start"][rows[before]]
-    return np.where(before, found, -1).astype(np.int32)
+    before = op >= 0
+    before[before] = forest.start[op[before]] <= columns["start"][rows[before]]
+    return np.where(before, op, -1).astype(np.int32)
 
 
-def _devices(columns: Columns, rows: Ints, said: Ints) -> tuple[Ints, list[str]]:
-    """The device of each: as its arguments say, else its process."""
+def _devices(columns: Columns, rows: Ints, recorded: Ints) -> tuple[Ints, list[str]]:
+    """The device of each kernel: from the event's arguments if recorded there, else its process."""
     processes = np.array([track.process for track in columns.tracks])
-    texts = np.where(said >= 0, said.astype(str), processes[columns["track"][rows]])
+    texts = np.where(recorded >= 0, recorded.astype(str), processes[columns["track"][rows]])
     names, place = np.unique(texts, return_inverse=True)
     return place.astype(np.int64), [f"GPU {name}" for name in names.tolist()]
 
 
-def _streams(columns: Columns, rows: Ints, said: Ints) -> Ints:
-    """The stream of each: as its arguments say, else its thread."""
-    return np.where(said >= 0, said, -2 - columns["track"][rows].astype(np.int64))
+def _streams(columns: Columns, rows: Ints, recorded: Ints) -> Ints:
+    """The stream of each kernel: from the event's arguments if recorded there, else its thread."""
+    return np.where(recorded >= 0, recorded, -2 - columns["track"][rows].astype(np.int64))

@@ -1,4 +1,4 @@
-"""Backward spans and the layers whose forward they answer: by sequence number, else by the profiler's arrows."""
+"""Matches backward spans to layers: by autograd's sequence numbers, else by the profiler's flow arrows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ EVALUATE = "autograd::engine::evaluate_function"
 
 @dataclass
 class Backward:
-    """For every span of the forest what it does outside the forward of layers."""
+    """Which spans of the forest are backward or optimizer work; every array has one entry per span."""
 
     layer: SmallInts
-    """The layer whose backward it belongs to; -1 where there is none."""
+    """The layer whose backward pass the span belongs to; -1 if none."""
     inside: Flags
-    """Whether it belongs to a backward pass at all."""
+    """Whether the span belongs to a backward pass at all."""
     optimizing: Flags
-    """Whether it belongs to an optimizer's step."""
+    """Whether the span belongs to an optimizer step."""
 
 
 def backward_of(columns: Columns, forest: Forest, modules: Modules) -> Backward:
-    """Which spans are backward work, and of which layer."""
+    """The backward and optimizer spans of a trace, with the layer of each backward span."""
     numbers, backward = _sequences(columns, forest)
     started = np.array([name.startswith(EVALUATE) for name in columns.names] or [False], dtype=bool)
     begins = forest.flagged(started) | backward
@@ -34,9 +34,9 @@ def backward_of(columns: Columns, forest: Forest, modules: Modules) -> Backward:
     if begins.any():
         forward = _by_sequence(forest, numbers, np.flatnonzero(backward), ~backward & (numbers >= 0))
         forward = _by_arrows(columns, forest, begins, forward)
-        answered = forward >= 0
-        answers = looked_up(modules.layer, looked_up(modules.owner, forward, -1), -1)
-        layer = looked_up(answers, forest.nearest(answered), -1)
+        matched = forward >= 0
+        forward_layer = looked_up(modules.layer, looked_up(modules.owner, forward, -1), -1)
+        layer = looked_up(forward_layer, forest.nearest(matched), -1)
     optimizer = np.array([name.startswith(OPTIMIZER) for name in columns.names] or [False], dtype=bool)
     return Backward(
         layer=layer,
@@ -46,36 +46,36 @@ def backward_of(columns: Columns, forest: Forest, modules: Modules) -> Backward:
 
 
 def _sequences(columns: Columns, forest: Forest) -> tuple[Ints, Flags]:
-    """For every span its sequence number or -1, and whether it is a backward span that has one."""
+    """Per span: its sequence number or -1, and whether it is a backward span with a sequence number."""
     places = forest.place_of(columns)[columns["sequence_row"]]
-    known = places >= 0
+    on_host = places >= 0
     numbers = np.full(forest.size, -1, dtype=np.int64)
     backward = np.zeros(forest.size, dtype=bool)
-    numbers[places[known]] = columns["sequence_number"][known]
-    backward[places[known]] = columns["sequence_backward"][known] != 0
+    numbers[places[on_host]] = columns["sequence_number"][on_host]
+    backward[places[on_host]] = columns["sequence_backward"][on_host] != 0
     return numbers, backward
 
 
-def _by_sequence(forest: Forest, numbers: Ints, asked: Ints, forward: Flags) -> SmallInts:
-    """For every backward span the last forward one before it with its number: that one made the graph's node."""
-    found = np.full(forest.size, -1, dtype=np.int32)
+def _by_sequence(forest: Forest, numbers: Ints, backward: Ints, forward: Flags) -> SmallInts:
+    """Per backward span, the last earlier forward span with the same number, which created the autograd node."""
+    sources = np.full(forest.size, -1, dtype=np.int32)
     places = np.flatnonzero(forward)
     places = places[np.lexsort((forest.start[places], numbers[places]))]
-    known = numbers[places]
-    first = np.searchsorted(known, numbers[asked], side="left")
-    last = np.searchsorted(known, numbers[asked], side="right") - 1
+    ordered = numbers[places]
+    first = np.searchsorted(ordered, numbers[backward], side="left")
+    last = np.searchsorted(ordered, numbers[backward], side="right") - 1
     late = np.flatnonzero(last >= first)
     while len(late):
-        late = late[forest.start[places[last[late]]] > forest.start[asked[late]]]
+        late = late[forest.start[places[last[late]]] > forest.start[backward[late]]]
         last[late] -= 1
         late = late[last[late] >= first[late]]
     matched = last >= first
-    found[asked[matched]] = places[last[matched]]
-    return found
+    sources[backward[matched]] = places[last[matched]]
+    return sources
 
 
 def _by_arrows(columns: Columns, forest: Forest, begins: Flags, forward: SmallInts) -> SmallInts:
-    """The same with what the profiler's arrows add for spans without a number."""
+    """`forward`, with sources from the profiler's flow arrows added for backward spans without a number."""
     is_end = columns["flow_end"] != 0
     if not is_end.any() or not (begins & (forward < 0)).any():
         return forward
@@ -87,8 +87,8 @@ def _by_arrows(columns: Columns, forest: Forest, begins: Flags, forward: SmallIn
     valid = last >= 0
     valid[valid] = ids[last[valid]] == columns["flow_id"][is_end][valid]
     source = np.where(valid, tails[order[last]], -1)
-    wanted = (heads >= 0) & (source >= 0)
-    wanted &= begins[heads] & (forward[heads] < 0)
+    added = (heads >= 0) & (source >= 0)
+    added &= begins[heads] & (forward[heads] < 0)
     forward = forward.copy()
-    forward[heads[wanted]] = source[wanted]
+    forward[heads[added]] = source[added]
     return forward

@@ -1,4 +1,4 @@
-"""What spans are, by the category that profilers give them."""
+"""The role of a span, derived from the category that the profiler assigned."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from enum import IntEnum
 
 
 class Role(IntEnum):
-    """What a span is."""
+    """What a span represents."""
 
     HOST = 0
-    """Something on a thread that no other role names."""
+    """A span on a thread that has no other role."""
     OP = 1
     ANNOTATION = 2
     PYTHON = 3
@@ -20,9 +20,9 @@ class Role(IntEnum):
     COPY = 6
     FILL = 7
     STEP = 8
-    """What the profiler marks as a step, whatever runs in it."""
+    """A step marked by the profiler."""
     ASIDE = 9
-    """About the trace or a mirror of other spans: on no thread's time."""
+    """Metadata about the trace or a mirror of other spans; not counted as time of any thread."""
 
 
 _ROLES = {
@@ -60,23 +60,23 @@ _SYNCHRONIZE = re.compile(r"^(cuda|hip|cu)\w*Synchronize|^hipMemcpyWithStream$|^
 
 
 def role_of(category: str, name: str) -> Role:
-    """What the spans of a category are, and of steps by their name."""
+    """The role of spans with this category; profiler steps are recognised by name."""
     lower = category.lower()
-    known = _ROLES.get(lower)
-    if known is not None:
-        return Role.STEP if known == Role.ANNOTATION and name.startswith(STEP) else known
+    role = _ROLES.get(lower)
+    if role is not None:
+        return Role.STEP if role == Role.ANNOTATION and name.startswith(STEP) else role
     return Role.RUNTIME if lower.endswith(("_runtime", "_driver")) else Role.HOST
 
 
 def device_kind(role: int, name: str) -> str:
-    """`compute`, `communication`, `copy` or `fill`."""
+    """The kind of a device span: `compute`, `communication`, `copy` or `fill`."""
     if role == Role.KERNEL:
         return "communication" if _COMMUNICATION.search(name) else "compute"
     return "copy" if role == Role.COPY else "fill"
 
 
 def is_graph_launch(name: str) -> bool:
-    """Whether a runtime call starts a recorded graph of kernels, which says nothing about layers."""
+    """Whether a runtime call launches a CUDA graph, whose kernels cannot be attributed to layers."""
     return _GRAPH_LAUNCH.match(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""A trace as columns: numpy arrays for events, lists for what their small numbers stand for."""
+"""A trace as columns: numpy arrays of events, and lists of the texts that the arrays refer to by index."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.messages import plural
 from assay.trace.read.categories import Role, role_of
 from assay.trace.read.marks import joined_marks
 from assay.trace.read.opening import Pieces, Progress
@@ -22,12 +23,12 @@ Flags = NDArray[np.bool_]
 
 SEPARATOR = b"\x1f"
 _TAKE_ROWS = 1 << 14
-"""Rows that the scanner holds before they are taken."""
+"""The number of rows the scanner buffers before they are moved into the columns."""
 
 
 @dataclass(frozen=True)
 class Track:
-    """A thread or stream: what the file calls its process and itself."""
+    """A thread or stream, with its process and thread id as written in the file."""
 
     process: str
     thread: str
@@ -36,19 +37,19 @@ class Track:
 
 @dataclass
 class Columns:
-    """All spans of a trace and what hangs on them; arrays are named as the scanner names them."""
+    """All spans of a trace and their attributes; `arrays` has the scanner's column names."""
 
     path: str
     arrays: dict[str, NDArray[Any]]
     rows: int
-    """How many spans there are."""
+    """The number of spans."""
     names: list[str]
     categories: list[str]
     tracks: list[Track]
     shapes: list[bytes]
     stacks: list[bytes]
     root: dict[str, str]
-    """The file's other keys, their values as JSON text."""
+    """The file's other top-level keys, with their values as JSON text."""
     skipped: dict[str, int]
     events: int
     complete: bool
@@ -59,12 +60,12 @@ class Columns:
 
     @cached_property
     def roles(self) -> NDArray[np.int8]:
-        """What each name is."""
+        """The role of each entry of `names`."""
         roles = [role_of(category, name) for category, name in zip(self.categories, self.names, strict=True)]
         return np.array(roles, dtype=np.int8)
 
     def forget(self, *names: str) -> None:
-        """Give back the memory of arrays whose work is done; a name stands for all that begin with it."""
+        """Free the arrays whose names start with any of `names`."""
         for name in [each for each in self.arrays if each.startswith(names)]:
             del self.arrays[name]
 
@@ -82,7 +83,7 @@ class GrowingColumns:
         self._sizes: dict[str, int] = {}
 
     def add(self, block: dict[str, NDArray[Any]]) -> None:
-        """Put the rows of `block` behind those that are there."""
+        """Append the rows of `block`."""
         for name, values in block.items():
             size = self._sizes.get(name, 0)
             array = self._arrays.setdefault(name, np.empty(0, dtype=values.dtype))
@@ -92,14 +93,14 @@ class GrowingColumns:
             self._sizes[name] = size + len(values)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The columns, as long as they are."""
+        """The columns, trimmed to their actual length."""
         for name, array in self._arrays.items():
             array.resize(self._sizes[name], refcheck=False)
         return self._arrays
 
 
 def scan(path: str | os.PathLike[str], progress: Progress | None = None, engine: Any = None) -> Columns:
-    """The columns of the trace at `path`; what could not be read is counted in them."""
+    """The columns of the trace at `path`; unreadable events are counted in `skipped`."""
     scanning = (engine or scanner).Scanner()
     gathered = GrowingColumns()
     pieces = Pieces(path, progress)
@@ -116,9 +117,9 @@ def _columns(path: str, arrays: dict[str, NDArray[Any]], tables: dict[str, Any],
     names = [text.partition(SEPARATOR) for text in tables["names"]]
     notes = [problem] if problem else []
     if not tables["complete"]:
-        notes.append("the file ends before its JSON does")
+        notes.append("the file is incomplete: its JSON ends early")
     if tables["unfinished"]:
-        notes.append(f"{tables['unfinished']:,} spans had not finished when the trace was written")
+        notes.append(f"{plural(tables['unfinished'], 'span')} had not finished when the trace was written")
     columns = Columns(
         path=path,
         arrays=arrays,
@@ -141,9 +142,9 @@ def _columns(path: str, arrays: dict[str, NDArray[Any]], tables: dict[str, Any],
 
 def _tracks(keys: list[bytes], labels: list[tuple[bytes, bytes, bytes, bytes]]) -> list[Track]:
     named = {(process, thread): text for kind, process, thread, text in labels if kind == b"thread_name"}
-    found = []
+    tracks = []
     for key in keys:
         process, _, thread = key.partition(SEPARATOR)
         text = named.get((process, thread), b"")
-        found.append(Track(plain(process, quoted=True), plain(thread, quoted=True), plain(text, quoted=True)))
-    return found
+        tracks.append(Track(plain(process, quoted=True), plain(thread, quoted=True), plain(text, quoted=True)))
+    return tracks

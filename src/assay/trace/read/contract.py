@@ -1,4 +1,4 @@
-"""`parse_model_trace`: the per-layer dictionary that scripts read."""
+"""`parse_model_trace`: a trace as a dictionary of layers, for scripts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ _PER_US = 1000
 
 
 def parse_model_trace(trace_file: str | os.PathLike[str], model_name: str = "Unknown") -> dict[str, Any] | None:
-    """Time, calls, shapes and operations of each layer in a trace file; None where the file holds no trace.
+    """Time, calls, shapes and ops of each layer in a trace file.
 
-    A layer's `total_time_us` is its self time: what its submodules took is in their rows, so that rows add up.
+    A layer's `total_time_us` is its self time: the time of its submodules is in their own rows, so that rows add up.
 
     Args:
-        trace_file: The trace.
-        model_name: The name to report; the one in the trace where left out.
+        trace_file: The path of the trace, plain JSON or gzip.
+        model_name: The model name to report; by default the one stored in the trace.
+
+    Returns:
+        A dictionary with `model_name`, `trace_file` and `layer_stats`, or None if the file cannot be read or contains
+        no trace. `layer_stats` maps each layer to its `total_time_us`, `call_count`, `shapes` and `operations`.
     """
     try:
         parts = opened(trace_file)
@@ -48,7 +52,7 @@ def _layer(row: LayerTimes) -> dict[str, Any]:
 
 
 def _operations(parts: TraceContents) -> dict[str, dict[str, Any]]:
-    """Rows for a trace without modules: by the frame that called each outermost operation, else by its name."""
+    """Rows for a trace without modules: per calling frame of the outermost ops, or per op if there are no frames."""
     columns, forest = parts.columns, parts.forest
     is_op = forest.flagged(columns.roles == Role.OP)
     outermost = is_op & (looked_up(forest.nearest(is_op), forest.parent, -1) < 0)
@@ -60,8 +64,8 @@ def _operations(parts: TraceContents) -> dict[str, dict[str, Any]]:
     for place, row, name in zip(
         places.tolist(), forest.rows[places].tolist(), forest.name[places].tolist(), strict=True
     ):
-        called = callers.get(texts.get(row, -1)) or columns.names[name]
-        group[place] = names.setdefault(called, len(names))
+        caller = callers.get(texts.get(row, -1)) or columns.names[name]
+        group[place] = names.setdefault(caller, len(names))
     total = added(group[places], forest.duration[places], len(names)).tolist()
     calls = np.bincount(group[places], minlength=len(names)).tolist()
     shapes = _distinct(group[places], columns["shape"][forest.rows[places]], len(names))
@@ -79,9 +83,9 @@ def _operations(parts: TraceContents) -> dict[str, dict[str, Any]]:
 
 
 def _distinct(group: Ints, value: SmallInts, count: int) -> list[set[int]]:
-    """For each group its distinct values; those below zero stand for none."""
-    found: list[set[int]] = [set() for _ in range(count)]
+    """The distinct values of each group; negative values mean "no value" and are skipped."""
+    sets: list[set[int]] = [set() for _ in range(count)]
     chosen = (group >= 0) & (value >= 0)
     for each, other in np.unique(np.stack([group[chosen], value[chosen]], axis=1), axis=0).tolist():
-        found[each].add(other)
-    return found
+        sets[each].add(other)
+    return sets

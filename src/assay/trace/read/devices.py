@@ -1,4 +1,4 @@
-"""How each accelerator was used: busy and idle time, why it idled, what overlapped, how long its queue was."""
+"""Utilisation of each accelerator: busy and idle time, causes of idling, overlap, and queue length."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ QUEUED = "launched in time, waited for other work"
 SHORT = "short gaps between kernels"
 UNRECORDED = "not known: no launch record"
 _SHORT_NS = 2_000
-"""What the accelerator itself takes from one queued kernel to the next."""
+"""Gaps of up to this length are the accelerator's own overhead between queued kernels."""
 
 
 def device_times(columns: Columns, forest: Forest, activity: Activity) -> list[DeviceTimes]:
-    """A row for each accelerator."""
+    """One row per accelerator."""
     waits = _waits(columns, forest)
     return [
         _device(name, activity, np.flatnonzero(activity.device == index), forest, waits)
@@ -52,7 +52,7 @@ def _device(name: str, activity: Activity, chosen: Ints, forest: Forest, waits: 
 
 
 def _waits(columns: Columns, forest: Forest) -> tuple[Ints, Ints]:
-    """When threads waited for an accelerator."""
+    """The intervals in which any thread waited for an accelerator."""
     names = [
         role == Role.RUNTIME and is_synchronize(name)
         for role, name in zip(columns.roles.tolist(), columns.names, strict=True)
@@ -62,7 +62,7 @@ def _waits(columns: Columns, forest: Forest) -> tuple[Ints, Ints]:
 
 
 def _idle_causes(activity: Activity, chosen: Ints, forest: Forest, waits: tuple[Ints, Ints]) -> dict[str, int]:
-    """Idle time by what the kernel that ended it had waited for."""
+    """Idle time by cause, that is, by what the kernel that ended each gap had waited for."""
     order = chosen[np.argsort(activity.start[chosen], kind="stable")]
     until = np.maximum.accumulate(activity.end[order])
     gap_end = activity.start[order][1:]
@@ -81,7 +81,7 @@ def _idle_causes(activity: Activity, chosen: Ints, forest: Forest, waits: tuple[
 
 
 def _waited(waits: tuple[Ints, Ints], begin: Ints) -> Flags:
-    """Whether a thread waited for the accelerator when the gap began."""
+    """Whether a thread was waiting for the accelerator when each gap began."""
     if not len(waits[0]):
         return np.zeros(len(begin), dtype=bool)
     place = np.searchsorted(waits[0], begin, side="right") - 1
@@ -89,14 +89,14 @@ def _waited(waits: tuple[Ints, Ints], begin: Ints) -> Flags:
 
 
 def _queue(activity: Activity, chosen: Ints, forest: Forest) -> tuple[int | None, float | None]:
-    """The most launched and not begun at once, and their mean over time; None without launch records."""
-    known = chosen[activity.launch[chosen] >= 0]
-    if not len(known):
+    """Maximum and mean number of kernels launched but not yet started; None without launch records."""
+    recorded = chosen[activity.launch[chosen] >= 0]
+    if not len(recorded):
         return None, None
-    begin = activity.start[known]
-    launched = np.minimum(forest.start[activity.launch[known]], begin)
+    begin = activity.start[recorded]
+    launched = np.minimum(forest.start[activity.launch[recorded]], begin)
     times = np.r_[launched, begin]
-    change = np.r_[np.ones(len(known), dtype=np.int64), -np.ones(len(known), dtype=np.int64)]
+    change = np.r_[np.ones(len(recorded), dtype=np.int64), -np.ones(len(recorded), dtype=np.int64)]
     order = np.lexsort((change, times))
     waiting = np.cumsum(change[order])
     span = int(times.max() - times.min())

@@ -1,8 +1,8 @@
-"""Two sides of traces compared layer by layer: what changed, and whether that is more than noise.
+"""Compares two groups of traces layer by layer: what changed, and whether the change is more than noise.
 
-With several passes on both sides, a difference counts where Welch's test rejects equal means at one per cent and
-the passes themselves are nearly all on one side of each other. One pass says nothing about noise, so neither
-does the verdict.
+With several passes on both sides, a difference is significant if Welch's test rejects equal means at the 1 % level
+and nearly all pairs of passes differ in the same direction. With one pass on a side the noise is unknown, and so is
+the verdict.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _CRITICAL = (
     (1, 63.66), (2, 9.92), (3, 5.84), (4, 4.60), (5, 4.03), (6, 3.71), (7, 3.50), (8, 3.36), (10, 3.17),
     (15, 2.95), (20, 2.85), (30, 2.75), (60, 2.66),
 )  # fmt: skip
-"""Degrees of freedom and Student's t at 99 %, two-sided."""
+"""Degrees of freedom and the critical value of Student's t (99 %, two-sided)."""
 _NORMAL = 2.58
 _APART = 0.9
 """The share of pairs of passes that must differ in the same direction."""
 
 
 def compared(before: Sequence[Trace], after: Sequence[Trace]) -> TraceDiff:
-    """What changed from `before` to `after`; each side is one or more passes of a model."""
+    """The changes from `before` to `after`; each side has one or more passes of a model."""
     time = compared_time([*before, *after])
     old, new = [own_times(trace, time) for trace in before], [own_times(trace, time) for trace in after]
     names = dict.fromkeys(name for times in (*old, *new) for name in times)
@@ -70,7 +70,7 @@ def _verdict(old: list[int], new: list[int], change: int, noise: int | None) -> 
 
 
 def noise_ns(old: Sequence[int], new: Sequence[int]) -> int | None:
-    """How far two medians may differ by chance; None where a side has fewer than two passes."""
+    """The largest difference of two medians expected by chance; None if a side has fewer than two passes."""
     if min(len(old), len(new)) < 2:
         return None
     parts = [float(np.var(side, ddof=1)) / len(side) for side in (old, new)]
@@ -89,8 +89,8 @@ def _critical(freedom: float) -> float:
 def _notes(before: Sequence[Trace], after: Sequence[Trace]) -> tuple[str, ...]:
     notes = []
     if min(len(before), len(after)) < 2:
-        notes.append("one pass on a side: how much of the change is noise is unknown; give several passes a side")
+        notes.append("only one pass on one side, so noise is unknown: give several passes per side")
     models = {trace.model_name for trace in (*before, *after) if trace.model_name}
     if len(models) > 1:
-        notes.append(f"the sides are of different models: {', '.join(sorted(models))}")
+        notes.append(f"the two sides are different models: {', '.join(sorted(models))}")
     return tuple(notes)

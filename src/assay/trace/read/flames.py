@@ -1,4 +1,4 @@
-"""Flame graphs as data: folded stacks, which flame graph tools read, or the same as a tree in JSON."""
+"""Flame graph data: folded stacks for flame graph tools, or the same paths as a JSON tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _IN_FRAME = str.maketrans({";": ",", "\n": " ", "\r": " "})
 
 
 def folded(stacks: Stacks) -> bytes:
-    """A line for each path with time of its own: frames joined by semicolons, then the nanoseconds."""
+    """One line per path with self time: frames joined by semicolons, then the nanoseconds."""
     lines = (
         f"{';'.join(frame.translate(_IN_FRAME) for frame in stacks.path(index))} {own}\n"
         for index, own in enumerate(stacks.own_ns)
@@ -22,7 +22,7 @@ def folded(stacks: Stacks) -> bytes:
 
 
 def icicle(stacks: Stacks, name: str) -> bytes:
-    """The paths as one tree: `value` is a frame's time with all in it, `self` without, in nanoseconds."""
+    """The paths as one JSON tree: `value` is a frame's total time, `self` its self time, in nanoseconds."""
     root: dict[str, Any] = {"name": name, "value": 0, "self": 0, "children": []}
     nodes: list[dict[str, Any]] = []
     for index, frame in enumerate(stacks.frames):

@@ -1,4 +1,4 @@
-"""Sets of times as sorted intervals that do not touch: their union, length and gaps."""
+"""Sets of time intervals: their union, total length and overlap."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from assay.trace.read.columns import Ints
 
 
 def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The times that at least one interval covers."""
+    """The union of the intervals, as sorted disjoint intervals."""
     if not len(start):
         return start, end
     order = np.argsort(start, kind="stable")
@@ -18,11 +18,11 @@ def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def length(start: Ints, end: Ints) -> int:
-    """How much time at least one interval covers."""
+    """The time covered by at least one interval."""
     first, last = union(start, end)
     return int((last - first).sum())
 
 
 def common(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> int:
-    """How much time both sets cover."""
+    """The time covered by both sets."""
     return length(*a) + length(*b) - length(np.r_[a[0], b[0]], np.r_[a[1], b[1]])

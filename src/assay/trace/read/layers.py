@@ -1,4 +1,4 @@
-"""Time, kernels, memory and operations of each layer, and of what lies outside all of them."""
+"""Time, kernels, memory and ops of each layer, and of everything outside all layers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SILENT = "nothing recorded"
 
 @dataclass
 class TraceContents:
-    """Everything that was found in one trace, from which rows are made."""
+    """The parsed contents of one trace, from which rows are computed."""
 
     columns: Columns
     forest: Forest
@@ -41,7 +41,7 @@ class TraceContents:
 
 
 def layer_rows(parts: TraceContents) -> list[LayerTimes]:
-    """A row for each layer, in the order of their first calls."""
+    """One row per layer, in the order of their first calls."""
     modules, forest = parts.modules, parts.forest
     count = len(modules.names)
     durations = forest.duration[modules.places]
@@ -89,7 +89,7 @@ class _Gpu:
 
 
 def _gpu(parts: TraceContents, count: int) -> _Gpu | None:
-    """Accelerator time for each layer."""
+    """Accelerator times per layer; None without accelerator activity."""
     activity, modules = parts.activity, parts.modules
     if activity is None:
         return None
@@ -111,45 +111,45 @@ def _gpu(parts: TraceContents, count: int) -> _Gpu | None:
 
 
 def kernel_calls(parts: TraceContents) -> SmallInts:
-    """For each kernel the module call that launched it; -1 where it is none."""
+    """The module call that launched each kernel; -1 if it was launched outside modules."""
     assert parts.activity is not None
     return looked_up(parts.modules.owner, parts.activity.source, -1)
 
 
 def kernel_backward_layers(parts: TraceContents) -> SmallInts:
-    """For each kernel outside modules the layer whose backward launched it; -1 where it is none."""
+    """The layer whose backward pass launched each kernel; -1 if there is none or a module call launched it."""
     assert parts.activity is not None
     outside = kernel_calls(parts) < 0
     return np.where(outside, looked_up(parts.backward.layer, parts.activity.source, -1), -1)
 
 
 def _backward_cpu(parts: TraceContents, count: int) -> list[int] | None:
-    """Backward time of each layer; None where the trace holds no backward pass."""
+    """The backward CPU time of each layer; None if the trace contains no backward pass."""
     if not parts.backward.inside.any():
         return None
     chosen = (parts.modules.owner < 0) & (parts.backward.layer >= 0)
-    found: list[int] = added(parts.backward.layer[chosen], parts.forest.own[chosen], count).tolist()
-    return found
+    times: list[int] = added(parts.backward.layer[chosen], parts.forest.own[chosen], count).tolist()
+    return times
 
 
 def _operations(parts: TraceContents) -> list[dict[str, int]]:
-    """For each layer the operations it ran itself, the most frequent first."""
+    """The ops that each layer ran itself with their counts, most frequent first."""
     columns, forest, modules = parts.columns, parts.forest, parts.modules
-    found: list[dict[str, int]] = [{} for _ in modules.names]
+    counts_by_layer: list[dict[str, int]] = [{} for _ in modules.names]
     is_op = (columns.roles == Role.OP) & (modules.layer_of_name[:-1] < 0)
     places = np.flatnonzero(forest.flagged(is_op) & (modules.owner >= 0))
     if not len(places):
-        return found
+        return counts_by_layer
     keys = modules.layer[modules.owner[places]].astype(np.int64) * len(columns.names) + forest.name[places]
     pairs, counts = np.unique(keys, return_counts=True)
     for place in np.lexsort((pairs, -counts)).tolist():
         layer, name = divmod(int(pairs[place]), len(columns.names))
-        found[layer][columns.names[name]] = int(counts[place])
-    return found
+        counts_by_layer[layer][columns.names[name]] = int(counts[place])
+    return counts_by_layer
 
 
 def outside_rows(parts: TraceContents) -> list[OutsideTimes]:
-    """What is outside any module's forward, by what it is; empty rows are left out."""
+    """The time outside all modules' forward calls by category; categories without time are omitted."""
     forest = parts.forest
     chosen = _outside_kinds(parts.backward, parts.modules.owner < 0)
     cpu = {what: int(forest.own[flags].sum()) for what, flags in chosen.items()}
@@ -157,10 +157,10 @@ def outside_rows(parts: TraceContents) -> list[OutsideTimes]:
     gpu: dict[str, tuple[int, int]] = {}
     if parts.activity is not None:
         activity = parts.activity
-        known = (activity.source >= 0) & (kernel_calls(parts) < 0)
+        outside = (activity.source >= 0) & (kernel_calls(parts) < 0)
         for what, flags in chosen.items():
-            mine = known & looked_up(flags, activity.source, 0)
-            gpu[what] = int(activity.duration[mine].sum()), int(mine.sum())
+            launched = outside & looked_up(flags, activity.source, 0)
+            gpu[what] = int(activity.duration[launched].sum()), int(launched.sum())
     rows = [
         OutsideTimes(what, cpu[what], *(gpu.get(what, (0, 0)) if parts.activity is not None else (None, None)))
         for what in cpu
@@ -169,30 +169,30 @@ def outside_rows(parts: TraceContents) -> list[OutsideTimes]:
 
 
 def _outside_kinds(backward: Backward, outside: Flags) -> dict[str, Flags]:
-    """Which spans outside modules are what; each is one thing."""
-    answered, optimizing = outside & (backward.layer >= 0), outside & backward.optimizing
-    unanswered = outside & backward.inside & ~answered
-    optimizing &= ~answered & ~unanswered
+    """The spans outside modules by category; each span has exactly one."""
+    of_layers, optimizing = outside & (backward.layer >= 0), outside & backward.optimizing
+    of_no_layer = outside & backward.inside & ~of_layers
+    optimizing &= ~of_layers & ~of_no_layer
     return {
-        OF_LAYERS: answered,
-        OF_NO_LAYER: unanswered,
+        OF_LAYERS: of_layers,
+        OF_NO_LAYER: of_no_layer,
         OPTIMIZER: optimizing,
-        OTHER: outside & ~answered & ~unanswered & ~optimizing,
+        OTHER: outside & ~of_layers & ~of_no_layer & ~optimizing,
     }
 
 
 def silent_ns(forest: Forest) -> list[int]:
-    """For each track the time between its first and last span that no span covers."""
-    found = []
+    """Per track, the time between its first and last span that no span covers."""
+    silent = []
     for first, behind in itertools.pairwise(forest.track_starts.tolist()):
         roots = forest.parent[first:behind] < 0
         covered = int(forest.duration[first:behind][roots].sum())
-        found.append(int(forest.end[first:behind].max()) - int(forest.start[first]) - covered)
-    return found
+        silent.append(int(forest.end[first:behind].max()) - int(forest.start[first]) - covered)
+    return silent
 
 
 def unattributed_rows(parts: TraceContents) -> list[Unattributed]:
-    """Accelerator time that no layer and no other host span answers for, by reason."""
+    """Accelerator time that cannot be attributed to any host span, by reason."""
     if parts.activity is None:
         return []
     lost, by_graph = parts.activity.source < 0, parts.activity.by_graph

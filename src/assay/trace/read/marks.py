@@ -1,4 +1,4 @@
-"""Begin and end events made into spans, as complete events are."""
+"""Joins begin and end events into spans like those of complete events."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.messages import plural
+
 
 def joined_marks(arrays: dict[str, NDArray[Any]], skipped: dict[str, int]) -> list[str]:
-    """Adds a span for every pair of marks to the columns; what is told about those without a partner."""
+    """Add a span to the columns for every pair of begin and end marks; return notes about unpaired marks."""
     count = len(arrays["mark_time"])
     if not count:
         return []
@@ -17,19 +19,17 @@ def joined_marks(arrays: dict[str, NDArray[Any]], skipped: dict[str, int]) -> li
     spans, unfinished, lost = _paired(arrays, last)
     if lost:
         skipped["an end without a beginning"] = lost
-    found = np.array(spans, dtype=np.int64).reshape(-1, 4)
-    for column, values in zip(("start", "duration", "name", "track"), found.T, strict=True):
+    joined = np.array(spans, dtype=np.int64).reshape(-1, 4)
+    for column, values in zip(("start", "duration", "name", "track"), joined.T, strict=True):
         arrays[column] = np.concatenate([arrays[column], values.astype(arrays[column].dtype)])
     for column, missing in (("shape", -1), ("external", 0)):
-        filler = np.full(len(found), missing, dtype=arrays[column].dtype)
+        filler = np.full(len(joined), missing, dtype=arrays[column].dtype)
         arrays[column] = np.concatenate([arrays[column], filler])
-    return (
-        [f"{unfinished:,} spans had begun and not ended; they are taken to end with the trace"] if unfinished else []
-    )
+    return [f"{plural(unfinished, 'span')} without an end: assumed to end with the trace"] if unfinished else []
 
 
 def _paired(arrays: dict[str, NDArray[Any]], last: int) -> tuple[list[tuple[int, int, int, int]], int, int]:
-    """Spans (start, duration, name, track), how many never ended, how many ends began nowhere."""
+    """Spans (start, duration, name, track), the number of begins without an end, and of ends without a begin."""
     order = np.argsort(arrays["mark_time"], kind="stable")
     rows = zip(*(arrays[f"mark_{name}"][order].tolist() for name in ("time", "name", "track", "end")), strict=True)
     open_marks: dict[int, list[tuple[int, int]]] = {}

@@ -1,4 +1,4 @@
-"""Which spans are calls of modules, and what the modules are called."""
+"""The spans that are module calls, and the names of those modules."""
 
 from __future__ import annotations
 
@@ -14,67 +14,67 @@ from assay.trace.read.nesting import Forest, looked_up
 from assay.trace.read.texts import plain
 
 MODEL = "(model)"
-"""What the model itself is called, whose path is empty."""
+"""The displayed name of the model itself, whose path is empty."""
 NN_MODULE = "nn.Module: "
 OPTIMIZER = "Optimizer."
 
 
 @dataclass
 class Modules:
-    """The calls of modules among host spans; layers are numbered in the order of their first call."""
+    """The module calls among the host spans; layers are numbered in the order of their first calls."""
 
     origin: str
-    """`labels`, `nn.Module`, `annotations` or nothing."""
+    """How modules were recognised: `labels`, `nn.Module`, `annotations` or empty."""
     names: list[str]
-    """Of layers."""
+    """The names of the layers."""
     layer_of_name: SmallInts
-    """For each name of the columns its layer; -1 for what is no module."""
+    """The layer of each name of the columns; -1 if the name is not a module's."""
     places: Ints
-    """Of the calls in the forest, parents before what is in them."""
+    """The index of each call in the forest, parents before children."""
     layer: SmallInts
-    """Of each call."""
+    """The layer of each call."""
     parent: SmallInts
-    """The call around each call, as an index into these; -1 where there is none."""
+    """The enclosing call of each call, as an index into `places`; -1 if none."""
     owner: SmallInts
-    """For every span of the forest the innermost call around it, as an index into these; -1 outside."""
+    """The innermost call around each span of the forest, as an index into `places`; -1 outside all calls."""
 
     @cached_property
     def outermost(self) -> Flags:
-        """The calls that lie in no call of the same layer."""
-        found = np.ones(len(self.places), dtype=bool)
+        """The calls that are not nested in a call of the same layer."""
+        flags = np.ones(len(self.places), dtype=bool)
         around = self.parent.copy()
         inside = np.flatnonzero(around >= 0)
         while len(inside):
-            found[inside] &= self.layer[around[inside]] != self.layer[inside]
+            flags[inside] &= self.layer[around[inside]] != self.layer[inside]
             around[inside] = self.parent[around[inside]]
             inside = inside[around[inside] >= 0]
-        return found
+        return flags
 
     def inclusive(self, own: Ints) -> Ints:
-        """For each call its own value with those of the calls in it."""
+        """Per call, its own value plus those of all calls nested in it."""
         total: Ints = own.copy()
-        # A call stands behind the one around it, so that children are complete before they are added.
+        # Parents come before children, so in reverse order every child is complete before it is added.
         for call in np.flatnonzero(self.parent >= 0)[::-1].tolist():
             total[self.parent[call]] += total[call]
         return total
 
 
 def facts_of(columns: Columns) -> TraceFacts | None:
-    """What the capture said about itself, where it was ours."""
+    """The metadata that Assay's own capture stored in the trace; None for other traces."""
     text = columns.root.get(METADATA_KEY)
     return decode_facts(plain(text.encode(), quoted=True)) if text else None
 
 
 def modules_of(columns: Columns, forest: Forest) -> Modules:
-    """The calls of modules: by labels of ours, else as torch names modules, else user annotations."""
-    origin, called = _named(columns)
-    flags = np.array([name is not None for name in called], dtype=bool)
+    """The module calls: by Assay's labels, else by torch's module names, else by user annotations."""
+    origin, module_names = _named(columns)
+    flags = np.array([name is not None for name in module_names], dtype=bool)
     places = np.flatnonzero(forest.flagged(flags)) if flags.any() else np.zeros(0, dtype=np.int64)
     nearest = forest.nearest(forest.flagged(flags)) if len(places) else np.full(forest.size, -1, dtype=np.int32)
     call_at = np.full(forest.size + 1, -1, dtype=np.int32)
     call_at[places] = np.arange(len(places), dtype=np.int32)
     above = forest.parent[places]
-    names, layer_of_name = _layers(called, forest.name[places])
+    names, layer_of_name = _layers(module_names, forest.name[places])
     return Modules(
         origin=origin,
         names=names,
@@ -87,7 +87,7 @@ def modules_of(columns: Columns, forest: Forest) -> Modules:
 
 
 def _named(columns: Columns) -> tuple[str, list[str | None]]:
-    """What modules are told by, and for each name of the columns the module's; None for what is none."""
+    """How modules are recognised, and per name of the columns the module's name (None if it is not a module)."""
     labels = [decode_path(name) for name in columns.names]
     if any(label is not None for label in labels):
         return "labels", [MODEL if label == "" else label for label in labels]
@@ -101,11 +101,11 @@ def _named(columns: Columns) -> tuple[str, list[str | None]]:
     return ("annotations", annotations) if any(annotations) else ("", annotations)
 
 
-def _layers(called: list[str | None], used: SmallInts) -> tuple[list[str], SmallInts]:
-    """Layers in the order of their first call, and the layer of each name."""
+def _layers(module_names: list[str | None], used: SmallInts) -> tuple[list[str], SmallInts]:
+    """Layers in the order of their first calls, and the layer of each name."""
     layers: dict[str, int] = {}
-    found = np.full(len(called) + 1, -1, dtype=np.int32)
+    layer_of_name = np.full(len(module_names) + 1, -1, dtype=np.int32)
     distinct, first = np.unique(used, return_index=True)
     for name in distinct[np.argsort(first)].tolist():
-        found[name] = layers.setdefault(called[name] or "", len(layers))
-    return list(layers), found
+        layer_of_name[name] = layers.setdefault(module_names[name] or "", len(layers))
+    return list(layers), layer_of_name

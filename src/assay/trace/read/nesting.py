@@ -1,4 +1,4 @@
-"""Which host span lies in which, with what that says about time: the forest that layers are read from."""
+"""The nesting of host spans and their self times: the forest from which layers are computed."""
 
 from __future__ import annotations
 
@@ -17,85 +17,85 @@ from assay.trace.read.scanner import scanner
 
 @dataclass
 class Forest:
-    """Host spans by track and start; every array has a place for each, and parents are such places."""
+    """Host spans sorted by track and start; every array has one entry per span, and parents are indices into them."""
 
     rows: SmallInts
-    """Rows in the columns."""
+    """Row numbers in the columns."""
     parent: SmallInts
     start: Ints
     end: Ints
-    """Never behind the parent's."""
+    """End times, never later than the parent's."""
     name: SmallInts
     track: SmallInts
     overlapping: int
-    """How often a span had to be cut for all to nest."""
+    """The number of spans that were cut so that all spans nest."""
 
     @property
     def size(self) -> int:
-        """How many spans there are."""
+        """The number of spans."""
         return len(self.rows)
 
     @property
     def duration(self) -> Ints:
-        """How long each span is."""
+        """The total time of each span."""
         return self.end - self.start
 
     @cached_property
     def own(self) -> Ints:
-        """How long each span is without those in it."""
+        """The self time of each span."""
         return self.own_among(np.ones(self.size, dtype=bool))
 
     @cached_property
     def track_starts(self) -> Ints:
-        """Where each track's spans begin, and the end of the last one's."""
+        """The index of each track's first span, followed by the number of spans."""
         return np.flatnonzero(np.diff(self.track, prepend=-1, append=-1))
 
     def flagged(self, names: Flags) -> Flags:
-        """The spans whose name has a flag."""
+        """Whether each span's name is flagged in `names`."""
         return names[self.name]
 
     def nearest(self, flags: Flags) -> SmallInts:
-        """For each span the nearest with a flag among itself and those around it; -1 where there is none."""
-        found: SmallInts = scanner.nearest(self.parent, flags.astype(np.uint8))
-        return found
+        """Per span, the innermost flagged span among itself and its ancestors; -1 if none."""
+        spans: SmallInts = scanner.nearest(self.parent, flags.astype(np.uint8))
+        return spans
 
     def own_among(self, flags: Flags) -> Ints:
-        """For each span with a flag its time without the others with one in it."""
-        found: Ints = scanner.own(self.parent, self.start, self.end, flags.astype(np.uint8))
-        return found
+        """The time of each flagged span without the flagged spans nested in it; 0 for the rest."""
+        times: Ints = scanner.own(self.parent, self.start, self.end, flags.astype(np.uint8))
+        return times
 
     def depths(self) -> SmallInts:
-        """How many spans are around each."""
-        found = [0] * self.size
+        """The number of ancestors of each span."""
+        depths = [0] * self.size
         for place, above in enumerate(self.parent.tolist()):
             if above >= 0:
-                found[place] = found[above] + 1
-        return np.array(found, dtype=np.int32)
+                depths[place] = depths[above] + 1
+        return np.array(depths, dtype=np.int32)
 
     def place_of(self, columns: Columns) -> SmallInts:
-        """For each row of the columns its place here; -1 for what is no host span."""
+        """Per row of the columns, its index in this forest; -1 if it is not a host span."""
         places = np.full(columns.rows, -1, dtype=np.int32)
         places[self.rows] = np.arange(self.size, dtype=np.int32)
         return places
 
     def at(self, track: SmallInts, time: Ints) -> SmallInts:
-        """The innermost span on `track` around each `time`; -1 where there is none."""
-        found = np.full(len(time), -1, dtype=np.int32)
+        """The innermost span on each `track` at each `time`; -1 if none."""
+        spans = np.full(len(time), -1, dtype=np.int32)
         bounds = self.track_starts
         for first, behind in itertools.pairwise(bounds):
-            asked = np.flatnonzero(track == self.track[first])
-            before = np.searchsorted(self.start[first:behind], time[asked], side="right") - 1
-            found[asked] = np.where(before >= 0, before + first, -1)
-        passed = np.flatnonzero(found >= 0)
-        while len(passed):
-            passed = passed[self.end[found[passed]] < time[passed]]
-            found[passed] = self.parent[found[passed]]
-            passed = passed[found[passed] >= 0]
-        return found
+            on_track = np.flatnonzero(track == self.track[first])
+            before = np.searchsorted(self.start[first:behind], time[on_track], side="right") - 1
+            spans[on_track] = np.where(before >= 0, before + first, -1)
+        ended = np.flatnonzero(spans >= 0)
+        while len(ended):
+            ended = ended[self.end[spans[ended]] < time[ended]]
+            spans[ended] = self.parent[spans[ended]]
+            ended = ended[spans[ended] >= 0]
+        return spans
 
 
 def forest_of(columns: Columns, engine: Any = None) -> Forest:
-    """The host spans of a trace, nested."""
+    """The host spans of a trace as a forest of nested spans."""
     rows = columns.with_role(*ON_HOST).astype(np.int32)
     start, duration, track = columns["start"], columns["duration"], columns["track"]
     soft = (columns.roles == Role.PYTHON).astype(np.uint8)[columns["name"]]
@@ -112,18 +112,18 @@ def forest_of(columns: Columns, engine: Any = None) -> Forest:
 
 
 def added(places: SmallInts | Ints, values: Ints, size: int) -> Ints:
-    """Values added up by place, exactly: sums of nanoseconds stay whole in a double for a hundred days."""
+    """The sum of `values` per place; exact, because a double represents whole nanoseconds up to a hundred days."""
     return np.bincount(places, weights=values, minlength=size).astype(np.int64)
 
 
-def places_of(wanted: Ints, known: Ints) -> Ints:
-    """The place of each wanted number among known ones in order; -1 where it is not there."""
-    if not len(known):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[place] == wanted, place, -1)
+def places_of(numbers: Ints, ordered: Ints) -> Ints:
+    """The index of each of `numbers` in the sorted array `ordered`; -1 if it is missing."""
+    if not len(ordered):
+        return np.full(len(numbers), -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)
+    return np.where(ordered[place] == numbers, place, -1)
 
 
 def looked_up(values: NDArray[Any], places: SmallInts | Ints, missing: int) -> NDArray[Any]:
-    """The value at each place; `missing` where a place is -1."""
+    """The value at each place; `missing` if a place is -1."""
     return np.append(values, np.array(missing, dtype=values.dtype))[places]

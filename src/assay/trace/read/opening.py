@@ -1,4 +1,4 @@
-"""A trace file's bytes in pieces: plain or gzip by its first bytes, whole or cut off."""
+"""The bytes of a trace file in pieces; gzip is recognised by its first bytes, and truncated files are accepted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Progress = Callable[[int, int], None]
 
 
 class Pieces:
-    """The file's bytes, uncompressed; `problem` says afterwards why they ended early."""
+    """Iterates over the file's uncompressed bytes; afterwards `problem` is why they ended early, if they did."""
 
     def __init__(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
         self.path = Path(path)
@@ -63,4 +63,4 @@ class Pieces:
             piece = rest or next(pieces, None)
         yield stream.flush()
         if not stream.eof:
-            self.problem = "the gzip stream is cut off"
+            self.problem = "the gzip stream is truncated"

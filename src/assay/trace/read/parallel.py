@@ -1,4 +1,4 @@
-"""Many trace files at once: found in directories, read in parallel processes or over a Ray cluster."""
+"""Reads many trace files, also from directories, in parallel processes or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -21,32 +21,36 @@ from assay.trace.read.reading import read_trace
 PROCESSES, RAY = ENGINES = ("processes", "ray")
 SUFFIXES = (".json", ".json.gz")
 _WORTH_BYTES = 32 << 20
-"""Below this, starting processes takes longer than reading."""
+"""Below this total size, starting processes takes longer than reading the files here."""
 _RETRIES = 2
 
 
 @dataclass(frozen=True)
 class UnreadableTrace:
-    """A file that could not be read."""
+    """A file that could not be read, and the reason."""
 
     path: str
     why: str
 
 
 def trace_files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The trace files that `paths` name; those of a directory sorted by name. A missing one among several is kept."""
-    found: list[Path] = []
+    """The trace files in `paths`, with directories expanded and sorted by name.
+
+    A missing file among several paths is kept, so that reading reports it. Raises ReadError if the only path does not
+    exist or a directory contains no trace files.
+    """
+    files: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
             inside = sorted(each for each in path.iterdir() if each.name.endswith(SUFFIXES) and each.is_file())
             if not inside:
-                raise ReadError(f"{path} holds no trace files: *.json or *.json.gz are wanted")
-            found += inside
+                raise ReadError(f"no trace files in {path}: expected *.json or *.json.gz")
+            files += inside
         elif path.exists() or len(paths) > 1:
-            found.append(path)
+            files.append(path)
         else:
             raise ReadError(f"cannot read {path}: no such file or directory")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(files))
 
 
 def read_with(
@@ -57,7 +61,7 @@ def read_with(
     address: str | None = None,
     progress: Progress | None = None,
 ) -> list[Trace | UnreadableTrace]:
-    """Each file's trace or why there is none, read by `processes` or on a `ray` cluster."""
+    """Each file's trace, or the reason it could not be read; `engine` is `processes` or `ray`."""
     if engine not in ENGINES:
         raise UsageError(f"unknown engine {engine!r}: choose from {', '.join(ENGINES)}")
     if engine == RAY:
@@ -72,35 +76,37 @@ def read_traces(
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> list[Trace | UnreadableTrace]:
-    """Each file's trace or why there is none, in the order of `files`."""
+    """Each file's trace, or the reason it could not be read, in the order of `files`."""
     count = min(workers or host.processors(), len(files))
     if executor is None and (count < 2 or _size(files) < _WORTH_BYTES):
         return [_read(file, progress if len(files) == 1 else None) for file in files]
     if executor is not None:
-        return list(_told(executor.map(_read, files), files, progress))
-    # Forking a process with threads may lock up, and the reader needs nothing from this one.
+        return list(_with_progress(executor.map(_read, files), files, progress))
+    # Forking a process that has threads may deadlock, and the reader needs no state from this process.
     with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as own:
-        return list(_told(own.map(_read, files), files, progress))
+        return list(_with_progress(own.map(_read, files), files, progress))
 
 
 def read_traces_on_ray(
     files: Sequence[Path], *, address: str | None = None, workers: int | None = None, progress: Progress | None = None
 ) -> list[Trace | UnreadableTrace]:
-    """The same as tasks on a Ray cluster, or on one started here; every node must see the files."""
+    """Like `read_traces`, on the Ray cluster at `address` or on one started here; every node must see the files."""
     with joined(address, workers) as ray:
         task = ray.remote(max_retries=_RETRIES)(_read)
-        waiting = [task.remote(file.absolute()) for file in files]
+        pending = [task.remote(file.absolute()) for file in files]
         return list(
-            _told((_got(ray, file, each) for file, each in zip(files, waiting, strict=True)), files, progress)
+            _with_progress(
+                (_got(ray, file, each) for file, each in zip(files, pending, strict=True)), files, progress
+            )
         )
 
 
 def _got(ray: Any, file: Path, task: Any) -> Trace | UnreadableTrace:
     try:
-        found: Trace | UnreadableTrace = ray.get(task)
+        result: Trace | UnreadableTrace = ray.get(task)
     except ray.exceptions.RayError as error:
-        return UnreadableTrace(str(file), f"its task was lost: {first_line(error)}")
-    return found
+        return UnreadableTrace(str(file), f"the Ray task failed: {first_line(error)}")
+    return result
 
 
 def _read(file: Path, progress: Progress | None = None) -> Trace | UnreadableTrace:
@@ -114,10 +120,10 @@ def _size(files: Sequence[Path]) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def _told(
+def _with_progress(
     results: Iterator[Trace | UnreadableTrace], files: Sequence[Path], progress: Progress | None
 ) -> Iterator[Trace | UnreadableTrace]:
-    """The results as they come, with progress by the size of their files."""
+    """Yield the results as they arrive, reporting progress in bytes of their files."""
     total, done = _size(files), 0
     for file, result in zip(files, results, strict=True):
         done += _size([file])

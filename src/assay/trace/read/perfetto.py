@@ -1,6 +1,6 @@
-"""A trace written again as valid JSON that viewers open, however damaged it was; nothing else about it changes.
+"""Rewrites a possibly damaged trace as valid JSON that trace viewers can open; sound events stay unchanged.
 
-Labels of ours become the module paths they stand for.
+Assay's encoded labels are replaced by the module paths they encode.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class RepairCounts(msgspec.Struct):
-    """What became of the events."""
+    """The number of events kept, repaired and skipped."""
 
     kept: int = 0
     repaired: int = 0
@@ -36,19 +36,19 @@ class RepairCounts(msgspec.Struct):
 def write_repaired(
     source: str | Path, target: Path, *, overwrite: bool = False, progress: Progress | None = None
 ) -> RepairCounts:
-    """Write the trace at `source` to `target`, compressed where its name ends in `.gz`."""
-    splitter, told = Splitter(), RepairCounts()
+    """Write the trace at `source` to `target` as valid JSON, compressed if the name ends in `.gz`."""
+    splitter, counts = Splitter(), RepairCounts()
     with _packed(target, overwrite) as file:
         separator = b'{"traceEvents":[\n'
         for text in _texts(source, splitter, progress):
-            if events := _valid(text, told, splitter):
+            if events := _valid(text, counts, splitter):
                 file.write(separator)
                 file.write(_LABEL.sub(_shown, events))
                 separator = b",\n"
         file.write(separator if separator != b",\n" else b"")
         file.write(b"\n]" + _root(splitter) + b"}\n")
-    told.skipped = sum(splitter.skipped.values())
-    return told
+    counts.skipped = sum(splitter.skipped.values())
+    return counts
 
 
 def _texts(source: str | Path, splitter: Splitter, progress: Progress | None) -> Iterator[bytes]:
@@ -57,23 +57,23 @@ def _texts(source: str | Path, splitter: Splitter, progress: Progress | None) ->
     yield from splitter.feed(b"", True)
 
 
-def _valid(text: bytes, told: RepairCounts, splitter: Splitter) -> bytes:
-    """The events of a text as they stand where that is JSON, else mended; nothing where that cannot be."""
+def _valid(text: bytes, counts: RepairCounts, splitter: Splitter) -> bytes:
+    """The events in `text`, unchanged if they are valid JSON, else repaired; empty if they cannot be repaired."""
     count = _count(text)
     if not count and splitter.reread(text):
         return b""
-    mended = text if count or runs_on(text) else repaired(text)
-    count = count or _count(mended)
+    events = text if count or runs_on(text) else repaired(text)
+    count = count or _count(events)
     if not count:
         splitter.damaged(text)
         return b""
-    told.kept += count
-    told.repaired += mended != text
-    return mended
+    counts.kept += count
+    counts.repaired += events != text
+    return events
 
 
 def _count(text: bytes) -> int:
-    """How many values of a JSON list `text` is; 0 where it is not."""
+    """The number of comma-separated JSON values in `text`; 0 if it is not valid JSON."""
     try:
         text.decode()
         return len(_LIST.decode(b"[" + text + b"]"))
@@ -81,23 +81,23 @@ def _count(text: bytes) -> int:
         return 0
 
 
-def _shown(found: re.Match[bytes]) -> bytes:
-    return found[1] + msgspec.json.encode(shown_name(found[2].decode()).encode("utf-8", "replace").decode())
+def _shown(match: re.Match[bytes]) -> bytes:
+    return match[1] + msgspec.json.encode(shown_name(match[2].decode()).encode("utf-8", "replace").decode())
 
 
 def _root(splitter: Splitter) -> bytes:
-    """The file's other keys, those that are valid or can be mended."""
-    found = []
+    """The file's other top-level keys, without those that cannot be repaired."""
+    pairs = []
     for key, value in splitter.root:
         pair = repaired(b'"' + key + b'":' + value + b"}")[:-1]
         if key != METADATA_KEY.encode() and _count(b"{" + pair + b"}"):
-            found.append(b",\n" + pair)
-    return b"".join(found)
+            pairs.append(b",\n" + pair)
+    return b"".join(pairs)
 
 
 @contextlib.contextmanager
 def _packed(target: Path, overwrite: bool) -> Iterator[BinaryIO]:
-    """A file that takes the place of `target` when all went well, compressed where its name ends in `.gz`."""
+    """A file that replaces `target` if the context ends without an error; compressed if the name ends in `.gz`."""
     with atomic.replacing(target, overwrite=overwrite) as file:
         if target.suffix != ".gz":
             yield file

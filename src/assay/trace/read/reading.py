@@ -1,4 +1,4 @@
-"""A trace file read into rows: the verbs of this package."""
+"""Reads a trace file into rows: the entry points of this package."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from assay.document.trace import Trace
 from assay.errors import ReadError
+from assay.messages import plural
 from assay.trace.read.activity import activity_of
 from assay.trace.read.backward import backward_of
 from assay.trace.read.columns import Columns, scan
@@ -25,28 +26,34 @@ from assay.trace.read.tables import kernel_rows, op_rows, step_rows, thread_rows
 
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 _FALLBACKS = {
-    "nn.Module": "the trace has no module paths: layers are torch's class names with a number",
-    "annotations": "the trace has no modules: layers are the user's annotations",
-    "": "the trace names no modules: --by op and --by kernel tell more",
+    "nn.Module": "no module paths in the trace: layers are torch's class names with a number",
+    "annotations": "no modules in the trace: layers are the user's annotations",
+    "": "no modules in the trace: group by op or by kernel instead",
 }
 
 
 def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
-    """A Chrome or Kineto trace by layers, operations, kernels, steps and memory.
+    """Analyse a Chrome or Kineto trace by layers, ops, kernels, steps and memory.
 
     Args:
-        path: The trace, plain or gzip, complete or cut off.
-        progress: Called with the bytes that are read and the bytes in all.
+        path: The path of the trace, plain JSON or gzip. Truncated and damaged files are read as far as possible.
+        progress: Called with the number of bytes read so far and the total.
+
+    Returns:
+        The times of the trace. Its `notes` and `skipped` describe what could not be read.
+
+    Raises:
+        ReadError: The file cannot be read or contains no trace events.
     """
     return summarized(opened(path, progress=progress))
 
 
 def opened(path: str | os.PathLike[str], *, progress: Progress | None = None, engine: Any = None) -> TraceContents:
-    """The spans of the trace at `path`, nested and given to modules."""
+    """The spans of the trace at `path`, nested and attributed to modules."""
     columns = scan(path, progress, engine)
     if not columns.rows and not columns.events:
         problem = columns.notes[0] if columns.skipped or len(columns.notes) > 1 else "it is empty"
-        raise ReadError(f"{path} holds no trace events ({problem}): give a Chrome or Kineto trace")
+        raise ReadError(f"no trace events in {path} ({problem}): expected a Chrome or Kineto trace")
     forest = forest_of(columns, engine)
     activity = activity_of(columns, forest)
     steps = step_rows(columns, forest, activity)
@@ -67,7 +74,7 @@ def opened(path: str | os.PathLike[str], *, progress: Progress | None = None, en
 
 
 def summarized(parts: TraceContents) -> Trace:
-    """The rows of a trace that was opened."""
+    """The rows of all tables of an opened trace."""
     columns, forest, activity, facts = parts.columns, parts.forest, parts.activity, parts.facts
     begin, end = _bounds(parts)
     threads = thread_rows(parts)
@@ -98,7 +105,7 @@ def summarized(parts: TraceContents) -> Trace:
 
 
 def _bounds(parts: TraceContents) -> tuple[int, int]:
-    """The first and last moment of any span on a thread or accelerator."""
+    """The start of the first and the end of the last span on any thread or accelerator."""
     starts, ends = [parts.forest.start], [parts.forest.end]
     if parts.activity is not None:
         starts.append(parts.activity.start)
@@ -107,31 +114,29 @@ def _bounds(parts: TraceContents) -> tuple[int, int]:
     return (int(start.min()), int(end.max())) if len(start) else (0, 0)
 
 
-def _rank(columns: Columns, known: int | None) -> tuple[int | None, int | None]:
-    """The rank and how many there are: as the trace says, else as its file is called."""
+def _rank(columns: Columns, captured_rank: int | None) -> tuple[int | None, int | None]:
+    """The rank and the world size: from the trace's metadata, else the rank from the file name."""
     try:
-        said = msgspec.json.decode(columns.root.get("distributedInfo", "{}"))
+        metadata = msgspec.json.decode(columns.root.get("distributedInfo", "{}"))
     except msgspec.DecodeError:
-        said = {}
-    found = said if isinstance(said, dict) else {}
-    world = found.get("world_size")
-    rank = known if known is not None else found.get("rank")
+        metadata = {}
+    distributed = metadata if isinstance(metadata, dict) else {}
+    world = distributed.get("world_size")
+    rank = captured_rank if captured_rank is not None else distributed.get("rank")
     if not isinstance(rank, int):
-        named = _RANK.search(Path(columns.path).name)
-        rank = int(named[1]) if named else None
+        match = _RANK.search(Path(columns.path).name)
+        rank = int(match[1]) if match else None
     return rank, world if isinstance(world, int) else None
 
 
 def _notes(parts: TraceContents) -> tuple[str, ...]:
     notes = [*parts.columns.notes, *(parts.facts.notes if parts.facts else ())]
     if parts.facts is not None and parts.facts.error is not None:
-        notes.append(f"the pass ended with {parts.facts.error}: times are those of what ran before")
+        notes.append(f"the pass failed with {parts.facts.error}: times cover only what ran before")
     if parts.modules.origin in _FALLBACKS:
         notes.append(_FALLBACKS[parts.modules.origin])
     if parts.forest.overlapping:
-        notes.append(
-            f"{parts.forest.overlapping:,} spans overlapped without nesting and were cut at the other's edge"
-        )
+        notes.append(f"{plural(parts.forest.overlapping, 'span')} overlapped without nesting and had to be shortened")
     if any("\ufffd" in name for name in parts.columns.names):
-        notes.append("some names held bytes that are no UTF-8; they are shown replaced")
+        notes.append("some names contain invalid UTF-8, which is shown as replacement characters")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""The scanner in plain Python: what runs where the native one was not built, and what it is tested against."""
+"""The trace scanner in pure Python: the fallback if the native one was not built, and its reference in tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = {
     "mark_time": np.int64, "mark_name": np.int32, "mark_track": np.int32, "mark_end": np.int8,
     "stack_row": np.int64, "stack_text": np.int32,
 }  # fmt: skip
-"""Every column and its type; what they hold is written beside those of the native scanner."""
+"""Every column and its type; the native scanner's sources document their contents."""
 
 _NONE = Raw(b"")
 _SEPARATOR = b"\x1f"
@@ -35,12 +35,12 @@ _INT64 = 1 << 63
 _WHOLE = re.compile(rb"[+-]?[0-9]+(?=\.|\Z)")
 _THREE_DECIMALS = re.compile(rb"-?[0-9]{1,15}\.[0-9]{3}\Z")
 _PHASES = {bytes([letter]) for letter in b"BEXiICnbeSTpFstfPNODMVvRc(),="}
-"""All that the format knows; most of them are no spans."""
+"""All phases defined by the trace format; most of them are not spans."""
 _LABELS = (b"process_name", b"thread_name", b"process_labels")
 
 
 class _Args(Struct):
-    """The arguments that matter, as they stand."""
+    """The relevant arguments of an event, as raw JSON."""
 
     label: Raw = field(default=_NONE, name="name")
     labels: Raw = _NONE
@@ -64,7 +64,7 @@ class _Args(Struct):
 
 
 class _Event(Struct):
-    """An event's fields, as they stand."""
+    """The fields of an event, as raw JSON."""
 
     phase: Raw = field(default=_NONE, name="ph")
     category: Raw = field(default=_NONE, name="cat")
@@ -83,7 +83,7 @@ _NO_ARGS = _Args()
 
 
 class Scanner:
-    """Pieces of a file in, columns out: the same as the native scanner's."""
+    """Turns the pieces of a file into columns, identical to those of the native scanner."""
 
     def __init__(self) -> None:
         self._splitter = Splitter()
@@ -95,29 +95,29 @@ class Scanner:
         self._unfinished = self._taken = self._untimed_ns = 0
 
     def feed(self, data: bytes, last: bool = False) -> None:
-        """Take the next piece of the file; `last` says that nothing follows."""
+        """Scan the next piece of the file; `last` means that no other piece follows."""
         for text in self._splitter.feed(data, last):
             try:
-                found = _EVENTS.decode(b"[" + text + b"]")
+                events = _EVENTS.decode(b"[" + text + b"]")
             except (msgspec.DecodeError, UnicodeDecodeError):
-                found = self._mended(text)
-            for event in found:
+                events = self._repaired(text)
+            for event in events:
                 self._keep(event)
 
     def rows(self) -> int:
-        """How many spans there are that were not taken."""
+        """The number of spans scanned since the last `take`."""
         return len(self._columns["start"])
 
     def take(self) -> dict[str, NDArray[Any]]:
-        """The columns of everything scanned since they were last taken."""
+        """The columns of everything scanned since the last `take`."""
         self._taken += self.rows()
-        found = {name: np.array(self._columns[name], dtype=kind) for name, kind in COLUMNS.items()}
+        arrays = {name: np.array(self._columns[name], dtype=kind) for name, kind in COLUMNS.items()}
         for column in self._columns.values():
             column.clear()
-        return found
+        return arrays
 
     def tables(self) -> dict[str, Any]:
-        """What the small numbers stand for, and everything that is told once a file."""
+        """The texts that columns refer to by index, and all information stored once per file."""
         return {
             **{name: list(texts) for name, texts in self._texts.items()},
             "skipped": dict(self._skipped + self._splitter.skipped),
@@ -128,17 +128,17 @@ class Scanner:
             "complete": self._splitter.complete,
         }
 
-    def _mended(self, text: bytes) -> list[_Event]:
-        """The one event of a text that is no JSON; several are asked for again one by one."""
+    def _repaired(self, text: bytes) -> list[_Event]:
+        """The event of a text that is not valid JSON, repaired; several events are reread one at a time."""
         if self._splitter.reread(text):
             return []
         try:
-            mended = [] if runs_on(text) else _EVENTS.decode(b"[" + repaired(text) + b"]")
+            events = [] if runs_on(text) else _EVENTS.decode(b"[" + repaired(text) + b"]")
         except (msgspec.DecodeError, UnicodeDecodeError):
-            mended = []
-        if not mended:
+            events = []
+        if not events:
             self._splitter.damaged(text)
-        return mended
+        return events
 
     def _keep(self, event: _Event) -> None:
         phase = _unquoted(event.phase)[:1]
@@ -261,14 +261,14 @@ class Scanner:
 
 
 def parse_int(raw: bytes) -> int | None:
-    """The whole number, decimals cut off; None where it is none or does not fit 64 bits."""
-    found = _WHOLE.match(_unquoted(raw))
-    value = None if found is None else int(found[0])
+    """The number truncated to an integer; None if it is not a number or does not fit 64 bits."""
+    match = _WHOLE.match(_unquoted(raw))
+    value = None if match is None else int(match[0])
     return value if value is not None and -_INT64 < value < _INT64 else None
 
 
 def parse_ns(raw: bytes) -> int | None:
-    """Microseconds with decimals as whole nanoseconds, exactly; half a nanosecond rounds away from zero."""
+    """Decimal microseconds as whole nanoseconds, exactly; half a nanosecond rounds away from zero."""
     text = _unquoted(raw)
     if _THREE_DECIMALS.match(text):
         return int(text.replace(b".", b""))
@@ -289,9 +289,9 @@ def nest(
     soft: NDArray[np.uint8],
     rows: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], int]:
-    """Rows by track and start, their parents as places among those, ends, and how many had to be cut.
+    """Rows sorted by track and start, the index of each one's parent, their ends, and the number of spans cut.
 
-    Of two spans that overlap without nesting, the soft one is cut, of equals the one that loses less.
+    Of two spans that overlap without nesting, the soft one is cut; if both are equal, the one that loses less.
     """
     order = rows[np.lexsort((-duration[rows], start[rows], track[rows]))]
     tracks, starts, softness = track[order].tolist(), start[order].tolist(), soft[order].tolist()
@@ -323,25 +323,25 @@ def nest(
 
 
 def nearest(parent: NDArray[np.int32], flag: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """For each span the nearest with a flag among itself and those around it; -1 where there is none."""
-    found: list[int] = []
+    """Per span, the innermost flagged span among itself and its ancestors; -1 if none."""
+    spans: list[int] = []
     for place, (above, flagged) in enumerate(zip(parent.tolist(), flag.tolist(), strict=True)):
-        found.append(place if flagged else -1 if above < 0 else found[above])
-    return np.array(found, dtype=np.int32)
+        spans.append(place if flagged else -1 if above < 0 else spans[above])
+    return np.array(spans, dtype=np.int32)
 
 
 def own(
     parent: NDArray[np.int32], start: NDArray[np.int64], end: NDArray[np.int64], flag: NDArray[np.uint8]
 ) -> NDArray[np.int64]:
-    """For each flagged span its time without the flagged ones in it; 0 for the others."""
+    """The time of each flagged span without the flagged spans nested in it; 0 for the rest."""
     around = nearest(parent, flag)
     flagged = np.flatnonzero(flag)
-    found = np.zeros(len(parent), dtype=np.int64)
-    found[flagged] = (end - start)[flagged]
+    times = np.zeros(len(parent), dtype=np.int64)
+    times[flagged] = (end - start)[flagged]
     inner = flagged[parent[flagged] >= 0]
     above = around[parent[inner]]
-    np.subtract.at(found, above[above >= 0], (end - start)[inner[above >= 0]])
-    return found
+    np.subtract.at(times, above[above >= 0], (end - start)[inner[above >= 0]])
+    return times
 
 
 def _unquoted(raw: Raw | bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The scanner in use: the native module where it was built, plain Python where not."""
+"""The scanner in use: the native module if it was built, else the one in pure Python."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def _built() -> Any:
 _native = _built()
 
 scanner: Any = import_module("assay.trace.read.reference") if _native is None else _native
-"""Has `Scanner`, `nest` and `nearest` of `assay.trace.read.reference`, with the same arguments and results."""
+"""A module with the functions and classes of `assay.trace.read.reference`, with the same arguments and results."""
 
 
 def is_native() -> bool:
-    """Whether the native scanner runs; a command says once when it does not."""
+    """Whether the native scanner is in use."""
     return _native is not None

@@ -1,7 +1,7 @@
-"""The events of a trace as separate texts, from a file that comes in pieces and may be damaged.
+"""Splits a trace file, which arrives in pieces and may be damaged, into the JSON texts of its events.
 
-In JSON only a colon, a comma or a closing bracket follows a string, so a quote before anything else is part of
-the text: Kineto writes names unescaped.
+In JSON only a colon, a comma or a closing bracket can follow a string, so a quote before anything else is taken as
+part of the string: Kineto does not escape names.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _KEY = re.compile(rb"(" + STRING + rb")[ \t\r\n]*:?[ \t\r\n]*", re.DOTALL)
 _BARE = re.compile(rb"[^,}\] \t\r\n]+")
 _EVENT = re.compile(rb'\{[ \t\r\n]*"(?:ph|name|cat|pid|ts)"')
 _WITH_PHASE = re.compile(rb'\[[ \t\r\n]*\{[ \t\r\n]*"ph"')
-"""A list of events by the key that Kineto writes first: the list's own key may be damaged."""
+"""Recognises a list of events by the key that Kineto writes first, because the list's own key may be damaged."""
 _BOM = b"\xef\xbb\xbf"
 _LONGEST = 8 << 20
 _OVERLAP = 64
 _BETWEEN = (b'},\n  {\n    "ph"', b'}, {"ph"', b'},{"ph"', b'},\n{"ph"')
-"""Between two events as torch and other writers put it; many are handed out at once where it is found."""
+"""Separators between events as written by torch and other tools; events separated like this are returned together."""
 
 
 class Where(Enum):
-    """What comes next in the file."""
+    """The part of the file that is expected next."""
 
     BEGIN = 0
     ROOT = 1
@@ -39,14 +39,14 @@ class Where(Enum):
 
 
 class Splitter:
-    """Feeds in, event texts out; `skipped`, `root` and `complete` tell the rest."""
+    """Takes pieces of a file and yields the texts of events; also collects `skipped`, `root` and `complete`."""
 
     def __init__(self) -> None:
         self.skipped: Counter[str] = Counter()
         self.root: list[tuple[bytes, bytes]] = []
         self.where = Where.BEGIN
         self._after = Where.END
-        self._held = b""
+        self._buffer = b""
         self._at = 0
         self._one_by_one_until = 0
         self._joined = False
@@ -57,40 +57,40 @@ class Splitter:
         return self.where is Where.END
 
     def feed(self, data: bytes, last: bool) -> Iterator[bytes]:
-        """The texts of events that are whole by now; several joined by commas where they look sound."""
-        self._held += data
+        """Yield the texts of complete events; events that look undamaged are joined by commas into one text."""
+        self._buffer += data
         self._at = 0
         while True:
             before = self._at
-            found = self._step(last)
-            if found is None:
+            text = self._step(last)
+            if text is None:
                 self._at = before
                 break
-            if found:
-                yield found
+            if text:
+                yield text
         if last and self.where is Where.EVENTS and self._rest():
             self.skipped["cut off at the end"] += 1
-        self._held = b"" if last else self._held[self._at :]
+        self._buffer = b"" if last else self._buffer[self._at :]
         self._one_by_one_until -= self._at
 
     def reread(self, text: bytes) -> bool:
-        """Whether the text just handed out was several joined: they then come again one by one."""
+        """Whether the text last yielded was several events; if so, they are yielded again one at a time."""
         if self._joined:
             self._at -= len(text)
             self._one_by_one_until = self._at + len(text)
         return self._joined
 
     def damaged(self, event: bytes) -> None:
-        """Says that the text just handed out could not be read: the search goes on inside it."""
+        """Report that the text last yielded could not be read, so that the search for events resumes inside it."""
         self.skipped["damaged"] += 1
         self._at -= len(event) - 1
         self.where = Where.LOST
 
     def _rest(self) -> bytes:
-        return self._held[self._at :].strip(b" \t\r\n,")
+        return self._buffer[self._at :].strip(b" \t\r\n,")
 
     def _step(self, last: bool) -> bytes | None:
-        """An event's text, nothing where none was met, None where more is needed."""
+        """The text of the next event, empty if none was reached, None if more input is needed."""
         if self.where is Where.BEGIN:
             return self._begin(last)
         if self.where is Where.ROOT:
@@ -100,9 +100,9 @@ class Splitter:
         return self._event() if self.where is Where.EVENTS else self._lost(last)
 
     def _begin(self, last: bool) -> bytes | None:
-        if len(self._held) < len(_BOM) and not last:
+        if len(self._buffer) < len(_BOM) and not last:
             return None
-        self._at = len(_BOM) if self._held.startswith(_BOM) else 0
+        self._at = len(_BOM) if self._buffer.startswith(_BOM) else 0
         opening = self._next(_SPACE)
         if not opening:
             return None
@@ -122,21 +122,21 @@ class Splitter:
             self._at, self.where = self._at + 1, Where.END
             return b""
         start = self._at
-        key = _KEY.match(self._held, start) if opening == b'"' else None
+        key = _KEY.match(self._buffer, start) if opening == b'"' else None
         readable = opening == b'"'
-        if key is not None and key.end() < len(self._held):
-            first = self._held[key.end() : key.end() + 1]
-            # Events that are in no list are looked for one by one.
+        if key is not None and key.end() < len(self._buffer):
+            first = self._buffer[key.end() : key.end() + 1]
+            # Events outside a list are searched for individually.
             readable = first not in (b",", b"}", b"]") and (first == b"[" or key[1] != b'"traceEvents"')
-            if first == b"[" and (key[1] == b'"traceEvents"' or _WITH_PHASE.match(self._held, key.end())):
+            if first == b"[" and (key[1] == b'"traceEvents"' or _WITH_PHASE.match(self._buffer, key.end())):
                 self._at, self.where = key.end() + 1, Where.EVENTS
                 return b""
             end = self._value_end(key.end()) if readable else None
             if end is not None:
-                self.root.append((key[1][1:-1], self._held[key.end() : end]))
+                self.root.append((key[1][1:-1], self._buffer[key.end() : end]))
                 self._at = end
                 return b""
-        if readable and not last and len(self._held) - start <= _LONGEST:
+        if readable and not last and len(self._buffer) - start <= _LONGEST:
             return None
         self.skipped["unreadable between the file's keys"] += 1
         self._at, self.where = start + (opening == b'"'), Where.LOST
@@ -153,20 +153,20 @@ class Splitter:
         if opening == b"{":
             cut = -1
             if start >= self._one_by_one_until:
-                cut = max(self._held.rfind(between, start) for between in _BETWEEN)
+                cut = max(self._buffer.rfind(between, start) for between in _BETWEEN)
             self._joined = cut >= 0
             end = cut + 1 if self._joined else self._value_end(start)
             if end is not None:
                 self._at = end
-                return self._held[start:end]
-            if len(self._held) - start <= _LONGEST:
+                return self._buffer[start:end]
+            if len(self._buffer) - start <= _LONGEST:
                 return None
         self.skipped["damaged"] += 1
         self._at, self.where = start + 1, Where.LOST
         return b""
 
     def _end(self) -> bytes | None:
-        """Behind the end of the JSON nothing should follow; where the end came too early, events do."""
+        """Look for events after the end of the JSON, in case a stray bracket ended it too early."""
         if not self._next(_SPACE):
             return None
         self.skipped["unreadable behind the end"] += 1
@@ -174,36 +174,36 @@ class Splitter:
         return b""
 
     def _lost(self, last: bool) -> bytes | None:
-        if self._at >= len(self._held):
+        if self._at >= len(self._buffer):
             return None
-        found = _EVENT.search(self._held, self._at)
-        if found is not None:
-            self._at, self.where = found.start(), Where.EVENTS
+        match = _EVENT.search(self._buffer, self._at)
+        if match is not None:
+            self._at, self.where = match.start(), Where.EVENTS
         else:
-            brace = self._held.rfind(b"{", max(self._at, len(self._held) - _OVERLAP))
+            brace = self._buffer.rfind(b"{", max(self._at, len(self._buffer) - _OVERLAP))
             if brace >= 0 and not last:
                 self._at = brace
                 return None
-            self._at = len(self._held)
+            self._at = len(self._buffer)
         return b""
 
     def _next(self, spaces: re.Pattern[bytes]) -> bytes:
-        """Goes behind `spaces`; the byte there, or nothing at the end of what is held."""
-        found = spaces.match(self._held, self._at)
-        assert found is not None
-        self._at = found.end()
-        return self._held[self._at : self._at + 1]
+        """Skip `spaces` and return the next byte; empty at the end of the buffer."""
+        match = spaces.match(self._buffer, self._at)
+        assert match is not None
+        self._at = match.end()
+        return self._buffer[self._at : self._at + 1]
 
     def _value_end(self, at: int) -> int | None:
-        """Where the value that begins at `at` ends; None where that has not come yet."""
-        if self._held[at : at + 1] not in (b"{", b"[", b'"'):
-            bare = _BARE.match(self._held, at)
-            return bare.end() if bare is not None and bare.end() < len(self._held) else None
-        return value_end(self._held, at)
+        """The end of the value that starts at `at`; None if it is not in the buffer yet."""
+        if self._buffer[at : at + 1] not in (b"{", b"[", b'"'):
+            bare = _BARE.match(self._buffer, at)
+            return bare.end() if bare is not None and bare.end() < len(self._buffer) else None
+        return value_end(self._buffer, at)
 
 
 def value_end(data: bytes, at: int = 0) -> int | None:
-    """Where the string, object or list that begins at `at` ends; None where it does not."""
+    """The end of the string, object or list that starts at `at`; None if it does not end in `data`."""
     depth = 0
     for token in _TOKEN.finditer(data, at):
         first = token[0][:1]

@@ -1,4 +1,4 @@
-"""How times vary within groups: least, middle, 95th percentile and largest, as whole nanoseconds."""
+"""The variation of times within groups: minimum, median, 95th percentile and maximum, in whole nanoseconds."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from assay.document.trace import Spread
 from assay.trace.read.columns import Ints, SmallInts
 
 _VALUE_BITS = 44
-"""Nanoseconds up to almost five hours; longer ones are sorted the slower way."""
+"""Enough for almost five hours in nanoseconds; longer times take the slower sort."""
 NEVER = Spread(0, 0, 0, 0)
-"""Of what has no calls."""
+"""The spread of something that was never called."""
 
 
 def spreads(group: SmallInts | Ints, values: Ints, groups: int) -> list[Spread | None]:
-    """A spread for each group; None for one without values."""
+    """One spread per group; None for a group without values."""
     if values.min(initial=0) >= 0 and values.max(initial=0) < 1 << _VALUE_BITS and groups < 1 << 63 - _VALUE_BITS:
-        # One sort of one column: a group and a value side by side in one number.
+        # Packing group and value into one number needs only one sort of one column.
         keys = (group.astype(np.int64) << _VALUE_BITS) | values
         keys.sort()
         bounds = np.searchsorted(keys, np.arange(groups + 1, dtype=np.int64) << _VALUE_BITS).tolist()
@@ -35,7 +35,7 @@ def spreads(group: SmallInts | Ints, values: Ints, groups: int) -> list[Spread |
 
 
 def _spread(values: Ints) -> Spread:
-    """Of values in order."""
+    """The spread of sorted values."""
     count = len(values)
     low, high = int(values[(count - 1) // 2]), int(values[count // 2])
     return Spread(

@@ -1,4 +1,4 @@
-"""Call stacks with their time: every path of nested spans once, for tables and flame graphs."""
+"""Call stacks with their times: every distinct path of nested spans, for tables and flame graphs."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from assay.trace.read.texts import plain
 
 @dataclass
 class Stacks:
-    """Distinct paths of spans, parents before what is in them."""
+    """Distinct paths of nested spans, parents before children."""
 
     frames: list[str]
     """The innermost frame of each path."""
     parent: list[int]
-    """The path around each; -1 at the top."""
+    """The parent of each path; -1 at the top."""
     calls: list[int]
     total_ns: list[int]
     own_ns: list[int]
     gpu_ns: list[int] | None
-    """Of what the innermost frame launched itself."""
+    """Accelerator time of what the innermost frame itself launched."""
 
     def path(self, index: int) -> list[str]:
         """The frames of a path, outermost first."""
-        found = []
+        path = []
         while index >= 0:
-            found.append(self.frames[index])
+            path.append(self.frames[index])
             index = self.parent[index]
-        return found[::-1]
+        return path[::-1]
 
 
 def stacks_of(parts: TraceContents) -> Stacks:
-    """All paths of nested host spans, added up over calls and threads."""
+    """All paths of nested host spans, summed over calls and threads."""
     forest = parts.forest
     path, parents, names = _paths(forest)
     count = len(names)
     gpu = None
     if parts.activity is not None:
-        known = parts.activity.source >= 0
-        gpu = added(path[parts.activity.source[known]], parts.activity.duration[known], count).tolist()
+        attributed = parts.activity.source >= 0
+        gpu = added(path[parts.activity.source[attributed]], parts.activity.duration[attributed], count).tolist()
     frames = [shown_name(name) for name in parts.columns.names]
     return Stacks(
         frames=[frames[name] for name in names.tolist()],
@@ -60,7 +60,7 @@ def stacks_of(parts: TraceContents) -> Stacks:
 
 
 def _paths(forest: Forest) -> tuple[Ints, Ints, Ints]:
-    """For each span its path; for each path the one around it and its innermost name."""
+    """The path of each span; the parent of each path; the innermost name of each path."""
     path = np.full(forest.size + 1, -1, dtype=np.int64)
     parents, names, count = [], [], 0
     depth = forest.depths()
@@ -80,20 +80,20 @@ def _paths(forest: Forest) -> tuple[Ints, Ints, Ints]:
 
 
 def shown_name(name: str) -> str:
-    """A span's name as people read it: labels of ours as the paths they stand for."""
+    """The displayed name of a span: Assay's labels are decoded into module paths."""
     label = decode_path(name)
     return name if label is None else label or MODEL
 
 
 def frames(raw: bytes) -> list[str]:
-    """The frames of a stack that an operation carries, innermost first: a list, or one text with semicolons."""
+    """The frames of an op's recorded stack (a JSON list, or a text separated by semicolons), innermost first."""
     try:
-        found = msgspec.json.decode(raw)
+        stack = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        found = plain(raw, quoted=True)
-    if isinstance(found, list):
-        return [str(frame) for frame in found]
-    return [frame.strip() for frame in str(found).split(";") if frame.strip()]
+        stack = plain(raw, quoted=True)
+    if isinstance(stack, list):
+        return [str(frame) for frame in stack]
+    return [frame.strip() for frame in str(stack).split(";") if frame.strip()]
 
 
 class StackLine(Struct, frozen=True):
@@ -107,7 +107,7 @@ class StackLine(Struct, frozen=True):
 
 
 def stack_lines(stacks: Stacks, sort: str | None) -> list[StackLine]:
-    """The paths, those with the most time of their own first."""
+    """The paths sorted by `sort` (`total`, `calls` or `gpu`), by default by self time, largest first."""
     lines = [
         StackLine(
             stack=stacks.path(index),

@@ -1,4 +1,4 @@
-"""Operations, kernels, steps and threads of a trace, a row each."""
+"""Tables of the ops, kernels, steps and threads of a trace."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from assay.trace.read.spreads import NEVER, spreads
 
 
 def op_rows(parts: TraceContents) -> list[OpTimes]:
-    """A row for each operation by name, the longest in itself first."""
+    """One row per op name, sorted by accelerator time, then by CPU self time."""
     columns, forest = parts.columns, parts.forest
     is_op = (columns.roles == Role.OP) & (parts.modules.layer_of_name[:-1] < 0)
     chosen = np.flatnonzero(forest.flagged(is_op))
     count = len(columns.names)
     names = forest.name[chosen]
-    # Runtime calls and the like inside an operation are its own time.
+    # Spans that are not ops, such as runtime calls, count as self time of the op around them.
     own = added(names, forest.own_among(forest.flagged(is_op))[chosen], count)
     total = added(names, forest.duration[chosen], count)
     calls = np.bincount(names, minlength=count)
@@ -42,21 +42,21 @@ def op_rows(parts: TraceContents) -> list[OpTimes]:
 
 
 def _launched(parts: TraceContents, is_op: Flags, count: int) -> tuple[list[int], list[int]] | tuple[None, None]:
-    """Accelerator time and kernels by the name of the innermost operation that launched them."""
+    """Accelerator time and number of kernels, by the name of the innermost op that launched them."""
     if parts.activity is None:
         return None, None
     source, forest = parts.activity.source, parts.forest
     op = looked_up(forest.nearest(forest.flagged(is_op)), source, -1)
-    known = op >= 0
-    names = forest.name[op[known]]
+    inside = op >= 0
+    names = forest.name[op[inside]]
     return (
-        added(names, parts.activity.duration[known], count).tolist(),
+        added(names, parts.activity.duration[inside], count).tolist(),
         np.bincount(names, minlength=count).tolist(),
     )
 
 
 def kernel_rows(parts: TraceContents) -> list[KernelTimes]:
-    """A row for each kernel, copy or fill by name, the longest first."""
+    """One row per name of a kernel, copy or fill, longest total time first."""
     activity, columns = parts.activity, parts.columns
     if activity is None:
         return []
@@ -87,7 +87,7 @@ def kernel_rows(parts: TraceContents) -> list[KernelTimes]:
 
 
 def thread_rows(parts: TraceContents) -> list[ThreadTimes]:
-    """A row for each thread with spans."""
+    """One row per thread that has spans."""
     forest = parts.forest
     bounds = forest.track_starts.tolist()
     begin = int(forest.start.min()) if forest.size else 0
@@ -108,7 +108,7 @@ def thread_rows(parts: TraceContents) -> list[ThreadTimes]:
 
 
 def step_rows(columns: Columns, forest: Forest, activity: Activity | None) -> list[StepTimes]:
-    """A row for each step that the profiler marked, in time."""
+    """One row per step marked by the profiler, in chronological order."""
     rows = columns.with_role(Role.STEP)
     rows = rows[np.argsort(columns["start"][rows], kind="stable")]
     start, duration = columns["start"][rows], columns["duration"][rows]
