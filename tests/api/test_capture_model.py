@@ -89,7 +89,7 @@ def test_an_object_that_is_not_a_model_is_refused(target):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"schedule": None}, "settles 'schedule' itself"), ({"with_stac": True}, "no option 'with_stac'")],
+    [({"schedule": None}, "'schedule' cannot be set"), ({"with_stac": True}, "unknown option 'with_stac'")],
 )
 def test_options_are_checked_even_without_captures(options, message):
     with pytest.raises(UsageError, match=message):
@@ -270,9 +270,9 @@ def test_debug_output_explains_decisions(active, monkeypatch, capsys):
     model(X)
     model(X)
     err = capsys.readouterr().err
-    assert "Net: decorated; its calls are captured into" in err
+    assert "Net: decorated; traces of its calls go to" in err
     assert "Net_forward_001.json" in err
-    assert "Net, pass 2: not captured, one in 2 is" in err
+    assert "Net, pass 2: not captured (only one pass in 2 is captured)" in err
 
 
 def test_captured_models_are_not_kept_alive(active):

@@ -32,7 +32,7 @@ def test_two_threads_never_share_a_shape_number():
         of_thread[shape] = numbers.number_of((torch.empty(shape),), {})
 
     other = threading.Thread(target=number, args=((1, 4),))
-    numbers._known = SwitchesThreads(other)
+    numbers._numbers = SwitchesThreads(other)
     number((1, 8))
     other.join()
     table = numbers.table()

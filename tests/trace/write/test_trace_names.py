@@ -89,6 +89,6 @@ def test_half_a_trace_gets_no_name(tmp_path, left):
     def export(path):
         Path(path).write_text(left)
 
-    with pytest.raises(WriteError, match="cut short"):
+    with pytest.raises(WriteError, match="incomplete"):
         files.place(export, tmp_path, lambda: "a.json", pytest.fail)
     assert list(tmp_path.iterdir()) == []

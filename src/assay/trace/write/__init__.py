@@ -1,5 +1,5 @@
-"""TRACES OF A RUNNING MODEL: torch's profiler around passes, with a label for every module call (torch).
+"""WRITING TRACES: captures passes of a running model with torch's profiler and labels every module call (torch).
 
-Belongs here: starting and stopping the profiler safely, labels and clocks of module calls, names of files.
-Does not: reading traces back (`traces`), and what is told about them (`assay.api.capture`).
+Belongs here: starting and stopping the profiler safely, labelling and timing module calls, naming files.
+Does not: reading traces back (`assay.trace.read`) and messages about captures (`assay.api.capture`).
 """

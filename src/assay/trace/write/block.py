@@ -1,4 +1,4 @@
-"""A capture of everything inside a `with` block: forward, backward and the optimizer's step in one trace."""
+"""Captures everything inside a `with` block in one trace: forward, backward and the optimizer step."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from assay.trace.write.instances import Instances
 from assay.trace.write.plan import CapturedPass, CaptureLog, CapturePlan, LayerTime
 
 _instances = Instances()
-_BUSY = "another capture is running just now: this block runs without one"
+_BUSY = "another capture is running: this block is not captured"
 
 
 class BlockCapture:
-    """One captured `with` block; after it, what was captured."""
+    """Captures one `with` block; afterwards it has the results."""
 
-    def __init__(self, model: nn.Module, plan: CapturePlan, teller: CaptureLog) -> None:
-        self._model, self._plan, self._teller = model, plan, teller
+    def __init__(self, model: nn.Module, plan: CapturePlan, log: CaptureLog) -> None:
+        self._model, self._plan, self._log = model, plan, log
         self._capture: capturing.Capturing | None = None
         self._stack = contextlib.ExitStack()
         self.captured: CapturedPass | None = None
-        """Everything known about the capture; None before the end of the block and where nothing was captured."""
+        """The captured pass; None before the end of the block and if nothing was captured."""
         self.problem: str | None = None
-        """Why there is no trace; None where there is one."""
+        """Why no trace was written; None if one was."""
 
     @property
     def path(self) -> Path | None:
-        """The trace that was written."""
+        """The path of the trace; None if no trace was written."""
         return self.captured.path if self.captured is not None else None
 
     @property
     def layers(self) -> tuple[LayerTime, ...]:
-        """The layers that were called, with their times on the CPU."""
+        """The layers that were called, with their CPU times."""
         return self.captured.layers if self.captured is not None else ()
 
     def table(self) -> str:
-        """The table of layers as text; empty where nothing was captured."""
-        return self._teller.table(self.captured) if self.captured is not None else ""
+        """The table of layers as text; empty if nothing was captured."""
+        return self._log.table(self.captured) if self.captured is not None else ""
 
     def __enter__(self) -> BlockCapture:
         instance = _instances.of(self._model, self._plan.model_name or type(self._model).__name__)
         instance.passes += 1
         if not profiler.turn.acquire(blocking=False):
             self.problem = _BUSY
-            self._teller.debug(_BUSY)
+            self._log.debug(_BUSY)
             return self
         self._stack.enter_context(profiler.watch.watching)
         if self._plan.options.get("with_stack"):
             profiler.prime(stacks=True)
         self._stack.enter_context(observing(current.captured))
-        self._capture = capturing.begin(self._model, self._plan, instance, self._teller, covers="block")
+        self._capture = capturing.begin(self._model, self._plan, instance, self._log, covers="block")
         if self._capture is None:
             self.problem = "torch's profiler did not start"
             self._stack.close()
@@ -71,4 +71,4 @@ class BlockCapture:
         finally:
             self._capture = None
             self._stack.close()
-        self._teller.passed(self.captured)
+        self._log.passed(self.captured)

@@ -1,6 +1,6 @@
-"""The capture that runs now, and the observer that shows it module calls.
+"""The running capture, and the observer that passes module calls to it.
 
-Code that torch compiles, scripts or exports sees the plain method.
+Code that torch compiles, scripts or exports sees the original method.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ Gate = Callable[[nn.Module, Method, tuple[Any, ...], dict[str, Any]], Any]
 
 
 class ActiveCapture:
-    """The capture that runs now; a process has one at most."""
+    """The running capture; a process has at most one."""
 
     labelling: Labelling | None = None
     gate: Gate | None = None
-    """Decides about calls outside any capture; None leaves them alone."""
+    """Called for module calls outside any capture; None leaves them alone."""
 
 
 running = ActiveCapture()
 
 
 def captured(original: Method, replaced: Sequence[Method]) -> Method:
-    """`original` as a capture sees it: labelled inside one, else as the gate decides."""
+    """`original` wrapped so that calls are labelled inside a capture, and passed to the gate outside one."""
     is_compiling = torch.compiler.is_compiling
 
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling():  # a compiler that reads this must see nothing of ours
+        if is_compiling():  # the compiler must see only the original method
             return original(self, *args, **kwargs)
         if replaced:
             return replaced[0](self, *args, **kwargs)
@@ -52,7 +52,10 @@ def captured(original: Method, replaced: Sequence[Method]) -> Method:
 
 
 def inner_attribute(cls: type) -> str | None:
-    """Where a wrapper whose own call is captured keeps the model: replicas and compiled code hide the inner call."""
+    """The attribute in which a wrapper class keeps its model, if the wrapper is captured in its place; else None.
+
+    Replicas and compiled code hide the call of the model itself.
+    """
     if issubclass(cls, nn.DataParallel):
         return REPLICATED
     if cls.__name__ == "OptimizedModule" and cls.__module__ == "torch._dynamo.eval_frame":
@@ -61,7 +64,7 @@ def inner_attribute(cls: type) -> str | None:
 
 
 def _forget_parent() -> None:
-    """A forked child is not captured by its parent's capture."""
+    """Drop the parent's capture in a forked child."""
     running.labelling = None
 
 

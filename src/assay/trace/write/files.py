@@ -1,4 +1,4 @@
-"""Putting a trace in its place: exported beside it, checked, named once and for all in one step."""
+"""Writes a trace atomically: it is exported to a temporary file, checked, and given its final name in one step."""
 
 from __future__ import annotations
 
@@ -15,44 +15,47 @@ from assay.atomic import make_directory
 from assay.errors import WriteError
 
 _TAIL = 4096
-"""Where to look for the last key that torch writes, the name of the file."""
+"""The number of bytes at the end of the file in which to look for the last key that torch writes, the file name."""
 _TRACE_NAME = b'"traceName":'
 _GZIP_LEVEL = 3
-"""Twice as fast as 6, and a trace is not a tenth larger for it."""
+"""Twice as fast as level 6, for traces that are less than a tenth larger."""
 
 _parts = itertools.count()
 
 
-def place(export: Callable[[str], None], directory: Path, name: Callable[[], str], taken: Callable[[], None]) -> Path:
-    """The path of the trace that `export` wrote, named by `name`; `taken` is told where a file has that name.
+def place(
+    export: Callable[[str], None], directory: Path, name: Callable[[], str], on_name_taken: Callable[[], None]
+) -> Path:
+    """Write a trace with `export`, name it with `name()` and return its path.
 
-    No file that is there is ever touched, and a reader never sees half of one.
+    If a file of that name exists, `on_name_taken` is called and `name` is asked again. Existing files are never
+    changed, and readers never see an incomplete one.
     """
     make_directory(directory)
     part = directory / f".assay-{os.getpid()}-{next(_parts)}.part"
     try:
         export(os.fspath(part))
         while not _named(part, target := directory / name()):
-            taken()
+            on_name_taken()
         return target
     except OSError as error:
         raise WriteError(f"cannot write a trace into {directory}: {error.strerror or error}") from error
     finally:
-        # Torch writes into a file of yet another name, which it leaves where it fails.
+        # Torch itself writes to another temporary file, which it leaves behind if it fails.
         for path in (part, _packed_name(part), part.with_suffix(".part.tmp")):
             with contextlib.suppress(OSError):
                 path.unlink()
 
 
 def _finish(part: Path, name: str) -> None:
-    """Replace the name torch wrote inside by the final one; an export that did not reach its end is refused."""
+    """Replace the file name inside the trace by the final one; raises OSError if the export is incomplete."""
     if not part.exists():
-        raise OSError("torch wrote no whole file: is the disk full?")
+        raise OSError("torch did not write a complete file: is the disk full?")
     with part.open("r+b") as file:
         file.seek(max(0, part.stat().st_size - _TAIL))
         start, tail = file.tell(), file.read()
         if not tail.rstrip().endswith(b"}"):
-            raise OSError("the file is cut short: is the disk full?")
+            raise OSError("the file is incomplete: is the disk full?")
         at = tail.rfind(_TRACE_NAME)
         if at >= 0:
             file.seek(start + at)
@@ -72,7 +75,7 @@ def _compressed(part: Path) -> Path:
 
 
 def _named(part: Path, target: Path) -> bool:
-    """Give the trace in `part` its name; False where a file has it, perhaps another process's of this moment."""
+    """Give the trace in `part` its final name; False if that name is taken, perhaps just now by another process."""
     _finish(part, target.name)
     source = _compressed(part) if target.suffix == ".gz" else part
     try:

@@ -1,7 +1,7 @@
-"""Profilers that are not ours: a process has room for one, and the second ends in a crash inside torch.
+"""Detects the user's own profilers: a process can run only one, and a second one crashes inside torch.
 
-While this watch is in place, a profiler that the user starts is known from its preparation (a schedule's
-warm-up too) to its end, and one that starts in the middle of our own recording makes ours give way.
+While the watch is active, a profiler of the user's is tracked from its preparation (including a schedule's warm-up)
+to its end. If one starts during Assay's own recording, Assay's recording ends first.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from assay.recorder.shared import Shared
 
 
 class ForeignProfilers:
-    """Knows which profilers of other people are prepared or running in this process."""
+    """Tracks the user's profilers that are prepared or running in this process."""
 
     def __init__(self) -> None:
         self._others: weakref.WeakSet[Any] = weakref.WeakSet()
         self._own: int | None = None
         self.watching = Shared(self._watching)
-        """A context in which profilers are noticed."""
+        """A context in which profilers are tracked."""
         self.give_way: Callable[[], None] = lambda: None
-        """Called before another profiler prepares."""
+        """Called before a profiler of the user's is prepared."""
 
     def busy(self) -> bool:
-        """Whether somebody else's profiler is prepared or running, on whatever thread."""
+        """Whether a profiler of the user's is prepared or running on any thread."""
         return bool(
             self._others
             or torch.autograd._profiler_enabled()
@@ -40,7 +40,7 @@ class ForeignProfilers:
 
     @contextmanager
     def ours(self, profile: Any) -> Iterator[None]:
-        """`profile` may prepare inside without being taken for somebody else's."""
+        """A context in which `profile` is recognised as Assay's own when it is prepared."""
         self._own = id(profile)
         try:
             yield
@@ -79,11 +79,11 @@ class ForeignProfilers:
 
 
 def _prepared_before() -> list[Any]:
-    """Profilers that wait in a warm-up begun before the watch; looked for only where torch knows of a schedule."""
+    """Profilers in a warm-up that began before the watch; searched for only if torch has a schedule."""
     tracker = getattr(autograd_profiler, "KinetoStepTracker", None)
     if not getattr(tracker, "_step_dict", None):
         return []
     cls = autograd_profiler.profile
-    # By type: some objects run code of their own when isinstance asks them.
-    found = (thing for thing in gc.get_objects() if issubclass(type(thing), cls))
-    return [profile for profile in found if getattr(profile, "entered", False) and profile.kineto_results is None]
+    # Not isinstance: some objects run their own code when it reads their `__class__`.
+    profiles = (candidate for candidate in gc.get_objects() if issubclass(type(candidate), cls))
+    return [profile for profile in profiles if getattr(profile, "entered", False) and profile.kineto_results is None]

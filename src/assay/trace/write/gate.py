@@ -1,4 +1,4 @@
-"""Which models are captured: decorated classes and instances, found again at their calls."""
+"""Selects the calls to capture: those of decorated classes and instances."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from assay.trace.write.plan import CaptureLog, CapturePlan
 
 
 class Gate:
-    """Decides about every call of a module outside a capture."""
+    """Decides for every module call outside a capture whether to capture it."""
 
-    def __init__(self, teller: CaptureLog) -> None:
-        self._teller = teller
+    def __init__(self, log: CaptureLog) -> None:
+        self._log = log
         self._classes: dict[type, CapturePlan] = {}
         self._kinds: dict[type, tuple[CapturePlan | None, str | None]] = {}
-        """The plan of each class met, and where an instance keeps the model that may have one instead."""
+        """Per class seen so far: its plan, and the attribute of a wrapper that contains the model (see
+        `current.inner_attribute`)."""
         self._objects: dict[int, tuple[weakref.ref[nn.Module], CapturePlan]] = {}
         self._instances = Instances()
         self._skipping = threading.local()
@@ -31,45 +32,45 @@ class Gate:
         self._stack = contextlib.ExitStack()
 
     def add_class(self, cls: type[nn.Module], plan: CapturePlan) -> None:
-        """Capture the instances of `cls` and of its subclasses."""
+        """Capture instances of `cls` and its subclasses."""
         self._classes[cls] = plan
         self._kinds.clear()
         self._observe(nn.Module)
-        self._observe(next(base for base in cls.__mro__ if "__call__" in base.__dict__))  # may not reach nn.Module's
-        self._teller.debug(f"{cls.__name__}: decorated; its calls are captured into {plan.directory}")
+        self._observe(next(base for base in cls.__mro__ if "__call__" in base.__dict__))  # may not call nn.Module's
+        self._log.debug(f"{cls.__name__}: decorated; traces of its calls go to {plan.directory}")
 
     def add_object(self, model: nn.Module, plan: CapturePlan) -> None:
-        """Capture this object, not its copies."""
+        """Capture this object, but not its copies."""
         self._observe(nn.Module)
         key = id(model)
         self._objects[key] = (weakref.ref(model, lambda _: self._objects.pop(key, None)), plan)
-        self._teller.debug(f"{type(model).__name__}: this object's calls are captured into {plan.directory}")
+        self._log.debug(f"{type(model).__name__}: traces of this object's calls go to {plan.directory}")
 
     def call(self, module: nn.Module, original: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What `original` returns; captured where the module is one of those added."""
+        """Call `original`, with a capture if `module` was added, and return its result."""
         plan = self._plan_of(module)
         if plan is None or getattr(self._skipping, "now", False) or torch.jit.is_tracing():
             return original(module, *args, **kwargs)
         instance = self._instances.of(module, plan.model_name or type(_model_in(module)).__name__)
         why_not = due(instance, plan)
         if why_not is None and not profiler.turn.acquire(blocking=False):
-            why_not = "another capture is running just now"
+            why_not = "another capture is running"
         if why_not is not None:
-            self._teller.debug(f"{instance.name}, pass {instance.passes}: not captured, {why_not}")
-            return self._passed_through(module, original, args, kwargs)
-        capture = capturing.begin(module, plan, instance, self._teller, covers="forward")
+            self._log.debug(f"{instance.name}, pass {instance.passes}: not captured ({why_not})")
+            return self._call_uncaptured(module, original, args, kwargs)
+        capture = capturing.begin(module, plan, instance, self._log, covers="forward")
         if capture is None:
-            return self._passed_through(module, original, args, kwargs)
+            return self._call_uncaptured(module, original, args, kwargs)
         try:
             result = capture.labelling.lane.call(module, original, args, kwargs)
         except BaseException as error:
-            self._teller.passed(capture.finish(error))
+            self._log.passed(capture.finish(error))
             raise
-        self._teller.passed(capture.finish(result=result))
+        self._log.passed(capture.finish(result=result))
         return result
 
     def close(self) -> None:
-        """Capture nothing any more."""
+        """Stop capturing."""
         self._stack.close()
 
     def _observe(self, owner: type) -> None:
@@ -82,10 +83,10 @@ class Gate:
             self._observed.add(owner)
             self._stack.enter_context(observing(current.captured, owner))
 
-    def _passed_through(
+    def _call_uncaptured(
         self, module: nn.Module, original: Method, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Nothing inside this call is captured either: it is no pass of its own."""
+        """Call `original` without a capture; calls nested in it are not captured either."""
         self._skipping.now = True
         try:
             return original(module, *args, **kwargs)
@@ -109,7 +110,7 @@ class Gate:
 
 
 def _model_in(module: nn.Module) -> nn.Module:
-    """The model itself, out of what wraps it."""
+    """The model inside its wrappers, such as `nn.DataParallel`."""
     while (attribute := current.inner_attribute(type(module))) is not None:
         module = getattr(module, attribute)
     return module

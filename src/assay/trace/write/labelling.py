@@ -1,4 +1,4 @@
-"""A capture while it runs: which threads it labels, and what their calls add up to."""
+"""The labels of a running capture: the threads it covers, and the totals of their module calls."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from assay.trace.write.lanes import Lane, ShapeNumbers, Slot
 from assay.trace.write.plan import LayerTime
 
 REPLICATED = "module"
-"""What `nn.DataParallel` calls the model whose replicas run on threads of their own."""
+"""The attribute in which `nn.DataParallel` keeps the model; its replicas run on separate threads."""
 
 
 class _Here(threading.local):
-    """What belongs to the thread that asks: the identity of one that has ended is given to another."""
+    """The lane of the current thread; thread-local, because the id of a finished thread is reused."""
 
     lane: Lane | None = None
 
@@ -26,16 +26,16 @@ class Labelling:
 
     def __init__(self, root: nn.Module, *, shapes: bool) -> None:
         self.replicas = isinstance(root, nn.DataParallel)
-        """Whether other threads take part: those that run a replica."""
+        """Whether threads that run a replica are labelled too."""
         self._shapes = ShapeNumbers() if shapes else None
         self.lane = Lane(root, "", self._shapes)
-        """The calls of the thread that captures."""
+        """The calls on the capturing thread."""
         self.here = _Here()
         self.here.lane = self.lane
         self._lanes = [self.lane]
 
     def replica_lane(self, module: nn.Module) -> Lane | None:
-        """A lane for this thread if `module` is a replica; None where the thread takes no part."""
+        """A new lane for this thread if `module` is a replica; None if the thread is not part of the capture."""
         if not (self.replicas and module.__dict__.get("_is_replica")):
             return None
         self.here.lane = Lane(module, REPLICATED, self._shapes)
@@ -43,18 +43,18 @@ class Labelling:
         return self.here.lane
 
     def modules(self) -> tuple[TracedModule, ...]:
-        """The modules that were called, for the trace."""
+        """The modules that were called, as stored in the trace."""
         return tuple(
             TracedModule(slots[0].path, slots[0].class_name, tuple(slots[0].aliases), tuple(_joined(slots)))
             for slots in self._by_path()
         )
 
     def shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """The combinations of input shapes that `modules` point into."""
+        """The combinations of input shapes that `modules` refer to by index."""
         return self._shapes.table() if self._shapes is not None else ()
 
     def layers(self) -> tuple[LayerTime, ...]:
-        """The modules that were called, with their times, in the order of their first calls."""
+        """The modules that were called with their times, in the order of their first calls."""
         table = self.shapes()
         return tuple(
             LayerTime(
@@ -69,12 +69,12 @@ class Labelling:
         )
 
     def _by_path(self) -> Iterable[list[Slot]]:
-        """The slots of each module; a replicated one has a slot a thread."""
-        found: dict[str, list[Slot]] = {}
+        """The slots of each module; a replicated module has one slot per thread."""
+        slots: dict[str, list[Slot]] = {}
         for lane in list(self._lanes):
             for slot in lane.called:
-                found.setdefault(slot.path, []).append(slot)
-        return found.values()
+                slots.setdefault(slot.path, []).append(slot)
+        return slots.values()
 
 
 def _joined(slots: list[Slot]) -> list[int]:

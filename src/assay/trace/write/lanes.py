@@ -1,4 +1,4 @@
-"""The module calls of one thread while a capture runs: a label and a clock around each."""
+"""Labels and times the module calls of one thread during a capture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from assay.recorder.kinds import tensors_in
 
 _MOST_ALIASES = 100
 _MOST_TENSORS = 64
-"""A call with more tensors than this is not read by anyone; its first ones are kept."""
+"""The maximum number of tensors per call whose shapes are kept."""
 _label = functools.lru_cache(maxsize=1 << 16)(encode_path)
 
 
@@ -28,30 +28,30 @@ class ShapeNumbers:
     """Numbers for combinations of input shapes, shared by all threads of a capture."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[tuple[int, ...], ...], int] = {}
+        self._numbers: dict[tuple[tuple[int, ...], ...], int] = {}
         self._lock = threading.Lock()
 
     def number_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        """The number of this call's combination; -1 where it has no tensor."""
+        """The number of this call's combination of input shapes; -1 if it has no tensors."""
         if len(args) == 1 and not kwargs and type(args[0]) is torch.Tensor:
             key: tuple[tuple[int, ...], ...] = (args[0].shape,)
         else:
             key = tuple(map(sizes, islice(tensors_in((args, kwargs)), _MOST_TENSORS)))
             if not key:
                 return -1
-        number = self._known.get(key)
+        number = self._numbers.get(key)
         if number is None:
-            with self._lock:  # two replicas that read the size at once would give two combinations one number
-                number = self._known.setdefault(key, len(self._known))
+            with self._lock:  # otherwise two threads could assign the same number to two combinations
+                number = self._numbers.setdefault(key, len(self._numbers))
         return number
 
     def table(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """The combinations by their numbers, in plain integers."""
-        return tuple(tuple(tuple(int(size) for size in shape) for shape in key) for key in self._known)
+        """The combinations in the order of their numbers, as plain integers."""
+        return tuple(tuple(tuple(int(size) for size in shape) for shape in key) for key in self._numbers)
 
 
 class Slot:
-    """One module of a captured model, and what its calls add up to."""
+    """One module of a captured model, and the totals of its calls."""
 
     __slots__ = ("aliases", "calls", "class_name", "label", "own_ns", "path", "running", "shapes", "total_ns")
 
@@ -71,7 +71,7 @@ class Lane:
     """The calls of one thread, by module."""
 
     def __init__(self, root: nn.Module, prefix: str, shapes: ShapeNumbers | None) -> None:
-        # Time in calls that have ended, of those that began in the call now innermost.
+        # Time of finished calls that were nested directly in the current innermost call.
         self._finished_ns = 0
         self.called: list[Slot] = []
         """The modules that were called, in the order of their first calls."""
@@ -84,7 +84,7 @@ class Lane:
     def call(
         self, module: nn.Module, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """What `original` returns, with this module's label and clock around it."""
+        """Call `original` with this module's label and clock around it, and return its result."""
         slot = self._slots.get(id(module)) or self._adopt(module)
         if not slot.calls:
             self.called.append(slot)
@@ -108,26 +108,26 @@ class Lane:
             self._inside = above
 
     def _adopt(self, module: nn.Module) -> Slot:
-        """A slot for a module that is no part of the model; it is kept alive so that its id stays its own."""
+        """A slot for a module outside the model; the module is kept alive so that its id is not reused."""
         self._kept.append(module)
         name = type(module).__name__
         stem = f"{self._inside.path}.({name})".lstrip(".") if self._inside is not None else f"({name})"
-        taken = self._created[stem]
+        number = self._created[stem]
         self._created[stem] += 1
-        slot = self._slots[id(module)] = Slot(f"{stem}#{taken}" if taken else stem, name)
+        slot = self._slots[id(module)] = Slot(f"{stem}#{number}" if number else stem, name)
         return slot
 
 
 def _slots_of(root: nn.Module, prefix: str) -> dict[int, Slot]:
-    """A slot for every module below `root`, the first of its names its path."""
+    """A slot for `root` and every module below it; a shared module's path is the first of its names."""
     slots: dict[int, Slot] = {}
     pending = [(prefix, root)]
     while pending:
         path, module = pending.pop()
-        known = slots.get(id(module))
-        if known is not None:
-            if len(known.aliases) < _MOST_ALIASES:
-                known.aliases.append(path)
+        slot = slots.get(id(module))
+        if slot is not None:
+            if len(slot.aliases) < _MOST_ALIASES:
+                slot.aliases.append(path)
             continue
         slots[id(module)] = Slot(path, type(module).__name__)
         pending.extend(reversed(children(path, module)))

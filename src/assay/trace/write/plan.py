@@ -1,4 +1,4 @@
-"""How a model is captured: the values that a decorator, a `with` block or the environment settle."""
+"""The settings of a capture, from a decorator, a `with` block or the environment, and its results."""
 
 from __future__ import annotations
 
@@ -13,81 +13,81 @@ from assay.errors import UsageError
 PROFILER_OPTIONS = frozenset(
     {"activities", "with_stack", "with_flops", "with_modules", "experimental_config", "custom_trace_id_callback"}
 )
-"""Those of torch's profiler that are handed on."""
+"""Options that are passed on to torch's profiler."""
 
 DECIDED_HERE = frozenset({"schedule", "on_trace_ready", "execution_trace_observer", "acc_events", "use_cuda"})
-"""Those of torch's profiler that a capture settles itself."""
+"""Options of torch's profiler that a capture sets itself."""
 
 
 @dataclass(frozen=True)
 class CapturePlan:
-    """What is captured, how often, and where it goes."""
+    """What to capture, how often, and the directory for the traces."""
 
     directory: Path
     model_name: str | None = None
-    """The class's name where it is None."""
+    """None: the name of the class."""
     record_shapes: bool = True
     profile_memory: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
-    """More of torch's profiler: see `PROFILER_OPTIONS`."""
+    """More options of torch's profiler: see `PROFILER_OPTIONS`."""
     every: int = 1
     warmup: int = 0
     most: int | None = None
     gzip: bool = False
     manifest: Path | None = None
-    """A file that gets a line for every trace written, for whoever started this process."""
+    """A file to which the name of every written trace is appended, for the process that started this one."""
 
 
 @dataclass(frozen=True)
 class LayerTime:
-    """The time of one module in one pass, by our own clock on the CPU."""
+    """The CPU time of one module in one pass, by Assay's own clock."""
 
     path: str
     class_name: str
     calls: int
     own_ns: int
-    """Without the modules it called: these add up to the pass."""
+    """Self time; the self times of all modules add up to the pass."""
     total_ns: int
     shapes: tuple[tuple[tuple[int, ...], ...], ...]
-    """The distinct shapes of its inputs, in order of appearance."""
+    """The distinct shapes of its inputs, in order of first appearance."""
 
 
 @dataclass(frozen=True)
 class CapturedPass:
-    """One finished pass: what was learned, and the file it is in."""
+    """The results of one finished pass, and the path of its trace."""
 
     facts: TraceFacts
     layers: tuple[LayerTime, ...]
     took_ns: int
     path: Path | None
-    """None where there is no file; `problem` says why."""
+    """None if no trace was written; `problem` is the reason."""
     problem: str | None = None
 
 
 class CaptureLog(Protocol):
-    """Who is told what happens; nothing here prints."""
+    """Receives the messages of captures; nothing in this package prints."""
 
     def debug(self, line: str) -> None:
-        """A decision, for those who ask."""
+        """Report a decision; shown in verbose output."""
 
     def warn(self, line: str) -> None:
-        """Something that went wrong beside the model's own work."""
+        """Report a problem of the capture that does not affect the model."""
 
     def passed(self, captured: CapturedPass) -> None:
-        """A pass has ended."""
+        """Report the end of a pass."""
 
     def table(self, captured: CapturedPass) -> str:
-        """The layers of a pass, as text."""
+        """The table of a pass's layers as text."""
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse what torch's profiler would not take, in one line."""
+    """Raise UsageError for options that torch's profiler does not have or that a capture sets itself."""
     for name in options:
         if name in DECIDED_HERE:
             raise UsageError(
-                f"capture_model settles {name!r} itself: "
-                "which passes are captured is said with --every, --warmup and --max of `assay run`"
+                f"{name!r} cannot be set: capture_model sets it itself; "
+                "to choose the passes to capture, use --every, --warmup and --max of `assay run`"
             )
         if name not in PROFILER_OPTIONS:
-            known = ", ".join(sorted(PROFILER_OPTIONS))
-            raise UsageError(f"capture_model has no option {name!r}: of torch's profiler it takes {known}")
+            supported = ", ".join(sorted(PROFILER_OPTIONS))
+            raise UsageError(f"unknown option {name!r}: capture_model supports these profiler options: {supported}")

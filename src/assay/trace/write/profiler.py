@@ -1,7 +1,7 @@
-"""Torch's profiler, started lightly and never twice in one process.
+"""Starts torch's profiler cheaply and never twice in one process.
 
-`torch.profiler.profile` imports the compiler at its first start (a second of CPU time); the profiler below it,
-which writes the same traces, does not.
+`torch.profiler.profile` imports the compiler at its first start (a second of CPU time); the lower-level autograd
+profiler, which writes the same traces, does not.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from assay.trace.write.plan import CapturePlan
 
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
 _SILENT = "6"
-"""Kineto reads its level once, at the first start in a process; below 6 it prints two lines a recording."""
+"""Kineto reads its log level once per process, at the first start; below 6 it prints two lines per recording."""
 _PATIENCE_S = 30.0
-"""How long a profiler on another thread is made to wait for ours: two at once crash the process."""
+"""How long a user's profiler on another thread waits for Assay's to end: two at once crash the process."""
 _ACCELERATORS = ("cuda", "xpu", "mtia")
 
 watch = ForeignProfilers()
 turn = threading.Lock()
-"""Held by whoever captures; another thread passes through meanwhile."""
+"""Held during a capture; calls on other threads are not captured in the meantime."""
 
 
 class ProfilerSession:
-    """A recording on this thread, from its making to `stop`."""
+    """A recording by torch's profiler that starts on creation and ends with `stop`."""
 
     def __init__(self, plan: CapturePlan, *, all_threads: bool) -> None:
         self.lost: str | None = None
-        """Why there is no trace, where another profiler took over."""
+        """Why there is no trace, if the recording ended early."""
         self.device = _accelerator(plan)
         self._thread = threading.get_ident()
         self._process = os.getpid()
@@ -50,9 +50,9 @@ class ProfilerSession:
         atexit.register(self.abandon)
 
     def stop(self, facts: str, settings: dict[str, bool]) -> None:
-        """End it; `facts` go into the trace."""
+        """End the recording and store `facts` and `settings` in the trace."""
         if os.getpid() != self._process:
-            self.lost = "this process was forked inside the pass: its parent has the trace"
+            self.lost = "this process was forked during the pass: the parent process writes the trace"
         if self.lost is not None:
             return
         torch.autograd._add_metadata_json(METADATA_KEY, f'"{facts}"')
@@ -61,11 +61,11 @@ class ProfilerSession:
         self.abandon()
 
     def export(self, path: str) -> None:
-        """Write the trace; only once."""
+        """Write the trace to `path`; may be called only once."""
         self._profile.export_chrome_trace(path)
 
     def abandon(self) -> None:
-        """End it where it still runs: a process that ends with a running recording crashes."""
+        """End the recording if it is still running: a process that exits with a running recording crashes."""
         watch.give_way = _nothing
         atexit.unregister(self.abandon)
         if self._runs and os.getpid() == self._process:
@@ -73,22 +73,22 @@ class ProfilerSession:
             self._profile.__exit__(None, None, None)
 
     def _give_way(self) -> None:
-        """Another profiler is about to start: end ours first, or make it wait where it is on another thread."""
+        """End this recording before a user's profiler starts; if that is on another thread, make it wait instead."""
         if threading.get_ident() == self._thread:
-            self.lost = "another profiler was started inside this pass"
+            self.lost = "another profiler was started during this pass"
             self.abandon()
         elif turn.acquire(timeout=_PATIENCE_S):
             turn.release()
 
 
 def release_turn() -> None:
-    """Let others capture; a child forked meanwhile never had the turn."""
+    """Allow other captures; in a child forked during the capture the turn is already free."""
     if turn.locked():
         turn.release()
 
 
 def settings_of(plan: CapturePlan) -> dict[str, bool]:
-    """The switches as torch itself writes them into a trace."""
+    """The profiler's switches, as torch itself stores them in a trace."""
     return {
         "record_shapes": plan.record_shapes,
         "profile_memory": plan.profile_memory,
@@ -97,10 +97,10 @@ def settings_of(plan: CapturePlan) -> dict[str, bool]:
 
 
 def prime(*, stacks: bool = False) -> None:
-    """Have Kineto set itself up on the main thread: on another it prints an error.
+    """Initialise Kineto on the main thread; on any other thread it prints an error.
 
-    With `stacks` before `nn.Module.__call__` is replaced: torch keeps the code it first sees there for good, and
-    would not know a module's call by its plain code afterwards.
+    With `stacks`, call this before `nn.Module.__call__` is replaced: torch remembers the first code it sees there and
+    could not recognise module calls afterwards.
     """
     if threading.current_thread() is not threading.main_thread() or watch.busy():
         return
@@ -129,19 +129,19 @@ def _arguments(plan: CapturePlan, device: str | None, all_threads: bool) -> dict
 
 
 def _experimental(all_threads: bool, with_stack: bool) -> Any:
-    """Torch's experimental settings, of those that this version has."""
+    """Torch's experimental settings, as far as this version of torch supports them."""
     config = torch._C._profiler._ExperimentalConfig
-    wanted = {"trace_only": not with_stack, "profile_all_threads": all_threads}
-    known = config.__init__.__doc__ or ""
-    return config(**{name: value for name, value in wanted.items() if value and f"{name}:" in known})
+    settings = {"trace_only": not with_stack, "profile_all_threads": all_threads}
+    signature = config.__init__.__doc__ or ""
+    return config(**{name: value for name, value in settings.items() if value and f"{name}:" in signature})
 
 
 def _accelerator(plan: CapturePlan) -> str | None:
-    """The kind of device whose work is recorded too."""
+    """The kind of accelerator to record; None for only the CPU."""
     recorded = torch.autograd._supported_activities()
-    wanted = plan.options.get("activities")
-    if wanted is not None:
-        recorded = recorded & set(wanted)
+    requested = plan.options.get("activities")
+    if requested is not None:
+        recorded = recorded & set(requested)
     for name in _ACCELERATORS:
         activity = getattr(torch.profiler.ProfilerActivity, name.upper(), None)
         if activity in recorded and getattr(torch, name).is_available():
@@ -151,7 +151,7 @@ def _accelerator(plan: CapturePlan) -> str | None:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """The environment says that Kineto shall be silent, unless the user said something else."""
+    """Silence Kineto through its environment variable, unless the user has set that."""
     if _LOG_LEVEL in os.environ:
         yield
         return
@@ -163,7 +163,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _forget_parent() -> None:
-    """A forked child has neither its parent's recording nor the thread that held the turn."""
+    """Reset the turn in a forked child, which has neither the parent's recording nor the thread that held it."""
     global turn
     turn = threading.Lock()
     watch.give_way = _nothing
