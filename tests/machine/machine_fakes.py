@@ -1,4 +1,4 @@
-"""Machines that do not exist: trees of kernel files, an NVML, clocks that move when told."""
+"""Fake machines: trees of kernel files, an NVML module, and clocks that tests advance."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from types import ModuleType, SimpleNamespace
 
 
 class NVMLError(Exception):
-    """What NVML raises."""
+    """The error that NVML raises."""
 
 
 class Clock:
-    """Time that passes by sleeping and a little with every look."""
+    """A clock that advances when sleeping, and slightly with every read."""
 
     def __init__(self, step: float = 0.0001) -> None:
         self.now, self.step = 100.0, step
@@ -38,7 +38,7 @@ def zone(root: Path, name: str, called: str, micro_joules: object, wraps: int = 
 
 
 def nvml(boards: int = 1, *, missing: tuple[str, ...] = (), init: Exception | None = None) -> ModuleType:
-    """A `pynvml` with so many boards at 200 W; the questions in `missing` are not supported."""
+    """A `pynvml` with this many boards at 200 W; the functions in `missing` are not supported."""
     module = ModuleType("pynvml")
     module.NVMLError = NVMLError
     module.NVML_TEMPERATURE_GPU, module.NVML_CLOCK_SM, module.NVML_CLOCK_MEM = 0, 1, 2

@@ -1,4 +1,4 @@
-"""The energy model of a machine, from replays against a sensor whose truth is known."""
+"""The energy model of a machine, from replays against a fake sensor with known power."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WATTS, PERIOD = 80.0, 0.002
 
 @pytest.fixture(autouse=True)
 def _waiting_ops(monkeypatch, virtual):
-    """Six ops that only wait, in short windows."""
+    """Six ops that only wait, and short windows."""
     kinds = [
         Operation(f"wait {n}", lambda n=n: virtual.sleep(0.001 * n), 1e3 * n, {"fp32": 1e3 / n} if n < 4 else {})
         for n in range(1, 7)

@@ -23,13 +23,13 @@ WATTS, PERIOD = 80.0, 0.005
 
 
 def from_values(*values: float, wraps_at: float | None = None) -> Probe:
-    """A counter that says these, one after the other."""
+    """A counter that returns these values in order."""
     left = iter(values)
     return Probe("fake:energy", ENERGY, "package", lambda: next(left), wraps_at=wraps_at, adds=True)
 
 
 def ticking(virtual: VirtualTime, period: float = PERIOD, watts: float = WATTS) -> Probe:
-    """A counter that moves once per period of the simulated clock."""
+    """A counter that updates once per period of the real clock."""
 
     def read() -> float:
         return math.floor(virtual.now / period) * period * watts
@@ -62,7 +62,7 @@ def test_wraps_lose_nothing(steps, around):
 
 
 @pytest.mark.parametrize("wraps_at", [None, 1000.0])
-def test_a_reset_is_no_wrap(wraps_at):
+def test_a_reset_is_not_a_wrap(wraps_at):
     counter = Counter(from_values(300.0, 301.0, 2.0, wraps_at=wraps_at))
     assert counter.joules() == 1.0
     with pytest.raises(SensorError, match="reset"):
@@ -89,7 +89,7 @@ def test_counters_add_up_and_one_that_fails_fails_all():
         Joules([])
 
 
-def test_a_span_goes_from_tick_to_tick():
+def test_an_interval_spans_from_tick_to_tick():
     ticks = [(0.1 * n, 30.0 * n) for n in range(1, 30)]
     span = between(ticks, 0.25, 2.05)
     assert (span.start_s, span.end_s) == (pytest.approx(0.3), pytest.approx(2.0))
@@ -111,7 +111,7 @@ def test_tick_alignment_beats_reading_at_the_edges():
     assert worst > 0.05
 
 
-def test_a_read_that_was_interrupted_is_no_tick():
+def test_an_interrupted_read_is_not_a_tick():
     clock, reads = Clock(step=0.0), []
 
     class Interrupted:
@@ -130,7 +130,7 @@ def test_a_read_that_was_interrupted_is_no_tick():
     assert watcher.ticks[0][0] == pytest.approx(100.0015)
 
 
-def test_runs_between_marks_are_parts():
+def test_runs_are_interpolated_between_marks():
     marks = [(0.0, 0), (1.0, 10), (3.0, 20)]
     assert [runs_at(marks, when) for when in (0.0, 0.5, 1.0, 2.0, 3.0, 9.0)] == [0, 5, 10, 15, 20, 20]
 
@@ -216,6 +216,6 @@ def test_sensors_are_chosen_or_their_absence_explained(monkeypatch, virtual):
     assert chosen.idle_w.value == pytest.approx(WATTS, rel=0.01)
     assert chosen.period_s == pytest.approx(PERIOD, rel=0.01)
     nothing = ProbedSensors()
-    nothing.absent("rapl", ENERGY, "package", "not here")
+    nothing.add_missing("rapl", ENERGY, "package", "not here")
     monkeypatch.setattr(energy, "find", lambda: nothing)
     assert of_device("cpu") == "rapl: not here"

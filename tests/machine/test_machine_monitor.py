@@ -1,4 +1,4 @@
-"""The sampling thread: what it keeps, what it costs, and that it always ends."""
+"""The sampling thread: its samples, its overhead, and that it always ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from assay.machine.sensors import nvml as nvml_sensors
 
 
 class Scripted:
-    """A gauge that says what it is told, and raises what it is told."""
+    """A gauge that returns given values or raises given errors."""
 
     def __init__(self, *answers: object) -> None:
         self.series = [Series("scripted", "1", "process")]
@@ -42,7 +42,7 @@ class Scripted:
 
 
 def waited(monitor: Monitor, samples: int) -> None:
-    """Until it has so many."""
+    """Wait until there are this many samples."""
     end = time.monotonic() + HANG_S
     while len(monitor.recording.times_s) < samples and time.monotonic() < end:
         time.sleep(0.005)
@@ -62,7 +62,7 @@ def test_samples_are_kept_in_order():
 
 
 @pytest.mark.parametrize("error", [OSError("gone"), ValueError("odd"), psutil.NoSuchProcess(1)])
-def test_a_gauge_that_fails_is_one_line_and_no_values(error):
+def test_a_failing_gauge_gives_one_problem_and_no_values(error):
     with Monitor(0.001, [Scripted(5.0, error), Scripted(7.0)]) as monitor:
         waited(monitor, 4)
     found = monitor.recording
@@ -73,7 +73,7 @@ def test_a_gauge_that_fails_is_one_line_and_no_values(error):
     assert "reading failed" in found.problems[0]
 
 
-def test_the_thread_ends_when_what_runs_raises():
+def test_sampling_ends_if_the_block_raises():
     before = threading.active_count()
     gauge = Scripted(1.0)
     with pytest.raises(KeyboardInterrupt), Monitor(0.001, [gauge]):
@@ -106,7 +106,7 @@ def test_costly_samples_are_taken_less_often():
     assert all(after - before >= 0.4 for before, after in pairwise(times_s))
 
 
-def test_everything_there_is_on_this_machine():
+def test_all_gauges_of_this_machine():
     with Monitor(0.02) as monitor:
         waited(monitor, 3)
     found = monitor.recording
@@ -152,7 +152,7 @@ def test_frequency_is_the_mean_or_unknown(tmp_path):
     assert Frequency(tmp_path / "none").problems
 
 
-def test_a_busy_core_is_seen():
+def test_a_busy_core_is_detected():
     gauge = Utilisation()
     end = time.process_time() + 0.15
     while time.process_time() < end:
@@ -162,7 +162,7 @@ def test_a_busy_core_is_seen():
     assert max(value for value in values[1:] if value is not None) > 0.3
 
 
-def test_a_board_answers_and_then_does_not():
+def test_a_board_that_stops_responding():
     module = nvml()
     gauge = BoardGauge(nvml_sensors.boards(module, {}).boards[0])
     names = [series.name for series in gauge.series]
@@ -186,7 +186,7 @@ def test_a_board_answers_and_then_does_not():
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux alone has perf events")
-def test_perf_events_count_or_say_why():
+def test_perf_events_count_or_report_why_not():
     software = 1  # PERF_TYPE_SOFTWARE
     gauge = PerfEvents({"faults": (software, 2), "nonsense": (software, 9999)})
     before = set(os.listdir("/proc/self/fd"))

@@ -1,4 +1,4 @@
-"""Ceilings as torch reaches them: plausible, repeatable settings, nothing of the caller's changed."""
+"""Machine limits measured with torch: plausible values, and the caller's settings stay unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.timing.settings import threads as set_threads  # noqa: E402
 
 
 class Scripted(TimedDevice):
-    """A place whose clock says what it is told; one run takes `each` seconds."""
+    """A device with a fake clock; one run takes `each` seconds."""
 
     def __init__(self, *each: float) -> None:
         super().__init__(torch.device("cpu"), 0.004, "script")
@@ -28,7 +28,7 @@ class Scripted(TimedDevice):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Budgets that are next to nothing."""
+    """Tiny time budgets."""
     monkeypatch.setattr(arithmetic, "SIZES", {"cpu": (32, 64)})
     monkeypatch.setattr(arithmetic, "BUDGET_S", {"cpu": 0.01})
     monkeypatch.setattr(memory, "LEAST_BYTES", {"cpu": 1 << 16})
@@ -46,16 +46,16 @@ def test_rates_are_work_over_time():
     assert found.best.how.repeats == 3
 
 
-def test_a_burst_is_as_long_as_it_should_be():
+def test_a_burst_has_the_requested_length():
     times = bursts(Scripted(0.5, 0.001, 0.001, 0.002, 0.0005), lambda: None, 0.0)
     assert times[0] == 0.001
     assert bursts(Scripted(9.0), lambda: None, 0.0) == [9.0]
 
 
-def test_everything_of_this_processor(quick):
+def test_all_limits_of_this_processor(quick):
     state, before = torch.get_rng_state(), torch.get_num_threads()
-    said: list[str] = []
-    found = measure("cpu", (Cache(1, 1 << 14), Cache(2, 1 << 15)), 1 << 34, said.append)
+    steps: list[str] = []
+    found = measure("cpu", (Cache(1, 1 << 14), Cache(2, 1 << 15)), 1 << 34, steps.append)
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.get_num_threads() == before
     assert [one.name for one in found.arithmetic] == ["fp64", "fp32", "bf16", "fp16", "int8"]
@@ -66,7 +66,7 @@ def test_everything_of_this_processor(quick):
     assert all(one.median.value <= one.value for one in (*found.arithmetic, *found.bandwidth) if one.value)
     assert [row.threads for row in found.scaling][-1] == before
     assert found.scaling[0].efficiency == 1.0
-    assert said
+    assert steps
 
 
 def test_a_precision_torch_cannot_multiply_is_unknown(quick, monkeypatch):
@@ -83,7 +83,7 @@ def test_a_precision_torch_cannot_multiply_is_unknown(quick, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["fp64", "fp32", "bf16", "int8"])
-def test_products_are_of_the_size_they_claim(name):
+def test_products_have_the_reported_size(name):
     seen = []
 
     class Shapes(torch.utils._python_dispatch.TorchDispatchMode):
@@ -97,7 +97,7 @@ def test_products_are_of_the_size_they_claim(name):
     assert seen == [(48, 48), (48, 48)]
 
 
-def test_levels_take_what_lies_inside_them():
+def test_levels_use_the_working_sets_that_fit_them():
     caches = (Cache(1, 1000), Cache(2, 10_000))
     points = [WorkingSet(500, 50.0), WorkingSet(5000, 40.0), WorkingSet(9000, 99.0), WorkingSet(100_000, 10.0)]
     found = {level.name: level.bandwidth.value for level in memory.levels(points, caches, 0.0)}
@@ -113,7 +113,7 @@ def test_arrays_are_larger_than_caches_and_smaller_than_memory():
     assert memory.array_bytes(where, (), 1 << 30) == 1 << 25
 
 
-def test_settings_are_put_back():
+def test_settings_are_restored():
     before, count = torch.get_float32_matmul_precision(), torch.get_num_threads()
     with pytest.raises(ZeroDivisionError), matmul_precision("high"), set_threads(count + 1):
         raise ZeroDivisionError
@@ -130,15 +130,15 @@ def test_thread_counts_nest_and_none_changes_nothing():
     assert torch.get_num_threads() == before
 
 
-def test_what_is_not_there_says_so():
+def test_an_unavailable_device_is_reported():
     assert available("cpu") == ""
     assert "cpu or cuda" in available("tpu")
     if not torch.cuda.is_available():
         assert "no CUDA" in available("cuda")
 
 
-def test_operations_do_what_they_claim(monkeypatch):
-    """FLOPs against torch's own counter, where it has one."""
+def test_ops_have_the_reported_flops(monkeypatch):
+    """FLOPs agree with torch's own counter, for the ops it supports."""
     from torch.utils.flop_counter import FlopCounterMode
 
     small = operations._Sizes(64, (1, 4, 8), (1, 2, 32, 8), 1 << 14, 16, {"fp32": torch.float32})

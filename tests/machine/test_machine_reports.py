@@ -1,4 +1,4 @@
-"""What this machine is, and the cache of what was measured of it."""
+"""The identified hardware, and the cache of machine reports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def report(key: str = "k", value: float = 1e12) -> MachineReport:
     return MachineReport(Hardware("cpu", "a processor", key=key), "2026-11-15", arithmetic=(ceiling,))
 
 
-def test_a_report_comes_back_as_it_was(cache):
+def test_a_stored_report_is_loaded_unchanged(cache):
     reports.keep(report())
     assert reports.kept("k") == report()
     assert reports.kept("other") is None
@@ -36,7 +36,7 @@ def test_a_report_comes_back_as_it_was(cache):
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[]", b'{"hardware": 3}', b"null"])
-def test_a_broken_report_is_none(cache, damage):
+def test_a_damaged_report_is_none(cache, damage):
     path = reports.keep(report())
     path.write_bytes(damage)
     assert reports.kept("k") is None
@@ -52,7 +52,7 @@ def test_a_report_of_another_version_or_key_is_none(cache):
     assert reports.kept("stolen") is None
 
 
-def test_a_directory_that_cannot_be_made_is_an_error_in_one_line(tmp_path, monkeypatch):
+def test_a_directory_that_cannot_be_created_is_a_one_line_error(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(write(tmp_path / "file", "x")))
     with pytest.raises(WriteError, match="cannot create directory"):
         reports.keep(report())
@@ -75,7 +75,7 @@ def test_of_this_machine_prefers_the_board(cache, monkeypatch):
     assert reports.of_this_machine("cpu").arithmetic[0].value == 1.0
 
 
-def test_the_key_stands_for_hardware_torch_and_threads(monkeypatch):
+def test_the_key_depends_on_hardware_torch_and_threads(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     first = hardware.identify("cpu").key
     assert re.fullmatch("[0-9a-f]{16}", first)

@@ -1,4 +1,4 @@
-"""Sensors that exist, that do not, that may not be read, and that stop answering."""
+"""Sensors that exist, are missing, must not be read, or stop responding."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_zones_inside_zones_are_not_added_twice(powercap):
     assert [probe.name for probe in added] == ["rapl:package-0", "rapl:package-0/dram", "rapl:package-1"]
 
 
-def test_no_powercap_is_one_row_that_says_so(tmp_path):
+def test_missing_powercap_is_one_row_with_the_reason(tmp_path):
     found = rapl.find(tmp_path / "nothing")
     assert found.probes == []
     assert [(row.name, row.value) for row in found.useless] == [("rapl", None)]
@@ -72,7 +72,7 @@ def test_a_counter_without_permission(powercap, monkeypatch):
 
 
 @pytest.mark.parametrize("content", ["", "garbage", "12 apples"])
-def test_a_counter_that_gives_no_number(powercap, content):
+def test_a_counter_whose_value_is_not_a_number(powercap, content):
     write(powercap / "intel-rapl:1" / "energy_uj", content)
     assert [row.name for row in rapl.find(powercap).useless] == ["rapl:package-1"]
 
@@ -101,12 +101,12 @@ def test_hwmon_and_thermal_zones(tmp_path):
     assert whole(found.probes) == []
 
 
-def test_a_machine_without_any_temperature_says_so(tmp_path):
+def test_a_machine_without_temperatures_is_reported(tmp_path):
     found = hwmon.find(tmp_path / "a", tmp_path / "b")
     assert [row.measures for row in found.useless] == [TEMPERATURE]
 
 
-def test_powermetrics_is_asked_only_where_it_may_be():
+def test_powermetrics_runs_only_as_root_on_macos():
     text = "CPU Power: 900 mW\nCombined Power (CPU + GPU + ANE): 1234 mW\n"
     assert powermetrics.find(platform="linux").probes == []
     assert "root" in powermetrics.find(platform="darwin", root=False).useless[0].why
@@ -124,7 +124,7 @@ def test_nvml_gives_joules_watts_and_degrees():
     assert probes["nvml:0:energy"].read() - before == pytest.approx(20.0)
 
 
-def test_a_board_without_an_energy_counter_counts_by_its_power():
+def test_a_board_without_an_energy_counter_uses_its_power():
     found = nvml_sensors.find(nvml(missing=("nvmlDeviceGetTotalEnergyConsumption",)))
     assert [(row.name, row.why) for row in found.useless] == [("nvml:0:energy", "NVML: Not Supported")]
     assert [probe.name for probe in whole(found.probes)] == ["nvml:0:power"]
@@ -136,7 +136,7 @@ def test_no_driver_is_one_row():
     assert [row.why for row in found.useless] == ["the NVIDIA driver did not respond: Driver Not Loaded"]
 
 
-def test_a_board_that_fell_off_its_bus_does_not_hide_the_others():
+def test_a_board_that_fell_off_the_bus_does_not_hide_the_rest():
     module = nvml(2)
 
     def handle(index: int) -> int:
@@ -180,7 +180,7 @@ def test_reasons_for_low_clocks_in_words():
 
 
 def ticking(clock: Clock, period: float, watts: float, wraps_at: float | None = None) -> Probe:
-    """A counter that moves once a period."""
+    """A counter that updates once per period."""
 
     def read() -> float:
         joules = int(clock.now / period) * period * watts
@@ -199,7 +199,7 @@ def test_the_period_and_the_idle_power_are_found(period):
     assert row.value is None
 
 
-def test_a_counter_that_stands_still_counts_nothing():
+def test_a_counter_that_does_not_change_is_unusable():
     clock = Clock()
     row = watch([Probe("fake", ENERGY, "board", lambda: 7.0)], 0.7, clock=clock, sleep=clock.sleep)[0]
     assert "did not change" in row.why
@@ -207,14 +207,14 @@ def test_a_counter_that_stands_still_counts_nothing():
     assert row.period.value is None
 
 
-def test_a_counter_that_goes_back_is_of_no_use():
+def test_a_counter_that_decreases_is_unusable():
     clock = Clock()
     values = iter([5.0, 6.0, 1.0, *map(float, range(2, 10_000))])
     row = watch([Probe("fake", ENERGY, "board", lambda: next(values))], 0.2, clock=clock, sleep=clock.sleep)[0]
     assert "decreased" in row.why
 
 
-def test_a_sensor_that_stops_answering_while_watched():
+def test_a_sensor_that_fails_while_watched():
     clock, values = Clock(), iter([20.0, 21.0])
 
     def read() -> float:
@@ -228,7 +228,7 @@ def test_a_sensor_that_stops_answering_while_watched():
     assert row.value is None
 
 
-def test_a_sensor_that_takes_too_long_is_of_no_use():
+def test_a_slow_sensor_is_unusable():
     clock = Clock()
 
     def slow() -> float:
@@ -246,7 +246,7 @@ def test_a_temperature_that_does_not_change_is_still_a_value():
     assert (row.usable, row.value, row.period.value) == (True, 40.0, None)
 
 
-def test_all_kinds_together_always_answer():
+def test_all_kinds_of_sensors_return_a_result():
     found = finding.find()
     assert found.probes or found.useless
     assert all(row.why for row in found.useless)

@@ -1,4 +1,4 @@
-"""The module clock against modules that move a clock of their own by known amounts."""
+"""The module clock, tested with modules that advance a fake clock by known amounts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.timing.module_clock import ModuleClock
 
 
 class Time:
-    """A clock that stands still unless it is moved."""
+    """A clock that only advances when moved."""
 
     def __init__(self):
         self.ns = 0
@@ -50,7 +50,7 @@ def spans_of(model, time, calls=1):
 
 
 def expected(model):
-    """Self and total times by walking the tree the way forward does."""
+    """Self and total times, computed by walking the tree in the order of forward."""
     found = {}
 
     def run(module):
@@ -84,10 +84,10 @@ def test_self_and_total_times_of_any_tree(tree):
         return Worker(time, before, after, [made(child) for child in children], repeats)
 
     model = made(tree)
-    wanted = expected(model)
+    expected_times = expected(model)
     spans = spans_of(model, time)
     index = inventory.take(model).module_index
-    places = {index[key]: value for key, value in wanted.items()}
+    places = {index[key]: value for key, value in expected_times.items()}
     assert {place: tuple(spent) for place, spent in spans.modules.items()} == {
         place: (calls, total, own) for place, (calls, own, total) in places.items()
     }
@@ -114,7 +114,7 @@ def spans_of_call(model, time, value):
     return clock.spans(inventory.take(model).module_index)
 
 
-def test_a_module_made_in_forward_stays_in_the_time_of_its_owner():
+def test_a_module_created_in_forward_counts_as_time_of_its_caller():
     time = Time()
 
     class Maker(nn.Module):
@@ -133,7 +133,7 @@ def test_a_module_made_in_forward_stays_in_the_time_of_its_owner():
     assert spans.inside_ns == 10
 
 
-def test_the_class_is_put_back_after_an_error_and_nothing_stays_on_the_model():
+def test_the_class_is_restored_after_an_error_and_the_model_is_unchanged():
     original = nn.Module.__dict__["__call__"]
 
     class Broken(nn.Module):
@@ -150,7 +150,7 @@ def test_the_class_is_put_back_after_an_error_and_nothing_stays_on_the_model():
     assert clock.spans(inventory.take(model).module_index).calls == 2
 
 
-def test_calls_of_other_threads_are_not_seen():
+def test_calls_on_other_threads_are_not_timed():
     model = nn.Linear(2, 2)
     clock = ModuleClock(Time())
     with clock:

@@ -56,7 +56,7 @@ class CounterGroup:
         return " + ".join(probe.name for probe in self.probes)
 
 
-def gauged(prefix: str = "", rows: Sequence[Sensor] | None = None) -> CounterGroup | str:
+def energy_counters(prefix: str = "", rows: Sequence[Sensor] | None = None) -> CounterGroup | str:
     """The usable energy counters whose names start with `prefix`; if there are none, the reasons (possibly empty).
 
     `rows` are sensors characterised earlier; without them, the sensors are watched now for about a second.
@@ -78,10 +78,10 @@ def of_device(device: str, rows: Sequence[Sensor] | None = None, uuid: str = "")
     if device == CUDA:
         visible = nvml.boards()
         chosen = [board for board in visible.boards if uuid and uuid in board.uuid] or visible.boards
-        return gauged(f"nvml:{chosen[0].index}:", rows) if chosen else visible.why
+        return energy_counters(f"nvml:{chosen[0].index}:", rows) if chosen else visible.why
     reasons = []
     for prefix in _PROCESSOR:
-        counters = gauged(prefix, rows)
+        counters = energy_counters(prefix, rows)
         if isinstance(counters, CounterGroup):
             return counters
         reasons.append(counters)

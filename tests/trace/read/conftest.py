@@ -1,4 +1,4 @@
-"""Both scanners, where the native one was built."""
+"""Both scanners, if the native one was built."""
 
 from __future__ import annotations
 

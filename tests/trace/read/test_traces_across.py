@@ -1,4 +1,4 @@
-"""Several traces: passes, ranks, files that fail, two sides compared."""
+"""Several traces: passes, ranks, unreadable files, and comparisons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assay.trace.read.reading import read_trace
 
 
 def pass_file(folder, name, **layers):
-    """A trace with these layers one after another, each so many nanoseconds."""
+    """A trace with these layers one after another, each taking this many nanoseconds."""
     made, at = Making(), 0
     for layer, length in layers.items():
         made.label(layer, at, length)
@@ -25,7 +25,7 @@ def pass_file(folder, name, **layers):
     return made.write(folder / f"{name}.json")
 
 
-def test_files_of_a_directory_are_sorted_and_others_left_alone(tmp_path):
+def test_traces_of_a_directory_are_sorted_and_other_files_ignored(tmp_path):
     for name in ("b.json", "a.json.gz", "notes.txt", ".part"):
         (tmp_path / name).write_text("x")
     assert [path.name for path in trace_files([tmp_path, tmp_path / "b.json"])] == ["a.json.gz", "b.json"]
@@ -47,7 +47,7 @@ def test_passes_have_a_median_and_a_spread(tmp_path):
     assert (found.ranks, rows["a"].imbalance) == ([], None)
 
 
-def test_a_file_that_fails_leaves_the_others(tmp_path):
+def test_an_unreadable_file_does_not_affect_the_rest(tmp_path):
     files = [pass_file(tmp_path, "good", a=5), tmp_path / "bad.json"]
     files[1].write_text("nothing")
     good, bad = read_traces(files)
@@ -60,10 +60,10 @@ def test_processes_read_the_same(tmp_path, monkeypatch):
     files = [gpu_training().write(tmp_path / f"t_rank{rank}.json") for rank in range(3)]
     here = read_traces(files)
     monkeypatch.setattr("assay.trace.read.parallel._WORTH_BYTES", 0)
-    told = []
-    assert read_traces(files, workers=2, progress=lambda done, total: told.append((done, total))) == here
-    assert told[-1][0] == told[-1][1]
-    assert len(told) == 3
+    calls = []
+    assert read_traces(files, workers=2, progress=lambda done, total: calls.append((done, total))) == here
+    assert calls[-1][0] == calls[-1][1]
+    assert len(calls) == 3
 
 
 def test_ray_reads_the_same(tmp_path):
@@ -78,7 +78,7 @@ def test_ray_reads_the_same(tmp_path):
 
 
 def ranked(tmp_path, work):
-    """Ranks whose layer `a` takes so long; all end the communication together, as ranks do."""
+    """Ranks whose layer `a` takes this long; communication ends on all ranks at the same time."""
     files = []
     for rank, time in work.items():
         made = Making().label("a", 0, 10_000).launch(1, 100).launch(2, 5_000)
@@ -122,7 +122,7 @@ def verdicts(diff):
     return {row.name: row.verdict for row in diff.layers}
 
 
-def test_a_change_beyond_the_noise_is_told(tmp_path):
+def test_a_change_larger_than_the_noise_is_reported(tmp_path):
     diff = compared(*sides(tmp_path, [1000, 1010, 990, 1005], [1300, 1310, 1290, 1305]))
     assert verdicts(diff) == {"a": "slower", "b": "same"}
     assert (diff.total.verdict, diff.layers[0].name, diff.layers[0].change_ns) == ("slower", "a", 300)
@@ -130,26 +130,26 @@ def test_a_change_beyond_the_noise_is_told(tmp_path):
     assert verdicts(back)["a"] == "faster"
 
 
-def test_a_change_within_the_noise_is_none(tmp_path):
+def test_a_change_within_the_noise_is_not_significant(tmp_path):
     diff = compared(*sides(tmp_path, [1000, 1400, 1100, 1200], [1250, 1350, 1150, 1300]))
     assert verdicts(diff)["a"] == "same"
     assert diff.layers[0].noise_ns > abs(diff.layers[0].change_ns)
 
 
-def test_one_pass_says_that_noise_is_unknown(tmp_path):
+def test_the_noise_of_one_pass_is_unknown(tmp_path):
     diff = compared(*sides(tmp_path, [1000], [2000, 2001]))
     assert verdicts(diff) == {"a": "unknown", "b": "unknown"}
     assert diff.layers[0].noise_ns is None
     assert "noise is unknown" in diff.notes[0]
 
 
-def test_layers_that_come_and_go(tmp_path):
+def test_layers_that_are_new_or_gone(tmp_path):
     old = [read_trace(pass_file(tmp_path, "old", a=10, gone=20))]
     new = [read_trace(pass_file(tmp_path, "new", a=10, new=30))]
     assert verdicts(compared(old, new)) == {"new": "new", "gone": "gone", "a": "unknown"}
 
 
-def test_noise_is_that_of_the_t_test():
+def test_noise_matches_the_t_test():
     """At 6 degrees of freedom Student's t is 3.707 at 99 %; equal variances and counts give Welch exactly those."""
     assert noise_ns([0, 100, 0, 100], [500, 600, 500, 600]) == pytest.approx(3.71 * (2 * 3333.33 / 4) ** 0.5, abs=1)
     assert noise_ns([5, 5], [9, 9]) == 0
@@ -158,7 +158,7 @@ def test_noise_is_that_of_the_t_test():
 
 @settings(max_examples=20)
 @given(st.integers(0, 10_000), st.integers(3, 8))
-def test_the_same_noise_on_both_sides_rarely_makes_a_verdict(seed, passes):
+def test_equal_noise_on_both_sides_is_rarely_significant(seed, passes):
     rng = random.Random(seed)
     wrong = 0
     for _ in range(40):
@@ -170,7 +170,7 @@ def test_the_same_noise_on_both_sides_rarely_makes_a_verdict(seed, passes):
 
 
 def test_passes_that_mostly_overlap_are_the_same_however_many(tmp_path):
-    """With forty passes a shift of half a spread is significant; it is still nothing that one pass would show."""
+    """With forty passes a shift of half a spread is significant; a single pass would still not show it."""
     before = [1000 + 10 * i for i in range(40)]
     diff = compared(*sides(tmp_path, before, [time + 130 for time in before]))
     row = next(row for row in diff.layers if row.name == "a")
@@ -178,6 +178,6 @@ def test_passes_that_mostly_overlap_are_the_same_however_many(tmp_path):
     assert row.verdict == "same"
 
 
-def test_two_passes_a_side_prove_little(tmp_path):
+def test_two_passes_per_side_prove_little(tmp_path):
     diff = compared(*sides(tmp_path, [1000, 1100], [1150, 1300]))
     assert verdicts(diff)["a"] == "same"

@@ -1,4 +1,4 @@
-"""Flame graphs and the mended file: both are read back and compared with what went in."""
+"""Flame graphs and repaired files, read back and compared with their source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_folded_stacks_add_up_to_the_recorded_time(parts):
     assert sum(found.values()) == recorded
 
 
-def test_the_tree_is_the_stacks(parts):
+def test_the_tree_has_the_same_paths_as_the_stacks(parts):
     tree = json.loads(icicle(stacks_of(parts), "t"))
 
     def check(node):
@@ -63,14 +63,14 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", ["out.json", "out.json.gz"])
-def test_the_mended_file_is_json_with_the_same_events(tmp_path, damage, name):
+def test_the_repaired_file_is_json_with_the_same_events(tmp_path, damage, name):
     source = tmp_path / "in.json"
     source.write_text(DAMAGE[damage](gpu_training().text()))
-    told = write_repaired(source, tmp_path / name)
+    counts = write_repaired(source, tmp_path / name)
     data = (tmp_path / name).read_bytes()
     found = json.loads(gzip.decompress(data) if name.endswith(".gz") else data)
     before, after = read_trace(source), read_trace(tmp_path / name)
-    assert len(found["traceEvents"]) == told.kept == before.events == after.events
+    assert len(found["traceEvents"]) == counts.kept == before.events == after.events
     assert after.complete
     assert (after.cpu_ns, after.gpu_ns, [row.name for row in after.ops if row.name.startswith("aten")]) == (
         before.cpu_ns,
@@ -78,7 +78,7 @@ def test_the_mended_file_is_json_with_the_same_events(tmp_path, damage, name):
         [row.name for row in before.ops if row.name.startswith("aten")],
     )
     assert found["schemaVersion"] == 1
-    assert (told.repaired > 0) == (damage in ("quote", "nan"))
+    assert (counts.repaired > 0) == (damage in ("quote", "nan"))
 
 
 def test_labels_become_paths(tmp_path):
@@ -88,7 +88,7 @@ def test_labels_become_paths(tmp_path):
     assert names == ['layer1.a"b', "(model)"]
 
 
-def test_a_list_of_events_is_mended_too(tmp_path):
+def test_a_list_of_events_is_repaired_too(tmp_path):
     (tmp_path / "in.json").write_text('[{"ph":"X","name":"a","ts":1,"dur":2,"pid":1,"tid":1}, {"ph":"X"')
     assert write_repaired(tmp_path / "in.json", tmp_path / "out.json").kept == 1
     assert len(json.loads((tmp_path / "out.json").read_text())["traceEvents"]) == 1

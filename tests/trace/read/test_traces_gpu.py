@@ -1,4 +1,4 @@
-"""Accelerator time: which layer launched what, what nobody launched, idle time, overlap, queues."""
+"""Accelerator time: attribution to layers, unattributed kernels, idle time, overlap, queues."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_backward_kernels_belong_to_the_layer_of_their_forward(trace):
     assert (found["a"].backward_cpu_ns, found["b"].backward_cpu_ns) == (10_000, 10_000)
 
 
-def test_what_cannot_be_attributed_is_a_row(trace):
+def test_unattributed_time_has_its_own_rows(trace):
     found = {row.why: (row.kernels, row.gpu_ns) for row in trace.unattributed}
     assert found == {"launched by a CUDA graph": (2, 5_000), "no launch record": (1, 5_000)}
     outside = {row.what: row.gpu_ns for row in trace.outside if row.gpu_ns}
@@ -49,7 +49,7 @@ def test_no_accelerator_time_is_lost_or_counted_twice(trace):
     assert sum(row.gpu_ns for row in trace.kernels) == trace.gpu_ns
 
 
-def test_use_of_the_accelerator(trace):
+def test_utilisation_of_the_accelerator(trace):
     (device,) = trace.devices
     assert (device.name, device.streams, device.span_ns) == ("GPU 0", 3, 106_000)
     busy = (28 - 20) + (45 - 40) + (65 - 60) + (84 - 80) + (112 - 90) + (126 - 120)
@@ -59,7 +59,7 @@ def test_use_of_the_accelerator(trace):
     assert (device.copy_ns, device.copy_hidden_ns) == (5_000, 1_000)
 
 
-def test_why_it_idled(tmp_path):
+def test_causes_of_idling(tmp_path):
     made = Making().label("a", 0, 1_000_000)
     made.launch(1, 0).kernel("first", 5_000, 10_000, 1)
     made.launch(2, 100_000).kernel("late", 103_000, 10_000, 2)
@@ -89,17 +89,17 @@ def test_launch_latency(trace):
     assert kernels["ncclDevKernel_AllReduce_Sum"].kind == "communication"
 
 
-def test_steps_hold_what_was_launched_in_them(trace):
+def test_steps_contain_the_kernels_launched_in_them(trace):
     (step,) = trace.steps
     assert (step.name, step.cpu_ns, step.gpu_ns, step.kernels) == ("ProfilerStep#3", 200_000, 52_000, 9)
 
 
-def test_the_rank_is_that_of_the_file_or_of_the_trace(tmp_path, trace):
+def test_the_rank_comes_from_the_trace_or_the_file_name(tmp_path, trace):
     assert trace.rank == 3
     made = gpu_training()
     made.root["distributedInfo"] = {"backend": "nccl", "rank": 1, "world_size": 4}
-    said = read_trace(made.write(tmp_path / "x_rank7.json"))
-    assert (said.rank, said.world_size) == (1, 4)
+    trace_with_rank = read_trace(made.write(tmp_path / "x_rank7.json"))
+    assert (trace_with_rank.rank, trace_with_rank.world_size) == (1, 4)
 
 
 @pytest.mark.parametrize(
@@ -129,19 +129,19 @@ def unlaunched(external_of_kernel):
     return made
 
 
-def test_external_ids_help_where_they_mean_operations(tmp_path):
+def test_external_ids_are_used_if_they_identify_ops(tmp_path):
     trace = read_trace(unlaunched(lambda correlation, op: op).write(tmp_path / "new.json"))
     assert (rows(trace)["b"].gpu_self_ns, trace.unattributed) == (1_000, [])
 
 
-def test_external_ids_that_are_correlations_are_not_believed(tmp_path):
+def test_external_ids_that_are_correlation_ids_are_not_trusted(tmp_path):
     shifted = {7: 52, 8: 50, 9: 51}
     trace = read_trace(unlaunched(lambda correlation, op: shifted[correlation]).write(tmp_path / "old.json"))
     assert (rows(trace)["a"].gpu_self_ns, rows(trace)["b"].gpu_self_ns) == (2_000, 0)
     assert [(row.why, row.gpu_ns) for row in trace.unattributed] == [("no launch record", 1_000)]
 
 
-def test_kernels_alone_are_a_trace(tmp_path):
+def test_a_trace_with_only_kernels(tmp_path):
     trace = read_trace(Making().kernel("k", 0, 10, 1).kernel("k", 20, 10, 2, device=1).write(tmp_path / "t.json"))
     assert (trace.gpu_ns, trace.cpu_ns, trace.wall_ns, len(trace.devices)) == (20, 0, 30, 2)
     assert trace.unattributed[0].kernels == 2
@@ -149,7 +149,7 @@ def test_kernels_alone_are_a_trace(tmp_path):
 
 @settings(max_examples=100)
 @given(*[st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=8)] * 2)
-def test_sets_of_times_by_brute_force(a, b):
+def test_interval_sets_against_brute_force(a, b):
     def covered(spans):
         return {moment for start, length in spans for moment in range(start, start + length)}
 

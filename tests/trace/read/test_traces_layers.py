@@ -30,7 +30,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory):
-    """Traces of one model: ours with labels, torch's own with stacks, bare; two training steps each."""
+    """Traces of one model, two training steps each: with Assay's labels, with torch's stacks, and bare."""
     import os
 
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
@@ -123,7 +123,7 @@ def test_a_trace_with_stacks_has_torch_names_for_modules(traced):
     assert rows["nn.Module: Linear_1"].backward_cpu_ns > 0
 
 
-def test_operations_are_as_torch_counts_them(traced):
+def test_ops_match_torchs_own_counts(traced):
     trace = read_trace(traced["bare"])
     counted: dict[str, list[float]] = {}
     for event in json.loads(traced["bare"].read_text())["traceEvents"]:
@@ -153,14 +153,14 @@ def test_parse_model_trace_has_exactly_these_keys(traced):
     assert "aten::addmm" in found["layer_stats"]["1.lin"]["operations"]
 
 
-def test_parse_model_trace_without_modules_is_by_operation(traced):
+def test_parse_model_trace_without_modules_groups_by_op(traced):
     stats = parse_model_trace(traced["bare"])["layer_stats"]
     assert stats["aten::linear"]["call_count"] == 8
     assert "aten::addmm" in stats["aten::linear"]["operations"]
     assert "aten::addmm" not in stats
 
 
-def test_parse_model_trace_by_the_stacks_that_operations_carry(tmp_path):
+def test_parse_model_trace_groups_by_recorded_stacks(tmp_path):
     args = {"Input Dims": [[32, 100]], "Stack": ["model.py(15): forward", "linear.py(120): __call__"]}
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::linear", "dur": 450, "args": args}
     (tmp_path / "t.json").write_text(json.dumps({"traceEvents": [event, {**event, "dur": 50}]}))
@@ -170,14 +170,14 @@ def test_parse_model_trace_by_the_stacks_that_operations_carry(tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no trace", b"{}"])
-def test_parse_model_trace_gives_none_where_there_is_no_trace(tmp_path, content):
+def test_parse_model_trace_returns_none_if_there_is_no_trace(tmp_path, content):
     path = tmp_path / "t.json"
     if content is not None:
         path.write_bytes(content)
     assert parse_model_trace(str(path)) is None
 
 
-def test_what_the_capture_said_is_used(tmp_path):
+def test_metadata_of_the_capture_is_used(tmp_path):
     facts = TraceFacts(
         "Net",
         4,
@@ -200,7 +200,7 @@ def test_what_the_capture_said_is_used(tmp_path):
     assert parse_model_trace(tmp_path / "t.json")["model_name"] == "Net"
 
 
-def test_annotations_stand_in_for_modules(tmp_path):
+def test_annotations_replace_missing_modules(tmp_path):
     spans = [("forward", 0, 10, "user_annotation"), ("aten::mm", 2, 3, "cpu_op"), ("aten::add", 20, 3, "cpu_op")]
     events = [{"ph": "X", "cat": c, "name": n, "pid": 1, "tid": 1, "ts": t, "dur": d} for n, t, d, c in spans]
     (tmp_path / "t.json").write_text(json.dumps(events))
@@ -210,7 +210,7 @@ def test_annotations_stand_in_for_modules(tmp_path):
     assert trace.layers_from == "annotations"
 
 
-def test_arrows_stand_in_for_sequence_numbers(tmp_path):
+def test_arrows_replace_missing_sequence_numbers(tmp_path):
     made = Making().label("a", 0, 10_000).span("aten::mm", 1_000, 3_000)
     made.span("autograd::engine::evaluate_function: MmBackward0", 20_000, 5_000, tid=12).flow(9, 1_000, 20_000, 12)
     made.span("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 26_000, 1_000, tid=12)
@@ -220,7 +220,7 @@ def test_arrows_stand_in_for_sequence_numbers(tmp_path):
 
 
 def test_a_recomputed_forward_counts_once(tmp_path):
-    """Checkpointing runs layers again inside the backward pass: their time is theirs, not backward time."""
+    """Checkpointing runs layers again inside the backward pass: their time is forward time, not backward time."""
     made = Making().label("a", 0, 10_000).span("aten::mm", 1_000, 3_000, Sequence_number=1, Fwd_thread_id=0)
     name = "autograd::engine::evaluate_function: CheckpointFunctionBackward"
     made.span(name, 20_000, 30_000, Sequence_number=1, Fwd_thread_id=1).label("a", 25_000, 8_000)
@@ -230,8 +230,8 @@ def test_a_recomputed_forward_counts_once(tmp_path):
     assert row.cpu_self_ns + sum(each.cpu_ns for each in trace.outside) == trace.cpu_ns == 50_000
 
 
-def test_the_last_forward_operation_with_a_number_made_the_node(tmp_path):
-    """Operations that make no node of the graph carry the next one's number; later steps may use it again."""
+def test_the_last_forward_op_with_a_number_created_the_node(tmp_path):
+    """Ops that create no autograd node have the next node's number; later steps may reuse it."""
     made = Making().label("a", 0, 10_000).span("aten::view", 1_000, 500, Sequence_number=7, Fwd_thread_id=0)
     made.label("b", 20_000, 10_000).span("aten::mm", 21_000, 500, Sequence_number=7, Fwd_thread_id=0)
     made.span("MmBackward0", 40_000, 5_000, Sequence_number=7, Fwd_thread_id=1)

@@ -1,4 +1,4 @@
-"""Nesting against a tree that was there first, and against containment by brute force."""
+"""Nesting, compared with the tree that generated the spans and with brute-force containment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.trace.read.reading import opened, summarized
 
 ENGINES = [reference, *([scanner.scanner] if scanner.is_native() else [])]
 NAMES = ["", "a", "a.b", "b", None]
-"""Labels of modules; None is an operation."""
+"""Labels of modules; None means an op."""
 
 
 @st.composite
@@ -94,7 +94,7 @@ def made_of(forest, seed):
 def test_layers_are_those_of_the_tree(tmp_path_factory, forest, seed):
     twins = [(thread, node[1], node[2]) for thread, root in forest for node in every([root])]
     if len(set(twins)) < len(twins) or not twins:
-        return  # which of two equal spans is around the other nobody can tell
+        return  # which of two equal spans encloses the other is undefined
     path = made_of(forest, seed).write(tmp_path_factory.mktemp("t") / "t.json")
     own, total, calls, outside = expected(forest)
     for engine in ENGINES:
@@ -110,7 +110,7 @@ def test_layers_are_those_of_the_tree(tmp_path_factory, forest, seed):
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(0, 1), st.integers(0, 1)), max_size=25))
 def test_any_spans_are_made_to_nest(spans):
-    """Also those that overlap: ends never behind the parent's, siblings never over each other, nothing longer."""
+    """Spans that overlap, too: no end after the parent's, no overlapping siblings, no longer span."""
     start, length, track, soft = (np.array([span[i] for span in spans], dtype=np.int64) for i in range(4))
     arguments = start, length, track.astype(np.int32), soft.astype(np.uint8), np.arange(len(spans), dtype=np.int32)
     results = [engine.nest(*arguments) for engine in ENGINES]
@@ -131,7 +131,7 @@ def test_any_spans_are_made_to_nest(spans):
         assert all(end[other] <= begin[place] for other in siblings)
 
 
-def test_of_two_that_overlap_the_python_frame_gives_way(engine):
+def test_of_two_overlapping_spans_the_python_frame_is_cut(engine):
     start, length = np.array([0, 10]), np.array([20, 100])
     rows = np.arange(2, dtype=np.int32)
     track = np.zeros(2, dtype=np.int32)
@@ -142,7 +142,7 @@ def test_of_two_that_overlap_the_python_frame_gives_way(engine):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_nearest_flag_by_climbing(engine, seed):
+def test_nearest_flag_against_climbing(engine, seed):
     rng = np.random.default_rng(seed)
     parent = np.array([rng.integers(-1, place) if place else -1 for place in range(200)], dtype=np.int32)
     flags = (rng.random(200) < 0.2).astype(np.uint8)

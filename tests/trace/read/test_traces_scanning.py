@@ -1,4 +1,4 @@
-"""Scanning: every damage of the format's trap list, both scanners alike, pieces of any size, exact times."""
+"""Scanning: every known kind of damage, both scanners, pieces of any size, exact times."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def scanned(text, engine=reference, piece=None):
 
 
 def as_read(found):
-    """With names unescaped: where the text is mended first, they come escaped."""
+    """The columns with names unescaped: a repaired text has escaped names."""
     columns, tables = found
     return columns, {**tables, "names": [plain(name) for name in tables["names"]]}
 
@@ -73,7 +73,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_what_is_there_is_read_and_what_is_not_is_counted(damage, engine):
+def test_readable_events_are_read_and_the_rest_counted(damage, engine):
     text, rows, skipped = DAMAGE[damage](three().text())
     columns, tables = scanned(text, engine)
     assert len(columns["start"]) == rows
@@ -83,7 +83,7 @@ def test_what_is_there_is_read_and_what_is_not_is_counted(damage, engine):
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("indent", [None, 2])
-def test_both_scanners_say_the_same(damage, indent):
+def test_both_scanners_agree(damage, indent):
     if not scanner.is_native():
         pytest.skip("the native scanner was not built")
     text, _, _ = DAMAGE[damage](gpu_training(three().memory(5, 8, 8).flow(3, 10, 90)).text())
@@ -169,7 +169,7 @@ def test_begin_and_end_become_spans(engine, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".json.gz", ".json"])
-def test_gzip_is_told_by_its_bytes(tmp_path, suffix):
+def test_gzip_is_recognised_by_its_bytes(tmp_path, suffix):
     path = tmp_path / f"t{suffix}"
     text = three().text().encode()
     path.write_bytes(gzip.compress(text[:100]) + gzip.compress(text[100:]))
@@ -177,7 +177,7 @@ def test_gzip_is_told_by_its_bytes(tmp_path, suffix):
     assert read_trace(path).complete
 
 
-def test_gzip_that_is_cut_off_gives_what_it_holds(tmp_path):
+def test_truncated_gzip_is_read_as_far_as_possible(tmp_path):
     made = Making()
     for at in range(20_000):
         made.span(f"op{at * 7919 % 997}", 100 * at, 50)
@@ -192,15 +192,15 @@ def test_gzip_that_is_cut_off_gives_what_it_holds(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"   ", b"[]", b"{}", b'{"traceEvents":[]}', b"\x1f\x8b", b"nothing"])
-def test_a_file_without_events_is_an_error_in_one_line(tmp_path, content):
+def test_a_file_without_events_is_a_one_line_error(tmp_path, content):
     path = tmp_path / "empty.json"
     path.write_bytes(content)
-    with pytest.raises(ReadError, match=r"no trace events in") as told:
+    with pytest.raises(ReadError, match=r"no trace events in") as error:
         read_trace(path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file(tmp_path):
     with pytest.raises(ReadError, match="cannot read"):
         read_trace(tmp_path / "none.json")
 
@@ -208,7 +208,7 @@ def test_a_file_that_is_not_there(tmp_path):
 @settings(max_examples=150)
 @given(st.data())
 def test_no_damage_breaks_the_scanners(data):
-    """Cut, doubled and overwritten bytes: never an exception, no span that was not there, the same in any pieces."""
+    """Cut, doubled and overwritten bytes: no exception, no invented spans, the same result in any pieces."""
     text = bytearray(gpu_training().text().encode())
     damages = data.draw(st.integers(1, 4))
     for _ in range(damages):
@@ -219,7 +219,7 @@ def test_no_damage_breaks_the_scanners(data):
     for engine in {reference, scanner.scanner}:
         columns, tables = scanned(bytes(text), engine)
         assert len(columns["start"]) <= whole
-        # A brace put into an event makes two of it, the second without a phase.
+        # A brace inserted into an event splits it in two, the second without a phase.
         assert sum(tables["phases"].values()) <= whole + damages
         pieced, _ = scanned(bytes(text), engine, piece=97)
         assert pieced == columns
@@ -245,11 +245,11 @@ from assay import read_trace
 read_trace(sys.argv[1])
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
-"""The peak of a process by itself; what others report counts its parent too."""
+"""The peak memory of a separate process; other measures include its parent."""
 
 
 def test_memory_grows_far_less_than_the_file(tmp_path):
-    """Ten megabytes more in the file are less than half of that in memory."""
+    """Ten more megabytes of file take less than half of that in memory."""
     if not sys.platform.startswith("linux"):
         pytest.skip("only Linux tells it this way")
     peaks = []

@@ -10,16 +10,16 @@ BASE_NS = 3_950_204_332_199_000
 
 
 def us(ns: int) -> float | str:
-    """Nanoseconds as the microseconds of a trace, without a float in between where one would round."""
+    """Nanoseconds as the microseconds of a trace, without going through a float that would round."""
     return _Exact(f"{ns // 1000}.{ns % 1000:03d}")
 
 
 class _Exact(str):
-    """A number that is written into JSON as it stands."""
+    """A number that is written to JSON verbatim."""
 
 
 class Making:
-    """Gathers events; `write` puts them into a file."""
+    """Collects events; `write` writes them to a file."""
 
     def __init__(self, base_ns: int = BASE_NS) -> None:
         self.events: list[dict[str, Any]] = []
@@ -82,7 +82,7 @@ class Making:
 
 
 def dumped(value: Any, indent: int | None = None) -> str:
-    """JSON in which exact numbers stand as they are."""
+    """JSON with exact numbers written verbatim."""
     marks: dict[str, str] = {}
 
     def marked(each: Any) -> Any:

@@ -49,7 +49,7 @@ class Fails(Net):
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_an_error_comes_out_as_it_is_and_the_trace_is_written(active, kind):
+def test_an_error_is_raised_unchanged_and_the_trace_is_written(active, kind):
     error = kind("mine")
     model = Fails(error)
     capture_model(model_name="net")(model)
@@ -96,7 +96,7 @@ def test_a_captured_model_inside_another_is_part_of_its_trace(active):
     assert labels(active / "net_forward_001.json") == ["", "0", "0.inner", "0.inner.0", "0.inner.1", "0.last", "1"]
 
 
-def test_inside_a_pass_that_is_left_out_nothing_is_captured(active, monkeypatch):
+def test_nothing_is_captured_inside_a_skipped_pass(active, monkeypatch):
     capture_model(model_name="part")(inner := Net())
     monkeypatch.setenv("ASSAY_TRACE_WARMUP", "5")
     captured(nn.Sequential(inner), X)
@@ -115,7 +115,7 @@ def test_a_model_that_calls_itself(active):
     assert labels(active / "net_forward_001.json") == [""] * 4
 
 
-def test_a_module_of_two_names_and_modules_made_in_forward(active):
+def test_a_module_with_two_names_and_modules_created_in_forward(active):
     class Odd(nn.Module):
         def __init__(self):
             super().__init__()
@@ -148,7 +148,7 @@ def test_forward_called_directly_belongs_to_the_caller(active):
     assert sum(event["name"] == "aten::addmm" for event in events(path)["traceEvents"]) == 2
 
 
-def test_a_generator_is_handed_on_untouched(active):
+def test_a_generator_is_passed_on_untouched(active):
     class Yields(Net):
         def forward(self, x):
             yield self.inner(x)
@@ -173,10 +173,10 @@ def test_a_checkpointed_layer_runs_again_in_backward(active):
     assert labels(capture.path).count("inner") == 2
 
 
-# --- profilers of the user's own
+# --- the user's own profilers
 
 
-def test_a_profiler_of_the_users_gets_the_labels_and_stays_whole(active):
+def test_the_users_profiler_gets_the_labels_and_stays_complete(active):
     model = capture_model(model_name="net")(Net())
     with autograd_profiler.profile(use_kineto=True) as own:
         model(X)
@@ -227,7 +227,7 @@ def test_a_profiler_started_inside_a_pass_wins(active):
 # --- blocks
 
 
-def test_a_block_holds_forward_backward_and_step(tmp_path):
+def test_a_block_contains_forward_backward_and_step(tmp_path):
     plain = nn.Module.__call__
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -285,7 +285,7 @@ def test_a_block_that_fails_writes_its_trace_and_raises_the_error(tmp_path):
     assert facts(capture.path).error == "ZeroDivisionError"
 
 
-def test_a_block_wants_a_model(tmp_path):
+def test_a_block_requires_a_model(tmp_path):
     with pytest.raises(assay.AssayError, match=r"expected a torch\.nn\.Module"):
         assay.capture("net", tmp_path)
 

@@ -1,4 +1,4 @@
-"""Names of trace files, and the labels and facts that a trace carries."""
+"""Names of trace files, and the labels and metadata stored in a trace."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def test_a_file_name_is_one_plain_name(text):
 
 
 @given(st.text(alphabet=st.characters(), max_size=60))
-def test_labels_are_ascii_and_say_the_path_again(path):
+def test_labels_are_ascii_and_decode_to_the_path(path):
     label = encode_path(path)
     assert re.fullmatch(r"assay:[A-Za-z0-9._%-]+", label)
     assert decode_path(label) == path
 
 
-def test_labels_differ_and_other_names_are_none():
+def test_labels_differ_and_other_names_are_not_labels():
     assert encode_path("") == "assay:."
     assert encode_path(".") != encode_path("")
     assert decode_path("aten::add") is None
 
 
 @given(st.lists(st.tuples(st.text(max_size=8), st.lists(st.integers(-1, 3), max_size=4)), max_size=4))
-def test_facts_survive_their_text(modules):
+def test_facts_survive_encoding(modules):
     facts = TraceFacts(
         'a"b\n', 7, modules=tuple(TracedModule(path, "Linear", shapes=tuple(shapes)) for path, shapes in modules)
     )
@@ -51,14 +51,14 @@ def test_damaged_facts_are_none():
         assert decode_facts(damaged) is None
 
 
-def test_facts_of_a_later_kind_can_still_be_read():
+def test_facts_of_a_later_version_can_still_be_read():
     later = msgspec.json.encode({"model_name": "a", "pass_number": 1, "news": [1]})
     import base64
 
     assert decode_facts(base64.b64encode(later).decode()) == TraceFacts("a", 1)
 
 
-def test_stems_avoid_what_lies_there(tmp_path, monkeypatch):
+def test_stems_avoid_existing_files(tmp_path, monkeypatch):
     for name in ("Net_forward_001.json", "Net-2_forward_1000.json.gz", "Net-4_forward_001_rank1.json", "other.json"):
         (tmp_path / name).touch()
     stems = names.FileStems()
@@ -68,15 +68,15 @@ def test_stems_avoid_what_lies_there(tmp_path, monkeypatch):
     assert [names.FileStems().claim(tmp_path, "Net-4")] == ["Net-4-2"]
 
 
-def test_a_name_taken_meanwhile_is_never_overwritten(tmp_path):
+def test_a_name_claimed_by_another_process_is_never_overwritten(tmp_path):
     (tmp_path / "a.json").write_text("somebody else's")
-    wanted = iter(["a.json", "b.json"])
+    file_names = iter(["a.json", "b.json"])
     taken = []
 
     def export(path):
         Path(path).write_text('{"traceEvents": [], "traceName": "part" }')
 
-    placed = files.place(export, tmp_path, lambda: next(wanted), lambda: taken.append(1))
+    placed = files.place(export, tmp_path, lambda: next(file_names), lambda: taken.append(1))
     assert placed == tmp_path / "b.json"
     assert taken == [1]
     assert (tmp_path / "a.json").read_text() == "somebody else's"
@@ -85,7 +85,7 @@ def test_a_name_taken_meanwhile_is_never_overwritten(tmp_path):
 
 
 @pytest.mark.parametrize("left", ["", '{"traceEvents": [{"ph"'])
-def test_half_a_trace_gets_no_name(tmp_path, left):
+def test_an_incomplete_trace_is_not_published(tmp_path, left):
     def export(path):
         Path(path).write_text(left)
 

@@ -1,4 +1,4 @@
-"""Captures in processes of their own: threads, forks, failing disks, and what is left on stderr."""
+"""Captures in separate processes: threads, forks, failing disks, and output on stderr."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ X = torch.ones(4, 16)
 def test_many_threads_never_start_two_profilers(tmp_path):
     program = NET + (
         "models = [Net() for _ in range(4)]\n"
-        "wanted = [model.forward(X) for model in models]\n"
+        "expected = [model.forward(X) for model in models]\n"
         "wrong = []\n"
         "def work(at):\n"
         "    for _ in range(25):\n"
-        "        if not torch.equal(models[at](X), wanted[at]): wrong.append(at)\n"
+        "        if not torch.equal(models[at](X), expected[at]): wrong.append(at)\n"
         "threads = [threading.Thread(target=work, args=(at,)) for at in range(4)]\n"
         "[t.start() for t in threads]; [t.join() for t in threads]\n"
         "print('wrong', wrong)\n"
@@ -50,7 +50,7 @@ def test_many_threads_never_start_two_profilers(tmp_path):
         assert labels(tmp_path / "traces" / name) == ["", "one", "two"]
 
 
-def test_a_profiler_on_another_thread_waits_for_ours(tmp_path):
+def test_a_profiler_on_another_thread_waits_for_assays(tmp_path):
     program = NET + (
         "from torch.autograd import profiler\n"
         "inside, tried = threading.Event(), threading.Event()\n"
@@ -72,7 +72,7 @@ def test_a_profiler_on_another_thread_waits_for_ours(tmp_path):
     assert traces(tmp_path / "traces") == ["Slow_forward_001.json"]
 
 
-def test_a_pass_beside_a_capture_counts_and_is_not_captured(tmp_path):
+def test_a_pass_during_another_capture_is_counted_but_not_captured(tmp_path):
     program = NET + (
         "inside, done = threading.Event(), threading.Event()\n"
         "class Slow(Net):\n"
@@ -90,7 +90,7 @@ def test_a_pass_beside_a_capture_counts_and_is_not_captured(tmp_path):
     assert labels(tmp_path / "traces" / "Net_forward_001.json") == ["", "one", "two"]
 
 
-def test_a_first_pass_on_a_worker_thread_is_quiet_and_leaves_the_environment(tmp_path):
+def test_a_first_pass_on_a_worker_thread_is_quiet_and_keeps_the_environment(tmp_path):
     program = NET + (
         "t = threading.Thread(target=lambda: Net()(X)); t.start(); t.join()\n"
         "Net()(X)\n"
@@ -101,7 +101,7 @@ def test_a_first_pass_on_a_worker_thread_is_quiet_and_leaves_the_environment(tmp
     assert labels(tmp_path / "traces" / "Net_forward_001.json") == ["", "one", "two"]
 
 
-def test_forked_children_write_files_of_their_own(tmp_path):
+def test_forked_children_write_their_own_files(tmp_path):
     program = NET + (
         "model = Net()\n"
         "model(X)\n"
@@ -139,7 +139,7 @@ def test_a_child_forked_inside_a_capture_leaves_it_to_its_parent(tmp_path):
     assert labels(tmp_path / "out" / "Linear_forward_001.json") == ["", ""]
 
 
-def test_processes_started_at_once_write_files_of_their_own(tmp_path):
+def test_simultaneous_processes_write_their_own_files(tmp_path):
     program = NET + (
         "import subprocess\n"
         "if len(sys.argv) == 1:\n"
@@ -154,7 +154,7 @@ def test_processes_started_at_once_write_files_of_their_own(tmp_path):
     assert len(traces(tmp_path / "traces")) == 6
 
 
-def test_a_directory_that_cannot_be_made_costs_one_line(tmp_path):
+def test_a_directory_that_cannot_be_created_is_one_warning(tmp_path):
     (tmp_path / "traces").write_text("a file")
     done = run_script(NET + "model = Net()\nfor _ in range(3): print(tuple(model(X).shape))\n", tmp_path, **ON)
     assert (done.returncode, done.stdout) == (0, "(4, 1)\n" * 3)
@@ -166,7 +166,7 @@ def test_a_directory_that_cannot_be_made_costs_one_line(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no limits of file sizes here")
-def test_a_disk_that_fills_up_leaves_no_half_of_a_trace(tmp_path):
+def test_a_full_disk_leaves_no_incomplete_trace(tmp_path):
     program = NET + (
         "import resource, signal\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -180,7 +180,7 @@ def test_a_disk_that_fills_up_leaves_no_half_of_a_trace(tmp_path):
     assert traces(tmp_path / "traces") == []
 
 
-def test_a_program_that_ends_inside_a_block_ends_well(tmp_path):
+def test_a_program_that_exits_inside_a_block_exits_cleanly(tmp_path):
     program = NET + "capture = assay.capture(Net(), 'out')\ncapture.__enter__()\nprint('end')\n"
     done = run_script(program, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")

@@ -29,7 +29,9 @@ def find(hwmon: Path = HWMON, thermal: Path = THERMAL) -> ProbedSensors:
         sensors.try_out(Probe(name, TEMPERATURE, "zone", partial(number, zone / "temp", 1e-3)))
     kinds = {*(one.measures for one in sensors.probes), *(one.measures for one in sensors.useless)}
     if TEMPERATURE not in kinds:
-        sensors.absent("hwmon", TEMPERATURE, "machine", "no temperature sensors: neither hwmon nor thermal zones")
+        sensors.add_missing(
+            "hwmon", TEMPERATURE, "machine", "no temperature sensors: neither hwmon nor thermal zones"
+        )
     return sensors
 
 

@@ -117,7 +117,7 @@ def find(module: ModuleType | None = None) -> ProbedSensors:
     """Energy, power and temperature sensors of every visible board."""
     visible, sensors = boards(module), ProbedSensors()
     if not visible.boards:
-        sensors.absent("nvml", ENERGY, "board", visible.why)
+        sensors.add_missing("nvml", ENERGY, "board", visible.why)
     for board in visible.boards:
         readers: tuple[tuple[str, Callable[[], float]], ...] = (
             (ENERGY, board.energy_j),

@@ -23,7 +23,7 @@ def find(run: RunCommand | None = None, *, platform: str = sys.platform, root: b
     if platform != "darwin":
         return sensors
     if not (os.geteuid() == 0 if root is None else root):
-        sensors.absent("powermetrics", POWER, "chip", "permission denied: powermetrics requires root")
+        sensors.add_missing("powermetrics", POWER, "chip", "permission denied: powermetrics requires root")
         return sensors
     run_command = run or _run
     sensors.try_out(Probe("powermetrics:combined", POWER, "chip", lambda: _power(run_command()), adds=True))

@@ -50,7 +50,7 @@ class ProbedSensors:
         else:
             self.probes.append(probe)
 
-    def absent(self, name: str, measures: str, scope: str, why: str) -> None:
+    def add_missing(self, name: str, measures: str, scope: str, why: str) -> None:
         """Add a row for a kind of sensor that this machine does not have."""
         self.useless.append(Sensor(name, measures, UNITS[measures], scope, why=why))
 

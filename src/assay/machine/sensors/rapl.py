@@ -20,7 +20,7 @@ def find(root: Path = ROOT) -> ProbedSensors:
     sensors = ProbedSensors()
     zones = sorted(zone for zone in root.glob("intel-rapl:*") if (zone / "energy_uj").exists())
     if not zones:
-        sensors.absent("rapl", ENERGY, "package", "no processor energy counters (virtual machines have none)")
+        sensors.add_missing("rapl", ENERGY, "package", "no processor energy counters (virtual machines have none)")
     for zone in zones:
         sensors.try_out(_probe(root, zone))
     return sensors

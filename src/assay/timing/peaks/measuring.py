@@ -39,7 +39,7 @@ def measure(device: str, caches: Sequence[Cache], memory_bytes: int | None, on_s
         on_step("memory")
         size = memory.array_bytes(where, caches, memory_bytes)
         limits.bandwidth = list(memory.bandwidths(where, size))
-        # L1 and L2 caches belong to one core each, so only a single thread shows them.
+        # A core has its own caches, so only a single thread shows them.
         with threads(1):
             limits.sweep = memory.sweep(where if where.cuda else where.alone(), 2 * size)
         floor = min((one.value for one in limits.overhead if one.value is not None), default=0.0)

@@ -46,7 +46,7 @@ def compared_time(traces: Sequence[Trace]) -> str:
     return "gpu" if traces and all(trace.gpu_ns for trace in traces) else "cpu"
 
 
-def own_times(trace: Trace, time: str) -> dict[str, int]:
+def self_times(trace: Trace, time: str) -> dict[str, int]:
     """The self time of each layer of a trace; accelerator time excludes communication, in which ranks wait."""
     if time == "cpu":
         return {layer.name: layer.cpu_self_ns for layer in trace.layers}
@@ -54,8 +54,8 @@ def own_times(trace: Trace, time: str) -> dict[str, int]:
 
 
 def _layers(traces: list[Trace], ranks: dict[int, list[Trace]], time: str) -> list[LayerAcross]:
-    every = [own_times(trace, time) for trace in traces]
-    by_rank = {rank: [own_times(trace, time) for trace in passes] for rank, passes in sorted(ranks.items())}
+    every = [self_times(trace, time) for trace in traces]
+    by_rank = {rank: [self_times(trace, time) for trace in passes] for rank, passes in sorted(ranks.items())}
     names = dict.fromkeys(name for times in every for name in times)
     return [_layer(name, every, by_rank) for name in names]
 

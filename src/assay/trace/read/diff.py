@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay.document.trace import LayerChange, Trace, TraceDiff
-from assay.trace.read.across import compared_time, median, own_times
+from assay.trace.read.across import compared_time, median, self_times
 
 _CRITICAL = (
     (1, 63.66), (2, 9.92), (3, 5.84), (4, 4.60), (5, 4.03), (6, 3.71), (7, 3.50), (8, 3.36), (10, 3.17),
@@ -28,7 +28,7 @@ _APART = 0.9
 def compared(before: Sequence[Trace], after: Sequence[Trace]) -> TraceDiff:
     """The changes from `before` to `after`; each side has one or more passes of a model."""
     time = compared_time([*before, *after])
-    old, new = [own_times(trace, time) for trace in before], [own_times(trace, time) for trace in after]
+    old, new = [self_times(trace, time) for trace in before], [self_times(trace, time) for trace in after]
     names = dict.fromkeys(name for times in (*old, *new) for name in times)
     layers = [_change(name, _values(old, name), _values(new, name)) for name in names]
     wholes = [[_whole(trace, time) for trace in side] for side in (before, after)]

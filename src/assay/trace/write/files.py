@@ -28,7 +28,7 @@ def place(
 ) -> Path:
     """Write a trace with `export`, name it with `name()` and return its path.
 
-    If a file of that name exists, `on_name_taken` is called and `name` is asked again. Existing files are never
+    If a file of that name exists, `on_name_taken` is called, then `name` again. Existing files are never
     changed, and readers never see an incomplete one.
     """
     make_directory(directory)

@@ -12,7 +12,7 @@ from torch import nn
 
 from assay.recorder.intercept import Method, observing
 from assay.trace.write import capturing, current, profiler
-from assay.trace.write.instances import Instances, due
+from assay.trace.write.instances import Instances, skip_reason
 from assay.trace.write.plan import CaptureLog, CapturePlan
 
 
@@ -52,7 +52,7 @@ class Gate:
         if plan is None or getattr(self._skipping, "now", False) or torch.jit.is_tracing():
             return original(module, *args, **kwargs)
         instance = self._instances.of(module, plan.model_name or type(_model_in(module)).__name__)
-        why_not = due(instance, plan)
+        why_not = skip_reason(instance, plan)
         if why_not is None and not profiler.turn.acquire(blocking=False):
             why_not = "another capture is running"
         if why_not is not None:

@@ -59,7 +59,7 @@ class Instances:
             del self._entries[key]
 
 
-def due(instance: Instance, plan: CapturePlan) -> str | None:
+def skip_reason(instance: Instance, plan: CapturePlan) -> str | None:
     """Count a pass of `instance`, and return why it is not captured; None if it is."""
     instance.passes += 1
     if instance.passes <= plan.warmup:
