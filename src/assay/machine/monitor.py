@@ -38,7 +38,12 @@ def everything() -> list[Gauge]:
 class Monitor:
     """Samples the machine during a `with` block; read `monitor.recording` afterwards.
 
-    The sampling thread stops when the block ends, even if it raises.
+    The sampling thread stops when the block ends, even if it raises. A gauge that fails is reported in the
+    recording's `problems`; it does not raise.
+
+    Args:
+        period_s: Seconds between samples; longer if samples would use more than 0.5 % of one core.
+        gauges: What to sample; by default all gauges available on this machine.
     """
 
     def __init__(self, period_s: float = PERIOD_S, gauges: Sequence[Gauge] | None = None) -> None:
