@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# `make demo` and `make test` set up everything they need on a fresh machine.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,16 +8,16 @@ READY := $(VENV)/.ready
 .PHONY: help demo test terminal check fuzz format schema clean
 
 help:
-	@echo "make demo    set up, run the main job on the bundled example, say what to look at"
-	@echo "make test    set up, run all tests on every core"
-	@echo "make check   lint, types, import rules, schema drift"
-	@echo "make fuzz    feed the checkpoint readers damaged files for some minutes"
-	@echo "make format  let ruff format the tree"
-	@echo "make schema  write the JSON Schemas anew"
-	@echo "make clean   remove the environment and what the demo wrote"
+	@echo "make demo    analyse the bundled ResNet-50 and print where the results are"
+	@echo "make test    run all tests on all cores"
+	@echo "make check   run linters, type checks, import rules and checks of the docs"
+	@echo "make fuzz    feed damaged files to the checkpoint readers for a few minutes"
+	@echo "make format  format the code with ruff"
+	@echo "make schema  regenerate the JSON Schemas in docs/schema"
+	@echo "make clean   delete .venv, out, build and dist"
 
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed") if sys.version_info < (3, 10) else None'
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is required") if sys.version_info < (3, 10) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "torch==2.13.0"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
@@ -27,16 +27,16 @@ demo: $(READY)
 	$(BIN)/assay extract --model-path examples/resnet.py::load_model --inputs-path examples/resnet.py::get_inputs --dir out/demo
 	$(BIN)/assay analyze examples/resnet.py::load_model --inputs examples/resnet.py::get_inputs --inference --dir out/demo
 	@echo
-	@echo "The unique modules and operations are in out/demo/unique_modules.json and out/demo/pytorch_ops.json,"
-	@echo "the whole analysis in out/demo/comprehensive_model_analysis.txt and out/demo/analysis.assay.json."
-	@echo "Look around in it:    $(BIN)/assay explore out/demo/analysis.assay.json"
-	@echo "Or your own model:    $(BIN)/assay analyze path/to/file.py::function"
+	@echo "Unique modules and ops:  out/demo/unique_modules.json, out/demo/pytorch_ops.json"
+	@echo "Full analysis:           out/demo/comprehensive_model_analysis.txt, out/demo/analysis.assay.json"
+	@echo "Explore the result:      $(BIN)/assay explore out/demo/analysis.assay.json"
+	@echo "Analyse your own model:  $(BIN)/assay analyze path/to/file.py::function"
 
-# The explorer is also tested in a real terminal; where there is no tmux and no way to get it, that test says so.
+# One test runs the explorer in a real terminal, which needs tmux; without tmux, it is skipped.
 terminal:
 	@command -v tmux >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  timeout 120 apt-get install -y -qq tmux >/dev/null 2>&1; } || \
-	  echo "tmux is not here and could not be installed: the test in a real terminal is skipped"
+	  echo "tmux is missing and could not be installed: skipping the test in a real terminal"
 
 test: $(READY) terminal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q

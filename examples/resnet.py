@@ -1,4 +1,4 @@
-"""A ResNet-50 as one would write it by hand: the model of `make demo`."""
+"""A hand-written ResNet-50, the example model of `make demo`."""
 
 from __future__ import annotations
 

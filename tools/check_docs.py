@@ -1,4 +1,4 @@
-"""Docs that are generated or point somewhere: compare them with the truth; `--write` writes the schemas anew."""
+"""Check the JSON Schemas and the links of the docs; `--write` regenerates the schemas."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
 def schema_problems(write: bool) -> list[str]:
-    """Schemas in docs/ that differ from what the code says."""
+    """One line per schema in docs/schema that differs from the code; with `write`, regenerate them all instead."""
     problems = []
     for name in NAMES:
         path = ROOT / "docs" / "schema" / f"{name}.schema.json"
-        wanted = schema(name)
+        expected = schema(name)
         if write:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(wanted)
-        elif not path.exists() or path.read_bytes() != wanted:
-            problems.append(f"{path.relative_to(ROOT)} has drifted: run make schema")
+            path.write_bytes(expected)
+        elif not path.exists() or path.read_bytes() != expected:
+            problems.append(f"{path.relative_to(ROOT)} is out of date: run make schema")
     return problems
 
 
 def link_problems() -> list[str]:
-    """Links between documents that lead nowhere."""
+    """One line per link in the docs whose target does not exist."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     return [
-        f"{page.relative_to(ROOT)} points at {target}, which is not there"
+        f"{page.relative_to(ROOT)} links to {target}, which does not exist"
         for page in pages
         for target in LINK.findall(CODE.sub("", page.read_text()))
         if "://" not in target and not (page.parent / target).exists()
@@ -39,7 +39,7 @@ def link_problems() -> list[str]:
 
 
 def main() -> int:
-    """Print every problem; 1 where there is one."""
+    """Print every problem; return 1 if there is any."""
     problems = schema_problems("--write" in sys.argv) + link_problems()
     sys.stdout.writelines(f"{problem}\n" for problem in problems)
     return 1 if problems else 0
