@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,8 @@ def test_an_interrupt_in_forward_ends_with_130_and_leaves_nothing(environment, i
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell that runs the suite in the background ignores the signal, and children inherit that.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     with child:
         assert child.stderr.readline() == "in forward\n"

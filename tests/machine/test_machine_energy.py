@@ -13,7 +13,7 @@ from machine_fakes import Clock
 
 from assay.document.machine import measured
 from assay.machine import energy
-from assay.machine.energy import CounterGroup, EnergyMeter, gauged, idle, of_device, replay, runs_at
+from assay.machine.energy import CounterGroup, EnergyMeter, energy_counters, idle, of_device, replay, runs_at
 from assay.machine.sensors import cadence
 from assay.machine.sensors.counter import Counter, Joules, PowerSum
 from assay.machine.sensors.probe import ENERGY, POWER, Probe, ProbedSensors, SensorError
@@ -212,7 +212,7 @@ def test_sensors_are_chosen_or_their_absence_explained(monkeypatch, virtual):
     monkeypatch.setattr(
         energy, "watch", lambda probes: cadence.watch(probes, clock=virtual.perf_counter, sleep=virtual.sleep)
     )
-    chosen = gauged("fake:")
+    chosen = energy_counters("fake:")
     assert chosen.idle_w.value == pytest.approx(WATTS, rel=0.01)
     assert chosen.period_s == pytest.approx(PERIOD, rel=0.01)
     nothing = ProbedSensors()
