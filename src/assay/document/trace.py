@@ -324,7 +324,7 @@ class LayerChange(Struct, frozen=True, omit_defaults=True):
     change_ns: int
     """`after_ns` minus `before_ns`; a missing layer counts as 0."""
     noise_ns: int | None
-    """Differences up to this value are not significant; null if there are too few passes to tell."""
+    """Differences up to this value are not significant; null if there are too few passes."""
     verdict: str
     """`slower`, `faster`, `same`, `new`, `gone` or `unknown`."""
 

@@ -43,7 +43,7 @@ class Recognised(NamedTuple):
 
 
 def recognise(region: Region) -> Recognised:
-    """The kind of the file in `region`; if it is not supported, the `ReadError` says what it is instead."""
+    """The kind of the file in `region`; if it is not supported, the `ReadError` names what it is instead."""
     head = region.read(0, min(_HEAD, region.size))
     if head[:4] in (b"PK\3\4", b"PK\5\6"):
         return _zip(region)

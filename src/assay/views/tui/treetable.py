@@ -204,7 +204,7 @@ class TreeTable(ScrollView, can_focus=True, inherit_bindings=False):
         return int(self.sheet.kinds.ids[row])
 
     def _blank(self, y: int, width: int) -> Strip:
-        """A line below the last row; if there are no rows, a line of the message that says why."""
+        """A line below the last row; if there are no rows, a line of the message that explains why."""
         text = ""
         if not len(self.rows):
             limit = max(8, width - 4)
