@@ -86,7 +86,7 @@ def case(name: str) -> dict[str, Any]:
     import torch
 
     import assay
-    from assay.analysis.achieved import achieved
+    from assay.analysis.achieved import achieved_rates
     from assay.recorder import inventory
     from assay.timing.module_clock import ModuleClock
 
@@ -97,7 +97,7 @@ def case(name: str) -> dict[str, Any]:
         with torch.no_grad():
             model(*args, **kwargs)
 
-    index = inventory.take(model).module_index
+    index = inventory.take_inventory(model).module_index
     clock = ModuleClock()
 
     def clocked() -> None:
@@ -111,7 +111,7 @@ def case(name: str) -> dict[str, Any]:
     assert timing is not None
     assert profile is not None
     inside = sum(row.self_s for row in timing.modules if row is not None)
-    rows = [row for row in achieved(document, _ceilings()) if row.roof_s and row.time_s > 5e-6]
+    rows = [row for row in achieved_rates(document, _ceilings()) if row.roof_s and row.time_s > 5e-6]
     errors = [row.time_s / row.roof_s for row in rows if row.roof_s]
     return {
         "case": name,

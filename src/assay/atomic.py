@@ -14,12 +14,12 @@ from assay.errors import UsageError, WriteError
 
 def write_bytes(path: Path, data: bytes, *, overwrite: bool = True) -> None:
     """Write `data` to `path` atomically: a reader sees either the old file or the complete new one."""
-    with replacing(path, overwrite=overwrite) as file:
+    with open_atomic(path, overwrite=overwrite) as file:
         file.write(data)
 
 
 @contextmanager
-def replacing(path: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+def open_atomic(path: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
     """A binary file that replaces `path` if the block succeeds, and is deleted if it raises.
 
     A device or pipe is written to directly, and for a symbolic link its target is replaced, because a rename would

@@ -12,7 +12,7 @@ from assay.messages import error_line, first_line
 
 
 @contextmanager
-def joined(address: str | None = None, workers: int | None = None) -> Iterator[Any]:
+def connected_ray(address: str | None = None, workers: int | None = None) -> Iterator[Any]:
     """The `ray` module, connected to the cluster at `address`, or to a new local one with `workers` CPUs.
 
     If Ray is already initialised, that connection is used and stays open; otherwise it is shut down at the end.

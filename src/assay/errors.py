@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 OK = 0
-FOUND = 1
+FINDINGS = 1
 INTERNAL = 70
 """EX_SOFTWARE in sysexits.h."""
 INTERRUPTED = 130
@@ -31,7 +31,7 @@ class AssayError(Exception):
     The message is one line that names the problem and the next step.
     """
 
-    exit_code: ClassVar[int] = FOUND
+    exit_code: ClassVar[int] = FINDINGS
     """The exit code of the `assay` command for this error."""
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-LONGEST = 160
+MAX_QUOTED = 160
 """Maximum length, in characters, of a name or message quoted inside an error line."""
 _LONGEST_LINE = 500
 """Maximum length, in characters, of an exception's message that is printed as a line of its own."""
 
 
-def brief(value: object, limit: int = LONGEST) -> str:
+def one_line(value: object, limit: int = MAX_QUOTED) -> str:
     """`str(value)` on one line: control characters escaped, the middle cut out if it exceeds `limit` characters."""
     text = str(value)
     if len(text) > limit:
@@ -19,22 +19,22 @@ def brief(value: object, limit: int = LONGEST) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
-def error_line(error: BaseException, limit: int = LONGEST) -> str:
+def error_line(error: BaseException, limit: int = MAX_QUOTED) -> str:
     """The exception's type and message joined into one line, for example `ValueError: the message`."""
-    message = brief(" ".join(_message(error).split()), limit)
-    return f"{kind_name(error)}: {message}" if message else kind_name(error)
+    message = one_line(" ".join(_message(error).split()), limit)
+    return f"{type_name(error)}: {message}" if message else type_name(error)
 
 
 def first_line(error: BaseException) -> str:
     """The first line of the exception's message, or the name of its type if the message is empty."""
     lines = _message(error).strip().splitlines()
-    return brief(lines[0], _LONGEST_LINE) if lines else kind_name(error)
+    return one_line(lines[0], _LONGEST_LINE) if lines else type_name(error)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def name_suggestion(name: str, known: Iterable[str]) -> str:
     """A suggestion for a misspelt name: `did you mean load_model?`, or `it has a, b, c` if no name is close."""
     names = list(known)
-    close = difflib.get_close_matches(brief(name), names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(one_line(name), names, n=3, cutoff=0.5)
     if close:
         return f"did you mean {' or '.join(close)}?"
     if not names:
@@ -52,7 +52,7 @@ def plural(count: int, noun: str, many: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else many or regular}"
 
 
-def kind_name(value: object) -> str:
+def type_name(value: object) -> str:
     """The name of `value`'s type, or `None` for None."""
     return "None" if value is None else type(value).__name__
 

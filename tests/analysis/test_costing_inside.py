@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from assay import observe
 from assay.analysis.cost import totals as costing
-from assay.analysis.executed import executed, grouped
+from assay.analysis.executed import executed_kinds, grouped
 from assay.document.cost import CostTotals
 
 
@@ -74,7 +74,7 @@ def test_parts_of_the_backward_pass_add_up():
     cost = document.cost
     inner = [module.backward for module in cost.modules]
     assert costing.summed([*inner, costing.backward_outside(cost)]) == cost.backward
-    phases = grouped(executed(document, cost), lambda row: row.phase)
+    phases = grouped(executed_kinds(document, cost), lambda row: row.phase)
     assert phases == {"forward": cost.forward, "backward": cost.backward}
 
 

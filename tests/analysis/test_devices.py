@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.analysis.devices import GIB, devices, find, listed, sized
+from assay.analysis.devices import GIB, device_with_memory, devices, find_device, parse_devices
 from assay.errors import UsageError
 
 PRECISIONS = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8"}
@@ -37,36 +37,36 @@ def test_no_two_devices_share_a_name():
     [("h100", "H100 SXM"), ("RTX4090", "RTX 4090"), ("rtx-4090", "RTX 4090"), ("tpu_v5e", "TPU v5e")],
 )
 def test_spaces_hyphens_and_case_do_not_matter(name, expected):
-    assert find(name).name == expected
+    assert find_device(name).name == expected
 
 
 def test_values_of_known_devices():
-    h100 = find("H100 SXM")
+    h100 = find_device("H100 SXM")
     assert (h100.memory_bytes, h100.bandwidth, h100.peak("bf16")) == (80 * GIB, 3.35e12, 989.4e12)
-    assert find("V100").peak("bf16") is None
+    assert find_device("V100").peak("bf16") is None
 
 
 def test_an_unknown_name_suggests_similar_ones():
     with pytest.raises(UsageError, match=r"unknown device 'RTX 4091': did you mean RTX 4090"):
-        find("RTX 4091")
+        find_device("RTX 4091")
     with pytest.raises(UsageError, match="unknown device 'zzz': expected B200"):
-        find("zzz")
+        find_device("zzz")
 
 
 def test_this_machine_must_be_measured_first():
     with pytest.raises(UsageError, match="assay machine"):
-        find("this")
+        find_device("this")
 
 
 @pytest.mark.parametrize(
     ("text", "size"), [("24GiB", 24 * GIB), ("24 gb", 24 * 10**9), ("512MiB", 512 << 20), ("1.5TiB", 3 << 39)]
 )
 def test_a_size_is_a_device_too(text, size):
-    assert sized(text).memory_bytes == size
+    assert device_with_memory(text).memory_bytes == size
 
 
 def test_lists_of_devices():
-    assert [device.name for device in listed("H100, 24GiB")] == ["H100 SXM", "24GiB"]
-    assert listed("all") == devices()
+    assert [device.name for device in parse_devices("H100, 24GiB")] == ["H100 SXM", "24GiB"]
+    assert parse_devices("all") == devices()
     with pytest.raises(UsageError, match="no device in ' , '"):
-        listed(" , ")
+        parse_devices(" , ")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assay.analysis.carbon import carbon_g, find_grid, grids, price
 from assay.analysis.ceilings import as_device, overhead_s
-from assay.analysis.devices import Device, find
+from assay.analysis.devices import Device, find_device
 from assay.analysis.energy import (
     EnergyWork,
     energy_model,
@@ -22,7 +22,7 @@ from assay.analysis.energy import (
     work_of,
 )
 from assay.analysis.energy_fit import EnergySample, _nonnegative, calibrate
-from assay.document.machine import Ceiling, EnergyModel, Hardware, MachineReport, measured, unknown
+from assay.document.machine import Ceiling, EnergyModel, Hardware, MachineReport, measured_figure, unknown_figure
 from assay.document.provenance import Figure, Measured, Modelled
 from assay.errors import UsageError
 
@@ -130,7 +130,7 @@ def test_pointwise_flops_without_a_coefficient_cost_only_their_bytes():
 
 
 def test_a_device_draws_its_rated_power_at_peak_compute_and_at_full_bandwidth():
-    device = find("A100")
+    device = find_device("A100")
     model = from_rated_power(device)
     peak = estimate(EnergyWork({"bf16": device.peak("bf16")}), 1.0, model)
     moving = estimate(EnergyWork({}, device.bandwidth), 1.0, model)
@@ -141,7 +141,7 @@ def test_a_device_draws_its_rated_power_at_peak_compute_and_at_full_bandwidth():
 
 
 def test_rated_power_agrees_with_the_calibration_within_a_factor_of_two():
-    rule, known = from_rated_power(find("H200")), published()["H200"]
+    rule, known = from_rated_power(find_device("H200")), published()["H200"]
     for work, seconds in (
         (EnergyWork({"bf16": 1.4e11}, 1e8), 2e-4),
         (EnergyWork({}, 1e9), 3e-4),
@@ -171,7 +171,7 @@ def test_flops_per_joule_has_the_error_of_the_energy():
     assert isinstance(sensor.how, Measured)
     assert sensor.how.spread == pytest.approx(5e11 * 0.05)
     assert isinstance(flops_per_joule(1e12, Figure(2.0, Modelled("a model"))).how, Modelled)
-    assert flops_per_joule(1e12, unknown("no sensor")).how.why == "no sensor"
+    assert flops_per_joule(1e12, unknown_figure("no sensor")).how.why == "no sensor"
     assert flops_per_joule(None, Figure(2.0, Measured("a counter"))).value is None
 
 
@@ -207,7 +207,7 @@ def test_carbon_is_modelled_even_if_the_energy_was_measured():
     assert isinstance(result.how, Modelled)
     assert result.how.error == pytest.approx(0.01)
     assert carbon_g(energy, find_grid("FR")).how.assumptions[0].endswith("2024)")
-    assert carbon_g(unknown("no sensor"), find_grid("FR")).value is None
+    assert carbon_g(unknown_figure("no sensor"), find_grid("FR")).value is None
     with pytest.raises(UsageError, match=r"invalid PUE 0\.9: must be 1 or more"):
         carbon_g(energy, find_grid("FR"), pue=0.9)
 
@@ -218,7 +218,7 @@ def test_the_price_of_a_million_runs():
     assert result.value == pytest.approx(7.2e6 / 3.6e6 * 0.25)
     assert result.how.error == 0.3
     assert price(energy, 0.25, pue=2.0).value == pytest.approx(1.0)
-    assert price(unknown("no sensor"), 0.25).value is None
+    assert price(unknown_figure("no sensor"), 0.25).value is None
     with pytest.raises(UsageError, match="must be 0 or more"):
         price(energy, float("nan"))
 
@@ -226,9 +226,9 @@ def test_the_price_of_a_million_runs():
 REPORT = MachineReport(
     Hardware("cpu", "a processor", memory_bytes=8 << 30),
     "2026-11-15",
-    arithmetic=(Ceiling("fp32", measured(2e12, "clock")), Ceiling("fp8", unknown("none here"))),
-    bandwidth=(Ceiling("copy", measured(1e11, "clock")), Ceiling("read", measured(2e11, "clock"))),
-    overhead=(Ceiling("add", measured(1e-6, "clock")), Ceiling("conv2d", measured(5e-6, "clock"))),
+    arithmetic=(Ceiling("fp32", measured_figure(2e12, "clock")), Ceiling("fp8", unknown_figure("none here"))),
+    bandwidth=(Ceiling("copy", measured_figure(1e11, "clock")), Ceiling("read", measured_figure(2e11, "clock"))),
+    overhead=(Ceiling("add", measured_figure(1e-6, "clock")), Ceiling("conv2d", measured_figure(5e-6, "clock"))),
 )
 
 
@@ -238,7 +238,7 @@ def test_a_measured_machine_is_a_device():
     assert device.peak("fp8") is None
     assert overhead_s(REPORT) == 1e-6
     assert overhead_s(MachineReport(REPORT.hardware)) is None
-    assert find("This", lambda: device) is device
+    assert find_device("This", lambda: device) is device
 
 
 def test_the_work_of_a_document():

@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.analysis.devices import GIB, find, sized
+from assay.analysis.devices import GIB, device_with_memory, find_device
 from assay.analysis.memory import fits, key_value, key_value_of_two, largest_batch
 from assay.document.document import Document, KeyValueCache, Run
 
 
 def test_a_gibibyte_and_a_percent_are_reserved():
-    (fit,) = fits(10 * GIB, [sized("24GiB")])
+    (fit,) = fits(10 * GIB, [device_with_memory("24GiB")])
     assert fit.reserve == GIB + round(0.24 * GIB)
     assert (fit.fits, fit.headroom) == (True, 24 * GIB - fit.reserve - 10 * GIB)
 
 
 @pytest.mark.parametrize(("over", "verdict"), [(0, True), (1, False)])
 def test_one_byte_too_many_does_not_fit(over, verdict):
-    device = find("T4")
+    device = find_device("T4")
     (exactly,) = fits(0, [device])
     (fit,) = fits(exactly.headroom + over, [device])
     assert (fit.fits, fit.headroom) == (verdict, -over)

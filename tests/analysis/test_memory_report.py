@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.analysis.devices import find, sized
+from assay.analysis.devices import device_with_memory, find_device
 from assay.analysis.memory import LargestBatch, fits, memory_of
 from assay.document.document import Document, KeyValueCache, Run
 from assay.document.rows import Op, OpKind, Storage, Tensor, TensorType
 from assay.views import plots
-from assay.views.text.memory import batch_table, figures, fit_table, report
+from assay.views.text.memory import batch_table, fit_table, report, sizes_table
 from assay.views.text.report import as_text
 
 VALUES = st.lists(st.integers(0, 1000), min_size=1, max_size=200)
@@ -51,7 +51,7 @@ def test_without_utf8_the_plot_is_ascii():
 
 
 def test_rows_have_plain_bytes_and_their_provenance():
-    rows = {row["what"]: (row["bytes"], row["how"]) for row in figures(memory_of(recorded())).values()}
+    rows = {row["what"]: (row["bytes"], row["how"]) for row in sizes_table(memory_of(recorded())).values()}
     assert rows["parameters"] == (1024, "counted")
     assert rows["optimizer state"][0] == 2 * 1024 + 4
     assert rows["gradients"] == (1024, "modelled")
@@ -70,7 +70,7 @@ def test_the_report_shows_the_peak_unknown_values_and_exclusions():
 
 
 def test_tables_have_one_row_per_device_and_batch():
-    devices = [find("H100"), sized("24GiB")]
+    devices = [find_device("H100"), device_with_memory("24GiB")]
     rows = fit_table(fits(1 << 36, devices)).values()
     assert {row["device"]: row["fits"] for row in rows} == {"H100 SXM": True, "24GiB": False}
     doubtful = LargestBatch(8, 100, 5, 200, monotone=False)

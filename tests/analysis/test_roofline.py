@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from assay.analysis.cost.totals import with_cost
-from assay.analysis.devices import Device, find
-from assay.analysis.roofline import bound
+from assay.analysis.devices import Device, find_device
+from assay.analysis.roofline import roofline_of
 from assay.document.document import Document, Training
 from assay.document.rows import Op, Operand, OpKind, TensorType
 from assay.views.text.roofline import headline, table
@@ -39,21 +39,21 @@ def document_of(*kinds: OpKind, times: int = 1) -> Document:
 
 
 def test_a_large_product_is_compute_bound():
-    (kind,) = bound(document_of(product(100, 200, 300)), TOY).kinds
+    (kind,) = roofline_of(document_of(product(100, 200, 300)), TOY).kinds
     assert kind.compute_s == pytest.approx(2 * 100 * 200 * 300 / 1e9)
     assert kind.memory_s == pytest.approx(4 * (100 * 200 + 200 * 300 + 100 * 300) / 1e9)
     assert (kind.by, kind.precision, kind.seconds) == ("compute", "fp32", kind.compute_s)
 
 
 def test_an_addition_is_memory_bound():
-    (kind,) = bound(document_of(addition(1000)), TOY).kinds
+    (kind,) = roofline_of(document_of(addition(1000)), TOY).kinds
     assert (kind.by, kind.precision) == ("memory", None)
     assert kind.seconds == pytest.approx(3 * 4 * 1000 / 1e9)
     assert kind.compute_s == pytest.approx(1000 / 1e9)
 
 
 def test_the_bound_of_a_pass_is_the_sum_over_executions():
-    roof = bound(document_of(product(100, 200, 300), addition(1000), times=3), TOY)
+    roof = roofline_of(document_of(product(100, 200, 300), addition(1000), times=3), TOY)
     compute, memory = 3 * 0.012, 3 * 1.2e-5
     assert roof.bound_s == pytest.approx(compute + memory)
     assert roof.by == pytest.approx({"compute": compute, "memory": memory})
@@ -61,12 +61,12 @@ def test_the_bound_of_a_pass_is_the_sum_over_executions():
 
 
 def test_ops_of_unknown_cost_are_excluded_and_reported():
-    roof = bound(document_of(addition(1000), mystery(), times=2), TOY)
+    roof = roofline_of(document_of(addition(1000), mystery(), times=2), TOY)
     assert roof.bound_s == pytest.approx(2 * 1.2e-5)
     assert (roof.coverage.known, roof.coverage.total, roof.coverage.unknown) == (2, 4, ("mine.op",))
     assert [(kind.by, kind.seconds) for kind in roof.kinds] == [("memory", pytest.approx(1.2e-5)), ("unknown", None)]
     assert "2 of 4 ops; not covered: mine.op" in headline(roof)
-    assert bound(document_of(mystery()), TOY).bound_s is None
+    assert roofline_of(document_of(mystery()), TOY).bound_s is None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_ops_of_unknown_cost_are_excluded_and_reported():
     ],
 )
 def test_the_dtype_determines_the_peak(dtype, precision):
-    (kind,) = bound(document_of(product(64, 64, 64, dtype)), TOY).kinds
+    (kind,) = roofline_of(document_of(product(64, 64, 64, dtype)), TOY).kinds
     assert kind.precision == precision
 
 
@@ -90,16 +90,16 @@ def test_integer_weights_use_the_peak_of_the_activations_dtype():
     kind = product(64, 64, 64, "bfloat16")
     stored = Operand("mat2", TensorType((64, 64), "int8"), "parameter")
     mixed = msgspec.structs.replace(kind, inputs=(kind.inputs[0], stored))
-    assert bound(document_of(mixed), TOY).kinds[0].precision == "bf16"
+    assert roofline_of(document_of(mixed), TOY).kinds[0].precision == "bf16"
 
 
 def test_tf32_is_used_only_for_convolutions():
-    assert bound(document_of(product(64, 64, 64)), TOY).kinds[0].precision == "fp32"
+    assert roofline_of(document_of(product(64, 64, 64)), TOY).kinds[0].precision == "fp32"
     image, weight = TensorType((1, 8, 16, 16), "float32"), TensorType((8, 8, 3, 3), "float32")
     attributes = {"stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "groups": 1}
     ends = (Operand("input", image), Operand("weight", weight, "parameter"))
     convolution = OpKind("torch.conv2d", "aten.conv2d.default", attributes, ends, (Operand("out", image),))
-    (kind,) = bound(document_of(convolution), TOY).kinds
+    (kind,) = roofline_of(document_of(convolution), TOY).kinds
     assert kind.precision == "tf32"
     assert kind.compute_s == pytest.approx(2 * 8 * 16 * 16 * 8 * 9 / 4e9)
 
@@ -114,7 +114,7 @@ def test_causal_attention_is_bounded_by_its_visible_pairs():
         )
         for causal in (False, True)
     ]
-    whole, causal = bound(document_of(*kinds), TOY).kinds
+    whole, causal = roofline_of(document_of(*kinds), TOY).kinds
     # The pointwise ops on the scores (6 each) run on the vector units at the same time and take less.
     assert whole.compute_s == pytest.approx(64 * 64 * 2 * 2 * 16 / 1e9)
     assert causal.compute_s == pytest.approx(64 * 65 / 2 * 2 * 2 * 16 / 1e9)
@@ -125,39 +125,39 @@ def test_a_view_takes_no_time():
     view = OpKind(
         "view", "aten.view.default", {"size": [24]}, (Operand("self", one),), (Operand("o", other, alias=0),)
     )
-    (kind,) = bound(document_of(view), TOY).kinds
+    (kind,) = roofline_of(document_of(view), TOY).kinds
     assert (kind.by, kind.seconds) == ("nothing", 0)
 
 
 def test_a_device_without_peaks_bounds_only_pointwise_ops():
-    roof = bound(document_of(product(64, 64, 64), addition(1000)), find("M4 Max"))
+    roof = roofline_of(document_of(product(64, 64, 64), addition(1000)), find_device("M4 Max"))
     assert [kind.by for kind in roof.kinds] == ["unknown", "memory"]
     assert roof.kinds[0].why == "the peak FLOP/s of M4 Max are unknown"
-    assert bound(document_of(addition(10)), Device("24GiB", 24)).bound_s is None
+    assert roofline_of(document_of(addition(10)), Device("24GiB", 24)).bound_s is None
 
 
 def test_ridges_are_peak_over_bandwidth():
-    assert bound(document_of(), find("H100")).ridge["bf16"] == pytest.approx(989.4e12 / 3.35e12)
-    assert bound(document_of(), find("H100")).bound_s == 0
+    assert roofline_of(document_of(), find_device("H100")).ridge["bf16"] == pytest.approx(989.4e12 / 3.35e12)
+    assert roofline_of(document_of(), find_device("H100")).bound_s == 0
 
 
 def test_a_training_step_is_bounded_by_its_own_ops():
     document = document_of(addition(1000))
     step = Training([product(100, 200, 300)], [Op(0, -1), Op(0, -1, phase="backward")], [])
     both = msgspec.structs.replace(document, training=step)
-    assert bound(both, TOY).bound_s == pytest.approx(1.2e-5)
-    assert bound(both, TOY, training=True).bound_s == pytest.approx(0.024)
+    assert roofline_of(both, TOY).bound_s == pytest.approx(1.2e-5)
+    assert roofline_of(both, TOY, training=True).bound_s == pytest.approx(0.024)
 
 
 def test_a_bound_is_modelled_and_names_its_source():
-    how = bound(document_of(), TOY).how
+    how = roofline_of(document_of(), TOY).how
     assert type(how).__name__ == "Modelled"
     assert "a leaflet" in how.by
     assert any("lower bound" in assumption for assumption in how.assumptions)
 
 
 def test_the_table_lists_the_longest_first_and_adds_up():
-    roof = bound(document_of(addition(1000), product(100, 200, 300), mystery()), TOY)
+    roof = roofline_of(document_of(addition(1000), product(100, 200, 300), mystery()), TOY)
     rows = table(roof).values()
     assert [row["op"] for row in rows] == ["torch.mm", "torch.add", "mine.op"]
     assert sum(row["bound s"] or 0 for row in rows) == pytest.approx(roof.bound_s)

@@ -12,7 +12,7 @@ from assay.analysis.uniques import unique_modules
 from assay.document import files
 from assay.document.document import Document
 from assay.document.rows import Call, Module, Tensor, TensorType
-from assay.document.tree import shown
+from assay.document.tree import path_text
 
 SMALL = TensorType((2, 3), "float32")
 HALF = TensorType((2, 3), "float16")
@@ -194,7 +194,7 @@ documents = st.builds(
 def test_entries_are_exactly_the_classes_of_equal_modules(document):
     result = unique_modules(document)
     listed = [path for entry in result.entries for path in entry.occurrences]
-    assert sorted(listed) == sorted(shown(module.path) for module in document.modules)
+    assert sorted(listed) == sorted(path_text(module.path) for module in document.modules)
     for one in range(len(document.modules)):
         for other in range(len(document.modules)):
             assert (result.id_of[one] == result.id_of[other]) is _equal(document, one, other)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from assay.api.capture.console import Console
-from assay.api.capture.tables import lines_of
+from assay.api.capture.tables import layer_lines
 from assay.document.trace_labels import TraceFacts
 from assay.trace.write.plan import CapturedPass, LayerTime
-from assay.views.text.layer_table import MOST_LINES, LayerLine, layer_table, layer_text
+from assay.views.text.layer_table import MAX_LINES, LayerLine, layer_table, layer_text
 
 
 class Terminal(io.StringIO):
@@ -56,11 +56,11 @@ def test_the_table_of_a_pass():
 
 
 @pytest.mark.parametrize("covers", ["forward", "block"])
-@pytest.mark.parametrize("count", [0, 1, 3, MOST_LINES, MOST_LINES + 1, 200])
+@pytest.mark.parametrize("count", [0, 1, 3, MAX_LINES, MAX_LINES + 1, 200])
 def test_columns_add_up_to_the_total(covers, count):
     passed = captured(covers=covers, count=count)
-    *rows, total = cells(layer_text(lines_of(passed)))
-    assert len(rows) <= MOST_LINES
+    *rows, total = cells(layer_text(layer_lines(passed)))
+    assert len(rows) <= MAX_LINES
     assert sum(float(row[2]) for row in rows) == pytest.approx(float(total[2]))
     assert float(total[2]) == pytest.approx(passed.took_ns / 1e6)
     assert sum(int(row[1]) for row in rows if row[1] != "–") == int(total[1])
@@ -112,7 +112,7 @@ def test_no_color_disables_colors(monkeypatch):
 
 
 def test_colors_do_not_change_the_text():
-    lines = lines_of(captured(count=60))
+    lines = layer_lines(captured(count=60))
     plain = re.sub(r"\x1b\[\d+m", "", layer_text(lines, width=100, color=True))
     assert plain == layer_text(lines, width=100)
 

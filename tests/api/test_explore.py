@@ -15,7 +15,7 @@ import pytest
 from clocks import HANG_S
 
 import assay
-from assay.api.explore.subjects import subject_of
+from assay.api.explore.subjects import explorer_subject
 from assay.document.document import Document
 from assay.errors import AssayError, ReadError, UsageError
 from assay.views.tui.app import Explorer
@@ -57,7 +57,7 @@ def test_a_live_model_opens_without_being_run() -> None:
     model = net()
     model.register_forward_hook(lambda *_: pytest.fail("it ran"))
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    subject = subject_of(model)
+    subject = explorer_subject(model)
     assert paths(subject) == ["(root)", "0", "1", "2"]
     assert set(subject.devices) == {"cpu"}
     assert subject.document.ops == []
@@ -67,7 +67,7 @@ def test_a_live_model_opens_without_being_run() -> None:
 
 
 def test_with_inputs_a_pass_is_recorded() -> None:
-    subject = subject_of(net(), torch.ones(1, 4))
+    subject = explorer_subject(net(), torch.ones(1, 4))
     assert subject.document.cost.forward.macs == 4 * 8 + 8 * 2
     assert subject.document.calls
 
@@ -76,7 +76,7 @@ def test_recorded_statistics_are_shown() -> None:
     model = net()
     with assay.record_forward_stats(model):
         model(torch.ones(3, 4))
-    subject = subject_of(model)
+    subject = explorer_subject(model)
     sheet = BY_ID["tree"].make(subject)
     assert sheet.column("outputs").values[1] == "3×8"
     assert sheet.column("calls").values[0] == 1
@@ -87,7 +87,7 @@ def test_recorded_statistics_are_shown() -> None:
 @pytest.mark.parametrize("make", [lambda a, b: {"unet": a, "vae": b}, lambda a, b: [a, b], lambda a, b: Pipe(a, b)])
 def test_objects_that_hold_modules_open(make) -> None:
     first, second = net(), nn.Conv2d(3, 4, 1)
-    subject = subject_of(make(first, second))
+    subject = explorer_subject(make(first, second))
     assert len(subject.document.modules) == 1 + 4 + 1
     parameters = sum(each.numel() for module in (first, second) for each in module.parameters())
     assert BY_ID["tree"].make(subject).column("params").values[0] == parameters
@@ -111,9 +111,9 @@ class Pipe:
 
 def test_an_object_without_modules_is_refused() -> None:
     with pytest.raises(UsageError, match=r"an object with modules inside"):
-        subject_of({"a": 1})
+        explorer_subject({"a": 1})
     with pytest.raises(UsageError, match="cannot be run as one model"):
-        subject_of([net()], torch.ones(1, 4))
+        explorer_subject([net()], torch.ones(1, 4))
 
 
 class Nasty(nn.Module):
@@ -140,7 +140,7 @@ class Nasty(nn.Module):
 
 
 def test_a_model_that_raises_everywhere_still_opens() -> None:
-    subject = subject_of(Nasty())
+    subject = explorer_subject(Nasty())
     app = opened(subject, "a", "c", "F", "j", "j", "j", "j", "Z", "4", "2", "1", "]", "0")
     assert app.return_code in (0, None)
     assert len(paths(subject)) >= 5
@@ -149,7 +149,7 @@ def test_a_model_that_raises_everywhere_still_opens() -> None:
 def test_a_meta_model_has_shapes_and_no_values() -> None:
     with torch.device("meta"):
         model = net()
-    subject = subject_of(model)
+    subject = explorer_subject(model)
     assert set(subject.devices) == {"meta"}
     assert "meta" in subject.inspector.tensor("0", "weight").problem
     opened(subject, "j", "a")
@@ -158,9 +158,9 @@ def test_a_meta_model_has_shapes_and_no_values() -> None:
 def test_a_saved_document_opens(tmp_path) -> None:
     file = tmp_path / "d.assay.json"
     assay.save(assay.observe(net(), torch.ones(1, 4)), file)
-    assert paths(subject_of(str(file))) == ["(root)", "0", "1", "2"]
-    assert subject_of(assay.load(file)).document.cost is not None
-    assert len(BY_ID["tree"].make(subject_of(Document())).index) == 0
+    assert paths(explorer_subject(str(file))) == ["(root)", "0", "1", "2"]
+    assert explorer_subject(assay.load(file)).document.cost is not None
+    assert len(BY_ID["tree"].make(explorer_subject(Document())).index) == 0
 
 
 @pytest.mark.parametrize("form", ["pt", "params"])
@@ -169,12 +169,12 @@ def test_a_checkpoint_opens_as_a_tree_of_tensors_with_layers_folded(tmp_path, fo
     file = tmp_path / "w.pt"
     torch.save(model.state_dict(), file)
     if form == "params":
-        from assay.api.weights import weigh
+        from assay.api.weights import weights_document
 
         saved = tmp_path / "w.assay.json"
-        assay.save(weigh(str(file)), saved)
+        assay.save(weights_document(str(file)), saved)
         file = saved
-    subject = subject_of(str(file))
+    subject = explorer_subject(str(file))
     sheet = BY_ID["tree"].make(subject)
     assert sheet.name(1) == "0–11 ×12"
     assert sheet.column("params").values[0] == sum(each.numel() for each in model.parameters())
@@ -191,7 +191,7 @@ def test_an_unreadable_checkpoint_gives_a_one_line_error(tmp_path) -> None:
     file = tmp_path / "w.safetensors"
     file.write_bytes(b"\xff" * 100)
     with pytest.raises(ReadError) as raised:
-        subject_of(str(file))
+        explorer_subject(str(file))
     assert "\n" not in str(raised.value)
 
 
@@ -202,13 +202,13 @@ def test_a_model_that_cannot_run_opens_without_flops(tmp_path) -> None:
         "    def forward(self, *things, **more):\n        raise ValueError(1)\n"
         "def load():\n    return M()\n"
     )
-    subject = subject_of(f"{tmp_path / 'm.py'}::load")
+    subject = explorer_subject(f"{tmp_path / 'm.py'}::load")
     assert "a" in paths(subject)
     assert subject.notes
 
 
 def test_the_explorer_checks_for_findings() -> None:
-    subject = subject_of(net(), torch.ones(1, 4))
+    subject = explorer_subject(net(), torch.ones(1, 4))
     assert subject.document.findings or "rules checked" in subject.no_findings
 
 
@@ -224,8 +224,8 @@ def test_explore_with_stats_opens_even_if_forward_fails(monkeypatch) -> None:
     from assay.api import explore
 
     seen = []
-    monkeypatch.setattr(explore, "need_terminal", lambda: None)
-    monkeypatch.setattr(explore, "show", lambda subject, theme="": seen.append(subject))
+    monkeypatch.setattr(explore, "check_terminal", lambda: None)
+    monkeypatch.setattr(explore, "run_explorer", lambda subject, theme="": seen.append(subject))
     explore.explore_with_stats(net(), torch.ones(2, 4))
     assert seen[0].document.timing is not None
     with pytest.raises(RuntimeError):

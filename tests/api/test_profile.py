@@ -10,9 +10,9 @@ from clocks import ManualClock
 from torch import nn
 
 import assay
-from assay.analysis.achieved import achieved
+from assay.analysis.achieved import achieved_rates
 from assay.analysis.devices import Device
-from assay.api.profile.sweep import parse
+from assay.api.profile.sweep import parse_sweep
 from assay.document.provenance import Measured
 from assay.errors import UsageError
 from assay.timing import measuring
@@ -50,7 +50,7 @@ def clock(monkeypatch):
     clock = ManualClock()
     monkeypatch.setattr(measuring, "now", clock)
     monkeypatch.setattr(measuring, "ModuleClock", lambda: ModuleClock(clock))
-    monkeypatch.setattr("assay.machine.load.OtherWork.share", lambda self: 0.0)
+    monkeypatch.setattr("assay.machine.load.OtherLoad.share", lambda self: 0.0)
     return clock
 
 
@@ -253,7 +253,7 @@ def test_thread_efficiency_needs_the_time_of_one_thread(clock):
 def test_bottlenecks_follow_from_the_limits():
     model = nn.Linear(256, 256)
     document = assay.profile(model, torch.randn(64, 256), passes=3)
-    (unknown,) = achieved(document)
+    (unknown,) = achieved_rates(document)
     assert unknown.bound == "unknown"
     assert unknown.flops_per_s == pytest.approx(unknown.flops / unknown.time_s)
     exact = unknown.time_s
@@ -261,7 +261,7 @@ def test_bottlenecks_follow_from_the_limits():
 
     def named(bandwidth, compute, overhead=None):
         device = Device("test", 1.0, bandwidth_gb_s=bandwidth, tflops={"fp32": compute})
-        return achieved(document, device, overhead_s=overhead)[0].bound
+        return achieved_rates(document, device, overhead_s=overhead)[0].bound
 
     slow = unknown.bytes / exact / 1e9
     assert named(slow * 1000, tera) == "compute"
@@ -273,7 +273,7 @@ def test_bottlenecks_follow_from_the_limits():
 @pytest.mark.parametrize("text", ["batch", "batch=", "batch=0", "batch=a", "=1", "batch=-1"])
 def test_a_sweep_that_cannot_be_parsed_is_refused(text):
     with pytest.raises(UsageError, match="batch=1,2,4"):
-        parse(text)
+        parse_sweep(text)
 
 
 def test_a_saved_document_cannot_be_timed(tmp_path):
@@ -339,7 +339,7 @@ def test_an_impossible_training_step_is_noted():
 
 
 def test_parallel_efficiency_is_unknown_on_a_busy_machine(monkeypatch):
-    monkeypatch.setattr("assay.machine.load.OtherWork.share", lambda self: 0.5)
+    monkeypatch.setattr("assay.machine.load.OtherLoad.share", lambda self: 0.5)
     document = assay.profile(nn.Linear(2, 2), torch.zeros(1, 2), passes=2, thread_counts=(1, 2))
     alone, both = document.profile.thread_points
     assert alone.efficiency == pytest.approx(1.0)

@@ -13,8 +13,8 @@ from assay.api.options import RunOptions
 from assay.api.profile import energy as profiled_energy
 from assay.api.profile import run as running
 from assay.api.profile.options import EnergyOptions, ProfileOptions
-from assay.api.profile.profiled import prepared
-from assay.api.profile.run import measure
+from assay.api.profile.profiled import prepare
+from assay.api.profile.run import profile_prepared
 from assay.document.machine import (
     Ceiling,
     EnergyModel,
@@ -23,8 +23,8 @@ from assay.document.machine import (
     MonitorRecording,
     Replay,
     Series,
-    measured,
-    unknown,
+    measured_figure,
+    unknown_figure,
 )
 from assay.document.provenance import Measured, Modelled, Unknown
 from assay.errors import UsageError
@@ -55,8 +55,8 @@ def machine(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     report = MachineReport(
         Hardware("cpu", "a test", cores=2, threads=1, key="test"),
-        arithmetic=(Ceiling("fp32", measured(1e11, "hand")),),
-        bandwidth=(Ceiling("copy", measured(1e10, "hand")),),
+        arithmetic=(Ceiling("fp32", measured_figure(1e11, "hand")),),
+        bandwidth=(Ceiling("copy", measured_figure(1e10, "hand")),),
         energy=MODEL,
     )
     monkeypatch.setattr(running, "measure_machine", lambda device, on_step: report)
@@ -72,20 +72,20 @@ class Meter:
     def __call__(self, run, sensors, *, synchronize, window_s, repeats):
         self.results.append(run())
         if self.lost:
-            return Replay(unknown("it is gone"), period_s=sensors.period_s)
+            return Replay(unknown_figure("it is gone"), period_s=sensors.period_s)
         joules = WATTS * RUN_S
         return Replay(
-            energy_j=measured(joules, sensors.name, repeats=repeats),
-            above_idle_j=measured(joules - sensors.idle_w.value * RUN_S, sensors.name),
-            time_s=measured(RUN_S, "a test"),
-            power_w=measured(WATTS, sensors.name),
+            energy_j=measured_figure(joules, sensors.name, repeats=repeats),
+            above_idle_j=measured_figure(joules - sensors.idle_w.value * RUN_S, sensors.name),
+            time_s=measured_figure(RUN_S, "a test"),
+            power_w=measured_figure(WATTS, sensors.name),
         )
 
 
 def sensed(monkeypatch, read=lambda: 0.0):
     """The processor has this one counter."""
     probe = Probe("fake:energy", ENERGY, "package", read, adds=True)
-    sensors = CounterGroup((probe,), PERIOD, measured(20.0, "hand"))
+    sensors = CounterGroup((probe,), PERIOD, measured_figure(20.0, "hand"))
     monkeypatch.setattr(profiled_energy, "of_device", lambda *_: sensors)
 
 
@@ -100,8 +100,8 @@ def meter(monkeypatch):
 
 def profiled(model=None, x=None, on_step=None, passes=3, warmup=1, **energy):
     options = EnergyOptions(**{"window_s": 0.1, "repeats": 2, **energy})
-    ready = prepared(open_source(model or Net()), torch.randn(ROWS, WIDE) if x is None else x, RunOptions("real"))
-    return measure(ready, ProfileOptions(passes=passes, warmup=warmup, energy=options), on_step)
+    ready = prepare(open_source(model or Net()), torch.randn(ROWS, WIDE) if x is None else x, RunOptions("real"))
+    return profile_prepared(ready, ProfileOptions(passes=passes, warmup=warmup, energy=options), on_step)
 
 
 def test_without_a_sensor_energy_is_work_times_coefficients(monkeypatch):

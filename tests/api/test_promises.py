@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import assay
-from assay.analysis.devices import find
-from assay.analysis.roofline import bound
+from assay.analysis.devices import find_device
+from assay.analysis.roofline import roofline_of
 from assay.errors import ReadError, UsageError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -52,8 +52,8 @@ def test_a_training_step_records_forward_in_training_mode_too():
 
 def test_the_roofline_of_a_training_step_is_longer():
     document = assay.observe(nn.Linear(64, 64), torch.randn(8, 64), backward=True)
-    device = find("H100")
-    assert bound(document, device, training=True).bound_s > bound(document, device).bound_s
+    device = find_device("H100")
+    assert roofline_of(document, device, training=True).bound_s > roofline_of(document, device).bound_s
 
 
 def test_modules_after_a_failure_have_unknown_flops():

@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import save_file
 
 import assay
-from assay.api.weights import analyze_weights, weigh
+from assay.api.weights import analyze_weights, weights_document
 from assay.checkpoint.statistics import run
 from assay.checkpoint.statistics.journal import Journal
 from assay.checkpoint.statistics.settings import StatisticsSettings
@@ -244,7 +244,7 @@ def test_a_file_that_shrinks_loses_its_last_tensors_only(tmp_path):
 
 
 def test_a_document_keeps_the_weights(tmp_path):
-    document = weigh(write_safetensors(Net(), tmp_path / "m"))
+    document = weights_document(write_safetensors(Net(), tmp_path / "m"))
     assay.save(document, tmp_path / "d.assay.json")
     again = assay.load(tmp_path / "d.assay.json")
     assert again == document
@@ -261,7 +261,7 @@ def test_a_document_without_weights_is_refused_in_one_line(tmp_path):
 
 def test_a_pickled_module_is_described_without_running_it(tmp_path):
     torch.save(Net(), tmp_path / "m")
-    document = weigh(tmp_path / "m")
+    document = weights_document(tmp_path / "m")
     assert [module.path for module in document.modules][:2] == ["", "layers"]
     assert document.modules[2].parent == 1
     (note,) = [note for note in document.weights.notes if "code not run" in note]
@@ -389,7 +389,7 @@ def test_spectra_are_computed_in_the_worker_threads(many, monkeypatch):
 
 @pytest.mark.parametrize("options", [{"spectral": True}, {"sqnr_db": 40.0}, {"engine": "ray"}, {"trust": True}])
 def test_options_that_a_saved_document_cannot_serve_are_refused(tmp_path, options):
-    document = weigh(write_safetensors(Net(), tmp_path / "m"))
+    document = weights_document(write_safetensors(Net(), tmp_path / "m"))
     assay.save(document, tmp_path / "d.assay.json")
     with pytest.raises(UsageError, match="is a saved document"):
         assay.analyze_weights(tmp_path / "d.assay.json", **options)
@@ -397,7 +397,9 @@ def test_options_that_a_saved_document_cannot_serve_are_refused(tmp_path, option
 
 def test_a_listing_refuses_spectral_statistics(tmp_path):
     with pytest.raises(UsageError, match="only headers: spectral"):
-        weigh(write_safetensors(Net(), tmp_path / "m"), settings=StatisticsSettings(spectral=True), listing=True)
+        weights_document(
+            write_safetensors(Net(), tmp_path / "m"), settings=StatisticsSettings(spectral=True), listing=True
+        )
 
 
 def test_resume_cannot_be_combined_with_trust(tmp_path):

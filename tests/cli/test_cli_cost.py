@@ -13,7 +13,7 @@ from handmade import conv_stack, stopped
 from assay.analysis.cost.totals import with_cost
 from assay.cli import cost as command
 from assay.views.text.cost import SORTS
-from assay.views.text.cost_lines import DIVISIONS
+from assay.views.text.cost_lines import BREAKDOWNS
 
 MACS = 224 * 224 * 64 * 9 * (3 + 64)
 
@@ -26,7 +26,7 @@ def unknown_norm():
 
 
 def test_the_choices_match_the_views():
-    assert set(command.GROUPINGS) == set(DIVISIONS)
+    assert set(command.GROUPINGS) == set(BREAKDOWNS)
     assert set(command.SORTS) == set(SORTS)
 
 

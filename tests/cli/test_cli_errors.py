@@ -65,7 +65,7 @@ def test_an_internal_error_has_a_traceback_with_vv(cli):
 
 def test_help_lists_every_exit_code(cli):
     shown = cli("--help").out
-    codes = [errors.OK, errors.FOUND, 2, 3, 4, errors.INTERNAL, errors.INTERRUPTED]
+    codes = [errors.OK, errors.FINDINGS, 2, 3, 4, errors.INTERNAL, errors.INTERRUPTED]
     assert all(f" {code} " in shown for code in codes)
 
 

@@ -27,8 +27,8 @@ def test_no_run_excludes_stats(cli) -> None:
 def shown(monkeypatch):
     """The subjects and themes that would be shown; nothing is shown."""
     calls = []
-    monkeypatch.setattr(terminal, "need_terminal", lambda theme: None)
-    monkeypatch.setattr(terminal, "show", lambda subject, theme="": calls.append((subject, theme)))
+    monkeypatch.setattr(terminal, "check_terminal", lambda theme: None)
+    monkeypatch.setattr(terminal, "run_explorer", lambda subject, theme="": calls.append((subject, theme)))
     return calls
 
 

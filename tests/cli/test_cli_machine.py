@@ -17,8 +17,8 @@ from assay.document.machine import (
     Scaling,
     Sensor,
     WorkingSet,
-    measured,
-    unknown,
+    measured_figure,
+    unknown_figure,
 )
 from assay.machine import reports
 from assay.machine.hardware import identify
@@ -43,12 +43,22 @@ def machine(cache, monkeypatch):
         measured_devices.append(device)
         on_step("arithmetic")
         return Peaks(
-            arithmetic=[ceiling("fp32", 1e11), ceiling("bf16", 2e11), Ceiling("int8", unknown("torch has none"))],
+            arithmetic=[
+                ceiling("fp32", 1e11),
+                ceiling("bf16", 2e11),
+                Ceiling("int8", unknown_figure("torch has none")),
+            ],
             bandwidth=[ceiling("copy", 2e10)],
-            levels=[CacheLevel("L1", unknown("hidden"), 1 << 15), CacheLevel("memory", measured(2e10, "copy"))],
+            levels=[
+                CacheLevel("L1", unknown_figure("hidden"), 1 << 15),
+                CacheLevel("memory", measured_figure(2e10, "copy")),
+            ],
             sweep=[WorkingSet(1 << 20, 9e10)],
             overhead=[ceiling("add", 1e-6)],
-            scaling=[Scaling(1, measured(1e11, "clock"), 1.0), Scaling(2, measured(1.5e11, "clock"), 0.75)],
+            scaling=[
+                Scaling(1, measured_figure(1e11, "clock"), 1.0),
+                Scaling(2, measured_figure(1.5e11, "clock"), 0.75),
+            ],
             threads=torch.get_num_threads(),
         )
 
@@ -60,7 +70,10 @@ def machine(cache, monkeypatch):
 
 def ceiling(name: str, value: float) -> Ceiling:
     return Ceiling(
-        name, measured(value, "clock", repeats=5), measured(0.9 * value, "clock", repeats=5, spread=1.0), "x"
+        name,
+        measured_figure(value, "clock", repeats=5),
+        measured_figure(0.9 * value, "clock", repeats=5, spread=1.0),
+        "x",
     )
 
 
@@ -151,7 +164,7 @@ def test_energy_without_a_sensor_is_a_note(cli, machine):
 def kept_report() -> None:
     hardware = Hardware("cpu", "a processor", memory_bytes=8 << 30, key=identify("cpu").key)
     ceilings = {"arithmetic": (ceiling("fp32", 1e12),), "bandwidth": (ceiling("copy", 1e11),)}
-    reports.keep(MachineReport(hardware, "2026-11-15", **ceilings))
+    reports.store_report(MachineReport(hardware, "2026-11-15", **ceilings))
 
 
 @pytest.fixture

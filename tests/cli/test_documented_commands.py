@@ -16,7 +16,7 @@ from checkpoint.checkpoint_files import gguf_file
 
 import assay
 from assay.cli.main import run
-from assay.document.machine import Ceiling, measured
+from assay.document.machine import Ceiling, measured_figure
 from assay.timing.peaks.measuring import Peaks
 
 ROOT = Path(__file__).parents[2]
@@ -113,15 +113,15 @@ def here(world, tmp_path, monkeypatch) -> Iterator[Path]:
 
     def measure(device, caches, memory_bytes, on_step) -> Peaks:
         return Peaks(
-            arithmetic=[Ceiling("fp32", measured(1e11, "a test"))],
-            bandwidth=[Ceiling("copy", measured(1e10, "a test"))],
+            arithmetic=[Ceiling("fp32", measured_figure(1e11, "a test"))],
+            bandwidth=[Ceiling("copy", measured_figure(1e10, "a test"))],
             threads=torch.get_num_threads(),
         )
 
     monkeypatch.setattr("assay.timing.peaks.measuring.measure", measure)
     monkeypatch.setattr("assay.api.machine._sensors", list)
-    monkeypatch.setattr("assay.api.explore.terminal.show", lambda *_, **__: None)
-    monkeypatch.setattr("assay.api.explore.terminal.need_terminal", lambda *_: None)
+    monkeypatch.setattr("assay.api.explore.terminal.run_explorer", lambda *_, **__: None)
+    monkeypatch.setattr("assay.api.explore.terminal.check_terminal", lambda *_: None)
     gc.freeze()  # profiles collect garbage before each measurement, which is slow once torch is imported
     yield place
     gc.unfreeze()

@@ -8,7 +8,7 @@ import msgspec
 import torch
 
 import assay
-from assay.api.weights import weigh
+from assay.api.weights import weights_document
 from assay.document.document import Document
 from assay.document.findings import Finding
 from assay.document.provenance import Unknown
@@ -44,7 +44,7 @@ def in_weights(code: str, **tensors: torch.Tensor) -> Finding | None:
                 owner.add_module(part, torch.nn.Module())
             owner = owner._modules[part]
         owner.register_buffer(last, tensor)
-    return in_document(code, weigh(module))
+    return in_document(code, weights_document(module))
 
 
 def values(finding: Finding | None) -> dict[str, Any]:

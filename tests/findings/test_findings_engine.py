@@ -13,9 +13,9 @@ from assay.document.findings import SEVERITIES, Finding
 from assay.document.provenance import Counted, Figure
 from assay.errors import UsageError
 from assay.findings import catalogue
-from assay.findings.catalogue import chosen, register, rules
-from assay.findings.engine import DEFECT, apply, at_least, check, check_all
-from assay.findings.naming import folded, listed
+from assay.findings.catalogue import register, rules, selected_rules
+from assay.findings.engine import DEFECT, apply, check, check_all, findings_at_least
+from assay.findings.naming import fold_names, joined_names
 from assay.findings.needs import WHOLE_PASS
 from assay.findings.rule import Rule, RuleMatch
 from assay.messages import plural
@@ -61,7 +61,7 @@ def test_the_most_severe_findings_come_first():
     made = [rule(f"Z00{rank}", severity) for rank, severity in enumerate(("note", "error", "advice", "warning"))]
     findings = apply(made, conv_stack()).findings
     assert [finding.severity for finding in findings] == list(SEVERITIES)
-    assert [finding.severity for finding in at_least(findings, "warning")] == ["error", "warning"]
+    assert [finding.severity for finding in findings_at_least(findings, "warning")] == ["error", "warning"]
 
 
 def test_every_rule_accepts_every_document():
@@ -82,17 +82,17 @@ def test_checking_does_not_change_the_document():
 
 def test_codes_select_rules():
     everything = {each.code for each in rules()}
-    assert {each.code for each in chosen(["W1"])} == {code for code in everything if code.startswith("W1")}
-    assert {each.code for each in chosen(None, ["w"])} == {code for code in everything if code[0] != "W"}
-    assert [each.code for each in chosen(["S101", "S102"], ["S101"])] == ["S102"]
+    assert {each.code for each in selected_rules(["W1"])} == {code for code in everything if code.startswith("W1")}
+    assert {each.code for each in selected_rules(None, ["w"])} == {code for code in everything if code[0] != "W"}
+    assert [each.code for each in selected_rules(["S101", "S102"], ["S101"])] == ["S102"]
 
 
 @pytest.mark.parametrize("code", ["Q1", "", "S1011"])
 def test_an_unknown_code_is_an_error(code):
     with pytest.raises(UsageError, match="unknown rule code"):
-        chosen([code])
+        selected_rules([code])
     with pytest.raises(UsageError, match="unknown rule code"):
-        chosen(None, [code])
+        selected_rules(None, [code])
 
 
 def test_a_code_can_be_registered_once(monkeypatch):
@@ -125,19 +125,19 @@ def test_a_finding_has_the_code_severity_and_advice_of_its_rule():
 
 
 def test_names_are_folded():
-    assert folded(f"layers.{i}.attn" for i in range(32)) == ["layers.0–31.attn"]
-    assert folded(f"h.{i}.e.{j}" for i in range(2) for j in range(3)) == ["h.0–1.e.0–2"]
-    assert folded(["a", "b"]) == ["a", "b"]
-    assert folded(["a.0", "a.2"]) == ["a.0, a.2"]
-    assert folded(f"a.{i}" for i in (0, 2, 4, 6)) == ["a.# ×4"]
-    assert listed(["a", "b", "c", "d"]) == "a, b, c and 1 more"
+    assert fold_names(f"layers.{i}.attn" for i in range(32)) == ["layers.0–31.attn"]
+    assert fold_names(f"h.{i}.e.{j}" for i in range(2) for j in range(3)) == ["h.0–1.e.0–2"]
+    assert fold_names(["a", "b"]) == ["a", "b"]
+    assert fold_names(["a.0", "a.2"]) == ["a.0, a.2"]
+    assert fold_names(f"a.{i}" for i in (0, 2, 4, 6)) == ["a.# ×4"]
+    assert joined_names(["a", "b", "c", "d"]) == "a, b, c and 1 more"
     assert [plural(1, "bias"), plural(2, "bias"), plural(2000, "cell")] == ["1 bias", "2 biases", "2,000 cells"]
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "0", "1", "17", "007", "b3"]), min_size=1, max_size=4), max_size=12))
 def test_folding_keeps_every_name(parts):
     names = {".".join(each) for each in parts}
-    shown = folded(names)
+    shown = fold_names(names)
     assert len(shown) <= len(names)
     assert bool(shown) == bool(names)
     if len(names) == 1:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine_fakes import Clock
 
-from assay.document.machine import measured
+from assay.document.machine import measured_figure
 from assay.machine import energy
-from assay.machine.energy import CounterGroup, EnergyMeter, energy_counters, idle, of_device, replay, runs_at
+from assay.machine.energy import CounterGroup, EnergyMeter, counters_of_device, energy_counters, idle, replay, runs_at
 from assay.machine.sensors import cadence
 from assay.machine.sensors.counter import Counter, Joules, PowerSum
 from assay.machine.sensors.probe import ENERGY, POWER, Probe, ProbedSensors, SensorError
@@ -136,7 +136,7 @@ def test_runs_are_interpolated_between_marks():
 
 
 def test_a_replay_finds_the_energy_of_one_run(virtual):
-    sensors = CounterGroup((ticking(virtual),), PERIOD, measured(30.0, "fake"))
+    sensors = CounterGroup((ticking(virtual),), PERIOD, measured_figure(30.0, "fake"))
     found = replay(lambda: virtual.sleep(0.002), sensors, window_s=0.3, repeats=2)
     assert found.time_s.value == pytest.approx(0.002)
     assert found.power_w.value == pytest.approx(WATTS, rel=0.02)
@@ -208,14 +208,14 @@ def test_idle_power(virtual):
 
 
 def test_sensors_are_chosen_or_their_absence_explained(monkeypatch, virtual):
-    monkeypatch.setattr(energy, "find", lambda: ProbedSensors([ticking(virtual)]))
+    monkeypatch.setattr(energy, "find_device", lambda: ProbedSensors([ticking(virtual)]))
     monkeypatch.setattr(
-        energy, "watch", lambda probes: cadence.watch(probes, clock=virtual.perf_counter, sleep=virtual.sleep)
+        energy, "record_pass", lambda probes: cadence.watch(probes, clock=virtual.perf_counter, sleep=virtual.sleep)
     )
     chosen = energy_counters("fake:")
     assert chosen.idle_w.value == pytest.approx(WATTS, rel=0.01)
     assert chosen.period_s == pytest.approx(PERIOD, rel=0.01)
     nothing = ProbedSensors()
     nothing.add_missing("rapl", ENERGY, "package", "not here")
-    monkeypatch.setattr(energy, "find", lambda: nothing)
-    assert of_device("cpu") == "rapl: not here"
+    monkeypatch.setattr(energy, "find_device", lambda: nothing)
+    assert counters_of_device("cpu") == "rapl: not here"

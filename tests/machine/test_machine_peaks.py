@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 
 from assay.document.machine import Cache, WorkingSet  # noqa: E402
 from assay.timing.peaks import arithmetic, dispatch, memory, operations  # noqa: E402
-from assay.timing.peaks.bursts import TimedDevice, bursts, place, rate  # noqa: E402
-from assay.timing.peaks.measuring import available, measure  # noqa: E402
+from assay.timing.peaks.bursts import TimedDevice, bursts, rate, timed_device  # noqa: E402
+from assay.timing.peaks.measuring import measure, unavailable_reason  # noqa: E402
 from assay.timing.settings import matmul_precision  # noqa: E402
 from assay.timing.settings import threads as set_threads  # noqa: E402
 
@@ -74,7 +74,7 @@ def test_a_precision_torch_cannot_multiply_is_unknown(quick, monkeypatch):
         raise RuntimeError("not implemented for 'Odd'\nand more")
 
     monkeypatch.setitem(arithmetic.PRECISIONS, "int8", arithmetic.Precision(refuse))
-    found = {one.name: one for one in arithmetic.peaks(place("cpu"))}
+    found = {one.name: one for one in arithmetic.peaks(timed_device("cpu"))}
     assert found["int8"].value is None
     assert (
         found["int8"].best.how.why
@@ -91,7 +91,7 @@ def test_products_have_the_reported_size(name):
             seen.extend(tuple(one.shape) for one in args if isinstance(one, torch.Tensor))
             return func(*args, **(kwargs or {}))
 
-    run = arithmetic.product(place("cpu"), name, 48)
+    run = arithmetic.product(timed_device("cpu"), name, 48)
     with Shapes():
         run()
     assert seen == [(48, 48), (48, 48)]
@@ -108,7 +108,7 @@ def test_levels_use_the_working_sets_that_fit_them():
 
 
 def test_arrays_are_larger_than_caches_and_smaller_than_memory():
-    where = place("cpu")
+    where = timed_device("cpu")
     assert memory.array_bytes(where, (Cache(3, 1 << 28),), 1 << 40) == 1 << 30
     assert memory.array_bytes(where, (), 1 << 30) == 1 << 25
 
@@ -131,10 +131,10 @@ def test_thread_counts_nest_and_none_changes_nothing():
 
 
 def test_an_unavailable_device_is_reported():
-    assert available("cpu") == ""
-    assert "cpu or cuda" in available("tpu")
+    assert unavailable_reason("cpu") == ""
+    assert "cpu or cuda" in unavailable_reason("tpu")
     if not torch.cuda.is_available():
-        assert "no CUDA" in available("cuda")
+        assert "no CUDA" in unavailable_reason("cuda")
 
 
 def test_ops_have_the_reported_flops(monkeypatch):
@@ -144,7 +144,7 @@ def test_ops_have_the_reported_flops(monkeypatch):
     small = operations._Sizes(64, (1, 4, 8), (1, 2, 32, 8), 1 << 14, 16, {"fp32": torch.float32})
     monkeypatch.setattr(operations, "_SIZES", {"cpu": small})
     monkeypatch.setattr(operations, "_PRODUCTS", {"cpu": ("fp32",)})
-    for operation in operations.operations(place("cpu")):
+    for operation in operations.operations(timed_device("cpu")):
         with FlopCounterMode(display=False) as counter:
             operation.run()
         if not operation.name.startswith("attention"):

@@ -10,10 +10,10 @@ import pytest
 from machine_fakes import nvml, write
 from msgspec.structs import replace
 
-from assay.document.machine import VERSION, Cache, Ceiling, Hardware, MachineReport, measured
+from assay.document.machine import VERSION, Cache, Ceiling, Hardware, MachineReport, measured_figure
 from assay.errors import WriteError
 from assay.machine import hardware, reports
-from assay.machine.load import OtherWork
+from assay.machine.load import OtherLoad
 from assay.machine.sensors import nvml as nvml_sensors
 
 
@@ -24,39 +24,39 @@ def cache(tmp_path, monkeypatch):
 
 
 def report(key: str = "k", value: float = 1e12) -> MachineReport:
-    ceiling = Ceiling("fp32", measured(value, "clock"), at="matmul 512")
+    ceiling = Ceiling("fp32", measured_figure(value, "clock"), at="matmul 512")
     return MachineReport(Hardware("cpu", "a processor", key=key), "2026-11-15", arithmetic=(ceiling,))
 
 
 def test_a_stored_report_is_loaded_unchanged(cache):
-    reports.keep(report())
-    assert reports.kept("k") == report()
-    assert reports.kept("other") is None
+    reports.store_report(report())
+    assert reports.load_report("k") == report()
+    assert reports.load_report("other") is None
     assert [path.name for path in cache.iterdir()] == ["k.json"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[]", b'{"hardware": 3}', b"null"])
 def test_a_damaged_report_is_none(cache, damage):
-    path = reports.keep(report())
+    path = reports.store_report(report())
     path.write_bytes(damage)
-    assert reports.kept("k") is None
-    reports.keep(report(value=2e12))
-    assert reports.kept("k").arithmetic[0].value == 2e12
+    assert reports.load_report("k") is None
+    reports.store_report(report(value=2e12))
+    assert reports.load_report("k").arithmetic[0].value == 2e12
 
 
 def test_a_report_of_another_version_or_key_is_none(cache):
-    reports.keep(replace(report(), version=VERSION + 1))
-    assert reports.kept("k") is None
-    path = reports.keep(report())
+    reports.store_report(replace(report(), version=VERSION + 1))
+    assert reports.load_report("k") is None
+    path = reports.store_report(report())
     path.rename(path.with_name("stolen.json"))
-    assert reports.kept("stolen") is None
+    assert reports.load_report("stolen") is None
 
 
 def test_a_directory_that_cannot_be_created_is_a_one_line_error(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(write(tmp_path / "file", "x")))
     with pytest.raises(WriteError, match="cannot create directory"):
-        reports.keep(report())
-    assert reports.kept("k") is None
+        reports.store_report(report())
+    assert reports.load_report("k") is None
 
 
 def test_a_relative_cache_directory_is_ignored(monkeypatch):
@@ -67,12 +67,12 @@ def test_a_relative_cache_directory_is_ignored(monkeypatch):
 
 def test_of_this_machine_prefers_the_board(cache, monkeypatch):
     fake = nvml_sensors.boards(nvml(), {})
-    reports.keep(report(hardware.identify("cpu").key, 1.0))
-    assert reports.of_this_machine().arithmetic[0].value == 1.0
+    reports.store_report(report(hardware.identify("cpu").key, 1.0))
+    assert reports.report_of_this_machine().arithmetic[0].value == 1.0
     monkeypatch.setattr(nvml_sensors, "boards", lambda: fake)
-    reports.keep(report(hardware.identify("cuda").key, 2.0))
-    assert reports.of_this_machine().arithmetic[0].value == 2.0
-    assert reports.of_this_machine("cpu").arithmetic[0].value == 1.0
+    reports.store_report(report(hardware.identify("cuda").key, 2.0))
+    assert reports.report_of_this_machine().arithmetic[0].value == 2.0
+    assert reports.report_of_this_machine("cpu").arithmetic[0].value == 1.0
 
 
 def test_the_key_depends_on_hardware_torch_and_threads(monkeypatch):
@@ -116,9 +116,9 @@ def test_caches_from_the_kernel(tmp_path):
 def test_other_work_is_a_share_or_unknown(monkeypatch):
     looks = iter([(1.0, 10.0, 100.0), (3.0, 20.0, 120.0), (1.0, 10.0, 100.0), (1.0, 10.0, 100.0)])
     monkeypatch.setattr("assay.machine.load._processor_seconds", lambda: next(looks))
-    assert OtherWork().share() == pytest.approx((10.0 - 2.0) / 20.0)
-    assert OtherWork().share() is None
+    assert OtherLoad().share() == pytest.approx((10.0 - 2.0) / 20.0)
+    assert OtherLoad().share() is None
 
 
 def test_files_are_readable_by_their_owner(cache):
-    assert reports.keep(report()).stat().st_mode & stat.S_IRUSR
+    assert reports.store_report(report()).stat().st_mode & stat.S_IRUSR

@@ -11,7 +11,7 @@ from machine_fakes import Clock, NVMLError, nvml, write, zone
 from assay.machine.sensors import finding, hwmon, powermetrics, rapl
 from assay.machine.sensors import nvml as nvml_sensors
 from assay.machine.sensors.cadence import watch
-from assay.machine.sensors.counter import whole
+from assay.machine.sensors.counter import additive_probes
 from assay.machine.sensors.probe import ENERGY, POWER, TEMPERATURE, Probe, SensorError
 
 
@@ -39,7 +39,7 @@ def test_rapl_zones_are_found_in_joules(powercap):
 
 
 def test_zones_inside_zones_are_not_added_twice(powercap):
-    added = whole(rapl.find(powercap).probes)
+    added = additive_probes(rapl.find(powercap).probes)
     assert [probe.name for probe in added] == ["rapl:package-0", "rapl:package-0/dram", "rapl:package-1"]
 
 
@@ -98,7 +98,7 @@ def test_hwmon_and_thermal_zones(tmp_path):
         ("hwmon:k10temp:Tctl", TEMPERATURE, 45.25),
         ("thermal:x86_pkg_temp", TEMPERATURE, 51.0),
     ]
-    assert whole(found.probes) == []
+    assert additive_probes(found.probes) == []
 
 
 def test_a_machine_without_temperatures_is_reported(tmp_path):
@@ -127,8 +127,8 @@ def test_nvml_gives_joules_watts_and_degrees():
 def test_a_board_without_an_energy_counter_uses_its_power():
     found = nvml_sensors.find(nvml(missing=("nvmlDeviceGetTotalEnergyConsumption",)))
     assert [(row.name, row.why) for row in found.useless] == [("nvml:0:energy", "NVML: Not Supported")]
-    assert [probe.name for probe in whole(found.probes)] == ["nvml:0:power"]
-    assert [probe.name for probe in whole(nvml_sensors.find(nvml()).probes)] == ["nvml:0:energy"]
+    assert [probe.name for probe in additive_probes(found.probes)] == ["nvml:0:power"]
+    assert [probe.name for probe in additive_probes(nvml_sensors.find(nvml()).probes)] == ["nvml:0:energy"]
 
 
 def test_no_driver_is_one_row():

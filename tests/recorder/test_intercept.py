@@ -323,7 +323,7 @@ def test_threads_that_enter_and_leave_do_not_lose_calls_of_others(patched):
     start, count = threading.Barrier(4), 100
 
     def recorded():
-        log = CallLog(inventory.take(model))
+        log = CallLog(inventory.take_inventory(model))
         with log:
             log.watch_forward(model.modules())
             model(0)
@@ -395,7 +395,7 @@ def test_a_temporary_patch_does_not_lose_calls_of_a_recording():
 
 def test_the_clock_and_the_recorder_observe_only_their_own_thread():
     model = Base()
-    log, clock = CallLog(inventory.take(model)), ModuleClock()
+    log, clock = CallLog(inventory.take_inventory(model)), ModuleClock()
 
     def elsewhere():
         with observing(observer([], "rebuilds the wrappers from another thread")):

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import assay
-from assay.api.explore.subjects import subject_of
+from assay.api.explore.subjects import explorer_subject
 from assay.cli.main import run
 from assay.errors import InputsError, ReadError, TrustError, UsageError
 from assay.sources.open import open_source
@@ -102,7 +102,7 @@ def test_a_url_opens_like_the_file(models_folder, remote, name):
     assert len(norms[0]) == 4
     assert findings(assay.check(here).document) == findings(assay.check(there).document)
     assert assay.analyze(there).document.weights.tensors == assay.analyze(here).document.weights.tensors
-    trees = [[row.path for row in subject_of(each).document.modules] for each in (str(here), there)]
+    trees = [[row.path for row in explorer_subject(each).document.modules] for each in (str(here), there)]
     assert trees[0] == trees[1]
 
 
@@ -127,7 +127,7 @@ def test_a_pipeline_opens_by_name_like_a_live_one(models_folder, tmp_path, monke
     spec = "mod.py::pipeline"
     live = open_source(spec).model.holder
     assert type(live).__name__ == "Pipeline"
-    paths = [[row.path for row in subject_of(each).document.modules] for each in (spec, live)]
+    paths = [[row.path for row in explorer_subject(each).document.modules] for each in (spec, live)]
     assert paths[0] == paths[1] == ["", "unet", "vae", "vae.0"]
     names = [sorted(row.names[0] for row in assay.analyze_weights(each).tensors) for each in (spec, live)]
     assert names[0] == names[1] == ["unet.bias", "unet.weight", "vae.0.bias", "vae.0.weight"]
@@ -187,7 +187,7 @@ def test_a_folder_with_weights_opens_with_them(hf):
 
 def test_the_explorer_shows_the_stored_values_of_a_folder(hf):
     folder, model = hf
-    subject = subject_of(str(folder))
+    subject = explorer_subject(str(folder))
     detail = subject.inspector.tensor("model.layers.1.mlp.down_proj", "weight")
     assert detail.max == pytest.approx(model.model.layers[1].mlp.down_proj.weight.max().item())
 
@@ -197,7 +197,7 @@ def test_a_folder_with_an_unknown_config_opens_as_its_weights(models_folder, tmp
     (tmp_path / "model.safetensors").write_bytes((models_folder / "w.safetensors").read_bytes())
     assert len(assay.check(tmp_path).document.weights.tensors) == 4
     assert "not a config that transformers" in assay.analyze(tmp_path).missing["architecture"]
-    assert "not a config that transformers" in subject_of(str(tmp_path)).notes[0]
+    assert "not a config that transformers" in explorer_subject(str(tmp_path)).notes[0]
     with pytest.raises(ReadError, match="not a config that transformers"):
         assay.cost(tmp_path)
 

@@ -46,7 +46,7 @@ def spans_of(model, time, calls=1):
     with clock:
         for _ in range(calls):
             model(torch.zeros(1))
-    return clock.spans(inventory.take(model).module_index)
+    return clock.spans(inventory.take_inventory(model).module_index)
 
 
 def expected(model):
@@ -86,7 +86,7 @@ def test_self_and_total_times_of_any_tree(tree):
     model = made(tree)
     expected_times = expected(model)
     spans = spans_of(model, time)
-    index = inventory.take(model).module_index
+    index = inventory.take_inventory(model).module_index
     places = {index[key]: value for key, value in expected_times.items()}
     assert {place: tuple(spent) for place, spent in spans.modules.items()} == {
         place: (calls, total, own) for place, (calls, own, total) in places.items()
@@ -111,7 +111,7 @@ def spans_of_call(model, time, value):
     clock = ModuleClock(time)
     with clock:
         model(value)
-    return clock.spans(inventory.take(model).module_index)
+    return clock.spans(inventory.take_inventory(model).module_index)
 
 
 def test_a_module_created_in_forward_counts_as_time_of_its_caller():
@@ -147,7 +147,7 @@ def test_the_class_is_restored_after_an_error_and_the_model_is_unchanged():
         model(torch.zeros(1))
     assert nn.Module.__dict__["__call__"] is original
     assert vars(model) == before
-    assert clock.spans(inventory.take(model).module_index).calls == 2
+    assert clock.spans(inventory.take_inventory(model).module_index).calls == 2
 
 
 def test_calls_on_other_threads_are_not_timed():
@@ -157,4 +157,4 @@ def test_calls_on_other_threads_are_not_timed():
         thread = threading.Thread(target=lambda: model(torch.zeros(1, 2)))
         thread.start()
         thread.join()
-    assert clock.spans(inventory.take(model).module_index).calls == 0
+    assert clock.spans(inventory.take_inventory(model).module_index).calls == 0

@@ -16,7 +16,7 @@ from assay.document.document import Document
 from assay.views import tables
 from assay.views.text import report
 from assay.views.text.cost import SORTS, CostOptions, cost_report, cost_table
-from assay.views.text.cost_lines import DIVISIONS
+from assay.views.text.cost_lines import BREAKDOWNS
 
 SELF = {"module": "self FLOPs", "class": "self FLOPs", "call": "self FLOPs"}
 SUMS = ("count", "MACs", "bytes", "self MACs", "self bytes", "backward self FLOPs")
@@ -79,7 +79,7 @@ def _number(cell: str) -> int | None:
 @pytest.mark.parametrize(
     "shown", [CostOptions(exact=True), CostOptions(exact=True, top=2), CostOptions(exact=True, depth=1)]
 )
-@pytest.mark.parametrize("by", list(DIVISIONS))
+@pytest.mark.parametrize("by", list(BREAKDOWNS))
 @pytest.mark.parametrize("name", ["mixed", "trained"])
 def test_the_printed_sums_add_up_to_the_printed_total(request, name, by, shown):
     document = request.getfixturevalue(name)
@@ -98,7 +98,7 @@ def test_the_printed_sums_add_up_to_the_printed_total(request, name, by, shown):
 def test_a_shortened_table_counts_the_omitted_rows(mixed):
     lines = tables.as_text(cost_table(mixed, mixed.cost, "op", CostOptions(top=1))).splitlines()
     assert lines[2].startswith("torch.nn.functional.linear")
-    assert lines[4].startswith(f"({len(DIVISIONS['op'](mixed, mixed.cost).lines) - 1} more)")
+    assert lines[4].startswith(f"({len(BREAKDOWNS['op'](mixed, mixed.cost).lines) - 1} more)")
     deep = tables.as_text(cost_table(mixed, mixed.cost, "module", CostOptions(depth=1)))
     assert "(9 deeper)" in deep
     assert "blocks.0" not in deep
@@ -188,11 +188,11 @@ def test_an_interrupted_pass_states_what_the_totals_cover():
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])
-@pytest.mark.parametrize("by", [None, *DIVISIONS])
+@pytest.mark.parametrize("by", [None, *BREAKDOWNS])
 def test_the_text_fits_the_terminal(trained, by, width):
     shown = CostOptions()
     made = cost_report(trained, trained.cost, shown) if by is None else cost_table(trained, trained.cost, by, shown)
-    lines = report.as_text(report.whole(made), width=width).splitlines()
+    lines = report.as_text(report.as_report(made), width=width).splitlines()
     assert max(map(len, lines)) <= width
 
 
@@ -200,7 +200,7 @@ def test_an_empty_document_raises_no_error():
     document = Document()
     cost = add_up(document)
     assert "no ops ran" in report.as_text(cost_report(document, cost, CostOptions()))
-    for by in DIVISIONS:
+    for by in BREAKDOWNS:
         assert tables.as_text(cost_table(document, cost, by, CostOptions())).splitlines()[-1].startswith("total")
 
 

@@ -20,7 +20,7 @@ from assay.views.json.schema import schema
 from assay.views.text import report as reports
 from assay.views.text.params import ParamsOptions, params_report
 from assay.views.text.params_data import params_table
-from assay.views.text.params_lines import FIGURES, TensorRow, lines_of, sorted_lines
+from assay.views.text.params_lines import STATISTICS, TensorRow, lines_of, sorted_lines
 
 
 def row(name, values, *, shape=None, **figures):
@@ -95,7 +95,7 @@ def test_the_statistics_of_a_folded_row_cover_all_its_values():
         "std": whole.std(), "l2": np.linalg.norm(whole), "zeros": 9 / 200,
     }  # fmt: skip
     for name, value in expected.items():
-        assert FIGURES[name](line.tensors) == pytest.approx(value, rel=1e-12), name
+        assert STATISTICS[name](line.tensors) == pytest.approx(value, rel=1e-12), name
 
 
 def test_a_folded_row_shows_the_worst_rounding():
@@ -103,14 +103,16 @@ def test_a_folded_row_shows_the_worst_rounding():
         return (Rounding("int8", "tensor", 20.0), Rounding("int8", "channel", db, exact))
 
     one = [row("a", [1.0], roundings=rounded(40.0)), row("b", [1.0], roundings=rounded(None, True))]
-    assert FIGURES["int8"](one) == 40.0
+    assert STATISTICS["int8"](one) == 40.0
     assert "exact" in text(document(one[1]))
-    assert FIGURES["bits"]([row("a", [1.0], bits_needed=4, bits_for_db=30.0), row("b", [1.0], bits_for_db=30.0)]) > 8
+    assert (
+        STATISTICS["bits"]([row("a", [1.0], bits_needed=4, bits_for_db=30.0), row("b", [1.0], bits_for_db=30.0)]) > 8
+    )
     assert "> 8" in text(document(row("b", [1.0], bits_for_db=30.0)))
 
 
 def test_the_command_can_sort_by_every_statistic():
-    assert set(SORTS) == set(FIGURES)
+    assert set(SORTS) == set(STATISTICS)
     rows = [row("b", [1.0]), row("a", [3.0, 1.0], shape=(2,)), TensorStatistics(("c",), "float4", (1,), 1, 1)]
     lines = lines_of(document(*rows).weights, full=True)
     assert [line.name for line in sorted_lines(lines, "max")] == ["a", "b", "c"]

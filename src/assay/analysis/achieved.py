@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from assay.analysis.devices import Device
-from assay.analysis.roofline import KindBound, bound
+from assay.analysis.roofline import KindBound, roofline_of
 from assay.document.document import Document
 from assay.document.profile import KindTime
 
@@ -43,12 +43,14 @@ class Achieved(Struct, frozen=True, omit_defaults=True):
     """How much longer all executions took than `roof_s` allows."""
 
 
-def achieved(document: Document, device: Device | None = None, *, overhead_s: float | None = None) -> list[Achieved]:
+def achieved_rates(
+    document: Document, device: Device | None = None, *, overhead_s: float | None = None
+) -> list[Achieved]:
     """Every timed kind of op, longest total time first; without a device, bottlenecks are unknown."""
     profile, cost = document.profile, document.cost
     if profile is None or cost is None:
         return []
-    roofs = {row.kind: row for row in bound(document, device).kinds} if device is not None else {}
+    roofs = {row.kind: row for row in roofline_of(document, device).kinds} if device is not None else {}
     all_kinds_s = sum(time.total_s for time in profile.kinds if time is not None)
     rows = []
     for index, time in enumerate(profile.kinds):

@@ -12,7 +12,7 @@ from math import prod
 
 from msgspec import Struct
 
-from assay.analysis.attention import attention_by_hand, fused_attention
+from assay.analysis.attention import fused_attention, unfused_attention
 from assay.analysis.cost import categories
 from assay.analysis.cost.totals import add_up
 from assay.analysis.flow import ops_named
@@ -139,7 +139,7 @@ class _Facts:
         self.layers = layers(document)
         self.cost = document.cost if document.cost is not None else add_up(document)
         self.watched = bool(document.ops)
-        self.attentions = len(fused_attention(document)) + len(attention_by_hand(document))
+        self.attentions = len(fused_attention(document)) + len(unfused_attention(document))
         self.flops = self.cost.forward.flops or 0
 
     def softmaxes_in_attention(self) -> int:

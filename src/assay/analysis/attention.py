@@ -46,7 +46,7 @@ class UnfusedAttention(Struct, frozen=True):
     """Whether `between` contains only scaling, bias, mask and dropout, which fused ops support too."""
 
 
-def attention_by_hand(document: Document) -> list[UnfusedAttention]:
+def unfused_attention(document: Document) -> list[UnfusedAttention]:
     """Every unfused attention: a softmax between a product of two activations and a product with the values."""
     if not any(op.reads for op in document.ops):
         return []

@@ -69,7 +69,7 @@ def devices() -> tuple[Device, ...]:
     return msgspec.json.decode(data, type=tuple[Device, ...])
 
 
-def find(name: str, this: FindDevice | None = None) -> Device:
+def find_device(name: str, this: FindDevice | None = None) -> Device:
     """The device with that name or alias; spaces, hyphens and case do not matter.
 
     For the name `this`, the function `this` is called to get the current machine.
@@ -85,7 +85,7 @@ def find(name: str, this: FindDevice | None = None) -> Device:
     return device
 
 
-def sized(text: str) -> Device | None:
+def device_with_memory(text: str) -> Device | None:
     """A device with only the given amount of memory (`24GiB`, `24 GB`); None if `text` is not a size."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
@@ -94,14 +94,14 @@ def sized(text: str) -> Device | None:
     return Device(text.strip(), size / GIB, source="user input")
 
 
-def listed(text: str, this: FindDevice | None = None) -> Sequence[Device]:
+def parse_devices(text: str, this: FindDevice | None = None) -> Sequence[Device]:
     """The devices in a list such as `H100,RTX4090,24GiB,this`; `all` is every built-in device."""
     if _plain(text) == "all":
         return devices()
     names = [part for part in text.split(",") if part.strip()]
     if not names:
         raise UsageError(f"no device in {text!r}: expected names such as H100 or 24GiB, separated by commas, or all")
-    return [sized(name) or find(name, this) for name in names]
+    return [device_with_memory(name) or find_device(name, this) for name in names]
 
 
 @cache

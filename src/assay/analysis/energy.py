@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from assay.analysis.cost import cost_of
 from assay.analysis.devices import Device
-from assay.analysis.devices import find as find_device
-from assay.analysis.roofline import bound
+from assay.analysis.devices import find_device as find_device
+from assay.analysis.roofline import roofline_of
 from assay.document.cost import KindCost
 from assay.document.document import Document
 from assay.document.machine import EnergyModel, MachineReport
@@ -55,7 +55,7 @@ class EnergyWork(Struct, frozen=True):
 
 def work_of(document: Document, device: Device) -> tuple[EnergyWork, tuple[str, ...]]:
     """The work of one forward pass on `device`, and the names of the ops of unknown cost that it excludes."""
-    roofline = bound(document, device)
+    roofline = roofline_of(document, device)
     costs = document.cost.kinds if document.cost is not None else [cost_of(kind) for kind in document.kinds]
     flops: dict[str, float] = {}
     moved = 0.0

@@ -17,7 +17,7 @@ FORWARD = "forward"
 BACKWARD = "backward"
 
 
-class Executed(Struct, frozen=True):
+class ExecutedKind(Struct, frozen=True):
     """A kind of op with the number of its executions in one phase and the cost of one execution."""
 
     kind: OpKind
@@ -31,7 +31,7 @@ class Executed(Struct, frozen=True):
         return times(self.each, self.count)
 
 
-def executed(document: Document, cost: Cost) -> list[Executed]:
+def executed_kinds(document: Document, cost: Cost) -> list[ExecutedKind]:
     """Every kind of op in order of first execution: the forward pass, then the backward pass if it was recorded."""
     rows = _rows(document.ops, document.kinds, cost.kinds, FORWARD)
     if document.training is not None and cost.backward is not None:
@@ -41,7 +41,7 @@ def executed(document: Document, cost: Cost) -> list[Executed]:
     return rows
 
 
-def grouped(rows: Iterable[Executed], key: Callable[[Executed], Label]) -> dict[Label, CostTotals]:
+def grouped(rows: Iterable[ExecutedKind], key: Callable[[ExecutedKind], Label]) -> dict[Label, CostTotals]:
     """The total cost of the rows of each key, keys in order of first appearance."""
     groups: dict[Label, list[CostTotals]] = {}
     for row in rows:
@@ -49,7 +49,7 @@ def grouped(rows: Iterable[Executed], key: Callable[[Executed], Label]) -> dict[
     return {label: summed(totals) for label, totals in groups.items()}
 
 
-def _rows(ops: Sequence[Op], kinds: Sequence[OpKind], costs: Sequence[KindCost], phase: str) -> list[Executed]:
+def _rows(ops: Sequence[Op], kinds: Sequence[OpKind], costs: Sequence[KindCost], phase: str) -> list[ExecutedKind]:
     return [
-        Executed(kinds[kind], costs[kind], count, phase) for kind, count in Counter(op.kind for op in ops).items()
+        ExecutedKind(kinds[kind], costs[kind], count, phase) for kind, count in Counter(op.kind for op in ops).items()
     ]

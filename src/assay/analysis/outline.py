@@ -10,7 +10,7 @@ from assay import units
 from assay.analysis import folding
 from assay.analysis.cost.totals import module_totals, summed
 from assay.analysis.folding import FoldedRow, TreeNode
-from assay.analysis.parameters import PARAMETER, first_holders, held, known_sum
+from assay.analysis.parameters import PARAMETER, first_holders, sum_if_all_known, tensor_totals
 from assay.analysis.uniques.canonical import canonical
 from assay.document import tree
 from assay.document.cost import Cost, CostTotals
@@ -170,12 +170,15 @@ class _Facts:
 
     def _subtrees(self) -> list[tuple[int | None, int | None]]:
         """For each module, the parameters of its whole subtree: all of them, and the trainable ones."""
-        sums = [(held(own).elements, held(t for t in own if t.requires_grad).elements) for own in self.own]
+        sums = [
+            (tensor_totals(own).elements, tensor_totals(t for t in own if t.requires_grad).elements)
+            for own in self.own
+        ]
         for index in range(len(sums) - 1, -1, -1):
             parent = self.document.modules[index].parent
             if parent is not None:
                 everything, trainable = zip(sums[parent], sums[index], strict=True)
-                sums[parent] = known_sum(everything), known_sum(trainable)
+                sums[parent] = sum_if_all_known(everything), sum_if_all_known(trainable)
         return sums
 
 
@@ -184,7 +187,9 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
     name = folding.run_name(nodes[row.members[0]].name, row.run)
     if isinstance(first, _Alias):
         module = facts.document.modules[first.module]
-        return OutlineRow(name, first.path, module.class_name, row.depth, row.run, same_as=tree.shown(module.path))
+        return OutlineRow(
+            name, first.path, module.class_name, row.depth, row.run, same_as=tree.path_text(module.path)
+        )
     modules = [member for member in members if isinstance(member, int)]
     module = facts.document.modules[first]
     calls = facts.calls[first]
@@ -198,9 +203,9 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
         calls=sum(len(facts.calls[index]) for index in modules),
         output_shapes=[units.shape(output.shape) for output in calls[0].outputs] if calls else [],
         varies=len({_shapes(call) for call in calls}) > 1,
-        own_parameters=held(tensor for index in modules for tensor in facts.own[index]).elements,
-        parameters=known_sum(facts.below[index][0] for index in modules),
-        trainable=known_sum(facts.below[index][1] for index in modules),
+        own_parameters=tensor_totals(tensor for index in modules for tensor in facts.own[index]).elements,
+        parameters=sum_if_all_known(facts.below[index][0] for index in modules),
+        trainable=sum_if_all_known(facts.below[index][1] for index in modules),
         totals=summed(facts.totals[index] for index in modules),
         ties=_ties(facts.document, module),
         created_in_forward=module.created_in_forward,

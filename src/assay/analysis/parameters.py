@@ -39,24 +39,26 @@ class Parameters(Struct, frozen=True):
 def parameters(document: Document) -> Parameters:
     """The parameters and buffers of `document`."""
     own = [tensor for tensor in document.tensors if tensor.role == PARAMETER]
-    totals = held(own)
+    totals = tensor_totals(own)
     return Parameters(
         count=totals.elements,
-        trainable=held(tensor for tensor in own if tensor.requires_grad).elements,
+        trainable=tensor_totals(tensor for tensor in own if tensor.requires_grad).elements,
         bytes=totals.bytes,
         by_dtype=_by_dtype(own),
-        buffers=held(tensor for tensor in document.tensors if tensor.role == BUFFER),
+        buffers=tensor_totals(tensor for tensor in document.tensors if tensor.role == BUFFER),
         tied=[tensor.names for tensor in own if len(tensor.names) > 1],
     )
 
 
-def held(tensors: Iterable[Tensor]) -> TensorTotals:
+def tensor_totals(tensors: Iterable[Tensor]) -> TensorTotals:
     """The total elements and bytes of `tensors`."""
     listed = list(tensors)
-    return TensorTotals(known_sum(elements(tensor.type) for tensor in listed), sum(tensor.bytes for tensor in listed))
+    return TensorTotals(
+        sum_if_all_known(elements(tensor.type) for tensor in listed), sum(tensor.bytes for tensor in listed)
+    )
 
 
-def known_sum(counts: Iterable[int | None]) -> int | None:
+def sum_if_all_known(counts: Iterable[int | None]) -> int | None:
     """The sum, or None if any count is unknown."""
     every = list(counts)
     known = [count for count in every if count is not None]
@@ -99,5 +101,5 @@ def _by_dtype(tensors: list[Tensor]) -> dict[str, TensorTotals]:
     groups: dict[str, list[Tensor]] = {}
     for tensor in tensors:
         groups.setdefault(tensor.type.dtype, []).append(tensor)
-    sizes = {dtype: held(members) for dtype, members in groups.items()}
+    sizes = {dtype: tensor_totals(members) for dtype, members in groups.items()}
     return dict(sorted(sizes.items(), key=lambda item: -item[1].bytes))

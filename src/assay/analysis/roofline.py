@@ -98,7 +98,7 @@ class Roofline(Struct, frozen=True, omit_defaults=True):
     """Source of the peaks, and the assumptions."""
 
 
-def bound(document: Document, device: Device, *, training: bool = False) -> Roofline:
+def roofline_of(document: Document, device: Device, *, training: bool = False) -> Roofline:
     """The bound of the document's forward pass, or of its training step, on `device`.
 
     float32 matrix products use the fp32 peak and float32 convolutions the tf32 peak, which is torch's default.

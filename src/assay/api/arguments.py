@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import UsageError
-from assay.messages import brief
+from assay.messages import one_line
 
 
 def check_whole(name: str, value: Any, least: int = 1, *, optional: bool = False) -> None:
@@ -67,4 +67,4 @@ def _is_a(kind: type, value: Any) -> bool:
 
 
 def _wrong(name: str, value: Any, expected: str) -> UsageError:
-    return UsageError(f"{name} must be {expected}, got {brief(repr(value), 80)}")
+    return UsageError(f"{name} must be {expected}, got {one_line(repr(value), 80)}")

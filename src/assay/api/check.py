@@ -9,14 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.api.arguments import check_callable
-from assay.api.observe import observed
+from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
-from assay.api.weights import weigh
+from assay.api.weights import weights_document
 from assay.checkpoint.statistics.settings import Progress
 from assay.document.document import Document
 from assay.document.findings import Finding
 from assay.errors import InputsError
-from assay.findings.catalogue import chosen
+from assay.findings.catalogue import selected_rules
 from assay.findings.engine import CheckResult, Skipped, apply
 from assay.findings.rule import Rule
 from assay.sources.open import open_source
@@ -91,19 +91,19 @@ def check(
         ReadError: The model or file cannot be read.
     """
     check_callable("progress", progress, optional=True)
-    rules = chosen(select, ignore)
+    rules = selected_rules(select, ignore)
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
     opened = open_source(model, model_args=model_args, trust=trust)
-    return checked(examined(opened, inputs, options, weights, progress), rules)
+    return check_document(document_to_check(opened, inputs, options, weights, progress), rules)
 
 
-def checked(document: Document, rules: Sequence[Rule]) -> CheckReport:
+def check_document(document: Document, rules: Sequence[Rule]) -> CheckReport:
     """The report of applying these rules to a document."""
     result = apply(rules, document)
     return CheckReport(replace(document, findings=result.findings), result)
 
 
-def examined(
+def document_to_check(
     opened: Opened, inputs: Any, options: RunOptions, weights: Any = None, progress: Progress | None = None
 ) -> Document:
     """The document to check: one recorded pass plus weight statistics, or only the weights if nothing can run."""
@@ -115,19 +115,19 @@ def examined(
             backward=options.backward,
             weights=weights is not None,
         )
-        return weigh(opened, progress=progress)
+        return weights_document(opened, progress=progress)
     try:
-        document = observed(opened, inputs, options)
+        document = observe_opened(opened, inputs, options)
     except InputsError as error:
         source = weights if weights is not None else own_weights(opened)
         if inputs is not None or source is None:
             raise
-        document = weigh(source, progress=progress)  # the weights can be checked without a pass
+        document = weights_document(source, progress=progress)  # the weights can be checked without a pass
         return replace(document, run=replace(document.run, assumptions=(f"the model was not run: {error}",)))
     source = weights if weights is not None else own_weights(opened)
     if source is None:
         return document
-    return replace(document, weights=weigh(source, progress=progress).weights)
+    return replace(document, weights=weights_document(source, progress=progress).weights)
 
 
 def own_weights(opened: Opened) -> Opened | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from assay.api.observe import observed
+from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
 from assay.document.cost import Cost
 from assay.errors import PartialError
@@ -49,7 +49,7 @@ def cost(
         ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
-    document = observed(open_source(model, model_args=model_args, trust=trust), inputs, options)
+    document = observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
     failure = document.run.failure
     if failure is not None:
         raise PartialError(

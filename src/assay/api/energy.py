@@ -7,7 +7,7 @@ from collections.abc import Callable
 from assay.api.arguments import check_callable, check_number, check_whole
 from assay.document.machine import Replay
 from assay.errors import ReadError, UsageError
-from assay.machine.energy import CounterGroup, EnergyMeter, of_device, replay
+from assay.machine.energy import CounterGroup, EnergyMeter, counters_of_device, replay
 from assay.machine.hardware import CPU, CUDA
 
 
@@ -63,7 +63,7 @@ def measure_energy(
 def _sensors(device: str) -> CounterGroup:
     if device not in (CPU, CUDA):
         raise UsageError(f"unknown device {device!r}: expected {CPU} or {CUDA}")
-    sensors = of_device(device)
+    sensors = counters_of_device(device)
     if isinstance(sensors, str):
         raise ReadError(f"cannot measure energy on {device}: {sensors}")
     return sensors

@@ -15,13 +15,13 @@ from assay.analysis.energy import EnergyWork
 from assay.analysis.energy_fit import EnergySample, calibrate
 from assay.api.arguments import check_callable
 from assay.api.options import OnStep
-from assay.document.machine import EnergyModel, Hardware, MachineReport, Scaling, Sensor, unknown
+from assay.document.machine import EnergyModel, Hardware, MachineReport, Scaling, Sensor, unknown_figure
 from assay.document.provenance import Figure
 from assay.errors import ReadError, UsageError, WriteError
 from assay.machine import reports
-from assay.machine.energy import CounterGroup, of_device, replay
+from assay.machine.energy import CounterGroup, counters_of_device, replay
 from assay.machine.hardware import CPU, CUDA, identify
-from assay.machine.load import BUSY, OtherWork
+from assay.machine.load import BUSY, OtherLoad
 from assay.machine.sensors import nvml
 from assay.machine.sensors.cadence import watch
 from assay.machine.sensors.finding import find
@@ -62,12 +62,12 @@ def measure_machine(
     check_callable("on_step", on_step)
     device = device or _default()
     hardware = identify(device)
-    cached = None if fresh else reports.kept(hardware.key)
+    cached = None if fresh else reports.load_report(hardware.key)
     if cached is not None and _threads_agree(cached) and (cached.energy is not None or not energy):
         return cached
     report = _measure(device, hardware, energy, on_step)
     try:
-        reports.keep(report)
+        reports.store_report(report)
     except WriteError as error:
         return replace(report, notes=(*report.notes, f"the report was not cached: {error}"))
     return report
@@ -79,10 +79,10 @@ def calibrate_energy_model(
     """The energy model of this device, calibrated by replaying ops of many kinds; None if a sensor failed."""
     import torch
 
-    from assay.timing.peaks.bursts import place
+    from assay.timing.peaks.bursts import timed_device
     from assay.timing.peaks.operations import operations
 
-    target, samples = place(device), []
+    target, samples = timed_device(device), []
     with torch.inference_mode():
         for op in operations(target):
             on_step(f"energy of {op.name}")
@@ -100,7 +100,7 @@ def _measure(device: str, hardware: Hardware, energy: bool, on_step: OnStep) -> 
     why = measuring.available(device)
     if why:
         raise ReadError(f"cannot measure {device}: {why}")
-    start, others, uuid = time.perf_counter(), OtherWork(), ""
+    start, others, uuid = time.perf_counter(), OtherLoad(), ""
     if device == CUDA:
         board = measuring.board()
         uuid = board.uuid
@@ -108,7 +108,7 @@ def _measure(device: str, hardware: Hardware, energy: bool, on_step: OnStep) -> 
     on_step("sensors, idle")
     sensors = _sensors()
     peaks = measuring.measure(device, hardware.caches, hardware.memory_bytes, on_step)
-    gauges = of_device(device, sensors, uuid)
+    gauges = counters_of_device(device, sensors, uuid)
     share = others.share()
     model = (
         calibrate_energy_model(device, gauges, hardware.name, on_step)
@@ -137,7 +137,7 @@ def _reliable_scaling(rows: Sequence[Scaling], others: float | None) -> tuple[Sc
     """The thread scaling, with unknown speed-ups if other processes kept the CPU busy during the measurement."""
     if others is None or others <= BUSY:
         return tuple(rows)
-    busy = unknown("other processes kept the CPU busy")
+    busy = unknown_figure("other processes kept the CPU busy")
     return tuple(row if row.threads == 1 else Scaling(row.threads, busy) for row in rows)
 
 
@@ -147,7 +147,7 @@ def _sensors() -> list[Sensor]:
 
 
 def _idle(gauges: CounterGroup | str) -> Figure:
-    return unknown(gauges) if isinstance(gauges, str) else gauges.idle_w
+    return unknown_figure(gauges) if isinstance(gauges, str) else gauges.idle_w
 
 
 def _notes(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from assay.analysis.memory import Memory, memory_of
-from assay.api.observe import observed
+from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
 from assay.sources.open import open_source
 
@@ -50,5 +50,5 @@ def memory(
         ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
-    document = observed(open_source(model, model_args=model_args, trust=trust), inputs, options)
+    document = observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
     return memory_of(document, optimizer=optimizer, master_weights=master_weights)

@@ -61,10 +61,10 @@ def observe(
         ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
-    return observed(open_source(model, model_args=model_args, trust=trust), inputs, options)
+    return observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
 
 
-def observed(opened: Opened, inputs: Any, options: RunOptions) -> Document:
+def observe_opened(opened: Opened, inputs: Any, options: RunOptions) -> Document:
     """The document of one pass of an opened model; `inputs` in any form `observe` accepts, or an `Inputs`."""
     document = opened.document
     if document is not None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from assay.analysis.ceilings import as_device
-from assay.analysis.devices import Device, find
-from assay.analysis.roofline import Roofline, bound
+from assay.analysis.devices import Device, find_device
+from assay.analysis.roofline import Roofline, roofline_of
 from assay.api.arguments import check_text
-from assay.api.observe import observed
+from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
-from assay.machine.reports import of_this_machine
+from assay.machine.reports import report_of_this_machine
 from assay.sources.open import open_source
 
 
@@ -50,18 +50,18 @@ def roofline(
         ReadError: The model or file cannot be read.
     """
     check_text("device", device, "H100")
-    chosen = device_named(device)  # report an unknown device before running the model
+    chosen = device_or_this_machine(device)  # report an unknown device before running the model
     options = RunOptions(mode, None, dtype, train, backward, model_args, trust)
-    document = observed(open_source(model, model_args=model_args, trust=trust), inputs, options)
-    return bound(document, chosen, training=backward)
+    document = observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
+    return roofline_of(document, chosen, training=backward)
 
 
-def device_named(name: str) -> Device:
+def device_or_this_machine(name: str) -> Device:
     """The device of that name from the device table, or this machine with its measured limits for `this`."""
-    return find(name, this_machine)
+    return find_device(name, this_machine)
 
 
 def this_machine() -> Device | None:
     """This machine with the limits that `assay machine` measured; None if it has not been measured."""
-    report = of_this_machine()
+    report = report_of_this_machine()
     return None if report is None else as_device(report)

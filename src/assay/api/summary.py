@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from assay.api.arguments import check_whole
-from assay.api.observe import observed
+from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
 from assay.sources.open import open_source
 from assay.views.text.summary import Summary
@@ -53,5 +53,5 @@ def summary(
     """
     check_whole("depth", depth, 0, optional=True)
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
-    document = observed(open_source(model, model_args=model_args, trust=trust), inputs, options)
+    document = observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
     return Summary(document, full=full, depth=depth, exact=exact)

@@ -10,7 +10,7 @@ from assay.api.arguments import check_callable, check_whole, path_of
 from assay.document.trace import Trace, TraceDiff, Traces
 from assay.errors import ReadError, UsageError
 from assay.trace.read.across import trace_sets
-from assay.trace.read.diff import compared
+from assay.trace.read.diff import compare
 from assay.trace.read.opening import Progress
 from assay.trace.read.parallel import UnreadableTrace, read_with, trace_files
 from assay.trace.read.reading import read_trace
@@ -68,7 +68,7 @@ def compare_traces(before: Paths, after: Paths, *, progress: Progress | None = N
     for _, failures in sides:
         if failures:
             raise ReadError(next(iter(failures.values())))
-    return compared(sides[0][0], sides[1][0])
+    return compare(sides[0][0], sides[1][0])
 
 
 def _read(
@@ -86,10 +86,10 @@ def _read(
     check_whole("workers", workers, optional=True)
     check_callable("progress", progress, optional=True)
     results = read_with(engine, trace_files(files), workers=workers, address=address, progress=progress)
-    return sorted_out(results)
+    return split_failures(results)
 
 
-def sorted_out(results: Sequence[Trace | UnreadableTrace]) -> tuple[list[Trace], dict[str, str]]:
+def split_failures(results: Sequence[Trace | UnreadableTrace]) -> tuple[list[Trace], dict[str, str]]:
     """The traces that were read, and the reason for each unreadable file by its path; raises if none was read."""
     traces = [result for result in results if isinstance(result, Trace)]
     failures = {result.path: result.why for result in results if not isinstance(result, Trace)}

@@ -13,7 +13,7 @@ from assay.analysis.laws.reach import SizePlan
 from assay.analysis.laws.samples import SizeSample, sample
 from assay.analysis.laws.searching import along, search
 from assay.api.arguments import check_whole, list_of
-from assay.api.observe import observed
+from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
 from assay.document.document import Document
 from assay.errors import UsageError
@@ -41,7 +41,7 @@ class _Captures:
         """The sample at these sizes, or the reason why the model failed."""
         if sizes not in self.results:
             inputs = resized(self._inputs, base=self._axes, **self.named(sizes))
-            self.results[sizes] = self._result(sizes, observed(self._opened, inputs, self._options))
+            self.results[sizes] = self._result(sizes, observe_opened(self._opened, inputs, self._options))
         return self.results[sizes]
 
     def samples(self) -> list[SizeSample]:
@@ -109,7 +109,7 @@ def vary(
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
     names = (over,) if isinstance(over, str) else list_of("over", over)
     sizes = _checked_points(points)
-    return laws_of(open_source(model, model_args=model_args, trust=trust), inputs, options, names, sizes)
+    return scaling_formulas(open_source(model, model_args=model_args, trust=trust), inputs, options, names, sizes)
 
 
 def _checked_points(points: Any) -> dict[str, list[int]] | None:
@@ -125,7 +125,7 @@ def _checked_points(points: Any) -> dict[str, list[int]] | None:
     return lists
 
 
-def laws_of(
+def scaling_formulas(
     opened: Opened,
     inputs: Any,
     options: RunOptions,
@@ -160,7 +160,7 @@ def _base_inputs_and_mode(opened: Opened, inputs: Any, options: RunOptions) -> t
     """The inputs before resizing, and the options with mode `auto` resolved: `meta` if the model runs on shapes."""
     base = find_inputs(inputs, opened, device=options.device, dtype=options.dtype)
     if options.mode == "auto":
-        attempt = observed(opened, base, replace(options, mode="meta"))
+        attempt = observe_opened(opened, base, replace(options, mode="meta"))
         works = attempt.run.mode in ("meta", "fake") and attempt.run.failure is None
         options = replace(options, mode="meta" if works else "real")
     if options.mode == "meta":

@@ -9,7 +9,7 @@ from typing import Any
 from assay.checkpoint.entries import EncodedBytes
 from assay.checkpoint.formats.gguf_types import BLOCKS
 from assay.errors import ReadError
-from assay.messages import brief, error_line
+from assay.messages import error_line, one_line
 
 PIECE = 1 << 18
 """Numbers dequantised at a time: some types need temporary arrays many times their size."""
@@ -67,10 +67,10 @@ def _unpacker(name: str) -> Callable[[bytes, int], bytes]:
             with np.errstate(all="ignore"):
                 floats = quants.dequantize(np.frombuffer(data, dtype=np.uint8).reshape(1, -1), kind)
         except (NotImplementedError, AttributeError) as error:
-            raise ReadError(f"the installed gguf package cannot dequantise {brief(name)}: upgrade it") from error
+            raise ReadError(f"the installed gguf package cannot dequantise {one_line(name)}: upgrade it") from error
         plain = np.ascontiguousarray(floats, dtype="<f4").tobytes()
         if len(plain) != count * _FLOAT_BYTES:
-            raise ReadError(f"the gguf package returned {len(plain)} bytes for {count} numbers of {brief(name)}")
+            raise ReadError(f"the gguf package returned {len(plain)} bytes for {count} numbers of {one_line(name)}")
         return plain
 
     return unpack

@@ -13,7 +13,7 @@ from typing import Protocol
 from assay.checkpoint.entries import EncodedBytes
 from assay.checkpoint.remote import RemoteFile, is_url, reason, remote_names
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import one_line
 
 METADATA = ".metadata"
 """A folder that contains this file is a distributed checkpoint."""
@@ -115,11 +115,11 @@ class LocalFile:
             # Without O_NONBLOCK, opening a named pipe would wait for a writer.
             self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         except (OSError, ValueError) as error:
-            raise ReadError(f"cannot read {brief(path)}: {reason(error)}") from error
+            raise ReadError(f"cannot read {one_line(path)}: {reason(error)}") from error
         status = os.fstat(self._handle)
         if not stat.S_ISREG(status.st_mode):
             self.close()
-            raise ReadError(f"cannot read {brief(path)}: not a regular file")
+            raise ReadError(f"cannot read {one_line(path)}: not a regular file")
         self.size, self.changed_ns = status.st_size, status.st_mtime_ns
 
     def read(self, offset: int, length: int) -> bytes:
@@ -132,7 +132,7 @@ class LocalFile:
                     break
                 data += more
         except (OSError, OverflowError) as error:
-            raise ReadError(f"cannot read {brief(self.path)}: {reason(error)}") from error
+            raise ReadError(f"cannot read {one_line(self.path)}: {reason(error)}") from error
         if len(data) != length:
             raise truncated(self.path, f"it ends before byte {offset + length}")
         return data
@@ -170,7 +170,7 @@ class BytesFile:
 
 def truncated(path: str, why: str) -> ReadError:
     """The error for a file that ends too early."""
-    return ReadError(f"{brief(path)} is truncated: {why}; download or copy it again")
+    return ReadError(f"{one_line(path)} is truncated: {why}; download or copy it again")
 
 
 def folder_names(path: str) -> list[str] | None:
@@ -182,7 +182,7 @@ def folder_names(path: str) -> list[str] | None:
     except NotADirectoryError:
         return None
     except (OSError, ValueError) as error:
-        raise ReadError(f"cannot read {brief(path)}: {reason(error)}") from error
+        raise ReadError(f"cannot read {one_line(path)}: {reason(error)}") from error
 
 
 def _is_file(item: os.DirEntry[str]) -> bool:
@@ -198,13 +198,13 @@ def inside(folder: str, name: str) -> str:
     parts = re.split(r"[/\\]", name)
     unsafe = is_url(name) or os.path.isabs(name) or ".." in parts or "" in parts or ":" in name or "\0" in name
     if unsafe or (is_url(folder) and re.search(r"[?#%]", name)):
-        raise ReadError(f"{brief(folder)} refers to {brief(name)}: only files in the same folder are read")
+        raise ReadError(f"{one_line(folder)} refers to {one_line(name)}: only files in the same folder are read")
     if is_url(folder):
         return f"{folder.rstrip('/')}/{name}"
     path = os.path.join(folder, name)
     real = os.path.realpath(path)
     if not any(os.path.commonpath([root, real]) == root for root in _roots(folder)):
-        raise ReadError(f"{brief(path)} is a link to a file outside its folder: only files in the folder are read")
+        raise ReadError(f"{one_line(path)} is a link to a file outside its folder: only files in the folder are read")
     return path
 
 

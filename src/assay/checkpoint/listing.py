@@ -11,7 +11,7 @@ from assay.checkpoint.entries import ByteRange, Entry, alignment
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.values import MAX_DIMENSIONS, RawStorage, TensorValue, contiguous_strides
 from assay.errors import ReadError
-from assay.messages import brief, plural
+from assay.messages import one_line, plural
 
 MAX_ELEMENTS = (1 << 63) - 1
 
@@ -118,7 +118,7 @@ def _entry(path: str, names: tuple[str, ...], view: _View, shares: int | None) -
         return Entry(names, dtype, shape, strides, None, size, 0, 0, storage.problem or problem, shares)
     encoded = storage.encoded
     if (view.offset + reach) * width > storage.length:
-        where = f"element {view.offset + reach - 1} of storage {brief(storage.key)}"
+        where = f"element {view.offset + reach - 1} of storage {one_line(storage.key)}"
         raise_invalid(path, names[0], f"it reaches {where}, which has {plural(storage.length // width, 'element')}")
     problem = storage.problem or problem
     if encoded is not None and encoded.kind.startswith("swapped") and dtype != storage.dtype:
@@ -135,4 +135,4 @@ def _entry(path: str, names: tuple[str, ...], view: _View, shares: int | None) -
 
 def raise_invalid(path: str, name: str, why: str) -> NoReturn:
     """Raise the error for an invalid tensor in the file at `path`."""
-    raise ReadError(f"{brief(path)} is not a valid checkpoint: tensor {brief(name)}: {brief(why)}")
+    raise ReadError(f"{one_line(path)} is not a valid checkpoint: tensor {one_line(name)}: {one_line(why)}")

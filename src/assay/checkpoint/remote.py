@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from assay.errors import ReadError
-from assay.messages import brief, error_line
+from assay.messages import error_line, one_line
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
@@ -36,7 +36,9 @@ class RemoteFile:
         """Size of the file in bytes; requested once, and only if it is needed."""
         size = _request(self.path, lambda: self._system.info(self._key)["size"])
         if type(size) is not int:
-            raise ReadError(f"cannot read {brief(self.path)}: the server does not report its size; download it first")
+            raise ReadError(
+                f"cannot read {one_line(self.path)}: the server does not report its size; download it first"
+            )
         return size
 
     def read(self, offset: int, length: int) -> bytes:
@@ -72,7 +74,7 @@ class RemoteFile:
 
     def _checked(self, data: Any, offset: int, length: int) -> bytes:
         if not isinstance(data, bytes) or len(data) != length:
-            raise ReadError(f"{brief(self.path)}: the server did not send the {length} bytes at offset {offset}")
+            raise ReadError(f"{one_line(self.path)}: the server did not send the {length} bytes at offset {offset}")
         return data
 
 
@@ -91,7 +93,7 @@ def _part(path: str, file: Any, start: int, end: int) -> Any:
     try:
         return file._fetch_range(start, end)
     except ValueError as error:
-        raise ReadError(f"{brief(path)}: the server does not support range requests; download it first") from error
+        raise ReadError(f"{one_line(path)}: the server does not support range requests; download it first") from error
 
 
 def _system(path: str) -> tuple[Any, str]:
@@ -99,7 +101,7 @@ def _system(path: str) -> tuple[Any, str]:
     try:
         core = importlib.import_module("fsspec.core")
     except ImportError as error:
-        raise ReadError(f"{brief(path)} is remote: run pip install torch-assay[remote] to read it") from error
+        raise ReadError(f"{one_line(path)} is remote: run pip install torch-assay[remote] to read it") from error
     try:
         system, key = _request(path, lambda: core.url_to_fs(path))
     except ReadError as error:
@@ -107,7 +109,7 @@ def _system(path: str) -> tuple[Any, str]:
             kind = path.partition("://")[0]
             package = _PACKAGES.get(kind.lower())
             step = f"run pip install {package}" if package else "install its fsspec backend"
-            raise ReadError(f"{brief(path)} is remote: {step} to read {kind}:// addresses") from error
+            raise ReadError(f"{one_line(path)} is remote: {step} to read {kind}:// addresses") from error
         raise
     return system, key
 
@@ -127,7 +129,7 @@ def _request(path: str, call: Callable[[], Any]) -> Any:
         raise
     # Every backend raises its own exception types.
     except Exception as error:
-        raise ReadError(f"cannot read {brief(path)}: {reason(error)}") from error
+        raise ReadError(f"cannot read {one_line(path)}: {reason(error)}") from error
 
 
 def reason(error: Exception) -> str:

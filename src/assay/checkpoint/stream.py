@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.checkpoint.files import Region, truncated
 from assay.checkpoint.remote import is_url
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import one_line
 
 WINDOW = 1 << 18
 REMOTE_WINDOW = 1 << 22
@@ -77,7 +77,7 @@ class Stream:
         if end < 0 and self.base + len(self.data) >= self.region.size:
             raise self.short()
         if end < 0 or end - self.pos > limit:
-            raise ReadError(f"{brief(self.region.path)} is damaged: the line at byte {self.offset} has no end")
+            raise ReadError(f"{one_line(self.region.path)} is damaged: the line at byte {self.offset} has no end")
         line = self.data[self.pos : end]
         self.pos = end + 1
         return line

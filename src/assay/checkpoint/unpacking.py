@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from assay.checkpoint.entries import EncodedBytes
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import one_line
 
 WINDOW = 1 << 18
 """Stored bytes passed to the decoder at a time."""
@@ -140,4 +140,4 @@ class DecodedRange:
 
     def _damaged(self, why: str) -> ReadError:
         span = self._encoded.span
-        return ReadError(f"{brief(span.file)} is damaged: the record at byte {span.offset} {why}")
+        return ReadError(f"{one_line(span.file)} is damaged: the record at byte {span.offset} {why}")

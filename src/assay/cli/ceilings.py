@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 def achieved_rows(messages: Messages, document: Document) -> list[Achieved]:
     """One row per timed op, with its bottleneck if the limits of this machine have been measured."""
-    from assay.analysis.achieved import achieved
+    from assay.analysis.achieved import achieved_rates
     from assay.analysis.ceilings import as_device, overhead_s
-    from assay.machine.reports import of_this_machine
+    from assay.machine.reports import report_of_this_machine
 
     if document.profile is None or document.timing is None:
         return []
-    report = of_this_machine(document.profile.device.partition(":")[0])
+    report = report_of_this_machine(document.profile.device.partition(":")[0])
     if report is None:
         messages.note("bottlenecks unknown: run `assay machine` once to measure this machine's limits")
-        return achieved(document)
-    return achieved(document, as_device(report), overhead_s=overhead_s(report))
+        return achieved_rates(document)
+    return achieved_rates(document, as_device(report), overhead_s=overhead_s(report))

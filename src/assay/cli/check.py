@@ -20,7 +20,7 @@ from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
-from assay.errors import FOUND, OK
+from assay.errors import FINDINGS, OK
 
 if TYPE_CHECKING:
     from assay.api.check import CheckReport
@@ -56,17 +56,17 @@ def check(
 
     For a checkpoint, only the weights are checked and no code runs. The exit code is 1 only with --fail-on.
     """
-    from assay.api.check import checked, examined
+    from assay.api.check import check_document, document_to_check
     from assay.cli.observed import exit_code, report_run, weights_exit_code
     from assay.document import files
-    from assay.findings.catalogue import chosen
+    from assay.findings.catalogue import selected_rules
     from assay.sources.open import open_source
     from assay.views.json.files import encode
     from assay.views.json.findings import findings_file, rules_file
     from assay.views.text.findings import findings_report, rules_table
 
     refuse_overwrite(output, model, inputs, weights)
-    selected = chosen(_codes(select) or None, _codes(ignore))  # fails on an unknown code before any long work
+    selected = selected_rules(_codes(select) or None, _codes(ignore))  # fails on an unknown code before any long work
     if rules:
         emit(output, lambda: rules_table(selected), {"json": lambda: encode(rules_file(selected))})
         return OK
@@ -74,12 +74,12 @@ def check(
         raise click.UsageError("Missing argument 'MODEL'")
     with prints_to_stderr(), ProgressLine(not messages.quiet) as progress:
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
-        document = examined(opened, inputs, replace(options, backward=backward), weights, progress)
+        document = document_to_check(opened, inputs, replace(options, backward=backward), weights, progress)
     report_run(messages, document, fresh=opened.document is None)
     if not document.kinds:
         for line in document.run.assumptions:
             messages.note(line)
-    result = checked(document, selected)
+    result = check_document(document, selected)
     if output.save is not None:
         files.save(result.document, output.save, overwrite=output.force)
     for skipped in result.skipped:
@@ -99,6 +99,6 @@ def _codes(values: tuple[str, ...]) -> list[str]:
 
 
 def _fail_on_exit_code(result: CheckReport, fail_on: str | None) -> int:
-    from assay.findings.engine import at_least
+    from assay.findings.engine import findings_at_least
 
-    return FOUND if fail_on is not None and at_least(result.findings, fail_on) else OK
+    return FINDINGS if fail_on is not None and findings_at_least(result.findings, fail_on) else OK

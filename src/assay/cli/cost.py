@@ -12,7 +12,7 @@ from assay.cli.cost_vary import cost_vary
 from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
 from assay.cli.output import emit
 from assay.cli.stderr import Messages
-from assay.errors import FOUND, OK
+from assay.errors import FINDINGS, OK
 
 if TYPE_CHECKING:
     from assay.analysis.devices import Device
@@ -108,20 +108,20 @@ def cost(
 
 def _split_device(options: RunOptions) -> tuple[RunOptions, Device | None]:
     """Separate the device of a roofline (`--device H100`) from the device to run on (`--device cuda:1`)."""
-    from assay.api.roofline import device_named
+    from assay.api.roofline import device_or_this_machine
 
     if options.device is None or options.device.partition(":")[0] in TORCH_DEVICES:
         return options, None
-    return replace(options, device=None), device_named(options.device)
+    return replace(options, device=None), device_or_this_machine(options.device)
 
 
 def _show_roofline(messages: Messages, document: Document, device: Device, output: Output, *, training: bool) -> None:
     """Write the roofline of the device: a lower bound on the time of each kind of op."""
-    from assay.analysis.roofline import bound
+    from assay.analysis.roofline import roofline_of
     from assay.views.json.files import encode
     from assay.views.text.roofline import headline, report
 
-    roofline = bound(document, device, training=training)
+    roofline = roofline_of(document, device, training=training)
     emit(output, lambda: report(roofline), {"json": lambda: encode(roofline)})
     if output.format != "table":
         messages.note(headline(roofline))
@@ -156,4 +156,4 @@ def _strict_exit_code(messages: Messages, totals: Cost) -> int:
         return OK
     names = ", ".join(map(unknown_op, totals.unknown))
     messages.warn(f"strict: ops without a formula: {names} (add formulas with assay.register_cost)")
-    return FOUND
+    return FINDINGS

@@ -29,7 +29,7 @@ def cost_vary(
     at: Sequence[str] = (),
 ) -> int:
     """Write the scaling formulas of MODEL in the sizes named by `vary`, and their values at each point of `at`."""
-    from assay.api.vary import laws_of
+    from assay.api.vary import scaling_formulas
     from assay.sources.open import open_source
     from assay.views.json.files import encode, encode_lines
     from assay.views.json.laws import laws_file
@@ -43,7 +43,7 @@ def cost_vary(
     # Output of the model's code must not mix with the data on stdout.
     with redirect_stdout(sys.stderr):
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
-        laws = laws_of(opened, inputs, options, names)
+        laws = scaling_formulas(opened, inputs, options, names)
     emit(
         output,
         lambda: law_table(laws, points),

@@ -26,15 +26,15 @@ def explore(
     The model runs once, with --inputs or inferred inputs, to record FLOPs, shapes and calls. If that fails, the tree
     opens without them. Opening a checkpoint runs no code.
     """
-    from assay.api.explore.subjects import subject_of
-    from assay.api.explore.terminal import need_terminal, show
+    from assay.api.explore.subjects import explorer_subject
+    from assay.api.explore.terminal import check_terminal, run_explorer
 
     if no_run and (inputs is not None or stats):
         raise click.UsageError("--no-run cannot be combined with --inputs or --stats")
-    need_terminal(theme)
+    check_terminal(theme)
     with prints_to_stderr():
-        subject = subject_of(model, inputs, options, run=False if no_run else None, stats=stats)
+        subject = explorer_subject(model, inputs, options, run=False if no_run else None, stats=stats)
     for note in subject.notes:
         messages.detail(note)
-    show(subject, theme=theme)
+    run_explorer(subject, theme=theme)
     return OK

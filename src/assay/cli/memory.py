@@ -69,7 +69,7 @@ def memory(
     Counts the storages of one pass, without the overhead of allocators and libraries. --backward adds a training
     step, with gradients and optimizer state.
     """
-    from assay.analysis.devices import listed
+    from assay.analysis.devices import parse_devices
     from assay.analysis.memory import fits
     from assay.analysis.memory.optimizers import optimizer_named
     from assay.api.roofline import this_machine
@@ -80,7 +80,7 @@ def memory(
     from assay.views.text.memory import report
 
     optimizer_named(optimizer)
-    devices = listed(fit, this_machine) if fit is not None else []
+    devices = parse_devices(fit, this_machine) if fit is not None else []
     cache_size = _parse_cache_size(kv) if kv is not None else None
     if batch_search and not devices:
         raise click.UsageError("--batch-search requires --fit: name the devices", click.get_current_context())
@@ -158,7 +158,7 @@ def _peak_by_batch(
     optimizer_settings: _OptimizerSettings,
 ) -> Callable[[int], int]:
     """A function that returns the peak bytes at a batch size, from a pass on shapes only; results are cached."""
-    from assay.api.observe import observed
+    from assay.api.observe import observe_opened
     from assay.sources.inputs import find_inputs
     from assay.sources.resizing import resized
 
@@ -172,7 +172,7 @@ def _peak_by_batch(
     @cache
     def peak_at(batch: int) -> int:
         messages.detail(f"recording batch {batch}")
-        document = observed(opened, resized(first_inputs, batch=batch), meta_options)
+        document = observe_opened(opened, resized(first_inputs, batch=batch), meta_options)
         if document.run.failure is not None:
             raise InputsError(f"the model does not run at batch {batch}: {document.run.failure.error}")
         if document.run.mode not in ("meta", "fake"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.api.observe import observed
+from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
 from assay.cli.options import Output
 from assay.cli.output import refuse_overwrite
@@ -12,7 +12,7 @@ from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.document import files
 from assay.document.document import INFERRED, Document
-from assay.document.tree import shown
+from assay.document.tree import path_text
 from assay.errors import OK, PartialError
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
@@ -26,7 +26,7 @@ def document_of(
         refuse_overwrite(output, model.origin.location if isinstance(model, Opened) else model, inputs)
     with prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
-        document = observed(opened, inputs, options)
+        document = observe_opened(opened, inputs, options)
     if output is not None and output.save is not None:
         files.save(document, output.save, overwrite=output.force)
     report_run(messages, document, fresh=opened.document is None)
@@ -38,7 +38,7 @@ def exit_code(messages: Messages, document: Document) -> int:
     failure = document.run.failure
     if failure is None:
         return OK
-    module = f"{shown(failure.module)} ({failure.module_class})"
+    module = f"{path_text(failure.module)} ({failure.module_class})"
     op = f" at {failure.op}" if failure.op else ""
     messages.warn(f"incomplete: the forward pass stopped in module {module}{op}: {failure.error}")
     return PartialError.exit_code

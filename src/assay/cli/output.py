@@ -51,7 +51,7 @@ def emit(output: Output, view: Callable[[], Table | Report], encoders: Mapping[s
     if output.format in encoders:
         data = encoders[output.format]()
     else:
-        data = _RENDERERS[output.format](report.whole(view()), output).encode()
+        data = _RENDERERS[output.format](report.as_report(view()), output).encode()
     if output.output is None:
         click.echo(data, nl=False)
     else:

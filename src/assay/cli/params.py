@@ -100,7 +100,7 @@ def params(
     row per tensor with every value; JSON contains everything. If a shard or tensor cannot be analysed, the rest is
     reported and the exit code is 4.
     """
-    from assay.api.weights import weigh
+    from assay.api.weights import weights_document
     from assay.checkpoint.statistics.settings import StatisticsSettings
     from assay.document import files
     from assay.views.text.params import ParamsOptions
@@ -110,7 +110,7 @@ def params(
     journal = _journal(source, resume, output)
     try:
         with ProgressLine(not messages.quiet) as progress:
-            document = weigh(
+            document = weights_document(
                 source,
                 settings=settings,
                 resume=journal,

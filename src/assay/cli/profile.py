@@ -102,7 +102,7 @@ def profile_options(
 ) -> ProfileOptions:
     """The values of `measurement_options` as one `ProfileOptions`."""
     from assay.api.profile.options import EnergyOptions, ProfileOptions
-    from assay.api.profile.sweep import parse
+    from assay.api.profile.sweep import parse_sweep
 
     if options_on_command_line(("optimizer",)) and not backward:
         raise click.UsageError("--optimizer requires --backward")
@@ -115,7 +115,7 @@ def profile_options(
         optimizer=optimizer,
         threads=threads,
         thread_counts=_thread_counts() if threads_sweep else (),
-        sweeps=[parse(text) for text in sweeps],
+        sweeps=[parse_sweep(text) for text in sweeps],
         memory_limit=_bytes(memory_limit),
         system=system,
         energy=EnergyOptions(grid, pue, price, by_op=energy_ops) if energy else None,
@@ -156,8 +156,8 @@ def profile(
     The time of a pass is measured without instrumentation; the overhead of timing modules and ops is measured and
     reported. Run `assay machine` once to also see the bottleneck of every op.
     """
-    from assay.api.profile.profiled import prepared
-    from assay.api.profile.run import measure
+    from assay.api.profile.profiled import prepare
+    from assay.api.profile.run import profile_prepared
     from assay.cli.observed import report_inputs
     from assay.document import files
     from assay.sources.open import open_source
@@ -170,8 +170,8 @@ def profile(
     profile_settings.check()
     with prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
-        profiled = prepared(opened, inputs, replace(options, backward=backward))
-        document = measure(profiled, profile_settings, messages.detail)
+        profiled = prepare(opened, inputs, replace(options, backward=backward))
+        document = profile_prepared(profiled, profile_settings, messages.detail)
     report_inputs(messages, document.run.inputs_from, document.run.inputs_kind)
     if output.save is not None:
         files.save(document, output.save, overwrite=output.force)
@@ -193,11 +193,11 @@ def _thread_counts() -> list[int]:
 
 
 def _bytes(text: str | None) -> int | None:
-    from assay.analysis.devices import sized
+    from assay.analysis.devices import device_with_memory
 
     if text is None:
         return None
-    device = sized(text)
+    device = device_with_memory(text)
     if device is None:
         raise click.BadParameter(f"expected a size such as 8GiB, got {text!r}", param_hint="'--memory-limit'")
     return device.memory_bytes

@@ -55,7 +55,7 @@ def run(
     from assay.api.capture import child, environment
     from assay.api.capture.directory import TraceDirectory
 
-    command = child.command_of(command_words)
+    command = child.child_command(command_words)
     with TraceDirectory(directory.absolute()).opened(keep=keep) as traces:
         if traces.removed:
             messages.detail(f"deleted {plural(traces.removed, 'trace')} of the previous run in {directory}")
@@ -65,11 +65,11 @@ def run(
             environment.MANIFEST: str(traces.manifest),
             environment.EVERY: str(every or 1),
             environment.WARMUP: str(warmup or 0),
-            environment.MOST: str(max_passes or ""),
+            environment.MAX_PASSES: str(max_passes or ""),
             environment.GZIP: str(int(gzip)),
             environment.TABLE: str(int(not messages.quiet)),
         }
-        code = child.run(command, settings)
+        code = child.run_child(command, settings)
         _print_result(messages, traces, directory)
     return code
 

@@ -140,13 +140,13 @@ def _show(
     messages: Messages, results: Sequence[Trace | UnreadableTrace], options: TraceOptions, output: Output
 ) -> int:
     """Write the report of one trace, or the combined report of several, and return the exit code."""
-    from assay.api.trace import sorted_out
+    from assay.api.trace import split_failures
     from assay.document.trace import Traces
     from assay.trace.read.across import trace_sets
     from assay.views.json.files import encode
     from assay.views.text.traces import sets_report, trace_report
 
-    traces, failures = sorted_out(results)
+    traces, failures = split_failures(results)
     _note_if_not_native(messages)
     if len(results) == 1:
         single = traces[0]
@@ -164,14 +164,14 @@ def _show_diff(
     options: TraceOptions,
     output: Output,
 ) -> int:
-    from assay.api.trace import sorted_out
-    from assay.trace.read.diff import compared
+    from assay.api.trace import split_failures
+    from assay.trace.read.diff import compare
     from assay.views.json.files import encode
     from assay.views.text.traces import diff_report
 
-    old, old_failures = sorted_out(before)
-    new, new_failures = sorted_out(after)
-    comparison = compared(old, new)
+    old, old_failures = split_failures(before)
+    new, new_failures = split_failures(after)
+    comparison = compare(old, new)
     emit(output, lambda: diff_report(comparison, options), {"json": lambda: encode(comparison)})
     return _exit_code(messages, [*old_failures.values(), *new_failures.values()])
 
@@ -181,20 +181,20 @@ def _show_stacks(
 ) -> int:
     """Export the stacks if requested; then write them as rows, or the report of the trace unless --by is stack."""
     from assay.trace.read.flames import folded, icicle
-    from assay.trace.read.reading import opened, summarized
+    from assay.trace.read.reading import open_trace, summarize
     from assay.trace.read.stacks import stacks_of
     from assay.views.json.files import encode
     from assay.views.json.traces import stacks_file
     from assay.views.text.traces import stacks_report
 
-    parts = opened(file, progress=progress)
+    parts = open_trace(file, progress=progress)
     stacks = stacks_of(parts)
     if export is not None:
         data = folded(stacks) if export.suffix in FOLDED_SUFFIXES else icicle(stacks, file.name)
         atomic.write_bytes(export, data, overwrite=output.force)
         messages.note(f"wrote {export}")
     if options.by != "stack":
-        return _show(messages, [summarized(parts)], options, output)
+        return _show(messages, [summarize(parts)], options, output)
     report = stacks_report(stacks, str(file), options)
     emit(output, lambda: report, {"json": lambda: encode(stacks_file(stacks, str(file), options.sort, options.top))})
     return 0

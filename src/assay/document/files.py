@@ -12,7 +12,7 @@ import msgspec
 from assay import atomic
 from assay.document.document import SCHEMA_VERSION, Document
 from assay.errors import ReadError, UsageError, VersionError
-from assay.messages import brief, plural
+from assay.messages import one_line, plural
 
 SUFFIXES = (".assay.json", ".assay.json.gz")
 
@@ -36,7 +36,7 @@ def save(document: Document, path: str | Path, *, overwrite: bool = True) -> Non
     target = _path(path)
     if not isinstance(document, Document):
         raise UsageError(
-            f"cannot save {brief(repr(document), 60)}: expected a document, such as assay.observe(model) returns"
+            f"cannot save {one_line(repr(document), 60)}: expected a document, such as assay.observe(model) returns"
         )
     data = msgspec.json.encode(document)
     # omit_defaults drops the version too, but a file must always contain it.
@@ -71,7 +71,7 @@ def load(path: str | Path) -> Document:
 def _path(path: object) -> Path:
     text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
     if not isinstance(text, str) or "\0" in text:
-        raise UsageError(f"path must be a string or a Path without null characters, got {brief(repr(path), 60)}")
+        raise UsageError(f"path must be a string or a Path without null characters, got {one_line(repr(path), 60)}")
     return Path(text)
 
 

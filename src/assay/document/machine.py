@@ -251,11 +251,11 @@ class Replay(Struct, frozen=True, omit_defaults=True):
     """Seconds between updates of the counter; null if unknown."""
 
 
-def unknown(why: str) -> Figure:
+def unknown_figure(why: str) -> Figure:
     """An unknown value with the reason."""
     return Figure(None, Unknown(why))
 
 
-def measured(value: float, by: str, *, repeats: int = 1, spread: float | None = None) -> Figure:
+def measured_figure(value: float, by: str, *, repeats: int = 1, spread: float | None = None) -> Figure:
     """A value measured with the clock or sensor `by`."""
     return Figure(value, Measured(by, repeats, spread))

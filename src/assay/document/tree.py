@@ -9,7 +9,7 @@ from assay.document.rows import Module
 ROOT = "(root)"
 
 
-def shown(path: str) -> str:
+def path_text(path: str) -> str:
     """A module path for display: `(root)` for the empty path of the root."""
     return path or ROOT
 

@@ -44,7 +44,7 @@ def rules() -> tuple[Rule, ...]:
     return tuple(_RULES[code] for code in sorted(_RULES))
 
 
-def chosen(select: Iterable[str] | None = None, ignore: Iterable[str] | None = None) -> tuple[Rule, ...]:
+def selected_rules(select: Iterable[str] | None = None, ignore: Iterable[str] | None = None) -> tuple[Rule, ...]:
     """The rules whose code starts with a prefix in `select` (any code if None) and with no prefix in `ignore`."""
     for codes in (select, ignore):
         if codes is not None and not isinstance(codes, Iterable):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from assay.document.document import Document
 from assay.document.findings import SEVERITIES, Finding
-from assay.findings.catalogue import chosen
+from assay.findings.catalogue import selected_rules
 from assay.findings.facts import ModelFacts
 from assay.findings.rule import Rule
 from assay.messages import error_line
@@ -52,7 +52,7 @@ def check_all(
     document: Document, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
 ) -> CheckResult:
     """The findings about `document`, and the rules that were skipped."""
-    return apply(chosen(select, ignore), document)
+    return apply(selected_rules(select, ignore), document)
 
 
 def apply(rules: Iterable[Rule], document: Document) -> CheckResult:
@@ -73,7 +73,7 @@ def apply(rules: Iterable[Rule], document: Document) -> CheckResult:
     return CheckResult(sorted(findings, key=_rank), skipped, len(selected))
 
 
-def at_least(findings: Iterable[Finding], severity: str) -> list[Finding]:
+def findings_at_least(findings: Iterable[Finding], severity: str) -> list[Finding]:
     """The findings that are at least as severe as `severity`."""
     return [finding for finding in findings if _ORDER[finding.severity] <= _ORDER[severity]]
 

@@ -19,18 +19,18 @@ _NUMBER = re.compile(r"(?<![0-9])(?:0|[1-9][0-9]{0,17})(?![0-9])")
 """Numbers written like an index; others (`007`) are part of the name."""
 
 
-def places(document: Document, modules: Iterable[int], limit: int = NAMED) -> str:
+def module_names(document: Document, modules: Iterable[int], limit: int = NAMED) -> str:
     """The paths of the modules on one line, with consecutive numbers folded."""
-    return listed(folded([tree.shown(document.modules[index].path) for index in modules]), limit)
+    return joined_names(fold_names([tree.path_text(document.modules[index].path) for index in modules]), limit)
 
 
-def listed(names: Sequence[str], limit: int = NAMED) -> str:
+def joined_names(names: Sequence[str], limit: int = NAMED) -> str:
     """The first `limit` names and the number of the rest: `a, b, c and 4 more`."""
     more = len(names) - limit
     return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
-def folded(names: Iterable[str]) -> list[str]:
+def fold_names(names: Iterable[str]) -> list[str]:
     """Merge names that differ only in their numbers: `folded(["a.0.b", "a.1.b"]) == ["a.0–1.b"]`."""
     groups: dict[tuple[str, ...], list[tuple[int, ...]]] = {}
     for name in dict.fromkeys(names):

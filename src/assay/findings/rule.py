@@ -11,7 +11,7 @@ from assay.document.document import Document
 from assay.document.findings import SEVERITIES, Finding
 from assay.document.provenance import Figure
 from assay.findings.facts import ModelFacts
-from assay.findings.naming import places
+from assay.findings.naming import module_names
 
 CODE = re.compile(r"[A-Z][0-9]{3}")
 
@@ -33,7 +33,7 @@ class RuleMatch(Struct, frozen=True):
 
 def in_modules(facts: ModelFacts, modules: Sequence[int], title: str, evidence: Mapping[str, Figure]) -> RuleMatch:
     """A match for `modules`; their paths are appended to the title."""
-    return RuleMatch(f"{title}: {places(facts.document, modules)}", evidence, modules)
+    return RuleMatch(f"{title}: {module_names(facts.document, modules)}", evidence, modules)
 
 
 def in_ops(facts: ModelFacts, ops: Iterable[int], title: str, evidence: Mapping[str, Figure]) -> RuleMatch:

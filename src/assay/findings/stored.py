@@ -9,7 +9,7 @@ from assay.document.provenance import Counted, Figure
 from assay.document.weights import TensorStatistics
 from assay.findings.catalogue import rule
 from assay.findings.facts import ModelFacts
-from assay.findings.naming import folded, listed
+from assay.findings.naming import fold_names, joined_names
 from assay.findings.needs import STATISTICS
 from assay.findings.rule import RuleMatch
 
@@ -62,4 +62,4 @@ def total(tensors: Sequence[TensorStatistics], value: Callable[[TensorStatistics
 def in_tensors(affected: Sequence[TensorStatistics], title: str, **values: float) -> RuleMatch:
     """A match for `affected`, whose names are appended to the title; `values` is the evidence, counted from them."""
     evidence = {name: Figure(value, BY_BYTES) for name, value in values.items()}
-    return RuleMatch(f"{title}: {listed(folded(names(affected)))}", evidence, tensors=names(affected))
+    return RuleMatch(f"{title}: {joined_names(fold_names(names(affected)))}", evidence, tensors=names(affected))

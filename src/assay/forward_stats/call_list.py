@@ -9,10 +9,10 @@ from torch import nn
 
 from assay.errors import UsageError
 from assay.forward_stats.results import ForwardStats
-from assay.recorder.guard import RECORDED
+from assay.recorder.guard import STATS_ATTRIBUTE
 from assay.sources.holders import named_modules
 
-ATTRIBUTE = RECORDED
+ATTRIBUTE = STATS_ATTRIBUTE
 
 
 class CallList(list[ForwardStats]):

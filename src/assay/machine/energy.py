@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from assay.document.machine import NOT_MEASURED, Replay, Sensor, measured, unknown
+from assay.document.machine import NOT_MEASURED, Replay, Sensor, measured_figure, unknown_figure
 from assay.document.provenance import Figure
 from assay.machine.hardware import CUDA
-from assay.machine.samples import middle
+from assay.machine.samples import median_figure
 from assay.machine.sensors import nvml
 from assay.machine.sensors.cadence import watch
-from assay.machine.sensors.counter import Joules, whole
+from assay.machine.sensors.counter import Joules, additive_probes
 from assay.machine.sensors.finding import find
 from assay.machine.sensors.probe import Probe, SensorError
 from assay.machine.ticks import TickInterval, TickWatcher, between
@@ -62,7 +62,7 @@ def energy_counters(prefix: str = "", rows: Sequence[Sensor] | None = None) -> C
     `rows` are sensors characterised earlier; without them, the sensors are watched now for about a second.
     """
     sensors = find()
-    probes = whole(sensors.probes, prefix)
+    probes = additive_probes(sensors.probes, prefix)
     by_name = {row.name: row for row in (watch(probes) if rows is None else rows)}
     usable = [probe for probe in probes if probe.name in by_name and by_name[probe.name].usable]
     if not usable:
@@ -73,7 +73,7 @@ def energy_counters(prefix: str = "", rows: Sequence[Sensor] | None = None) -> C
     return CounterGroup(tuple(usable), max((each for each in periods if each), default=0.1), _sum(idles))
 
 
-def of_device(device: str, rows: Sequence[Sensor] | None = None, uuid: str = "") -> CounterGroup | str:
+def counters_of_device(device: str, rows: Sequence[Sensor] | None = None, uuid: str = "") -> CounterGroup | str:
     """The counters of `device` (for `cuda`: of the board with `uuid`, else of the first), or why there are none."""
     if device == CUDA:
         visible = nvml.boards()
@@ -104,7 +104,7 @@ class EnergyMeter:
             self._watcher = TickWatcher(self._sensors.joules(), self._sensors.period_s, self._clock)
         except SensorError as error:
             self._watcher = None
-            self.energy = self.power_w = unknown(str(error))
+            self.energy = self.power_w = unknown_figure(str(error))
         else:
             self._watcher.__enter__()
         self._start_s = self._clock()
@@ -118,14 +118,14 @@ class EnergyMeter:
         span = between(self._watcher.ticks, self._start_s, end_s)
         seconds = end_s - self._start_s
         if self._watcher.why:
-            self.energy = self.power_w = unknown(self._watcher.why)
+            self.energy = self.power_w = unknown_figure(self._watcher.why)
         elif span is None or span.seconds < _COVERED * seconds:
             why = f"{seconds:.2g} s is too short for a counter that updates every {self._sensors.period_s:.2g} s"
-            self.energy = self.power_w = unknown(why)
+            self.energy = self.power_w = unknown_figure(why)
         else:
             by = f"{self._sensors.name} between ticks"
-            self.power_w = measured(span.watts, by)
-            self.energy = measured(span.watts * seconds, by)
+            self.power_w = measured_figure(span.watts, by)
+            self.energy = measured_figure(span.watts * seconds, by)
 
 
 def replay(
@@ -147,7 +147,7 @@ def replay(
         try:
             spans.append(_window(run, synchronize, sensors, window, batch))
         except SensorError as error:
-            return Replay(unknown(str(error)), period_s=sensors.period_s)
+            return Replay(unknown_figure(str(error)), period_s=sensors.period_s)
     return _replayed(spans, sensors)
 
 
@@ -156,13 +156,17 @@ def idle(sensors: CounterGroup, seconds: float = 1.0) -> Figure:
     with TickWatcher(sensors.joules(), sensors.period_s) as watcher:
         time.sleep(max(seconds, 10 * sensors.period_s))
     if watcher.why:
-        return unknown(watcher.why)
+        return unknown_figure(watcher.why)
     steps = [
         (after[1] - before[1]) / (after[0] - before[0])
         for before, after in pairwise(watcher.ticks)
         if after[0] > before[0]
     ]
-    return middle(steps, f"{sensors.name} between ticks") if steps else unknown(f"{sensors.name} did not tick")
+    return (
+        median_figure(steps, f"{sensors.name} between ticks")
+        if steps
+        else unknown_figure(f"{sensors.name} did not tick")
+    )
 
 
 def _window(
@@ -216,10 +220,12 @@ def _replayed(spans: Sequence[tuple[TickInterval, float]], sensors: CounterGroup
     gross = [span.joules / runs for span, runs in spans]
     above = [(span.joules - idle_w * span.seconds) / runs for span, runs in spans] if idle_w is not None else []
     return Replay(
-        energy_j=middle(gross, by),
-        above_idle_j=middle(above, f"{by}, less idle power") if above else unknown("the idle power is unknown"),
-        time_s=middle([span.seconds / runs for span, runs in spans], "clock, replayed"),
-        power_w=middle([span.watts for span, _ in spans], by),
+        energy_j=median_figure(gross, by),
+        above_idle_j=median_figure(above, f"{by}, less idle power")
+        if above
+        else unknown_figure("the idle power is unknown"),
+        time_s=median_figure([span.seconds / runs for span, runs in spans], "clock, replayed"),
+        power_w=median_figure([span.watts for span, _ in spans], by),
         calls=round(sum(runs for _, runs in spans)),
         window_s=min(span.seconds for span, _ in spans),
         period_s=sensors.period_s,
@@ -232,5 +238,5 @@ def _sum(figures: Sequence[Figure]) -> Figure:
         return figures[0]
     values = [figure.value for figure in figures if figure.value is not None]
     if len(values) < len(figures) or not values:
-        return unknown("the idle power of one sensor is unknown")
-    return measured(sum(values), f"{len(values)} sensors together")
+        return unknown_figure("the idle power of one sensor is unknown")
+    return measured_figure(sum(values), f"{len(values)} sensors together")

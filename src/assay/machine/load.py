@@ -9,7 +9,7 @@ BUSY = 0.05
 """Above this share, other processes distort multi-threaded and memory measurements."""
 
 
-class OtherWork:
+class OtherLoad:
     """Measures the share of the processor that other processes used since it was created."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import psutil
 from msgspec.structs import replace
 
-from assay.document.machine import NOT_MEASURED, MonitorRecording, Series, measured, unknown
+from assay.document.machine import NOT_MEASURED, MonitorRecording, Series, measured_figure, unknown_figure
 from assay.document.provenance import Figure
 from assay.errors import UsageError
 from assay.machine.gauges.boards import BoardGauge
@@ -29,7 +29,7 @@ _PATIENCE_S = 5.0
 _UNIT = 1 if sys.platform == "darwin" else 1024
 
 
-def everything() -> list[Gauge]:
+def all_gauges() -> list[Gauge]:
     """All gauges available on this machine."""
     boards = [BoardGauge(board) for board in nvml.boards().boards]
     return [Utilisation(), Frequency(), ProcessMemory(), *counts(), PerfEvents(), *boards]
@@ -61,7 +61,7 @@ class Monitor:
         self._stuck = False
 
     def __enter__(self) -> Monitor:
-        self._gauges = list(everything() if self._requested_gauges is None else self._requested_gauges)
+        self._gauges = list(all_gauges() if self._requested_gauges is None else self._requested_gauges)
         self._rows, self._lost, self._cpu_s, self._stuck = [], {}, 0.0, False
         self._done = threading.Event()
         self._start_s = time.perf_counter()
@@ -127,7 +127,7 @@ class Monitor:
         passed = (self._end_s or time.perf_counter()) - self._start_s
         if not self._rows or passed <= 0:
             return NOT_MEASURED
-        return measured(self._cpu_s / passed, "processor time of the sampling thread", repeats=len(self._rows))
+        return measured_figure(self._cpu_s / passed, "processor time of the sampling thread", repeats=len(self._rows))
 
     def _problems(self) -> tuple[str, ...]:
         stuck = [f"sampling did not stop within {_PATIENCE_S:.0f} s: a sensor is hanging"] if self._stuck else []
@@ -138,5 +138,7 @@ def _peak() -> Figure:
     try:
         import resource
     except ImportError:
-        return unknown("this operating system does not report peak memory")
-    return measured(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT, "the kernel's peak of this process")
+        return unknown_figure("this operating system does not report peak memory")
+    return measured_figure(
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT, "the kernel's peak of this process"
+    )

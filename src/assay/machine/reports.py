@@ -17,7 +17,7 @@ def directory() -> Path:
     return host.cache_directory() / "machine"
 
 
-def kept(key: str) -> MachineReport | None:
+def load_report(key: str) -> MachineReport | None:
     """The stored report for `key`; None if it is missing, damaged or from another version."""
     try:
         report = msgspec.json.decode((directory() / f"{key}.json").read_bytes(), type=MachineReport)
@@ -26,7 +26,7 @@ def kept(key: str) -> MachineReport | None:
     return report if report.version == VERSION and report.hardware.key == key else None
 
 
-def keep(report: MachineReport) -> Path:
+def store_report(report: MachineReport) -> Path:
     """Store `report` so that `kept` can load it, and return its path."""
     atomic.make_directory(directory())
     path = directory() / f"{report.hardware.key}.json"
@@ -34,8 +34,8 @@ def keep(report: MachineReport) -> Path:
     return path
 
 
-def of_this_machine(device: str | None = None) -> MachineReport | None:
+def report_of_this_machine(device: str | None = None) -> MachineReport | None:
     """The stored report of `device`; by default of the GPU, or of the CPU if there is no report of a GPU."""
     devices = [device] if device else [*([CUDA] if nvml.boards().possible else []), CPU]
-    reports = (kept(identify(each).key) for each in devices)
+    reports = (load_report(identify(each).key) for each in devices)
     return next((report for report in reports if report is not None), None)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from assay.document.machine import measured
+from assay.document.machine import measured_figure
 from assay.document.provenance import Figure
 
 
-def middle(values: Sequence[float], by: str) -> Figure:
+def median_figure(values: Sequence[float], by: str) -> Figure:
     """The median of `values` as a measured figure, with its spread; `by` names the method."""
-    return measured(statistics.median(values), by, repeats=len(values), spread=spread(values))
+    return measured_figure(statistics.median(values), by, repeats=len(values), spread=spread(values))
 
 
 def spread(values: Sequence[float]) -> float | None:

@@ -76,9 +76,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             signature.append(tuple(map(reads.index, reads)))  # which inputs share a storage
         key = tuple(signature)
         try:
-            if func.__class__ is not torch._ops.OpOverload and func.name() in higher_order.WITH_BODY:
+            if func.__class__ is not torch._ops.OpOverload and func.name() in higher_order.BODY_OPERATORS:
                 with self:
-                    result = higher_order.WITH_BODY[func.name()](*args, **kwargs)
+                    result = higher_order.BODY_OPERATORS[func.name()](*args, **kwargs)
             else:
                 result = self._execute(func, args, kwargs, key, tensors, lives)
         except Exception as error:

@@ -8,7 +8,7 @@ from typing import Any
 from assay import units
 from assay.document.document import Failure
 from assay.document.rows import Call, Module, TensorType
-from assay.document.tree import shown
+from assay.document.tree import path_text
 from assay.messages import error_line
 from assay.recorder.calls import CallLog
 
@@ -19,7 +19,7 @@ _LONGEST = 500
 def module_label(calls: CallLog, call: int) -> str:
     """The quoted path of a call's module, for messages: `'layers.0.attn'`."""
     module = calls.module_of(call)
-    return "no module" if module is None else f"'{shown(module.path)}'"
+    return "no module" if module is None else f"'{path_text(module.path)}'"
 
 
 def failure(error: BaseException, calls: CallLog, failed_op: tuple[BaseException, str] | None) -> Failure:
@@ -31,7 +31,7 @@ def failure(error: BaseException, calls: CallLog, failed_op: tuple[BaseException
     if module is None:
         return Failure(text, "(root)", "", op)
     mismatch = _mismatch(module, calls.rows()[index])
-    return Failure(f"{text} [{mismatch}]" if mismatch else text, shown(module.path), module.class_name, op)
+    return Failure(f"{text} [{mismatch}]" if mismatch else text, path_text(module.path), module.class_name, op)
 
 
 def _caused(error: BaseException | None, cause: BaseException) -> bool:
@@ -91,7 +91,7 @@ def _mismatch(module: Module, call: Call) -> str:
     inputs = ", ".join(f"{units.shape(entry.shape)} {entry.dtype}" for entry in call.inputs[:6])
     rule = _EXPECTATIONS.get(module.class_name)
     expected = rule(module.config, call.inputs[0]) if rule is not None and call.inputs else None
-    name = f"{module.class_name} '{shown(module.path)}'"
+    name = f"{module.class_name} '{path_text(module.path)}'"
     if expected:
         return f"{name} expected {expected}, got {inputs}"
     return f"{name} got {inputs}" if inputs else ""

@@ -66,7 +66,7 @@ def _may_write(func: Any) -> bool:
 
 
 _CONTAINERS = (dict, list, set, deque)
-RECORDED = "forward_stats"
+STATS_ATTRIBUTE = "forward_stats"
 """Assay's own attribute, not restored: another thread may start or stop recording calls during a pass."""
 
 
@@ -159,9 +159,11 @@ def _restore_module(state: _ModuleState) -> None:
             _refill(container, copy)
     current = state.module.__dict__
     if list(map(id, current.values())) != state.identities or current.keys() != state.attributes.keys():
-        recorded = {name: value for name, value in current.items() if name == RECORDED}
+        recorded = {name: value for name, value in current.items() if name == STATS_ATTRIBUTE}
         current.clear()
-        current.update({name: value for name, value in state.attributes.items() if name != RECORDED} | recorded)
+        current.update(
+            {name: value for name, value in state.attributes.items() if name != STATS_ATTRIBUTE} | recorded
+        )
 
 
 def _differs(container: Any, copy: Any) -> bool:

@@ -46,7 +46,7 @@ def _map(f: Any, xs: Any, pos_args: Any = ()) -> Any:
     return tuple(torch.stack(column) for column in zip(*rows, strict=True))
 
 
-WITH_BODY: dict[str, Any] = {"cond": _cond, "while_loop": _while_loop, "scan": _scan, "map_impl": _map}
+BODY_OPERATORS: dict[str, Any] = {"cond": _cond, "while_loop": _while_loop, "scan": _scan, "map_impl": _map}
 """Operators that do nothing but run their bodies, each with an equivalent Python function."""
 
 

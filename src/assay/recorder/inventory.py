@@ -52,7 +52,7 @@ class _NamedTensor(NamedTuple):
     names: list[str]
 
 
-def take(model: nn.Module) -> Inventory:
+def take_inventory(model: nn.Module) -> Inventory:
     """The inventory of `model`; no code of the model is executed."""
     nodes, aliases = _walk(model)
     named: dict[int, _NamedTensor] = {}

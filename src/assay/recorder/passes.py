@@ -24,7 +24,7 @@ from assay.errors import InputsError, UsageError
 from assay.messages import error_line, plural
 from assay.recorder import guard, inventory, substitute
 from assay.recorder.inventory import Members
-from assay.recorder.watch import Pass, Setting, watch
+from assay.recorder.watch import Pass, PassSettings, record_pass
 
 MODES = ("auto", "real", "meta", "fake")
 
@@ -62,7 +62,7 @@ def observe(
     model, notes = _initialised(model, members, args, kwargs)
     if notes:
         members = inventory.members(model)
-    setting = Setting("real", train, device, substitute.dtype_named(dtype))
+    setting = PassSettings("real", train, device, substitute.dtype_named(dtype))
     failed_passes: list[Pass] = []
     for name in _order(mode, members.tensors):
         result = _try(model, members, args, kwargs, setting._replace(mode=name))
@@ -83,8 +83,8 @@ def observe_training(
 ) -> Pass:
     """Record one training step in the mode of the pass `forward`: a forward pass with autograd, then backward."""
     model, _ = _initialised(model, inventory.members(model), args, kwargs)
-    setting = Setting(forward.mode, True, device, substitute.dtype_named(dtype), autograd=True, backward=True)
-    result = watch(model, inventory.members(model), args, kwargs, setting)
+    setting = PassSettings(forward.mode, True, device, substitute.dtype_named(dtype), autograd=True, backward=True)
+    result = record_pass(model, inventory.members(model), args, kwargs, setting)
     return result._replace(ops=_same_calls(result, forward))
 
 
@@ -105,12 +105,14 @@ def _same_calls(result: Pass, forward: Pass) -> list[Op]:
     return [msgspec.structs.replace(op, call=matched[op.call]) for op in result.ops]
 
 
-def _try(model: nn.Module, members: Members, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting) -> Pass:
+def _try(
+    model: nn.Module, members: Members, args: tuple[Any, ...], kwargs: dict[str, Any], setting: PassSettings
+) -> Pass:
     """One pass; repeated with autograd on if the model needs it inside its forward."""
-    result = watch(model, members, args, kwargs, setting)
+    result = record_pass(model, members, args, kwargs, setting)
     if result.error is None or setting.mode in ("meta", "fake") or not _needs_autograd(result.error):
         return result
-    repeated = watch(model, members, args, kwargs, setting._replace(autograd=True))
+    repeated = record_pass(model, members, args, kwargs, setting._replace(autograd=True))
     if repeated.error is not None:
         return result
     return _with_notes(repeated, ("the model differentiates inside forward: composite ops are recorded decomposed",))

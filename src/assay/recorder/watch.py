@@ -49,7 +49,7 @@ class Pass(NamedTuple):
     """The passes in other modes that failed before this one."""
 
 
-class Setting(NamedTuple):
+class PassSettings(NamedTuple):
     """How to run a pass."""
 
     mode: str
@@ -67,7 +67,7 @@ OpCaller = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """Runs an op of a recorded pass: (func, args, kwargs) → its result."""
 
 
-class Ready(NamedTuple):
+class PreparedInputs(NamedTuple):
     """The inputs for a model that is prepared for a pass, and notes about the preparation."""
 
     args: tuple[Any, ...]
@@ -80,9 +80,9 @@ def _call_directly(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 @contextlib.contextmanager
-def ready(
-    model: nn.Module, members: Members, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting
-) -> Iterator[Ready]:
+def prepared_model(
+    model: nn.Module, members: Members, args: tuple[Any, ...], kwargs: dict[str, Any], setting: PassSettings
+) -> Iterator[PreparedInputs]:
     """Prepare the model for a pass with `setting`, and restore it afterwards except for overwritten values."""
     modules, tensors = members
     # New containers around the same tensors, so that forward does not modify the caller's lists.
@@ -98,15 +98,15 @@ def ready(
         if setting.backward:
             leaves = [tensor for tensor in tensors_among((args, kwargs)) if tensor.is_leaf]
             notes += backward.prepare([*inventory.members(model).tensors, *leaves])
-        yield Ready(args, kwargs, notes)
+        yield PreparedInputs(args, kwargs, notes)
 
 
-def watch(
+def record_pass(
     model: nn.Module,
     members: Members,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    setting: Setting,
+    setting: PassSettings,
     caller: OpCaller = _call_directly,
 ) -> Pass:
     """Run `model` once and return the recording; an error raised by the model is part of the result.
@@ -117,8 +117,8 @@ def watch(
         # The first meta kernel imports torch's compiler, and the frames of that import would keep a tensor alive.
         torch.empty(1, device="meta").add(1)
     # Meta tensors have no memory to free, and garbage collection took a third of a meta pass.
-    pause = no_collection() if setting.mode == "meta" else contextlib.nullcontext()
-    with pause, ready(model, members, args, kwargs, setting) as prepared:
+    pause = garbage_collection_paused() if setting.mode == "meta" else contextlib.nullcontext()
+    with pause, prepared_model(model, members, args, kwargs, setting) as prepared:
         result = _record(model, members.modules, prepared.args, prepared.kwargs, setting, caller)
         return result._replace(assumptions=prepared.notes + result.assumptions)
 
@@ -128,11 +128,11 @@ def _record(
     modules: list[nn.Module],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    setting: Setting,
+    setting: PassSettings,
     caller: OpCaller,
 ) -> Pass:
     """Run and record the prepared model."""
-    model_inventory = inventory.take(model)
+    model_inventory = inventory.take_inventory(model)
     dataless = setting.mode == "meta"
     storages = StorageLog(dataless=dataless)
     originals = Originals()
@@ -179,7 +179,7 @@ def _record(
 
 
 @contextlib.contextmanager
-def _recording_calls(calls: CallLog, modules: list[nn.Module], setting: Setting) -> Iterator[None]:
+def _recording_calls(calls: CallLog, modules: list[nn.Module], setting: PassSettings) -> Iterator[None]:
     """Record module calls inside the block, without compilation, with autograd on or off as in `setting`."""
     with higher_order.eager(), real_constants(setting.mode == "meta"), _doubled_recursion_limit(), calls:
         calls.watch_forward(modules)
@@ -214,7 +214,7 @@ def _doubled_recursion_limit() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def no_collection() -> Iterator[None]:
+def garbage_collection_paused() -> Iterator[None]:
     """Pause garbage collection inside the block; it resumes afterwards if it was on before."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -243,7 +243,7 @@ def _with_data(originals: Originals, call: OpCaller) -> Executor:
     return execute
 
 
-def _conversion(setting: Setting, stack: contextlib.ExitStack) -> substitute.Convert | None:
+def _conversion(setting: PassSettings, stack: contextlib.ExitStack) -> substitute.Convert | None:
     """The conversion of the model's tensors and inputs for this kind of pass; None if they stay unchanged."""
     steps: list[substitute.Convert] = []
     if setting.mode == "made-up":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ReadError, TrustError
-from assay.messages import brief, error_line
+from assay.messages import error_line, one_line
 from assay.sources.needs import need, usable
 from assay.sources.opened import Model
 from assay.sources.usercode import guarded
@@ -42,11 +42,11 @@ def build(path: str, *, trust: bool, weights: bool = False) -> Model:
         return _remote(file, fields, trust=trust, weights=weights)
     if config_class is None:
         raise ReadError(
-            f"{brief(file)} is not a config that transformers {transformers.__version__} supports "
-            f"(model_type {brief(fields.get('model_type'))!r}, architectures {brief(architectures)}): "
+            f"{one_line(file)} is not a config that transformers {transformers.__version__} supports "
+            f"(model_type {one_line(fields.get('model_type'))!r}, architectures {one_line(architectures)}): "
             "upgrade transformers, or give file.py::function"
         )
-    with guarded(f"building {brief(path)} with transformers"), torch.device("cpu" if weights else "meta"):
+    with guarded(f"building {one_line(path)} with transformers"), torch.device("cpu" if weights else "meta"):
         # The config class's own reader handles the way transformers writes infinities.
         config = config_class.from_dict(config_class._dict_from_json_file(str(file)))
         model_class = built_in[0] if built_in else _auto_class(transformers, config)
@@ -62,14 +62,16 @@ def _fields(file: Path) -> Mapping[str, Any]:
     try:
         fields = json.loads(file.read_bytes())
     except OSError as error:
-        raise ReadError(f"cannot read {brief(file)}: {error.strerror or error_line(error)}") from error
+        raise ReadError(f"cannot read {one_line(file)}: {error.strerror or error_line(error)}") from error
     except (ValueError, RecursionError) as error:
-        raise ReadError(f"{brief(file)} is not valid JSON: {brief(error)}") from error
+        raise ReadError(f"{one_line(file)} is not valid JSON: {one_line(error)}") from error
     if not isinstance(fields, dict) or not fields.keys() & {"model_type", "architectures", "auto_map"}:
-        raise ReadError(f"{brief(file)} is not a transformers config: no model_type, architectures or auto_map in it")
+        raise ReadError(
+            f"{one_line(file)} is not a transformers config: no model_type, architectures or auto_map in it"
+        )
     for name, types, expected in (("architectures", (list, str), "a list"), ("auto_map", (dict,), "an object")):
         if fields.get(name) and not isinstance(fields[name], types):
-            raise ReadError(f"{brief(file)} is damaged: {name} must be {expected}, got {brief(fields[name])!r}")
+            raise ReadError(f"{one_line(file)} is damaged: {name} must be {expected}, got {one_line(fields[name])!r}")
     return fields
 
 
@@ -101,23 +103,23 @@ def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool
     code = {name: str(reference) for name, reference in fields["auto_map"].items()}
     if not trust:
         raise TrustError(
-            f"{brief(file)} needs the Python code in its folder ({brief(', '.join(code.values()))}): "
+            f"{one_line(file)} needs the Python code in its folder ({one_line(', '.join(code.values()))}): "
             "pass --trust (trust=True) to run it"
         )
     other_repositories = [reference for reference in code.values() if "--" in reference]
     auto_classes = [name for name in code if name.startswith("AutoModel")]
     if other_repositories or not auto_classes:
         reason = (
-            f"keeps its code in another repository ({brief(other_repositories[0])})"
+            f"keeps its code in another repository ({one_line(other_repositories[0])})"
             if other_repositories
             else "has no AutoModel class in auto_map"
         )
-        raise ReadError(f"{brief(file)} {reason}: write a function that builds it and give file.py::function")
+        raise ReadError(f"{one_line(file)} {reason}: write a function that builds it and give file.py::function")
     architectures = fields.get("architectures") or ()
     matches = (name for name in auto_classes if code[name].rpartition(".")[2] in architectures)
     auto_class = next(matches, auto_classes[0])
     torch, transformers = need("torch"), need("transformers")
-    with guarded(f"the code next to {brief(file)}"), torch.device("cpu" if weights else "meta"):
+    with guarded(f"the code next to {one_line(file)}"), torch.device("cpu" if weights else "meta"):
         folder, model_class = str(file.parent), getattr(transformers, auto_class)
         # local_files_only: a file missing from the folder is an error, never a download.
         options = {"trust_remote_code": True, "local_files_only": True}

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.document.document import EXAMPLE, FUNCTION, GIVEN, INFERRED, LITERAL
 from assay.errors import InputsError
-from assay.messages import brief, kind_name
+from assay.messages import one_line, type_name
 from assay.sources import literals
 from assay.sources.holders import outermost_modules
 from assay.sources.inference.infer import infer
@@ -47,7 +47,7 @@ def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype
     if inputs is None:
         return _inferred(model, target_device, dtype)
     if not isinstance(inputs, str):
-        label = f"{getattr(inputs, '__qualname__', kind_name(inputs))}()"
+        label = f"{getattr(inputs, '__qualname__', type_name(inputs))}()"
         args, kwargs = _split(_call_if_function(inputs, label), "the inputs")
         return _placed(args, kwargs, "given", GIVEN, target_device, dtype)
     named = file_function(inputs)
@@ -65,7 +65,7 @@ def _reject_holder(holder: object) -> None:
     """Raise if the opened object contains several models instead of being one."""
     if holder is None:
         return
-    names = brief(", ".join(path for path, _ in outermost_modules(holder)))
+    names = one_line(", ".join(path for path, _ in outermost_modules(holder)))
     raise InputsError(f"{type(holder).__name__} (models: {names}) cannot be run as one model: give one of the models")
 
 
@@ -73,7 +73,7 @@ def _inferred(model: Model, device: str | None, dtype: str | None) -> Inputs:
     guess = infer(model.module, model.config)
     args, kwargs = guess.values or make(guess.specs, device or model_device(model.module))
     args, kwargs = _split((args, kwargs), "the inferred inputs")
-    return _placed(args, kwargs, f"inferred: {guess.text} from {brief(guess.source)}", INFERRED, device, dtype)
+    return _placed(args, kwargs, f"inferred: {guess.text} from {one_line(guess.source)}", INFERRED, device, dtype)
 
 
 def _placed(args: Any, kwargs: Any, how: str, kind: str, device: str | None, dtype: str | None) -> Inputs:
@@ -95,7 +95,7 @@ def _split(value: Any, what: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tuple(value), {}
     if _has_names(value):
         return (), dict(value)
-    raise InputsError(f"cannot use {what} ({kind_name(value)}) as arguments: expected {_ACCEPTED}")
+    raise InputsError(f"cannot use {what} ({type_name(value)}) as arguments: expected {_ACCEPTED}")
 
 
 def _has_names(value: Any) -> bool:

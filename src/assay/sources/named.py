@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from assay.errors import ReadError, UserCodeError
-from assay.messages import brief, nearest
+from assay.messages import name_suggestion, one_line
 from assay.sources.importing import current_directory, file_module
 from assay.sources.needs import is_module
 from assay.sources.specifier import Named, existing_file
@@ -24,12 +24,11 @@ def attribute(named: Named) -> Iterator[Any]:
     with _module(named) as module:
         target: Any = module
         for part in named.name.split("."):
-            with guarded(f"reading {brief(named.name)} in {brief(named.where)}"):
+            with guarded(f"reading {one_line(named.name)} in {one_line(named.where)}"):
                 target, owner = getattr(target, part, _MISSING), target
             if target is _MISSING:
-                raise ReadError(
-                    f"{brief(named.where)} has no {brief(named.name)!r}: {nearest(part, _callables(owner))}"
-                )
+                hint = name_suggestion(part, _callables(owner))
+                raise ReadError(f"{one_line(named.where)} has no {one_line(named.name)!r}: {hint}")
         yield target
 
 
@@ -39,13 +38,13 @@ def _module(named: Named) -> Iterator[ModuleType]:
     opening = file_module(existing_file(named.where)) if named.in_file else _package(named.where)
     with contextlib.ExitStack() as stack:
         try:
-            with guarded(f"importing {brief(named.where)}"):
+            with guarded(f"importing {one_line(named.where)}"):
                 module = stack.enter_context(opening)
         except UserCodeError as error:
             if named.in_file or not _is_absent(named.where, error.__cause__):
                 raise
             raise ReadError(
-                f"there is no module {brief(named.where)} in the current directory or on the Python path: "
+                f"there is no module {one_line(named.where)} in the current directory or on the Python path: "
                 "check its name, or give file.py::function"
             ) from error
         yield module

@@ -18,7 +18,7 @@ from typing import Any
 from assay.checkpoint.remote import is_url
 from assay.document.document import Document, Origin
 from assay.errors import AssayError, ReadError, UsageError
-from assay.messages import brief, kind_name
+from assay.messages import one_line, type_name
 from assay.sources.holders import outermost_modules
 from assay.sources.named import attribute
 from assay.sources.needs import is_module, is_tensor, need
@@ -55,7 +55,7 @@ def _open_text(text: str, model_args: Mapping[str, Any] | None, *, trust: bool) 
     parsed = text if is_url(text) else parse(text)
     if isinstance(parsed, Named):
         return _open_named(parsed, model_args)
-    _reject_args(model_args, brief(text))
+    _reject_args(model_args, one_line(text))
     return open_path(str(parsed), trust=trust)
 
 
@@ -84,11 +84,11 @@ def _in_memory(value: Any, origin: Origin, what: str, refusal: type[AssayError] 
     model = _model_of(value)
     if model is None and isinstance(value, ModuleType):
         not_a_model = "is a Python module, not a torch.nn.Module or a function that builds one"
-        raise refusal(f"{brief(value.__name__)} {not_a_model}: name a class or function in it")
+        raise refusal(f"{one_line(value.__name__)} {not_a_model}: name a class or function in it")
     if model is None:
-        text = "" if value is None else f" ({brief(repr(value), 60)})"
+        text = "" if value is None else f" ({one_line(repr(value), 60)})"
         expected = _expected(value, any_source=refusal is UsageError)
-        raise refusal(f"{what} {_with_article(kind_name(value))}{text}: expected {expected}")
+        raise refusal(f"{what} {_with_article(type_name(value))}{text}: expected {expected}")
     return Opened(origin, lambda: model)
 
 
@@ -123,12 +123,12 @@ def _check_args(model_args: Mapping[str, Any] | None) -> None:
     if model_args is None:
         return
     if not isinstance(model_args, Mapping) or not all(isinstance(name, str) for name in model_args):
-        raise UsageError(f"model args must be a mapping from names to values, got {brief(repr(model_args))}")
+        raise UsageError(f"model args must be a mapping from names to values, got {one_line(repr(model_args))}")
 
 
 def _reject_args(model_args: Mapping[str, Any] | None, what: str) -> None:
     if model_args:
-        names = brief(", ".join(model_args))
+        names = one_line(", ".join(model_args))
         raise UsageError(f"model args ({names}) were given, but {what} takes no arguments: remove them")
 
 

@@ -11,7 +11,7 @@ from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Files
 from assay.document.document import Document, Origin
 from assay.errors import ReadError, UsageError
-from assay.messages import brief
+from assay.messages import one_line
 
 
 class Model(NamedTuple):
@@ -106,13 +106,13 @@ class Opened:
 
 def raise_not_run(origin: Origin) -> Model:
     """Raise `UsageError`: a file that is read as data has no model to run."""
-    raise UsageError(why_not_run(origin))
+    raise UsageError(not_run_message(origin))
 
 
-def why_not_run(origin: Origin) -> str:
+def not_run_message(origin: Origin) -> str:
     """The message that a file is read as data and not run, with the way to run it."""
     remedy = "pass --trust (trust=True) to run it" if origin.kind == "exported" else "give the model itself to run it"
-    return f"{brief(origin.location)} is read, not run: {remedy}"
+    return f"{one_line(origin.location)} is read, not run: {remedy}"
 
 
 def own_config(module: Any) -> Any:

@@ -17,7 +17,7 @@ from assay.checkpoint.remote import is_url
 from assay.document import files as documents
 from assay.document.document import Document, Origin
 from assay.errors import ReadError, TrustError, UsageError
-from assay.messages import brief
+from assay.messages import one_line
 from assay.sources import config, stored
 from assay.sources.opened import Model, Opened, raise_not_run
 
@@ -57,7 +57,7 @@ def _with_weights(stored: Callable[..., Checkpoint], build: Callable[..., Model]
     needed, free = sum(entry.bytes for entry in checkpoint.entries), host.free_memory()
     if needed > free:
         raise UsageError(
-            f"the weights in {brief(checkpoint.path)} take {units.size(needed)}, but only {units.size(free)} of "
+            f"the weights in {one_line(checkpoint.path)} take {units.size(needed)}, but only {units.size(free)} of "
             "memory is free: use meta mode to run on shapes only"
         )
     return build(weights=True)
@@ -66,7 +66,7 @@ def _with_weights(stored: Callable[..., Checkpoint], build: Callable[..., Model]
 def _open_config(recognised: Recognised, files: Files, trust: bool) -> Opened:
     path = recognised.region.path
     if is_url(path):
-        raise ReadError(f"{brief(path)} is a config at a URL, but a model needs a local config: download it")
+        raise ReadError(f"{one_line(path)} is a config at a URL, but a model needs a local config: download it")
     folder = os.path.dirname(path) or os.curdir
     names = folder_names(folder) or []
     has_checkpoint = os.path.basename(path) == CONFIG and holds_checkpoint(names)
@@ -112,7 +112,7 @@ def _open_code(recognised: Recognised, files: Files, trust: bool) -> Opened:
 def _run_local(load: Callable[[str], Model], path: str) -> Model:
     """Load the model at `path`, which must not be a URL."""
     if is_url(path):
-        raise ReadError(f"{brief(path)} is at a URL, but code runs only from local files: download it")
+        raise ReadError(f"{one_line(path)} is at a URL, but code runs only from local files: download it")
     return load(path)
 
 
@@ -120,9 +120,9 @@ def _untrusted(opened: Opened) -> Model:
     """Raise: the file contains only weights, or loading it would run code."""
     path, checkpoint = opened.origin.location, opened.checkpoint
     if checkpoint is not None and checkpoint.entries and not checkpoint.modules and not checkpoint.globals:
-        raise ReadError(f"{brief(path)} {stored.WEIGHTS_ONLY}")
+        raise ReadError(f"{one_line(path)} {stored.WEIGHTS_ONLY}")
     raise TrustError(
-        f"opening {brief(path)} would run code from it: pass --trust (trust=True) if you trust its author"
+        f"opening {one_line(path)} would run code from it: pass --trust (trust=True) if you trust its author"
     )
 
 
@@ -135,7 +135,7 @@ def _of_weights(path: str, read: Callable[..., Checkpoint], files: Files) -> Ope
 
 
 def _without_code(path: str) -> Model:
-    raise ReadError(f"{brief(path)} {stored.WEIGHTS_ONLY}")
+    raise ReadError(f"{one_line(path)} {stored.WEIGHTS_ONLY}")
 
 
 def _origin(kind: str, path: str) -> Origin:

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from assay.errors import InputsError
-from assay.messages import brief
+from assay.messages import one_line
 from assay.sources.needs import is_tensor, need
 from assay.sources.tensors import DTYPES, dtype_name
 
@@ -47,7 +47,7 @@ def _torch_dtype(dtype: str | None) -> Any:
         return None
     name = dtype_name(dtype)
     if name is None:
-        raise InputsError(f"unknown dtype {brief(dtype)!r}: expected one of {', '.join(DTYPES)}")
+        raise InputsError(f"unknown dtype {one_line(dtype)!r}: expected one of {', '.join(DTYPES)}")
     return getattr(need("torch"), name)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from assay import units
 from assay.errors import UsageError
-from assay.messages import brief
+from assay.messages import one_line
 from assay.sources.inference.layers import learned_positions
 from assay.sources.inputs import Inputs
 from assay.sources.needs import is_tensor, need
@@ -53,7 +53,7 @@ def axes(inputs: Inputs, names: Sequence[str]) -> dict[str, Axis]:
     result: dict[str, Axis] = {}
     for name in names:
         if name not in _FINDERS:
-            raise UsageError(f"cannot vary {brief(name)!r}: expected {', '.join(_FINDERS)}; {_shapes(tensors)}")
+            raise UsageError(f"cannot vary {one_line(name)!r}: expected {', '.join(_FINDERS)}; {_shapes(tensors)}")
         places = sorted(set(_FINDERS[name](tensors)))
         if not places:
             raise UsageError(f"the inputs have no {name} to vary: {_shapes(tensors)}")
@@ -203,4 +203,4 @@ def _require_distinct(axes: Mapping[str, Axis], tensors: list[Leaf]) -> None:
 def _shapes(tensors: list[Leaf]) -> str:
     """The inputs' shapes in one line, for an error message."""
     shapes = [f"{leaf.name} {units.shape(leaf.shape)}" for leaf in tensors]
-    return brief(f"the inputs are {', '.join(shapes)}" if shapes else "the inputs contain no tensor")
+    return one_line(f"the inputs are {', '.join(shapes)}" if shapes else "the inputs contain no tensor")

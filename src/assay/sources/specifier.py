@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.errors import ReadError, UsageError
-from assay.messages import brief
+from assay.messages import one_line
 
 _FILE = re.compile(r"(?P<file>.+\.py)::?(?P<name>[^:/\\]+)", re.DOTALL)
 _PACKAGE = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*(\.[^\W\d]\w*)*)")
@@ -33,7 +33,7 @@ class Named:
     @property
     def label(self) -> str:
         """`load_model() in my_model.py`."""
-        return f"{brief(self.name)}() in {brief(self.where)}"
+        return f"{one_line(self.name)}() in {one_line(self.where)}"
 
 
 def file_function(text: str) -> Named | None:
@@ -47,19 +47,19 @@ def parse(text: str) -> Named | Path:
     if not text.strip():
         raise UsageError("no model was given: expected file.py::function, package.module:callable, folder or file")
     if "\0" in text:
-        raise UsageError(f"{brief(text)} contains a NUL byte, which no file or module name can have")
+        raise UsageError(f"{one_line(text)} contains a NUL byte, which no file or module name can have")
     named = file_function(text)
     if named is not None:
         return named
     if len(text) <= _PATH_LIMIT and os.path.exists(text):
         if text.endswith(".py"):
-            raise UsageError(f"{brief(text)} names no function; for example {brief(text)}::load_model")
+            raise UsageError(f"{one_line(text)} names no function; for example {one_line(text)}::load_model")
         return Path(text)
     match = _PACKAGE.fullmatch(text)
     if match:
         return Named(match["module"], match["name"], in_file=False)
     raise ReadError(
-        f"there is no file or folder {brief(text)}: expected file.py::function, package.module:callable, "
+        f"there is no file or folder {one_line(text)}: expected file.py::function, package.module:callable, "
         "a folder with config.json, or a model file"
     )
 
@@ -67,7 +67,7 @@ def parse(text: str) -> Named | Path:
 def existing_file(where: str) -> Path:
     """The path of the Python file `where`; raises `ReadError` if it does not exist."""
     if "\0" in where:
-        raise UsageError(f"{brief(where)} contains a NUL byte, which no file name can have")
+        raise UsageError(f"{one_line(where)} contains a NUL byte, which no file name can have")
     if len(where) > _PATH_LIMIT or not os.path.isfile(where):
-        raise ReadError(f"there is no file {brief(where)}: check the path")
+        raise ReadError(f"there is no file {one_line(where)}: check the path")
     return Path(where)

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.checkpoint.formats.recognise import PICKLE, TORCHSCRIPT
 from assay.errors import ReadError
-from assay.messages import brief, kind_name
+from assay.messages import one_line, type_name
 from assay.sources.importing import current_directory
 from assay.sources.needs import is_module, need
 from assay.sources.opened import Model, own_config
@@ -20,7 +20,7 @@ WEIGHTS_ONLY = "contains weights without code: give the function that builds the
 def load(path: str, kind: str) -> Model:
     """Load the model from a file of this kind, which runs the file's code."""
     torch = need("torch")
-    with guarded(f"loading {brief(path)}"), current_directory():
+    with guarded(f"loading {one_line(path)}"), current_directory():
         if kind == TORCHSCRIPT:
             value = torch.jit.load(path, map_location="cpu")
         elif kind == PICKLE:
@@ -41,5 +41,5 @@ def _module_in(value: Any, path: str) -> Any:
         if len(inside) == 1:
             return inside[0]
         if not inside:
-            raise ReadError(f"{brief(path)} {WEIGHTS_ONLY}")
-    raise ReadError(f"{brief(path)} contains an object of type {kind_name(value)}: expected one torch.nn.Module")
+            raise ReadError(f"{one_line(path)} {WEIGHTS_ONLY}")
+    raise ReadError(f"{one_line(path)} contains an object of type {type_name(value)}: expected one torch.nn.Module")

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from assay import units
 from assay.errors import InputsError
-from assay.messages import brief
+from assay.messages import one_line
 from assay.sources.needs import need
 
 DTYPES = {
@@ -81,7 +81,7 @@ def make(specs: Iterable[TensorSpec], device: str | None) -> tuple[tuple[Any, ..
         try:
             tensor = _one(spec, torch, generator, device)
         except (RuntimeError, TypeError, ValueError, OverflowError) as error:
-            reason = f"cannot create {brief(spec.text)} ({brief(error)})"
+            reason = f"cannot create {one_line(spec.text)} ({one_line(error)})"
             raise InputsError(f"{reason}: give a smaller shape or range") from error
         if spec.name is None:
             args.append(tensor)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from assay.errors import UsageError, UserCodeError
-from assay.messages import brief, error_line
+from assay.messages import error_line, one_line
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -58,6 +58,6 @@ def _check_arguments(function: Callable[..., Any], what: str, keywords: Mapping[
     try:
         signature.bind(**keywords)
     except TypeError as error:
-        parameters = brief(", ".join(str(parameter) for parameter in signature.parameters.values()))
+        parameters = one_line(", ".join(str(parameter) for parameter in signature.parameters.values()))
         takes = f"it takes ({parameters}){hint}" if parameters else "it takes no arguments"
-        raise UsageError(f"cannot call {what}: {brief(error)}; {takes}") from error
+        raise UsageError(f"cannot call {what}: {one_line(error)}; {takes}") from error

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map_only
 from assay.recorder import inventory
 from assay.recorder.backward import differentiable
 from assay.recorder.inventory import tensors_among
-from assay.recorder.watch import Pass, Setting, no_collection, ready, watch
+from assay.recorder.watch import Pass, PassSettings, garbage_collection_paused, prepared_model, record_pass
 from assay.timing.device import device_of, now, synchronizer
 from assay.timing.module_clock import ModuleClock, Spans
 from assay.timing.op_clock import OpClock, OpKernels
@@ -114,19 +114,19 @@ def bench(
     model: nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    setting: Setting,
+    setting: PassSettings,
     *,
     keep_parameters: bool = False,
 ) -> Iterator[Bench]:
     """`model` ready to run under `setting`; inputs, buffers and (with `keep_parameters`) parameters are restored."""
     members = inventory.members(model)
-    with ready(model, members, args, kwargs, setting) as prepared:
+    with prepared_model(model, members, args, kwargs, setting) as prepared:
         placed = inventory.members(model).tensors
         inputs = tree_map_only(torch.Tensor, _own, (prepared.args, prepared.kwargs))
         restored = [tensor for tensor in placed if keep_parameters or not isinstance(tensor, nn.Parameter)]
         # A garbage collection inside a timed pass would be charged to the module that happens to run.
         gc.collect()
-        with _values_restored(restored), no_collection():
+        with _values_restored(restored), garbage_collection_paused():
             yield _bench(model, inputs, placed, setting)
 
 
@@ -151,7 +151,7 @@ def clock_modules(test_bench: Bench, index: dict[int, int], budget: Budget) -> C
 
 
 def clock_ops(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: Setting, budget: Budget
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: PassSettings, budget: Budget
 ) -> TimedPass:
     """The ops of a pass with their times over several passes; passes that ran a different op sequence are skipped.
 
@@ -170,7 +170,7 @@ def clock_ops(
         nonlocal first
         with contextlib.nullcontext(OpClock()) if device.type == "cpu" else OpKernels() as clock:
             begin = now()
-            shown = watch(model, members, args, kwargs, setting, clock.call)
+            shown = record_pass(model, members, args, kwargs, setting, clock.call)
             wait()
             took = now() - begin
         if shown.error is not None:
@@ -206,7 +206,7 @@ def _bench(
     model: nn.Module,
     inputs: tuple[tuple[Any, ...], dict[str, Any]],
     placed: Sequence[torch.Tensor],
-    setting: Setting,
+    setting: PassSettings,
 ) -> Bench:
     args, kwargs = inputs
     device = device_of([*placed, *tensors_among(inputs)])

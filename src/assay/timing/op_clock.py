@@ -18,13 +18,13 @@ from torch.utils._pytree import tree_map_only
 from assay.document.rows import Op, OpKind
 from assay.document.trace_labels import encode_path
 from assay.errors import ReadError
-from assay.recorder.higher_order import WITH_BODY
+from assay.recorder.higher_order import BODY_OPERATORS
 from assay.timing.device import now
 from assay.trace.read.reading import read_trace
 from assay.trace.write.plan import CapturePlan
 from assay.trace.write.profiler import ProfilerSession
 
-BODIES = frozenset(f"higher_order.{name}" for name in WITH_BODY)
+BODIES = frozenset(f"higher_order.{name}" for name in BODY_OPERATORS)
 """Higher-order operators without work of their own; the ops of their bodies are timed instead."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from assay.checkpoint.statistics.summary import folded, summarize
+from assay.checkpoint.statistics.summary import family_name, summarize
 from assay.document.weights import TensorStatistics, WeightsReport, WeightTotals
 
 
@@ -25,7 +25,7 @@ def tensor(name, **fields):
     ],
 )
 def test_numbers_in_names_are_folded(name, expected):
-    assert folded(name) == expected
+    assert family_name(name) == expected
 
 
 @pytest.fixture

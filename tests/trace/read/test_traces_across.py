@@ -11,7 +11,7 @@ from trace_making import Making, gpu_training
 
 from assay.errors import ReadError
 from assay.trace.read.across import trace_sets
-from assay.trace.read.diff import compared, noise_ns
+from assay.trace.read.diff import compare, noise_ns
 from assay.trace.read.parallel import UnreadableTrace, read_traces, read_traces_on_ray, trace_files
 from assay.trace.read.reading import read_trace
 
@@ -123,21 +123,21 @@ def verdicts(diff):
 
 
 def test_a_change_larger_than_the_noise_is_reported(tmp_path):
-    diff = compared(*sides(tmp_path, [1000, 1010, 990, 1005], [1300, 1310, 1290, 1305]))
+    diff = compare(*sides(tmp_path, [1000, 1010, 990, 1005], [1300, 1310, 1290, 1305]))
     assert verdicts(diff) == {"a": "slower", "b": "same"}
     assert (diff.total.verdict, diff.layers[0].name, diff.layers[0].change_ns) == ("slower", "a", 300)
-    back = compared(*sides(tmp_path, [1300, 1310, 1290, 1305], [1000, 1010, 990, 1005]))
+    back = compare(*sides(tmp_path, [1300, 1310, 1290, 1305], [1000, 1010, 990, 1005]))
     assert verdicts(back)["a"] == "faster"
 
 
 def test_a_change_within_the_noise_is_not_significant(tmp_path):
-    diff = compared(*sides(tmp_path, [1000, 1400, 1100, 1200], [1250, 1350, 1150, 1300]))
+    diff = compare(*sides(tmp_path, [1000, 1400, 1100, 1200], [1250, 1350, 1150, 1300]))
     assert verdicts(diff)["a"] == "same"
     assert diff.layers[0].noise_ns > abs(diff.layers[0].change_ns)
 
 
 def test_the_noise_of_one_pass_is_unknown(tmp_path):
-    diff = compared(*sides(tmp_path, [1000], [2000, 2001]))
+    diff = compare(*sides(tmp_path, [1000], [2000, 2001]))
     assert verdicts(diff) == {"a": "unknown", "b": "unknown"}
     assert diff.layers[0].noise_ns is None
     assert "noise is unknown" in diff.notes[0]
@@ -146,7 +146,7 @@ def test_the_noise_of_one_pass_is_unknown(tmp_path):
 def test_layers_that_are_new_or_gone(tmp_path):
     old = [read_trace(pass_file(tmp_path, "old", a=10, gone=20))]
     new = [read_trace(pass_file(tmp_path, "new", a=10, new=30))]
-    assert verdicts(compared(old, new)) == {"new": "new", "gone": "gone", "a": "unknown"}
+    assert verdicts(compare(old, new)) == {"new": "new", "gone": "gone", "a": "unknown"}
 
 
 def test_noise_matches_the_t_test():
@@ -172,12 +172,12 @@ def test_equal_noise_on_both_sides_is_rarely_significant(seed, passes):
 def test_passes_that_mostly_overlap_are_the_same_however_many(tmp_path):
     """With forty passes a shift of half a spread is significant; a single pass would still not show it."""
     before = [1000 + 10 * i for i in range(40)]
-    diff = compared(*sides(tmp_path, before, [time + 130 for time in before]))
+    diff = compare(*sides(tmp_path, before, [time + 130 for time in before]))
     row = next(row for row in diff.layers if row.name == "a")
     assert abs(row.change_ns) > row.noise_ns
     assert row.verdict == "same"
 
 
 def test_two_passes_per_side_prove_little(tmp_path):
-    diff = compared(*sides(tmp_path, [1000, 1100], [1150, 1300]))
+    diff = compare(*sides(tmp_path, [1000, 1100], [1150, 1300]))
     assert verdicts(diff)["a"] == "same"

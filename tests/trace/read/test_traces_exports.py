@@ -11,13 +11,13 @@ from trace_making import Making, gpu_training
 from assay.errors import UsageError, WriteError
 from assay.trace.read.flames import folded, icicle
 from assay.trace.read.perfetto import write_repaired
-from assay.trace.read.reading import opened, read_trace
+from assay.trace.read.reading import open_trace, read_trace
 from assay.trace.read.stacks import stacks_of
 
 
 @pytest.fixture
 def parts(tmp_path):
-    return opened(gpu_training().write(tmp_path / "t.json"))
+    return open_trace(gpu_training().write(tmp_path / "t.json"))
 
 
 def test_folded_stacks_add_up_to_the_recorded_time(parts):
@@ -47,7 +47,7 @@ def test_the_tree_has_the_same_paths_as_the_stacks(parts):
 
 
 def test_a_frame_with_a_semicolon_stays_one_frame(tmp_path):
-    parts = opened(Making().span("a;b\nc", 0, 10).write(tmp_path / "t.json"))
+    parts = open_trace(Making().span("a;b\nc", 0, 10).write(tmp_path / "t.json"))
     assert folded(stacks_of(parts)) == b"a,b c 10\n"
 
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from trace_making import Making, gpu_training
 
 from assay.trace.read import intervals
-from assay.trace.read.reading import opened, read_trace, summarized
+from assay.trace.read.reading import open_trace, read_trace, summarize
 
 
 @pytest.fixture
 def trace(tmp_path, engine):
-    return summarized(opened(gpu_training().write(tmp_path / "gpu_rank3.json"), engine=engine))
+    return summarize(open_trace(gpu_training().write(tmp_path / "gpu_rank3.json"), engine=engine))
 
 
 def rows(trace):

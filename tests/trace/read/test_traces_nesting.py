@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trace_making import Making
 
 from assay.trace.read import reference, scanner
-from assay.trace.read.reading import opened, summarized
+from assay.trace.read.reading import open_trace, summarize
 
 ENGINES = [reference, *([scanner.scanner] if scanner.is_native() else [])]
 NAMES = ["", "a", "a.b", "b", None]
@@ -98,7 +98,7 @@ def test_layers_are_those_of_the_tree(tmp_path_factory, forest, seed):
     path = made_of(forest, seed).write(tmp_path_factory.mktemp("t") / "t.json")
     own, total, calls, outside = expected(forest)
     for engine in ENGINES:
-        trace = summarized(opened(path, engine=engine))
+        trace = summarize(open_trace(path, engine=engine))
         rows = {row.name.replace("(model)", ""): row for row in trace.layers}
         assert {name: row.cpu_self_ns for name, row in rows.items()} == own
         assert {name: row.cpu_total_ns for name, row in rows.items()} == total

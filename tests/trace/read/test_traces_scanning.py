@@ -17,7 +17,7 @@ from trace_making import BASE_NS, Making, gpu_training
 from assay.errors import ReadError
 from assay.trace.read import reference, scanner
 from assay.trace.read.columns import scan
-from assay.trace.read.reading import opened, read_trace
+from assay.trace.read.reading import open_trace, read_trace
 from assay.trace.read.texts import plain
 
 OP = '{"ph":"X","cat":"cpu_op","name":"%s","pid":1,"tid":1,"ts":%s,"dur":%s}'
@@ -118,7 +118,7 @@ def test_times_are_exact(value, quoted, exponent):
 def test_absolute_epoch_times_do_not_lose_nanoseconds(engine, tmp_path):
     base = 1_712_345_678_901_234_567
     made = Making(base).span("outer", 0, 1001).span("inner", 1, 1000).span("next", 1001, 5)
-    parts = opened(made.write(tmp_path / "t.json"), engine=engine)
+    parts = open_trace(made.write(tmp_path / "t.json"), engine=engine)
     assert parts.forest.start.tolist() == [base, base + 1, base + 1001]
     assert parts.forest.parent.tolist() == [-1, 0, -1]
     assert parts.forest.overlapping == 0

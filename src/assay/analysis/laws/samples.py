@@ -117,7 +117,7 @@ def _kinds(ops: Sequence[Op]) -> list[int]:
 
 
 def _live(recorded_pass: lifetimes.PassStorages) -> list[int]:
-    return lifetimes.alive(recorded_pass.moving, len(recorded_pass.ops))
+    return lifetimes.live_bytes(recorded_pass.moving, len(recorded_pass.ops))
 
 
 def _sum(phase: str, column: str) -> Callable[[SizeSample], int | None]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from assay.document.document import Document
 from assay.document.provenance import Counted
 from assay.document.rows import Op, OpKind, Storage
-from assay.document.tree import shown
+from assay.document.tree import path_text
 
 RESIDENT = frozenset({"parameter", "buffer", "input"})
 """Roles of storages that exist before and after the pass."""
@@ -64,7 +64,7 @@ class PassStorages(Struct, frozen=True):
     def module(self, op: int) -> str:
         """The path of the module that ran an op; empty if it ran outside all modules."""
         call = self.ops[op].call
-        return shown(self.document.modules[self.document.calls[call].module].path) if call >= 0 else ""
+        return path_text(self.document.modules[self.document.calls[call].module].path) if call >= 0 else ""
 
     def target(self, op: int) -> str:
         """The name of an op, as a user would write it."""
@@ -92,7 +92,7 @@ def resident(storages: Iterable[Storage], role: str) -> int:
     return sum(storage.bytes for storage in storages if storage.role == role)
 
 
-def alive(storages: Iterable[Storage], ops: int) -> list[int]:
+def live_bytes(storages: Iterable[Storage], ops: int) -> list[int]:
     """Live bytes during each of `ops` ops; a storage is live from the op that creates it until it is freed."""
     changes = [0] * (ops + 1)
     for storage in storages:

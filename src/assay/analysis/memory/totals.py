@@ -11,8 +11,8 @@ from assay.analysis.memory.lifetimes import (
     BY_STORAGES,
     PassStorages,
     Peak,
-    alive,
     forward,
+    live_bytes,
     peak_of,
     resident,
     saved_for_backward,
@@ -137,7 +137,7 @@ def _gradients(step: PassStorages | None, parameters: Sequence[TrainedParameter]
 
 def _occupancy(recorded_pass: PassStorages) -> Occupancy | None:
     """Memory during a pass, without optimizer state; None if no op ran."""
-    series = alive(recorded_pass.moving, len(recorded_pass.ops))
+    series = live_bytes(recorded_pass.moving, len(recorded_pass.ops))
     peak = peak_of(recorded_pass, series)
     if peak is None:
         return None

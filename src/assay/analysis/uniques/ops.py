@@ -47,7 +47,7 @@ def _key(kind: OpKind) -> _Key:
 
 def _occurrences(document: Document, modules: UniqueModules) -> list[Occurrence]:
     """For each execution, in order, the module that ran it and its node name."""
-    paths = [tree.shown(module.path) for module in document.modules]
+    paths = [tree.path_text(module.path) for module in document.modules]
     bases = [_base(kind.target) for kind in document.kinds]
     names = _Names()
     result = []

@@ -13,19 +13,19 @@ from assay.analysis.memory import memory_of
 from assay.api.analyze.script import operations
 from assay.api.arguments import check_callable
 from assay.api.check import own_weights
-from assay.api.observe import observed
+from assay.api.observe import observe_opened
 from assay.api.options import OnStep, RunOptions
 from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.predict import over_limit
-from assay.api.profile.profiled import ProfiledModel, prepared
-from assay.api.weights import weigh
+from assay.api.profile.profiled import ProfiledModel, prepare
+from assay.api.weights import weights_document
 from assay.checkpoint.statistics.settings import Progress
 from assay.document.document import Document
 from assay.errors import AssayError, InputsError, ReadError, UsageError
 from assay.findings.analyzed import Analysis, CodeOp
 from assay.findings.engine import check_all
 from assay.sources.open import open_source
-from assay.sources.opened import Opened, why_not_run
+from assay.sources.opened import Opened, not_run_message
 
 STRUCTURE, INFERENCE, PROFILE = "structure", "inference", "profile"
 DEPTHS = (STRUCTURE, INFERENCE, PROFILE)
@@ -172,7 +172,7 @@ class _Analysis:
         if error is not None:
             return self._of_weights(opened, error)
         try:
-            profiled = prepared(opened, inputs, self._options, load=self._depth != STRUCTURE)
+            profiled = prepare(opened, inputs, self._options, load=self._depth != STRUCTURE)
         except InputsError as error:
             if inputs is not None:
                 raise
@@ -183,7 +183,7 @@ class _Analysis:
     def _of_weights(self, opened: Opened, error: ReadError) -> Analysis:
         """The analysis of a file without running its code: weights, and modules of TorchScript and pickled files."""
         self._on_step("reading weights")
-        document = weigh(opened, progress=self._progress)
+        document = weights_document(opened, progress=self._progress)
         why = f"{opened.origin.location} {UNTRUSTED}" if document.modules else str(error)
         if not document.modules:
             self._missing[ARCHITECTURE] = why
@@ -195,12 +195,12 @@ class _Analysis:
         """The analysis of a model whose inputs cannot be inferred."""
         self._without_pass(why)
         self._on_step("reading weights")
-        return self._finished(weigh(opened, progress=self._progress))
+        return self._finished(weights_document(opened, progress=self._progress))
 
     def _of_document(self, opened: Opened, inputs: Any, why: str = "") -> Analysis:
         """The analysis of a saved document or an exported program, which is read and not run."""
-        document = observed(opened, inputs, RunOptions() if why else self._options)
-        why = why or why_not_run(opened.origin)
+        document = observe_opened(opened, inputs, RunOptions() if why else self._options)
+        why = why or not_run_message(opened.origin)
         if self._depth != STRUCTURE and document.timing is None:
             self._missing[TIME] = why
         if not document.storages:
@@ -224,12 +224,12 @@ class _Analysis:
         return profiled.observe(mode=self._options.mode)
 
     def _timed(self, profiled: ProfiledModel) -> Document:
-        from assay.api.profile.run import measure
+        from assay.api.profile.run import profile_prepared
 
         if self._options.without_data:
             self._missing[TIME] = "a pass on shapes has no time to measure: run with data"
             return self._recorded(profiled)
-        document = measure(profiled, self._profile_options, self._on_step)
+        document = profile_prepared(profiled, self._profile_options, self._on_step)
         if document.timing is None and document.profile is not None:
             self._missing[TIME] = "; ".join(document.profile.notes) or "nothing was timed"
         return document
@@ -243,7 +243,7 @@ class _Analysis:
             return document
         self._on_step("reading weights")
         try:
-            return replace(document, weights=weigh(source, progress=self._progress).weights)
+            return replace(document, weights=weights_document(source, progress=self._progress).weights)
         except AssayError as error:
             self._missing[WEIGHT_VALUES] = str(error)
             return document

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.checkpoint.entries import Checkpoint
-from assay.checkpoint.formats.torchscript import demangled
+from assay.checkpoint.formats.torchscript import demangled_name
 from assay.findings.analyzed import CodeOp
 
 _OPERATIONS = ("torch.", "ops.")
@@ -16,7 +16,7 @@ _ERRORS = ("torch.format", "ops.prim.RaiseException")
 def operations(checkpoint: Checkpoint) -> list[CodeOp]:
     """The op calls in a TorchScript file's code, in source order; empty for other files."""
     return [
-        (demangled(function.name), call.target, ", ".join(call.arguments))
+        (demangled_name(function.name), call.target, ", ".join(call.arguments))
         for function in checkpoint.functions
         for call in function.calls
         if call.target.startswith(_OPERATIONS) and call.target not in _ERRORS

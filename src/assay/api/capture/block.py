@@ -54,7 +54,7 @@ def capture(
         raise UsageError(f"cannot capture {model!r:.80}: expected a torch.nn.Module")
     check_text("model_name", model_name, "Net", optional=True)
     check_options(profiler_kwargs)
-    defaults = environment.plan()
+    defaults = environment.capture_plan()
     plan = replace(
         defaults,
         directory=path_of("dir", dir).absolute() if dir is not None else defaults.directory,

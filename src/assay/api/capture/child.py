@@ -18,7 +18,7 @@ _FROM_THE_KEYBOARD = frozenset({"SIGINT", "SIGQUIT"})
 """The terminal sends these to the child process, too, so they are not forwarded."""
 
 
-def command_of(words: Sequence[str]) -> list[str]:
+def child_command(words: Sequence[str]) -> list[str]:
     """The command for `words`: this Python runs a script or `-m module`, anything else is run unchanged."""
     if not words:
         raise UsageError("no program was given; for example: assay run -- python my_script.py")
@@ -30,7 +30,7 @@ def command_of(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
-def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def run_child(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run `command`, forwarding signals to it, and return its exit code: 128 + N if signal N ended it."""
     try:
         child = subprocess.Popen(list(command), env={**os.environ, **environment})

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 from assay.api.capture import environment
-from assay.api.capture.tables import CPU, accelerator_lines, lines_of
+from assay.api.capture.tables import CPU, accelerator_lines, layer_lines
 from assay.messages import plural
 from assay.views.tables import as_text, printable
 from assay.views.text.layer_table import LayerLine, layer_table, layer_text
@@ -73,16 +73,16 @@ class Console:
             name = captured.facts.model_name
             self._passes[name] += 1
             sums = self._sums.setdefault(name, {})
-            for line in lines_of(captured):
+            for line in layer_lines(captured):
                 sums[line.name] = line.plus(sums.get(line.name))
             if self._is_due(self._passes[name]):
                 on_device = accelerator_lines(captured)
                 device = captured.facts.device if on_device else CPU
-                self._write(self._table(_heading(captured, device), on_device or lines_of(captured)))
+                self._write(self._table(_heading(captured, device), on_device or layer_lines(captured)))
 
     def table(self, captured: CapturedPass) -> str:
         """The table of a pass: every layer with its self time on the CPU."""
-        return as_text(layer_table(lines_of(captured)))
+        return as_text(layer_table(layer_lines(captured)))
 
     def finish(self) -> None:
         """Write the tables summed over all passes of each model; called at exit."""

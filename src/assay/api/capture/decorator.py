@@ -63,7 +63,7 @@ def capture_model(
         if not environment.is_on(environment.CAPTURE):
             return target
         plan = replace(
-            environment.plan(),
+            environment.capture_plan(),
             model_name=model_name,
             record_shapes=record_shapes,
             profile_memory=profile_memory,

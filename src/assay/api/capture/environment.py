@@ -28,7 +28,7 @@ CAPTURE = "ASSAY_CAPTURE"
 DIRECTORY = "ASSAY_TRACE_DIR"
 EVERY = "ASSAY_TRACE_EVERY"
 WARMUP = "ASSAY_TRACE_WARMUP"
-MOST = "ASSAY_TRACE_MAX"
+MAX_PASSES = "ASSAY_TRACE_MAX"
 GZIP = "ASSAY_TRACE_GZIP"
 TABLE = "ASSAY_TRACE_TABLE"
 MANIFEST = "ASSAY_TRACE_MANIFEST"
@@ -43,7 +43,7 @@ def is_on(variable: str) -> bool:
     return os.environ.get(variable, "").strip().lower() not in _OFF
 
 
-def plan() -> CapturePlan:
+def capture_plan() -> CapturePlan:
     """The capture plan from the environment variables, with absolute paths in case the program changes directory."""
     from assay.trace.write.plan import CapturePlan
 
@@ -52,7 +52,7 @@ def plan() -> CapturePlan:
         directory=Path(os.environ.get(DIRECTORY) or DEFAULT_DIRECTORY).absolute(),
         every=_number(EVERY, least=1) or 1,
         warmup=_number(WARMUP, least=0) or 0,
-        most=_number(MOST, least=1),
+        most=_number(MAX_PASSES, least=1),
         gzip=is_on(GZIP),
         manifest=Path(manifest) if manifest else None,
     )

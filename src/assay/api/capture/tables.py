@@ -17,7 +17,7 @@ ITSELF = "(model)"
 OUTSIDE = "(outside any layer)"
 
 
-def lines_of(captured: CapturedPass) -> list[LayerLine]:
+def layer_lines(captured: CapturedPass) -> list[LayerLine]:
     """One row per layer with its self time on the CPU; the times add up to the time of the pass."""
     lines = [LayerLine(layer.path or ITSELF, layer.calls, layer.own_ns, layer.shapes) for layer in captured.layers]
     if captured.facts.covers == "block":

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from assay.api.explore.subjects import subject_of
-from assay.api.explore.terminal import need_terminal, show
+from assay.api.explore.subjects import explorer_subject
+from assay.api.explore.terminal import check_terminal, run_explorer
 from assay.api.options import RunOptions
 from assay.messages import error_line
 
@@ -43,9 +43,9 @@ def explore(
         InputsError: The given inputs do not fit the model.
         ReadError: The model or file cannot be read.
     """
-    need_terminal(theme)
+    check_terminal(theme)
     options = RunOptions(mode, device, dtype, train, model_args=model_args, trust=trust)
-    show(subject_of(model, inputs, options), theme=theme)
+    run_explorer(explorer_subject(model, inputs, options), theme=theme)
 
 
 def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
@@ -61,7 +61,7 @@ def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
     Raises:
         UsageError: There is no interactive terminal, or `model` holds no modules.
     """
-    need_terminal()
+    check_terminal()
     from assay.forward_stats import record_forward_stats
 
     failure: Exception | None = None
@@ -71,7 +71,7 @@ def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
         except Exception as error:  # noqa: BLE001  shown in the explorer first, and raised again below
             failure = error
     notes = () if failure is None else (f"the forward pass failed: {error_line(failure)}",)
-    show(subject_of(model, notes=notes))
+    run_explorer(explorer_subject(model, notes=notes))
     if failure is not None:
         raise failure
 

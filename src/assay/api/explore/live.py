@@ -24,7 +24,7 @@ def live_subject(opened: Opened, document: Document | None = None) -> ExploredMo
     model, holder = opened.module, opened.model.holder
     explored = model if holder is None else holder
     inspector = LiveInspector(explored)
-    contents = inventory.take(model)
+    contents = inventory.take_inventory(model)
     if document is None:
         rows = contents.modules
         modules = rows if holder is None else [_holder_row(rows[0], type(holder)), *rows[1:]]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from assay.analysis.cost.totals import with_cost
 from assay.api.explore.checkpoints import StoredInspector, checkpoint_subject, weights_subject
-from assay.api.observe import observed
+from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
 from assay.document.document import INFERRED, Document
 from assay.errors import AssayError, InputsError, PartialError, ReadError
@@ -20,7 +20,7 @@ from assay.sources.opened import Opened
 from assay.views.tui.subject import ExploredModel, of_document
 
 
-def subject_of(
+def explorer_subject(
     target: Any,
     inputs: Any = None,
     options: RunOptions | None = None,
@@ -72,7 +72,7 @@ def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, s
         # Resolved once, for both the recorded pass and the statistics.
         call = find_inputs(inputs, opened, device=options.device, dtype=options.dtype) if runs or stats else None
         if runs:
-            document = observed(opened, call, options)
+            document = observe_opened(opened, call, options)
             notes += _notes(document)
         if stats:
             notes += _record_stats(opened, call)

@@ -8,7 +8,7 @@ from assay.errors import UsageError
 from assay.views.tui.subject import ExploredModel
 
 
-def need_terminal(theme: str = "") -> None:
+def check_terminal(theme: str = "") -> None:
     """Raise UsageError if there is no interactive terminal or the theme is unknown, before any long work."""
     streams = (sys.stdin, sys.stdout)
     if not all(stream is not None and stream.isatty() for stream in streams):
@@ -19,7 +19,7 @@ def need_terminal(theme: str = "") -> None:
         check_theme(theme)
 
 
-def show(subject: ExploredModel, *, theme: str = "") -> None:
+def run_explorer(subject: ExploredModel, *, theme: str = "") -> None:
     """Run the explorer until the user quits."""
     from assay.views.tui.app import Explorer, ExplorerOptions
     from assay.views.tui.settings import settings_path

@@ -10,15 +10,22 @@ from assay.analysis.carbon import carbon_g, find_grid, price
 from assay.analysis.ceilings import as_device
 from assay.analysis.devices import Device
 from assay.analysis.energy import estimate, flops_per_joule, model_of, work_of, work_of_kind
-from assay.analysis.roofline import bound
+from assay.analysis.roofline import roofline_of
 from assay.api.options import OnStep
 from assay.api.profile.options import EnergyOptions
 from assay.api.profile.profiled import ProfiledModel
 from assay.document.document import Document
-from assay.document.machine import NOT_MEASURED, EnergyModel, MachineReport, MonitorRecording, measured, unknown
+from assay.document.machine import (
+    NOT_MEASURED,
+    EnergyModel,
+    MachineReport,
+    MonitorRecording,
+    measured_figure,
+    unknown_figure,
+)
 from assay.document.profile import EnergyProfile, KindEnergy, KindTime
 from assay.document.provenance import Figure, Modelled, Unknown
-from assay.machine.energy import CounterGroup, of_device, replay
+from assay.machine.energy import CounterGroup, counters_of_device, replay
 from assay.machine.sensors.nvml import NvmlBoard, boards
 
 COVER = 0.95
@@ -42,7 +49,7 @@ def energy(
     """
     assert document.profile is not None
     board = _board(document.profile.device)
-    sensors = of_device(report.hardware.device, report.sensors, board.uuid if board is not None else "")
+    sensors = counters_of_device(report.hardware.device, report.sensors, board.uuid if board is not None else "")
     why = sensors
     profile = None
     if isinstance(sensors, CounterGroup):
@@ -54,7 +61,7 @@ def energy(
         profile = EnergyProfile(
             why=str(why),
             whole=modelled,
-            above_idle=unknown("no sensor was read"),
+            above_idle=unknown_figure("no sensor was read"),
             idle_w=sensors.idle_w if isinstance(sensors, CounterGroup) else report.idle_w,
             average_w=_power(modelled, document.profile.whole),
             kinds=_modelled_kinds(document, device, model) if model is not None else [],
@@ -68,7 +75,7 @@ def _modelled(document: Document, report: MachineReport) -> Figure:
     assert document.profile is not None
     model = model_of(report)
     if model is None:
-        return unknown(f"there is no energy model of {report.hardware.name}")
+        return unknown_figure(f"there is no energy model of {report.hardware.name}")
     work, _ = work_of(document, as_device(report))
     return estimate(work, document.profile.whole.value, model, busy_s=_busy_s(document))
 
@@ -163,7 +170,7 @@ def _slowest(times: Sequence[KindTime | None]) -> list[int]:
 def _replays(profiled: ProfiledModel, document: Document, kinds: Sequence[int]) -> Mapping[int, Callable[[], object]]:
     """A function per kind that runs one op of that kind again, on its recorded inputs."""
     from assay.recorder import inventory
-    from assay.recorder.watch import watch
+    from assay.recorder.watch import record_pass
     from assay.timing.op_clock import BODIES, OpKeeper
 
     counted = [op for op in document.ops if document.kinds[op.kind].target not in BODIES]
@@ -173,7 +180,7 @@ def _replays(profiled: ProfiledModel, document: Document, kinds: Sequence[int]) 
             first.setdefault(op.kind, number)
     keeper = OpKeeper(first.values())
     model, inputs = profiled.opened.module, profiled.inputs
-    watch(model, inventory.members(model), inputs.args, inputs.kwargs, profiled.setting(), keeper.call)
+    record_pass(model, inventory.members(model), inputs.args, inputs.kwargs, profiled.setting(), keeper.call)
     return {kind: keeper.kept[number] for kind, number in first.items() if number in keeper.kept}
 
 
@@ -184,10 +191,10 @@ def _closure(document: Document, kinds: Sequence[KindEnergy | None], whole: Figu
     pairs = [(row, times[index]) for index, row in enumerate(kinds) if row is not None and row.each.value is not None]
     total = sum(time.total_s for time in times if time is not None)
     if not pairs or not whole.value or not total:
-        return unknown("the energy of ops was not measured"), None
+        return unknown_figure("the energy of ops was not measured"), None
     joules = sum((row.each.value or 0.0) * row.count for row, _ in pairs)
     share = sum(time.total_s for _, time in pairs if time is not None) / total
-    return measured(joules / whole.value, "replayed ops divided by the replayed pass"), share
+    return measured_figure(joules / whole.value, "replayed ops divided by the replayed pass"), share
 
 
 def _modelled_kinds(document: Document, device: Device, model: EnergyModel) -> list[KindEnergy | None]:
@@ -195,7 +202,7 @@ def _modelled_kinds(document: Document, device: Device, model: EnergyModel) -> l
     assert document.profile is not None
     assert document.cost is not None
     rows: list[KindEnergy | None] = [None] * len(document.kinds)
-    for row in bound(document, device).kinds:
+    for row in roofline_of(document, device).kinds:
         time = document.profile.kinds[row.kind]
         cost = document.cost.kinds[row.kind]
         if time is None or cost.matrix_flops is None:
@@ -208,7 +215,7 @@ def _modelled_kinds(document: Document, device: Device, model: EnergyModel) -> l
 def _power(joules: Figure, seconds: Figure) -> Figure:
     """The average power in watts of a modelled energy over a time."""
     if joules.value is None or not seconds.value or not isinstance(joules.how, Modelled):
-        return unknown("the energy or the time is unknown")
+        return unknown_figure("the energy or the time is unknown")
     how = joules.how
     return Figure(joules.value / seconds.value, Modelled(f"{how.by}, divided by time", how.assumptions, how.error))
 
@@ -219,12 +226,12 @@ def _with_efficiency_and_costs(profile: EnergyProfile, document: Document, optio
     carbon = (
         carbon_g(profile.whole, find_grid(options.grid), options.pue)
         if options.grid
-        else unknown("no grid was given")
+        else unknown_figure("no grid was given")
     )
     amount = (
         price(profile.whole, options.price_kwh, pue=options.pue)
         if options.price_kwh is not None
-        else unknown("no price was given")
+        else unknown_figure("no price was given")
     )
     return replace(profile, flops_per_joule=flops_per_joule(flops, profile.whole), carbon_g=carbon, price=amount)
 
@@ -235,5 +242,5 @@ def _peak_power(recording: MonitorRecording | None, board: NvmlBoard | None) -> 
         return NOT_MEASURED
     series = recording.named(f"gpu.{board.index}.power") if board is not None else None
     if series is None or series.peak is None:
-        return unknown("no sensor reports the power of this device during passes")
-    return measured(series.peak, "samples of the GPU's power", repeats=len(series.known))
+        return unknown_figure("no sensor reports the power of this device during passes")
+    return measured_figure(series.peak, "samples of the GPU's power", repeats=len(series.known))

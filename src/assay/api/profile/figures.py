@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from assay.document.provenance import Figure, Measured, Unknown
-from assay.machine.samples import middle
+from assay.machine.samples import median_figure
 
 CLOCK = "the processor's monotonic clock"
 BACK_TO_BACK = f"{CLOCK}, passes back to back"
@@ -16,7 +16,7 @@ def of_seconds(samples_ns: Sequence[int], by: str = CLOCK) -> Figure:
     """The median of samples in nanoseconds, as a figure in seconds."""
     if not samples_ns:
         return Figure(None, Unknown("no pass was timed"))
-    return middle([sample / 1e9 for sample in samples_ns], by)
+    return median_figure([sample / 1e9 for sample in samples_ns], by)
 
 
 def ratio(parts: Sequence[float], wholes: Sequence[float]) -> Figure:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from assay.analysis.carbon import find_grid, price
 from assay.analysis.memory.optimizers import optimizer_named
 from assay.api.arguments import check_number, check_text, check_whole, sequence_of
-from assay.document.machine import unknown
+from assay.document.machine import unknown_figure
 from assay.errors import UsageError
 
 
@@ -36,7 +36,7 @@ class EnergyOptions:
             find_grid(self.grid)
         check_number("pue", self.pue, 1)
         check_number("price", self.price_kwh, 0, optional=True)
-        price(unknown("not measured yet"), self.price_kwh or 0.0, pue=self.pue)
+        price(unknown_figure("not measured yet"), self.price_kwh or 0.0, pue=self.pue)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from assay.api.observe import check_device_and_dtype, observed
+from assay.api.observe import check_device_and_dtype, observe_opened
 from assay.api.options import RunOptions
 from assay.document.document import Document
 from assay.sources.inputs import Inputs, find_inputs
 from assay.sources.opened import Opened
 
 if TYPE_CHECKING:
-    from assay.recorder.watch import Setting
+    from assay.recorder.watch import PassSettings
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class ProfiledModel:
         """Whether training steps are measured, too."""
         return self.options.backward
 
-    def setting(self, *, backward: bool = False) -> Setting:
+    def setting(self, *, backward: bool = False) -> PassSettings:
         """The recorder's settings for one pass; a backward pass runs in training mode."""
         from assay.recorder.substitute import dtype_named
-        from assay.recorder.watch import Setting
+        from assay.recorder.watch import PassSettings
 
-        return Setting(
+        return PassSettings(
             "made-up" if self.opened.model.on_meta else "real",
             self.options.train or self.options.backward or backward,
             self.options.device,
@@ -51,10 +51,10 @@ class ProfiledModel:
         device = None if mode in ("meta", "fake") else self.options.device
         train = self.options.train or self.options.backward
         options = replace(self.options, mode=mode, device=device, train=train, backward=backward)
-        return observed(self.opened, self.inputs, options)
+        return observe_opened(self.opened, self.inputs, options)
 
 
-def prepared(opened: Opened, inputs: Any, options: RunOptions, *, load: bool = True) -> ProfiledModel:
+def prepare(opened: Opened, inputs: Any, options: RunOptions, *, load: bool = True) -> ProfiledModel:
     """The opened model with its inputs, ready to run; `load` loads its stored weights.
 
     Raises if the model cannot be run or the options are not valid.

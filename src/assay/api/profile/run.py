@@ -18,14 +18,14 @@ from assay.api.profile import sweep as sweeping
 from assay.api.profile.energy import energy as energy_of
 from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.predict import over_limit
-from assay.api.profile.profiled import ProfiledModel, prepared
+from assay.api.profile.profiled import ProfiledModel, prepare
 from assay.api.profile.training import step as training_step
 from assay.document.document import Document
 from assay.document.machine import MonitorRecording
 from assay.document.profile import MemoryMeasured, Profile, ThreadPoint
 from assay.document.provenance import Counted, Figure, Unknown
 from assay.errors import AssayError, UsageError
-from assay.machine.load import BUSY, OtherWork
+from assay.machine.load import BUSY, OtherLoad
 from assay.machine.monitor import Monitor
 from assay.messages import error_line, first_line
 from assay.sources.open import open_source
@@ -116,10 +116,10 @@ def profile(
     profile_options.check()
     options = RunOptions("real", device, dtype, train, backward, model_args, trust)
     opened = open_source(model, model_args=model_args, trust=trust)
-    return measure(prepared(opened, inputs, options), profile_options, on_step)
+    return profile_prepared(prepare(opened, inputs, options), profile_options, on_step)
 
 
-def measure(profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep | None = None) -> Document:
+def profile_prepared(profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep | None = None) -> Document:
     """The document of an opened model, with measured times; the same as `profile`, with the options in groups."""
     options.check()
     for axis, _ in options.sweeps:
@@ -174,9 +174,9 @@ class _Profiling:
         with bench(model, inputs.args, inputs.kwargs, setting, keep_parameters=writes) as runner:
             self._on_step("memory of a pass")
             memory = self._memory(runner, document)
-            others = OtherWork()
+            others = OtherLoad()
             self._on_step("timing modules")
-            clocked = clock_modules(runner, inventory.take(model).module_index, self._budget())
+            clocked = clock_modules(runner, inventory.take_inventory(model).module_index, self._budget())
             processor = _cpu_time(runner, min(clocked.bare))
             bursts = runner.repeat_bursts(self._budget()) if runner.device.type != "cpu" else clocked.bare
             self._note_busy_machine(others)
@@ -229,7 +229,7 @@ class _Profiling:
 
     def _thread_points(self) -> list[ThreadPoint]:
         """The pass at each thread count; parallel efficiency is unknown if other processes kept the CPU busy."""
-        others = OtherWork()
+        others = OtherLoad()
         points = sweeping.threads(self._profiled, self._options.thread_counts, self._budget(), self._on_step)
         share = others.share()
         if share is None or share <= BUSY:
@@ -262,7 +262,7 @@ class _Profiling:
                 runner.time_ns()
         return monitor.recording
 
-    def _note_busy_machine(self, others: OtherWork) -> None:
+    def _note_busy_machine(self, others: OtherLoad) -> None:
         share = others.share()
         if share is not None and share > BUSY:
             self._notes.append(f"{_busy(share)}: timings are inflated")

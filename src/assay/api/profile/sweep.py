@@ -26,7 +26,7 @@ KNEE = 0.9
 _PREDICTED = Counted("storages of a capture on shapes")
 
 
-def parse(text: str) -> tuple[str, list[int]]:
+def parse_sweep(text: str) -> tuple[str, list[int]]:
     """The axis and its sizes from text: `parse("batch=1,2,4") == ("batch", [1, 2, 4])`."""
     name, _, sizes = text.partition("=")
     values = [part.strip() for part in sizes.split(",")]

@@ -71,14 +71,14 @@ def analyze_weights(
         UserCodeError: With `trust`, the code of the module raised an exception.
     """
     settings = StatisticsSettings(engine, workers, address, spectral, sqnr_db)
-    report = weigh(
+    report = weights_document(
         source, settings=settings, resume=resume, progress=progress, filter=filter, trust=trust, lenient=lenient
     ).weights
     assert report is not None
     return report
 
 
-def weigh(
+def weights_document(
     source: Any,
     *,
     settings: StatisticsSettings | None = None,

@@ -50,11 +50,13 @@ def trusted_report(path: str, settings: StatisticsSettings, filter: str | None, 
 
 
 def _respond(request: _Request) -> _Response:
-    from assay.api.weights import weigh
+    from assay.api.weights import weights_document
 
     try:
         module = open_source(request.path, trust=True).module
-        report = weigh(module, settings=request.settings, filter=request.filter, listing=request.listing).weights
+        report = weights_document(
+            module, settings=request.settings, filter=request.filter, listing=request.listing
+        ).weights
     except AssayError as error:
         return _Response(error=str(error), frames=error.frames if isinstance(error, UserCodeError) else "")
     assert report is not None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from assay.checkpoint.entries import ByteRange, EncodedBytes
 from assay.checkpoint.files import BytesFile, Region, truncated
 from assay.errors import ReadError
-from assay.messages import brief, plural
+from assay.messages import one_line, plural
 
 STORED, DEFLATED = 0, 8
 MAX_DIRECTORY_BYTES = 24 << 20
@@ -59,19 +59,19 @@ class ZipArchive:
         """The decompressed bytes of a member; `ReadError` if it is larger than `limit` or looks like a zip bomb."""
         member = self.members[name]
         if member.size > limit:
-            raise self._rejected(f"{brief(name)} has {member.size} bytes, the limit is {limit}")
+            raise self._rejected(f"{one_line(name)} has {member.size} bytes, the limit is {limit}")
         part = self.part(name)
         if member.method == STORED:
             return part.read(0, member.size)
         if member.method != DEFLATED or member.size > max(_SMALL_BYTES, member.packed * MAX_RATIO):
-            raise self._rejected(f"{brief(name)} is compressed in a way that no checkpoint writer uses")
+            raise self._rejected(f"{one_line(name)} is compressed in a way that no checkpoint writer uses")
         try:
             # Asking for one extra byte reveals a member that decompresses to more than its declared size.
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(part.read(0, member.packed), member.size + 1)
         except zlib.error as error:
-            raise self._damaged(f"{brief(name)} cannot be decompressed") from error
+            raise self._damaged(f"{one_line(name)} cannot be decompressed") from error
         if len(data) != member.size:
-            raise self._damaged(f"{brief(name)} does not decompress to its declared size")
+            raise self._damaged(f"{one_line(name)} does not decompress to its declared size")
         return data
 
     def open(self, name: str) -> Region:
@@ -110,13 +110,13 @@ class ZipArchive:
             magic, name_length, extra_length = _LOCAL.unpack(header)
             start = member.header + _LOCAL.size + name_length + extra_length
             if magic != b"PK\3\4" or start + member.packed > self._start:
-                raise self._damaged(f"{brief(member.name)} is not where the zip directory says")
+                raise self._damaged(f"{one_line(member.name)} is not where the zip directory says")
             starts.append(start)
         return starts
 
     @property
     def _path(self) -> str:
-        return brief(self.region.path)
+        return one_line(self.region.path)
 
     def _damaged(self, why: str) -> ReadError:
         return ReadError(f"{self._path} is damaged: {why}")
@@ -148,11 +148,11 @@ class ZipArchive:
         if end > len(data):
             raise self._damaged("its zip directory is truncated")
         if flags & 1:
-            raise ReadError(f"{self._path} cannot be read: {brief(text)} is encrypted; decrypt the archive first")
+            raise ReadError(f"{self._path} cannot be read: {one_line(text)} is encrypted; decrypt the archive first")
         if _FULL in (packed, size, header):
             size, packed, header = self._large(data[start + name : start + name + extra], size, packed, header)
         if method == STORED and packed != size:
-            raise self._damaged(f"{brief(text)} is not compressed, but its stored size differs from its size")
+            raise self._damaged(f"{one_line(text)} is not compressed, but its stored size differs from its size")
         return Member(text, header, packed, size, method), end
 
     def _large(self, extra: bytes, *fields: int) -> tuple[int, int, int]:
@@ -173,12 +173,12 @@ class ZipArchive:
         names: set[str] = set()
         for member in members:
             if member.name in names:
-                raise self._rejected(f"it contains {brief(member.name)} twice")
+                raise self._rejected(f"it contains {one_line(member.name)} twice")
             names.add(member.name)
         end = 0
         for member in sorted(members, key=lambda member: member.header):
             if member.header < end:
-                raise self._rejected(f"{brief(member.name)} overlaps another member")
+                raise self._rejected(f"{one_line(member.name)} overlaps another member")
             end = member.header + _LOCAL.size + member.packed
 
     def _end(self) -> tuple[int, int, int]:

@@ -20,7 +20,7 @@ from assay.checkpoint.pickle.values import Stub, TensorValue, contiguous_strides
 from assay.checkpoint.remote import is_url
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
-from assay.messages import brief, plural
+from assay.messages import one_line, plural
 
 OWN = "torch.distributed.checkpoint."
 MAX_ITEMS = 200_000
@@ -80,7 +80,7 @@ def _read_items(
     for file, pieces in by_file.items():
         location = inside(path, file)
         if not is_url(location) and not os.path.exists(location):
-            failures.append(f"shard {brief(file)} is missing: {plural(len(pieces), 'tensor')} not read")
+            failures.append(f"shard {one_line(file)} is missing: {plural(len(pieces), 'tensor')} not read")
             continue
         try:
             with files.region(location) as region:
@@ -88,7 +88,7 @@ def _read_items(
         except ReadError as error:
             failures.append(str(error))
     if failures and not named:
-        raise ReadError(f"{brief(path)}: cannot read any of its tensors; {failures[0]}")
+        raise ReadError(f"{one_line(path)}: cannot read any of its tensors; {failures[0]}")
     return named, failures
 
 
@@ -130,7 +130,7 @@ def _wholes(path: str, table: Any) -> dict[str, _Whole]:
             offsets = _numbers(path, name, piece.get("offsets"))
             sizes = _numbers(path, name, piece.get("sizes"))
             if not len(offsets) == len(sizes) == len(shape):
-                raise ReadError(f"{brief(path)} is damaged: the pieces of {brief(name)} are not slices of it")
+                raise ReadError(f"{one_line(path)} is damaged: the pieces of {one_line(name)} are not slices of it")
             chunks[offsets] = sizes
         properties = fields.get("properties")
         first = properties.state if isinstance(properties, Stub) else None
@@ -148,7 +148,7 @@ def _items(path: str, table: Any, wholes: dict[str, _Whole]) -> list[_Item]:
             continue
         start, length, offsets = info.get("offset"), info.get("length"), index.get("offset")
         if type(file) is not str or type(start) is not int or type(length) is not int or len(items) > MAX_ITEMS:
-            raise ReadError(f"{brief(path)} is damaged: its .metadata does not locate {brief(name)}")
+            raise ReadError(f"{one_line(path)} is damaged: its .metadata does not locate {one_line(name)}")
         piece_offsets = None if offsets is None else _numbers(path, name, offsets)
         items.append(_Item(name, piece_offsets, file, start, length, bool(info.get("transform_descriptors"))))
     return items
@@ -165,5 +165,5 @@ def _pairs(table: Any) -> list[tuple[str, Any]]:
 
 def _numbers(path: str, name: str, value: Any) -> tuple[int, ...]:
     if not isinstance(value, (tuple, list)) or not all(type(item) is int and item >= 0 for item in value):
-        raise ReadError(f"{brief(path)} is damaged: its .metadata has no sizes for {brief(name)}")
+        raise ReadError(f"{one_line(path)} is damaged: its .metadata has no sizes for {one_line(name)}")
     return tuple(value)

@@ -25,7 +25,7 @@ from assay.checkpoint.formats.gguf_types import (
 from assay.checkpoint.listing import MAX_ELEMENTS, raise_invalid
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import one_line
 
 MAX_TENSORS = 200_000
 MAX_VALUES = 100_000
@@ -50,7 +50,7 @@ class _Tensor(NamedTuple):
 
 def read(region: Region) -> Checkpoint:
     """The tensors of a GGUF file, with shapes in torch's order."""
-    path = brief(region.path)
+    path = one_line(region.path)
     header = _Header(region)
     version = header.version
     if version not in VERSIONS:
@@ -72,7 +72,7 @@ def _metadata(header: _Header, count: int) -> dict[str, Any]:
     for _ in range(count):
         key = header.text()
         if key in metadata:
-            raise header.rejected(f"the metadata key {brief(key)} appears twice")
+            raise header.rejected(f"the metadata key {one_line(key)} appears twice")
         metadata[key] = header.value()
     return metadata
 
@@ -81,7 +81,7 @@ def _tensor(header: _Header, path: str) -> _Tensor:
     name = header.text()
     dimensions = header.number(4)
     if dimensions > MAX_DIMENSIONS:
-        raise header.rejected(f"tensor {brief(name)} has {dimensions} dimensions, the limit is {MAX_DIMENSIONS}")
+        raise header.rejected(f"tensor {one_line(name)} has {dimensions} dimensions, the limit is {MAX_DIMENSIONS}")
     sizes = [header.count() for _ in range(dimensions)]
     kind, offset = header.number(4), header.number(8)
     if math.prod(sizes) > MAX_ELEMENTS:
@@ -92,13 +92,13 @@ def _tensor(header: _Header, path: str) -> _Tensor:
 def _alignment(path: str, metadata: dict[str, Any]) -> int:
     step = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
     if type(step) is not int or not 0 < step <= MAX_ALIGNMENT or step & (step - 1):
-        raise ReadError(f"{path} is rejected: alignment {brief(step)} is not a power of 2 up to {MAX_ALIGNMENT}")
+        raise ReadError(f"{path} is rejected: alignment {one_line(step)} is not a power of 2 up to {MAX_ALIGNMENT}")
     return step
 
 
 def _entries(data: Region, start: int, step: int, tensors: list[_Tensor], *, swapped: bool) -> list[Entry]:
     """The entries in file order; checks that tensors do not overlap and end inside the file."""
-    path = brief(data.path)
+    path = one_line(data.path)
     if len({tensor.name for tensor in tensors}) != len(tensors):
         raise ReadError(f"{path} is rejected: two tensors have the same name")
     ends: dict[str, int] = {}
@@ -108,12 +108,12 @@ def _entries(data: Region, start: int, step: int, tensors: list[_Tensor], *, swa
         size = _size(data.path, tensor)
         last = following if size is None else first + size
         if tensor.offset % step or first > data.size:
-            wrong = f"offset {tensor.offset} of tensor {brief(tensor.name)} is not aligned or is past the end"
+            wrong = f"offset {tensor.offset} of tensor {one_line(tensor.name)} is not aligned or is past the end"
             raise ReadError(f"{path} is rejected: {wrong}")
         if last > data.size:
-            raise truncated(data.path, f"tensor {brief(tensor.name)} ends at byte {last}, the file at {data.size}")
+            raise truncated(data.path, f"tensor {one_line(tensor.name)} ends at byte {last}, the file at {data.size}")
         if last > following:
-            raise ReadError(f"{path} is rejected: tensor {brief(tensor.name)} overlaps another")
+            raise ReadError(f"{path} is rejected: tensor {one_line(tensor.name)} overlaps another")
         ends[tensor.name] = last
         following = first if last > first else following
     entries = [_entry(data, start + tensor.offset, ends[tensor.name], tensor, swapped=swapped) for tensor in tensors]
@@ -172,7 +172,7 @@ class _Header:
     """Reads the header in the file's byte order and integer width."""
 
     def __init__(self, region: Region) -> None:
-        self._path = brief(region.path)
+        self._path = one_line(region.path)
         self._stream = Stream(region, 4)
         number = self._stream.number(4)
         self.swapped = number > 0xFFFF

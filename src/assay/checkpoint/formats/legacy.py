@@ -15,7 +15,7 @@ from assay.checkpoint.pickle.values import Blob, Global, RawStorage
 from assay.checkpoint.pickle.walking import INSIDE, collect
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import one_line
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001
@@ -34,7 +34,7 @@ class _Pickles:
 
     def __init__(self, region: Region, depth: int = 0) -> None:
         self._region = region
-        self._path = brief(region.path)
+        self._path = one_line(region.path)
         self._stream = Stream(region)
         self._storages: dict[str, RawStorage] = {}
         self._views: dict[tuple[str, int, int], RawStorage] = {}
@@ -65,14 +65,16 @@ class _Pickles:
         _, storage_class, key, _, numel, view = pid
         storage = self._storages.setdefault(key, RawStorage(key, dtype_name(storage_class) or "unknown", numel))
         if storage.numel != numel and view is None:
-            raise ReadError(f"{self._path} is rejected: storage {brief(key)} has two sizes")
+            raise ReadError(f"{self._path} is rejected: storage {one_line(key)} has two sizes")
         return storage if view is None else self._view(storage, view)
 
     def _view(self, storage: RawStorage, view: Any) -> RawStorage:
         """Part of a storage, which the oldest files describe by (key, first element, number of elements)."""
         _, offset, numel = view
         if type(offset) is not int or type(numel) is not int or min(offset, numel) < 0:
-            raise ReadError(f"{self._path} is damaged: a view of storage {brief(storage.key)} has an invalid range")
+            raise ReadError(
+                f"{self._path} is damaged: a view of storage {one_line(storage.key)} has an invalid range"
+            )
         return self._views.setdefault((storage.key, offset, numel), RawStorage(storage.key, storage.dtype, numel))
 
     def _locate(self, keys: Any, *, swapped: bool) -> None:
@@ -105,24 +107,26 @@ def locate_part(region: Region, part: RawStorage, whole: RawStorage, first: int)
     """Locate `part`, a view of the storage `whole` that starts at its element `first`."""
     width = item_bytes(whole.dtype) or 1
     if min(first, part.numel) < 0 or (first + part.numel) * width > whole.length:
-        raise ReadError(f"{brief(region.path)} is rejected: a view of storage {brief(whole.key)} exceeds it")
+        raise ReadError(f"{one_line(region.path)} is rejected: a view of storage {one_line(whole.key)} exceeds it")
     part.set_location(whole.file, whole.offset + first * width, part.numel * width, whole.encoded)
     part.problem = whole.problem
 
 
 def locate_storage(region: Region, storage: RawStorage, offset: int) -> int:
     """Locate a storage, whose size is in the eight bytes at `offset`; returns the offset of the next one."""
-    path = brief(region.path)
+    path = one_line(region.path)
     if offset + 8 > region.size:
-        raise truncated(region.path, f"storage {brief(storage.key)} is missing")
+        raise truncated(region.path, f"storage {one_line(storage.key)} is missing")
     numel = int.from_bytes(region.read(offset, 8), "little", signed=True)
     width = item_bytes(storage.dtype)
     if width is None:
-        raise ReadError(f"{path} cannot be read: storage {brief(storage.key)} has an unknown dtype, so no known size")
+        raise ReadError(
+            f"{path} cannot be read: storage {one_line(storage.key)} has an unknown dtype, so no known size"
+        )
     if numel != storage.numel or numel < 0:
-        raise ReadError(f"{path} is damaged: storage {brief(storage.key)} has size {numel}, not {storage.numel}")
+        raise ReadError(f"{path} is damaged: storage {one_line(storage.key)} has size {numel}, not {storage.numel}")
     start, length = offset + 8, numel * width
     if start + length > region.size:
-        raise truncated(region.path, f"storage {brief(storage.key)} needs {length} bytes at offset {start}")
+        raise truncated(region.path, f"storage {one_line(storage.key)} needs {length} bytes at offset {start}")
     storage.set_location(region.path, region.base + start, length, region.file.encoded)
     return start + length

@@ -15,7 +15,7 @@ from assay.checkpoint.pickle.values import MAX_DIMENSIONS, RawStorage, TensorVal
 from assay.checkpoint.pickle.walking import collect
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import one_line
 
 BLOCK = 512
 MAX_MEMBERS = 1000
@@ -24,7 +24,7 @@ MAX_ROWS = MAX_UNITS // 10
 
 def read(region: Region) -> Checkpoint:
     """The checkpoint in a tar archive written by torch.save."""
-    path = brief(region.path)
+    path = one_line(region.path)
     members = _members(region)
     if not {"storages", "tensors", "pickle"} <= members.keys():
         raise ReadError(f"{path} is a tar archive, but not a checkpoint: expected members storages, tensors, pickle")
@@ -55,7 +55,7 @@ def _members(region: Region) -> dict[str, Region]:
         name = header[:100].rstrip(b"\0").decode("utf-8", "backslashreplace").removeprefix("./")
         size = _octal(header[124:136], region)
         if name in members:
-            raise ReadError(f"{brief(region.path)} is rejected: it contains {brief(name)} twice")
+            raise ReadError(f"{one_line(region.path)} is rejected: it contains {one_line(name)} twice")
         members[name] = region.part(offset + BLOCK, size)
         offset += BLOCK + -(-size // BLOCK) * BLOCK
     return members
@@ -67,7 +67,7 @@ def _octal(field: bytes, region: Region) -> int:
     try:
         return int(field.strip(b"\0 ") or b"0", 8)
     except ValueError as error:
-        raise ReadError(f"{brief(region.path)} is damaged: a tar header has no valid size") from error
+        raise ReadError(f"{one_line(region.path)} is damaged: a tar header has no valid size") from error
 
 
 def _storages(region: Region) -> dict[int, RawStorage]:
@@ -101,7 +101,7 @@ def _tensors(region: Region, storages: dict[int, RawStorage]) -> dict[int, Tenso
         stream.take(4)
         if dimensions > MAX_DIMENSIONS:
             wrong = f"a tensor has {dimensions} dimensions, the limit is {MAX_DIMENSIONS}"
-            raise ReadError(f"{brief(region.path)} is rejected: {wrong}")
+            raise ReadError(f"{one_line(region.path)} is rejected: {wrong}")
         numbers = struct.unpack(f"<{2 * dimensions + 1}q", stream.take(8 * (2 * dimensions + 1)))
         shape, strides = numbers[:dimensions], numbers[dimensions:-1]
         tensors[int(key)] = TensorValue(storages[int(storage)], numbers[-1], shape, strides)
@@ -111,11 +111,11 @@ def _tensors(region: Region, storages: dict[int, RawStorage]) -> dict[int, Tenso
 def _count(machine: PickleMachine, region: Region) -> int:
     count = machine.load()
     if type(count) is not int or not 0 <= count <= MAX_ROWS:
-        raise ReadError(f"{brief(region.path)} is damaged: {brief(count)} is not a valid number of tensors")
+        raise ReadError(f"{one_line(region.path)} is damaged: {one_line(count)} is not a valid number of tensors")
     return count
 
 
 def _triple(value: Any, region: Region) -> tuple[Any, Any, Any]:
     if not isinstance(value, tuple) or len(value) != 3:
-        raise ReadError(f"{brief(region.path)} is damaged: a tensor description is not a triple")
+        raise ReadError(f"{one_line(region.path)} is damaged: a tensor description is not a triple")
     return value

@@ -15,7 +15,7 @@ from assay.checkpoint.formats.torch_zip import describe, locate
 from assay.checkpoint.listing import list_tensors
 from assay.checkpoint.pickle.values import RawStorage, TensorValue
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import one_line
 
 _CONFIG = re.compile(r"((?:^|.*/)data/(weights|constants)/)([^/]+)_\2_config\.json$")
 _OLD = ("serialized_state_dict.pt", "serialized_constants.pt", "serialized_state_dict.json")
@@ -46,19 +46,18 @@ def _config(archive: ZipArchive, member: str) -> PayloadConfig:
     try:
         return msgspec.json.decode(archive.read(member), type=PayloadConfig)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        wrong = f"{brief(member)} is not a valid table of weights ({brief(error)})"
-        raise ReadError(f"{brief(archive.region.path)} is damaged: {wrong}") from error
+        wrong = f"{one_line(member)} is not a valid table of weights ({one_line(error)})"
+        raise ReadError(f"{one_line(archive.region.path)} is damaged: {wrong}") from error
 
 
 def _payload(
     archive: ZipArchive, name: str, member: str, payload: Payload, storages: dict[str, RawStorage], notes: list[str]
 ) -> NamedValues:
     if member not in archive.members:
-        raise ReadError(
-            f"{brief(archive.region.path)} is damaged: {brief(member)}, the data of tensor {brief(name)}, is missing"
-        )
+        missing = f"{one_line(member)}, the data of tensor {one_line(name)}, is missing"
+        raise ReadError(f"{one_line(archive.region.path)} is damaged: {missing}")
     if payload.tensor_meta is None:
-        notes.append(f"{brief(name, 60)} is a pickled object, not a tensor: skipped")
+        notes.append(f"{one_line(name, 60)} is a pickled object, not a tensor: skipped")
         return []
     if _is_archive(archive, member):
         return [(f"{name}.{inner}" if inner else name, tensor) for inner, tensor in _inner(archive, member)]
@@ -90,7 +89,9 @@ def _tensor(
         strides = tuple(map(sizes.number, meta.strides))
         offset = sizes.number(meta.storage_offset) if meta.storage_offset else 0
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ReadError(f"{brief(archive.region.path)} is damaged: tensor {brief(name)} has invalid sizes") from error
+        raise ReadError(
+            f"{one_line(archive.region.path)} is damaged: tensor {one_line(name)} has invalid sizes"
+        ) from error
     return TensorValue(storage, offset, shape, strides)
 
 

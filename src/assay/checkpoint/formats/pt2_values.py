@@ -69,7 +69,7 @@ class SymbolicSizes:
         return tuple(filter(None, (examples_note, assumed_note)))
 
 
-def plain(argument: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
+def plain_argument(argument: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
     """An argument without tensors as plain JSON; `symbols` maps the names of symbolic numbers to their values."""
     ((kind, value),) = argument.items()
     if kind in _TABLES:
@@ -79,7 +79,7 @@ def plain(argument: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
     if kind in _SPECIAL:
         return _SPECIAL[kind](value)
     if kind == "as_string_to_argument":
-        return {name: plain(item, symbols) for name, item in value.items()}
+        return {name: plain_argument(item, symbols) for name, item in value.items()}
     return value
 
 

@@ -15,7 +15,7 @@ from assay.checkpoint.files import Region
 from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.shards import INDEX as INDEX_NAME
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import one_line
 
 DOCUMENT, CONFIG, INDEX = "document", "config", "index"
 """Kinds of JSON file: a saved document, a transformers config, an index of shards."""
@@ -56,13 +56,13 @@ def recognise(region: Region) -> Recognised:
         return Recognised(_json(region, head), region)
     problems = (problem for pattern, problem in _UNSUPPORTED if re.match(pattern, head))
     problem = next(problems, f"is not a file that Assay reads: expected {SUPPORTED}")
-    raise ReadError(f"{brief(region.path)} {problem}")
+    raise ReadError(f"{one_line(region.path)} {problem}")
 
 
 def read(recognised: Recognised, *, lenient: bool = False) -> Checkpoint:
     """The checkpoint in a recognised file; `ReadError` if that kind of file contains no tensors."""
     if recognised.kind not in _READERS:
-        raise ReadError(f"{brief(recognised.region.path)} {_NO_TENSORS[recognised.kind]}")
+        raise ReadError(f"{one_line(recognised.region.path)} {_NO_TENSORS[recognised.kind]}")
     reader: Any = import_module(f"assay.checkpoint.formats.{_READERS[recognised.kind]}")
     options = {"lenient": lenient} if recognised.kind == SAFETENSORS else {}
     checkpoint: Checkpoint = reader.read(recognised.archive or recognised.region, **options)
@@ -94,9 +94,11 @@ def _zip(region: Region) -> Recognised:
     for pattern, kind in _MEMBERS:
         if any(map(re.compile(pattern).search, members)):
             if kind not in _READERS:
-                raise ReadError(f"{brief(region.path)} is {kind}, not a checkpoint: expected {SUPPORTED}")
+                raise ReadError(f"{one_line(region.path)} is {kind}, not a checkpoint: expected {SUPPORTED}")
             return Recognised(kind, region, archive)
-    raise ReadError(f"{brief(region.path)} is a zip archive without data.pkl, not a checkpoint: expected {SUPPORTED}")
+    raise ReadError(
+        f"{one_line(region.path)} is a zip archive without data.pkl, not a checkpoint: expected {SUPPORTED}"
+    )
 
 
 _MEMBERS = (
@@ -127,9 +129,9 @@ def _json(region: Region, head: bytes) -> str:
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReadError(f"{brief(region.path)} is not valid JSON: {brief(error)}") from error
+        raise ReadError(f"{one_line(region.path)} is not valid JSON: {one_line(error)}") from error
     expected = "a saved document, a transformers config or an index of shards with a weight_map"
-    raise ReadError(f"{brief(region.path)} is JSON of an unknown kind: expected {expected}")
+    raise ReadError(f"{one_line(region.path)} is JSON of an unknown kind: expected {expected}")
 
 
 _JSON_KEYS = {b'"weight_map"': INDEX, b'"model_type"': CONFIG, b'"architectures"': CONFIG, b'"auto_map"': CONFIG}

@@ -16,7 +16,7 @@ from assay.checkpoint.listing import MAX_ELEMENTS, raise_invalid
 from assay.checkpoint.pickle.values import MAX_DIMENSIONS
 from assay.document.dtypes import BITS
 from assay.errors import ReadError
-from assay.messages import brief, plural
+from assay.messages import one_line, plural
 
 MAX_HEADER_BYTES = 100_000_000
 """The limit that the format itself sets."""
@@ -47,7 +47,7 @@ TensorLocation = tuple[int, int, str, "_Kind"]
 
 def read(region: Region, *, lenient: bool) -> Checkpoint:
     """The tensors of a safetensors file; `lenient` accepts extra bytes after the last one."""
-    path = brief(region.path)
+    path = one_line(region.path)
     length = int.from_bytes(region.read(0, 8), "little")
     if length > region.size - 8:
         raise ReadError(f"{path} is not valid safetensors: a header of {length} bytes in a file of {region.size}")
@@ -67,7 +67,7 @@ def _header(path: str, data: bytes) -> tuple[list[TensorLocation], Any]:
     # Each tensor has four colons, three of them in its description.
     entries = data.count(b":") - 3 * data.count(_FIELDS[0])
     if len(data) + max(entries, 0) * ENTRY_BYTES > MAX_LISTING_BYTES:
-        raise ReadError(f"{brief(path)} is rejected: its header describes more tensors than fit in memory")
+        raise ReadError(f"{one_line(path)} is rejected: its header describes more tensors than fit in memory")
     typed = _typed(path, data)
     if typed is not None:
         return typed
@@ -101,21 +101,21 @@ def parse_json(path: str, data: bytes, what: str) -> dict[str, Any]:
     """The JSON object in `data`; `ReadError` if it has duplicate keys, is not UTF-8, or is too large or deep."""
     memory = 120 * (data.count(b"[") + data.count(b"{")) + 48 * data.count(b",") + 4 * len(data)
     if memory > MAX_JSON_BYTES:
-        raise ReadError(f"{brief(path)} is rejected: {what} is too large to parse")
+        raise ReadError(f"{one_line(path)} is rejected: {what} is too large to parse")
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
         if b"\\u" in data:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError as error:
-        raise ReadError(f"{brief(path)} is damaged: {what} is not UTF-8") from error
+        raise ReadError(f"{one_line(path)} is damaged: {what} is not UTF-8") from error
     except _DuplicateKeyError as error:
-        raise ReadError(f"{brief(path)} is rejected: {what} contains the key {brief(error)} twice") from error
+        raise ReadError(f"{one_line(path)} is rejected: {what} contains the key {one_line(error)} twice") from error
     except ValueError as error:
-        raise ReadError(f"{brief(path)} is damaged: {what} is not valid JSON ({brief(error)})") from error
+        raise ReadError(f"{one_line(path)} is damaged: {what} is not valid JSON ({one_line(error)})") from error
     except RecursionError as error:
-        raise ReadError(f"{brief(path)} is rejected: {what} is nested too deep") from error
+        raise ReadError(f"{one_line(path)} is rejected: {what} is nested too deep") from error
     if not isinstance(value, dict):
-        raise ReadError(f"{brief(path)} is damaged: {what} is not a JSON object")
+        raise ReadError(f"{one_line(path)} is damaged: {what} is not a JSON object")
     return value
 
 
@@ -182,7 +182,7 @@ def _kind(path: str, name: str, info: _Info) -> _Kind:
     name_in_torch = SAFETENSORS.get(code)
     dtype, bits = (name_in_torch, BITS[name_in_torch]) if name_in_torch else PACKED.get(code, (code, None))
     if bits is None:
-        return _Kind(code, shape, None, f"unknown dtype {brief(code, 40)}")
+        return _Kind(code, shape, None, f"unknown dtype {one_line(code, 40)}")
     if elements * bits % 8:
         raise_invalid(path, name, f"shape {list(shape)!r} of {code} does not fill whole bytes")
     return _Kind(dtype, shape, elements * bits // 8, unreadable(dtype))
@@ -197,13 +197,13 @@ def _check_tiling(path: str, located: list[TensorLocation], size: int, *, lenien
         if begin > at:
             raise_invalid(path, name, f"there is a gap of {plural(begin - at, 'byte')} before it")
         if end > size:
-            raise truncated(path, f"tensor {brief(name)} ends at byte {end}, the data at {size}")
+            raise truncated(path, f"tensor {one_line(name)} ends at byte {end}, the data at {size}")
         at = end
     if at == size:
         return ()
     if not lenient:
         extra = f"{plural(size - at, 'extra byte')} after the last tensor (a lenient read ignores them)"
-        raise ReadError(f"{brief(path)} is rejected: {extra}")
+        raise ReadError(f"{one_line(path)} is rejected: {extra}")
     return (f"{plural(size - at, 'extra byte')} after the last tensor ignored",)
 
 

@@ -14,7 +14,7 @@ from assay.checkpoint.entries import Checkpoint, Entry
 from assay.checkpoint.files import Files, Region, inside
 from assay.checkpoint.remote import is_url
 from assay.errors import ReadError
-from assay.messages import brief, plural
+from assay.messages import one_line, plural
 
 MAX_INDEX_BYTES = 24 << 20
 INDEX = re.compile(r"\.index(?:\.[\w-]+)?\.json$")
@@ -32,14 +32,14 @@ def read_index(region: Region, reader: OpenShard) -> Checkpoint:
     path = region.path
     if region.size > MAX_INDEX_BYTES:
         raise ReadError(
-            f"{brief(path)} is rejected: the index has {region.size} bytes, the limit is {MAX_INDEX_BYTES}"
+            f"{one_line(path)} is rejected: the index has {region.size} bytes, the limit is {MAX_INDEX_BYTES}"
         )
     from assay.checkpoint.formats.safetensors import parse_json
 
     index = parse_json(path, region.read(0, region.size), "it")
     weight_map = index.get("weight_map")
     if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
-        raise ReadError(f"{brief(path)} is not an index of shards: it has no weight_map of tensors to file names")
+        raise ReadError(f"{one_line(path)} is not an index of shards: it has no weight_map of tensors to file names")
     folder = path.rpartition("/")[0] if is_url(path) else os.path.dirname(path) or os.curdir
     files = {name: inside(folder, name) for name in dict.fromkeys(weight_map.values())}
     counts = Counter(weight_map.values())
@@ -64,7 +64,7 @@ def read_folder(path: str, names: list[str], reader: OpenShard, files: Files) ->
             checkpoint = reader(paths[weights[0]]) if is_single else _read_all(path, paths, reader, lambda name: "")
             return _with_note(checkpoint, [name for name in names if name not in weights])
     expected = "config.json or .metadata, or files ending in .safetensors, .bin, .pt, .gguf, .pt2 or .pkl"
-    raise ReadError(f"{brief(path)} is a folder without a model: expected {expected}")
+    raise ReadError(f"{one_line(path)} is a folder without a model: expected {expected}")
 
 
 def holds_shards(names: Iterable[str]) -> bool:
@@ -77,7 +77,7 @@ def _with_note(checkpoint: Checkpoint, names: list[str]) -> Checkpoint:
     others = [name for name in names if any(re.search(kind, name) for kind in _SHARD_NAMES)]
     if not others:
         return checkpoint
-    listed = ", ".join(brief(name) for name in others[:_LISTED]) + (", ..." if len(others) > _LISTED else "")
+    listed = ", ".join(one_line(name) for name in others[:_LISTED]) + (", ..." if len(others) > _LISTED else "")
     return replace(checkpoint, notes=(*checkpoint.notes, f"other weight files in the folder were not read: {listed}"))
 
 
@@ -90,9 +90,11 @@ def _read_all(path: str, files: dict[str, str], reader: OpenShard, loss_of: Call
             read.append(reader(location))
         except ReadError as error:
             exists = is_url(location) or os.path.exists(location)
-            failures.append(f"{error}{loss_of(name)}" if exists else f"shard {brief(name)} is missing{loss_of(name)}")
+            failures.append(
+                f"{error}{loss_of(name)}" if exists else f"shard {one_line(name)} is missing{loss_of(name)}"
+            )
     if not read:
-        raise ReadError(f"{brief(path)}: cannot read any of its {plural(len(files), 'shard')}; {failures[0]}")
+        raise ReadError(f"{one_line(path)}: cannot read any of its {plural(len(files), 'shard')}; {failures[0]}")
     return _joined(path, read, failures)
 
 
@@ -105,7 +107,7 @@ def _joined(path: str, read: list[Checkpoint], failures: list[str]) -> Checkpoin
     formats = dict.fromkeys(part.format for part in read)
     names = Counter(name for entry in entries for name in entry.names)
     duplicates = [name for name, count in names.items() if count > 1]
-    failures += [f"tensor {brief(name)} is in more than one shard" for name in duplicates[:20]]
+    failures += [f"tensor {one_line(name)} is in more than one shard" for name in duplicates[:20]]
     return Checkpoint(
         next(iter(formats)),
         path,
@@ -137,7 +139,7 @@ def _compared(checkpoint: Checkpoint, weight_map: dict[str, str], metadata: dict
     absent = [name for name in weight_map if name not in stored]
     if absent and not failures:
         count = plural(len(absent), "tensor")
-        failures.append(f"the index lists {count} that no shard contains, such as {brief(absent[0])}")
+        failures.append(f"the index lists {count} that no shard contains, such as {one_line(absent[0])}")
     extra = sum(name not in weight_map for name in stored)
     if extra:
         notes.append(f"the shards contain {plural(extra, 'tensor')} that the index does not list")

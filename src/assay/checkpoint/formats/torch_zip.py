@@ -15,7 +15,7 @@ from assay.checkpoint.pickle.values import RawStorage
 from assay.checkpoint.pickle.walking import PickleContents, collect
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
-from assay.messages import brief, plural
+from assay.messages import one_line, plural
 
 _PICKLE = "data.pkl"
 DescribedPickle = tuple[PickleContents, PickleMachine]
@@ -46,7 +46,7 @@ def prefix_of(archive: ZipArchive) -> str:
     if len(top) != 1:
         number = "several" if top else "no"
         wrong = f"is a zip archive with {number} {_PICKLE}, not a checkpoint: expected the output of torch.save"
-        raise ReadError(f"{brief(archive.region.path)} {wrong}")
+        raise ReadError(f"{one_line(archive.region.path)} {wrong}")
     return top[0]
 
 
@@ -68,7 +68,7 @@ def _not_run(machine: PickleMachine) -> tuple[str, ...]:
     """A note on the code that loading the file would have run."""
     if not machine.foreign:
         return ()
-    called = ", ".join(brief(name, 60) for name in list(machine.called)[:5])
+    called = ", ".join(one_line(name, 60) for name in list(machine.called)[:5])
     more = f" and {len(machine.called) - 5} more" if len(machine.called) > 5 else ""
     calls = f"and call {called}{more}" if called else "and call none of them"
     imports = plural(len(machine.foreign), "global")
@@ -78,25 +78,25 @@ def _not_run(machine: PickleMachine) -> tuple[str, ...]:
 def _storage(path: str, storages: dict[tuple[str, str], RawStorage], pid: Any) -> RawStorage:
     """The storage of a persistent id: ("storage", class, key, device, number of elements)."""
     if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage" or type(pid[2]) is not str:
-        raise ReadError(f"{brief(path)} is damaged: it has a persistent id that is not a storage")
+        raise ReadError(f"{one_line(path)} is damaged: it has a persistent id that is not a storage")
     dtype = dtype_name(pid[1]) or "unknown"
     key = (pid[2], dtype)
     if key not in storages:
         storages[key] = RawStorage(pid[2], dtype, pid[4])
     elif storages[key].numel != pid[4]:
-        raise ReadError(f"{brief(path)} is rejected: storage {brief(pid[2])} has two sizes")
+        raise ReadError(f"{one_line(path)} is rejected: storage {one_line(pid[2])} has two sizes")
     return storages[key]
 
 
 def _locate_all(archive: ZipArchive, records: str, storages: Iterable[RawStorage], *, swapped: bool) -> None:
     """Locate every storage in the archive and check its size against the pickle."""
-    path = brief(archive.region.path)
+    path = one_line(archive.region.path)
     storages = list(storages)
     members = []
     for storage in storages:
         member = archive.members.get(records + storage.key)
         if member is None:
-            raise ReadError(f"{path} is damaged: storage {brief(storage.key)} is missing from the archive")
+            raise ReadError(f"{path} is damaged: storage {one_line(storage.key)} is missing from the archive")
         _check_size(path, storage, member.size)
         members.append(member)
     for storage, member, start in zip(storages, members, archive.starts(members), strict=True):
@@ -116,10 +116,10 @@ def locate(archive: ZipArchive, storage: RawStorage, member: Member, start: int)
 def _check_size(path: str, storage: RawStorage, size: int) -> None:
     width, count = item_bytes(storage.dtype), storage.numel
     if type(count) is not int or count < 0:
-        raise ReadError(f"{path} is damaged: storage {brief(storage.key)} has no valid size")
+        raise ReadError(f"{path} is damaged: storage {one_line(storage.key)} has no valid size")
     # A byte storage viewed as wider elements may end with an incomplete one.
     if width and not 0 <= size - count * width < width:
-        raise ReadError(f"{path} is damaged: storage {brief(storage.key)} has {size} bytes, not {count * width}")
+        raise ReadError(f"{path} is damaged: storage {one_line(storage.key)} has {size} bytes, not {count * width}")
 
 
 def _is_swapped(archive: ZipArchive, prefix: str) -> bool:

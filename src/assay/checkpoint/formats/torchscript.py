@@ -32,14 +32,14 @@ def read(archive: ZipArchive) -> Checkpoint:
         path,
         list_tensors(path, named),
         contents.facts,
-        [ModuleRow(row.path, demangled(row.class_path)) for row in contents.modules],
+        [ModuleRow(row.path, demangled_name(row.class_path)) for row in contents.modules],
         functions,
         tuple(name for name in machine.foreign if not name.startswith(f"{SCRIPTED}.")),
         (*contents.notes, *notes),
     )
 
 
-def demangled(name: str) -> str:
+def demangled_name(name: str) -> str:
     """The original class name: drops the prefix `__torch__.` and parts such as `.___torch_mangle_0`."""
     return _MANGLED.sub("", name).removeprefix(f"{SCRIPTED}.")
 

@@ -15,7 +15,7 @@ from assay.checkpoint.pickle.represented import HARMLESS
 from assay.checkpoint.pickle.values import Blob, Global, Stub
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import one_line
 
 MAX_UNITS = 3_500_000
 """Enough for approximately 200,000 tensors, twice those of the largest known model, in at most 200 MB."""
@@ -66,7 +66,9 @@ class PickleMachine:
             return self.stack.pop()
         except DAMAGE as error:
             offset = self.stream.offset
-            raise ReadError(f"{brief(self.stream.region.path)}: the pickle is damaged near byte {offset}") from error
+            raise ReadError(
+                f"{one_line(self.stream.region.path)}: the pickle is damaged near byte {offset}"
+            ) from error
         raise self.stream.short()
 
     def _run(self) -> None:
@@ -164,7 +166,7 @@ class PickleMachine:
         """Raise `ReadError` if the values of the pickle would take too much memory."""
         stacked = len(self.stack) + sum(map(len, self.marks))
         if self.units + (stacked >> 1) + (len(self.memo) >> 3) > MAX_UNITS or len(self.marks) > MAX_MARKS:
-            path = brief(self.stream.region.path)
+            path = one_line(self.stream.region.path)
             raise ReadError(f"{path} is rejected: its pickle describes more values than any checkpoint has")
 
     def push(self, value: Any, units: int = 1) -> None:

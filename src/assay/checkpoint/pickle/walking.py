@@ -21,7 +21,7 @@ from assay.checkpoint.pickle.values import (
     contiguous_strides,
 )
 from assay.errors import ReadError
-from assay.messages import brief
+from assay.messages import one_line
 
 MAX_REPEATED = 300_000
 """Limit for values that are visited more than once; lists of lists of the same list would never end."""
@@ -85,7 +85,7 @@ class _Walk:
                 continue
             repeated += again
             if repeated > MAX_REPEATED or len(self._contents.tensors) > MAX_NAMES:
-                raise ReadError(f"{brief(self._path)} is rejected: its values refer to each other endlessly")
+                raise ReadError(f"{one_line(self._path)} is rejected: its values refer to each other endlessly")
             name, value = step
             inner = self._visit(name, value, len(frames))
             if inner is None or id(value) in ancestors:
@@ -161,7 +161,7 @@ class _Walk:
 def _join(name: str, key: Any) -> str:
     text = key if type(key) is str else key.path if isinstance(key, Global) else str(key)
     if len(text) > MAX_FACT_LENGTH:
-        text = brief(text, MAX_FACT_LENGTH)
+        text = one_line(text, MAX_FACT_LENGTH)
     return f"{name}.{text}" if name and text else name or text
 
 

@@ -8,7 +8,7 @@ from assay.checkpoint.statistics.chunks import Weight
 from assay.checkpoint.statistics.engine import EngineOptions, Postprocess, run_here
 from assay.checkpoint.statistics.finalize import blank
 from assay.checkpoint.statistics.gathering import Read
-from assay.cluster import joined
+from assay.cluster import connected_ray
 from assay.document.weights import TensorStatistics
 from assay.messages import first_line
 
@@ -25,7 +25,7 @@ def run_on_ray(
     postprocess: Postprocess | None = None,
 ) -> Iterator[tuple[int, TensorStatistics]]:
     """Yield the index and statistics of every tensor as its task finishes; a lost task sets their `problem`."""
-    with joined(address, local_workers) as ray:
+    with connected_ray(address, local_workers) as ray:
         task = ray.remote(max_retries=TASK_RETRIES)(run_here)
         running = {
             task.remote([weights[index] for index in batch], read, options or EngineOptions(), postprocess): batch

@@ -49,14 +49,14 @@ def summarize(
     )
 
 
-def folded(name: str) -> str:
+def family_name(name: str) -> str:
     """`name` with numbers replaced by #: `layers.#.mlp.up_proj.weight` for `layers.3.mlp.up_proj.weight`."""
     return _NUMBER.sub("#", name)
 
 
 def families_of(tensors: Sequence[TensorStatistics]) -> list[Family]:
     """The families of tensors with the same folded name, in order of appearance."""
-    families = _indices_by_key(folded(tensor.names[0]) for tensor in tensors)
+    families = _indices_by_key(family_name(tensor.names[0]) for tensor in tensors)
     return [Family(name, _totals(tensors, members), tuple(members)) for name, members in families.items()]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assay import units
-from assay.analysis.attention import attention_by_hand
+from assay.analysis.attention import unfused_attention
 from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
@@ -30,7 +30,7 @@ _FUSED = "aten.scaled_dot_product_attention"
 )
 def attention_without_sdpa(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Attention built from two matmuls around a softmax, with the size of its score matrices."""
-    attentions = [each for each in attention_by_hand(facts.document) if each.plain]
+    attentions = [each for each in unfused_attention(facts.document) if each.plain]
     if not attentions:
         return
     largest = max(each.score_bytes for each in attentions)

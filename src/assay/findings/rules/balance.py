@@ -11,7 +11,7 @@ from assay.document.cost import CostTotals
 from assay.document.provenance import Figure, Modelled
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, share_of
-from assay.findings.naming import folded, listed, places
+from assay.findings.naming import fold_names, joined_names, module_names
 from assay.findings.needs import MODULES, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_modules, in_ops
 from assay.messages import plural
@@ -136,8 +136,8 @@ def copies(facts: ModelFacts) -> Iterator[RuleMatch]:
     names = sorted(by_name, key=lambda name: -by_name[name])
     modules = sorted(by_module, key=lambda index: -by_module[index])
     yield RuleMatch(
-        f"copies move {units.share(totals.bytes, facts.bytes)} of the bytes ({listed(names, 2)}): "
-        f"{places(facts.document, modules)}",
+        f"copies move {units.share(totals.bytes, facts.bytes)} of the bytes ({joined_names(names, 2)}): "
+        f"{module_names(facts.document, modules)}",
         {
             "bytes": Figure(totals.bytes, BY_FORMULA),
             "share_of_bytes": share_of(totals.bytes, facts.bytes, BY_FORMULA),
@@ -196,8 +196,8 @@ def double_precision(facts: ModelFacts) -> Iterator[RuleMatch]:
     ops = [index for index, op in enumerate(facts.document.ops) if op.kind in set(wide)]
     if not ops:
         return
-    names = folded(facts.document.kinds[kind].name for kind in wide)
-    title = f"{plural(len(ops), 'op')} in float64 ({listed(names, 2)})"
+    names = fold_names(facts.document.kinds[kind].name for kind in wide)
+    title = f"{plural(len(ops), 'op')} in float64 ({joined_names(names, 2)})"
     evidence = {
         "operations": Figure(len(ops), BY_PASS),
         "bytes": Figure(facts.bytes_of(ops), BY_FORMULA),

@@ -8,7 +8,7 @@ from assay import units
 from assay.document.provenance import Counted, Figure, Modelled
 from assay.document.weights import Outlier, Rounding, TensorStatistics, WeightsReport
 from assay.findings.facts import ModelFacts
-from assay.findings.naming import folded, listed
+from assay.findings.naming import fold_names, joined_names
 from assay.findings.rule import RuleMatch
 from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, names, rows, total, weights_rule
 from assay.messages import plural
@@ -53,7 +53,7 @@ def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
     if saved >= MIN_BYTES:
         pairs = [" = ".join(names(group)[:2]) for group in groups]
         yield RuleMatch(
-            f"{units.size(saved)} of weights are duplicates of other tensors: {listed(folded(pairs))}",
+            f"{units.size(saved)} of weights are duplicates of other tensors: {joined_names(fold_names(pairs))}",
             {"bytes_saved": Figure(saved, BY_BYTES), "groups": Figure(len(groups), BY_BYTES)},
             tensors=[row.names[0] for group in groups for row in group],
         )

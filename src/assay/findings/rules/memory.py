@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from assay import units
-from assay.analysis.attention import attention_by_hand, fused_attention
+from assay.analysis.attention import fused_attention, unfused_attention
 from assay.analysis.memory import key_value, memory_of
-from assay.analysis.memory.lifetimes import BY_STORAGES, alive, forward, saved_for_backward, training_step
+from assay.analysis.memory.lifetimes import BY_STORAGES, forward, live_bytes, saved_for_backward, training_step
 from assay.analysis.parameters import BUFFER
 from assay.document.document import Document
 from assay.document.provenance import Figure
 from assay.document.rows import Storage
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, share_of
-from assay.findings.naming import folded, listed
+from assay.findings.naming import fold_names, joined_names
 from assay.findings.needs import CACHE, FLOW, MODULES, TRAINING_STEP, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
 from assay.messages import plural
@@ -75,7 +75,7 @@ def logits(facts: ModelFacts) -> Iterator[RuleMatch]:
     storages = facts.document.storages
     sizes = {op: storages[made].bytes for op in ops if (made := facts.flow.made(op)) is not None}
     size = max(sizes.values(), default=0)
-    peak = max(alive(forward(facts.document).moving, len(facts.document.ops)), default=0)
+    peak = max(live_bytes(forward(facts.document).moving, len(facts.document.ops)), default=0)
     if size < MIN_ACTIVATION_BYTES or size < LOGITS_SHARE * peak:
         return
     large = [op for op, each in sizes.items() if each == size]
@@ -108,7 +108,7 @@ def cache(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The cached tokens that take as much memory as the parameters, if every attention has its own cache."""
     cached = key_value(facts.document)
     size = facts.parameters.bytes
-    attentions = len(fused_attention(facts.document)) + len(attention_by_hand(facts.document))
+    attentions = len(fused_attention(facts.document)) + len(unfused_attention(facts.document))
     # Otherwise part of the cache belongs to an encoder or a state, which does not grow with the tokens.
     if cached is not None and cached.captured.tensors != 2 * attentions:
         return
@@ -140,8 +140,8 @@ def in_place(facts: ModelFacts) -> Iterator[RuleMatch]:
     ops = [op for op in facts.ops_of(*_ACTIVATIONS) if _is_last_use(facts, op)]
     if not ops:
         return
-    now = max(alive(forward(document).moving, len(document.ops)), default=0)
-    then = max(alive(forward(_overwriting(facts, ops)).moving, len(document.ops)), default=0)
+    now = max(live_bytes(forward(document).moving, len(document.ops)), default=0)
+    then = max(live_bytes(forward(_overwriting(facts, ops)).moving, len(document.ops)), default=0)
     if not now or now - then < MIN_IN_PLACE_GAIN * now:
         return
     title = (
@@ -220,7 +220,7 @@ def buffers(facts: ModelFacts) -> Iterator[RuleMatch]:
     largest = [tensor.names[0] for tensor in rows if tensor.bytes >= size / (10 * len(rows))]
     yield RuleMatch(
         f"buffers take {units.size(size)}, compared with {units.size(facts.parameters.bytes)} of parameters: "
-        f"{listed(folded(largest))}",
+        f"{joined_names(fold_names(largest))}",
         {
             "buffer_bytes": Figure(size, BY_TENSORS),
             "parameter_bytes": Figure(facts.parameters.bytes, BY_TENSORS),

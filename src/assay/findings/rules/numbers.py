@@ -8,7 +8,7 @@ from assay import units
 from assay.document.provenance import Figure
 from assay.document.weights import TensorStatistics
 from assay.findings.facts import ModelFacts
-from assay.findings.naming import folded, listed
+from assay.findings.naming import fold_names, joined_names
 from assay.findings.rule import RuleMatch
 from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, rows, total, weights_rule
 from assay.messages import plural
@@ -167,7 +167,7 @@ def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         verb = "was" if len(affected) == 1 else "were"
         yield RuleMatch(
             f"{plural(len(affected), 'BatchNorm layer')} {verb} never updated (num_batches_tracked = 0): "
-            f"{listed(folded(affected))}",
+            f"{joined_names(fold_names(affected))}",
             {"batch_norms": Figure(len(affected), BY_BYTES)},
             tensors=affected,
         )

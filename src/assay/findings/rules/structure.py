@@ -10,7 +10,7 @@ from assay.document import tree
 from assay.document.provenance import Counted, Figure
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, share_of
-from assay.findings.naming import folded, listed
+from assay.findings.naming import fold_names, joined_names
 from assay.findings.needs import FLOW, MODULES, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_modules
 from assay.messages import plural
@@ -49,7 +49,7 @@ def unused_parameters(facts: ModelFacts) -> Iterator[RuleMatch]:
     count, size = facts.elements_of(lost), sum(tensors[index].bytes for index in lost)
     yield RuleMatch(
         f"{units.count(count)} unused parameter{'' if count == 1 else 's'} ({units.size(size)}) in this pass: "
-        f"{listed(folded(_names(facts, modules, unused)))}",
+        f"{joined_names(fold_names(_names(facts, modules, unused)))}",
         {
             "unused_parameters": Figure(count, BY_TENSORS),
             "unused_bytes": Figure(size, BY_TENSORS),
@@ -67,7 +67,9 @@ def _names(facts: ModelFacts, modules: list[int], unused: set[int]) -> list[str]
     for index in modules:
         whole = facts.parameters_below[index] <= unused
         own = [tensor for tensor in document.modules[index].tensors.values() if tensor in unused]
-        texts += [tree.shown(document.modules[index].path)] if whole else [document.tensors[t].names[0] for t in own]
+        texts += (
+            [tree.path_text(document.modules[index].path)] if whole else [document.tensors[t].names[0] for t in own]
+        )
     return texts
 
 
@@ -115,9 +117,9 @@ def tied(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not shared:
         return
     saved = sum(tensor.bytes * (len(tensor.names) - 1) for tensor in shared)
-    names = folded(" = ".join(tensor.names) for tensor in shared)
+    names = fold_names(" = ".join(tensor.names) for tensor in shared)
     yield RuleMatch(
-        f"{plural(len(shared), 'tied parameter')}, saving {units.size(saved)}: {listed(names)}",
+        f"{plural(len(shared), 'tied parameter')}, saving {units.size(saved)}: {joined_names(names)}",
         {"tied_tensors": Figure(len(shared), BY_TENSORS), "bytes_saved": Figure(saved, BY_TENSORS)},
         tensors=[name for tensor in shared for name in tensor.names],
     )
@@ -145,7 +147,7 @@ def embedding_share(facts: ModelFacts) -> Iterator[RuleMatch]:
     names = [tensors[index].names[0] for index in tables]
     owners = [i for i, module in enumerate(facts.document.modules) if set(module.tensors.values()) & set(tables)]
     yield RuleMatch(
-        f"embedding tables hold {units.share(count, whole)} of all parameters: {listed(folded(names))}",
+        f"embedding tables hold {units.share(count, whole)} of all parameters: {joined_names(fold_names(names))}",
         {
             "embedding_parameters": Figure(count, BY_TENSORS),
             "parameters": Figure(whole, BY_TENSORS),

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from assay.document.machine import Sensor, measured, unknown
+from assay.document.machine import Sensor, measured_figure, unknown_figure
 from assay.document.provenance import Figure
-from assay.machine.samples import middle, spread
+from assay.machine.samples import median_figure, spread
 from assay.machine.sensors.probe import ENERGY, POWER, Probe, SensorError
 
 WATCH_S = 1.3
@@ -93,15 +93,15 @@ def _row(probe: Probe, seen: _Watched, seconds: float) -> Sensor:
 def _period(ticks: Sequence[tuple[float, float]], seconds: float) -> Figure:
     gaps = [after[0] - before[0] for before, after in pairwise(ticks)]
     if not gaps:
-        return unknown(f"fewer than two new values in {seconds:.1f} s")
-    return middle(gaps, "time between new values")
+        return unknown_figure(f"fewer than two new values in {seconds:.1f} s")
+    return median_figure(gaps, "time between new values")
 
 
 def _idle(probe: Probe, seen: _Watched) -> Figure:
     if probe.measures == POWER:
-        return middle([value for _, value in seen.reads], probe.name)
+        return median_figure([value for _, value in seen.reads], probe.name)
     if probe.measures != ENERGY:
-        return unknown("not a power sensor")
+        return unknown_figure("not a power sensor")
     steps = [
         (after[1] - before[1]) / (after[0] - before[0])
         for before, after in pairwise(seen.ticks)
@@ -109,6 +109,6 @@ def _idle(probe: Probe, seen: _Watched) -> Figure:
     ]
     first, last = seen.ticks[0], seen.ticks[-1]
     if not steps or last[1] <= first[1]:
-        return unknown("the counter wrapped while it was watched")
+        return unknown_figure("the counter wrapped while it was watched")
     power = (last[1] - first[1]) / (last[0] - first[0])
-    return measured(power, f"{probe.name} between ticks", repeats=len(steps), spread=spread(steps))
+    return measured_figure(power, f"{probe.name} between ticks", repeats=len(steps), spread=spread(steps))

@@ -69,7 +69,7 @@ class Joules:
         return sum(counter.joules() for counter in self._counters)
 
 
-def whole(probes: Sequence[Probe], prefix: str = "") -> list[Probe]:
+def additive_probes(probes: Sequence[Probe], prefix: str = "") -> list[Probe]:
     """The probes whose names start with `prefix` and whose energies add up without overlapping.
 
     A board without an energy counter is represented by its power sensor.

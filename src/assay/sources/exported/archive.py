@@ -10,7 +10,7 @@ import msgspec
 from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.pt2_schema import ExportedProgram, Payload, PayloadConfig
 from assay.errors import ReadError
-from assay.messages import brief, plural
+from assay.messages import one_line, plural
 
 LARGEST_JSON = 1 << 30
 """Largest JSON member in bytes that is read; the largest real programs have a few dozen MiB."""
@@ -49,7 +49,7 @@ def _program_member(archive: ZipArchive) -> tuple[str, tuple[str, ...]]:
         compiled = any(map(_COMPILED.search, archive.members))
         content = "only compiled code (AOTInductor)" if compiled else "no models/*.json"
         raise ReadError(
-            f"{brief(archive.region.path)} is not an exported program: it contains {content}; "
+            f"{one_line(archive.region.path)} is not an exported program: it contains {content}; "
             "write it with torch.export.save"
         )
     chosen = next((name for name in members if name.endswith("models/model.json")), members[0])
@@ -69,7 +69,7 @@ def _decode(archive: ZipArchive, member: str, kind: type[Read]) -> Read:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
         raise ReadError(
-            f"{brief(archive.region.path)} is damaged: {member} does not describe a program ({error})"
+            f"{one_line(archive.region.path)} is damaged: {member} does not describe a program ({error})"
         ) from error
     except (RecursionError, UnicodeDecodeError) as error:
-        raise ReadError(f"{brief(archive.region.path)} is damaged: {member} cannot be decoded") from error
+        raise ReadError(f"{one_line(archive.region.path)} is damaged: {member} cannot be decoded") from error

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.checkpoint.formats.pt2_schema import Graph, GraphModule, GraphNode, NamedArgument, Union
-from assay.checkpoint.formats.pt2_values import SymbolicSizes, plain
+from assay.checkpoint.formats.pt2_values import SymbolicSizes, plain_argument
 from assay.document.rows import TensorType
 from assay.messages import plural
 
@@ -137,7 +137,7 @@ class _Flattening:
             tensors += operands
             if not operands and "as_none" not in item.arg:
                 self._bodies += "as_graph" in item.arg
-                attributes[_label(item, position)] = plain(item.arg, scope.symbols)
+                attributes[_label(item, position)] = plain_argument(item.arg, scope.symbols)
         outputs = [scope.values[name] for item in node.outputs for name in _names(item)]
         return Step(node.target.removeprefix(_OPS), tensors, attributes, outputs, stack)
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from assay.document.document import Document
-from assay.messages import brief
+from assay.messages import one_line
 from assay.sources.needs import need
 from assay.sources.opened import Model
 from assay.sources.usercode import guarded
@@ -18,7 +18,7 @@ from assay.sources.usercode import guarded
 def loaded(path: str) -> Model:
     """Load the program in a `.pt2` file as a model; torch may run code from the file."""
     torch = need("torch")
-    with guarded(f"loading {brief(path)}"), warnings.catch_warnings():
+    with guarded(f"loading {one_line(path)}"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns about its own internals
         return model_of(torch.export.load(path))
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from assay.document.machine import Ceiling, Scaling
-from assay.messages import brief, first_line
-from assay.timing.peaks.bursts import TimedDevice, Workload, bursts, none, rate
+from assay.messages import first_line, one_line
+from assay.timing.peaks.bursts import TimedDevice, Workload, bursts, rate, unmeasured
 from assay.timing.settings import matmul_precision, threads
 
 Maker = Callable[[TimedDevice, int], Workload]
@@ -62,11 +62,13 @@ def scaling(where: TimedDevice, most: int) -> Iterator[Scaling]:
 def _peak(where: TimedDevice, name: str, precision: Precision) -> Ceiling:
     if where.cuda and torch.cuda.get_device_capability(where.device) < precision.capability:
         needed = ".".join(map(str, precision.capability))
-        return none(name, f"requires compute capability {needed}")
+        return unmeasured(name, f"requires compute capability {needed}")
     try:
         return _searched(where, name, precision.make, BUDGET_S[where.device.type])
     except (RuntimeError, AttributeError, TypeError) as error:
-        return none(name, f"torch does not support this matrix product on this device: {brief(first_line(error))}")
+        return unmeasured(
+            name, f"torch does not support this matrix product on this device: {one_line(first_line(error))}"
+        )
 
 
 def _searched(where: TimedDevice, name: str, make: Maker, budget_s: float) -> Ceiling:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from assay.document.machine import Ceiling, measured, unknown
-from assay.machine.samples import middle, spread
+from assay.document.machine import Ceiling, measured_figure, unknown_figure
+from assay.machine.samples import median_figure, spread
 
 Workload = Callable[[], object]
 
@@ -62,7 +62,7 @@ class TimedDevice:
         return self.now() - start
 
 
-def place(device: str) -> TimedDevice:
+def timed_device(device: str) -> TimedDevice:
     """The timed device for `cpu` or `cuda`."""
     if device == "cuda":
         return TimedDevice(torch.device("cuda", 0), 0.02, "CUDA events")
@@ -89,13 +89,13 @@ def bursts(where: TimedDevice, run: Workload, budget_s: float) -> list[float]:
 def rate(name: str, times: Sequence[float], work: float, at: str, by: str) -> Ceiling:
     """The limit reached by runs that each do `work` (FLOPs or bytes) in `times` seconds."""
     rates = [work / each for each in times]
-    best = measured(max(rates), f"{by}, best burst", repeats=len(rates), spread=spread(rates))
-    return Ceiling(name, best, middle(rates, by), at)
+    best = measured_figure(max(rates), f"{by}, best burst", repeats=len(rates), spread=spread(rates))
+    return Ceiling(name, best, median_figure(rates, by), at)
 
 
-def none(name: str, why: str) -> Ceiling:
+def unmeasured(name: str, why: str) -> Ceiling:
     """A limit that could not be measured."""
-    return Ceiling(name, unknown(why), unknown(why))
+    return Ceiling(name, unknown_figure(why), unknown_figure(why))
 
 
 def _device_s(run: Workload, count: int) -> float:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import torch
 
-from assay.document.machine import Ceiling, measured
-from assay.machine.samples import middle, spread
+from assay.document.machine import Ceiling, measured_figure
+from assay.machine.samples import median_figure, spread
 from assay.timing.peaks.bursts import TimedDevice, Workload, bursts
 
 BUDGET_S = 0.15
@@ -47,5 +47,5 @@ def _launch_s(where: TimedDevice, run: Workload) -> float:
 
 
 def _least(name: str, times: list[float], at: str, by: str) -> Ceiling:
-    best = measured(min(times), f"{by}, best burst", repeats=len(times), spread=spread(times))
-    return Ceiling(name, best, middle(times, by), at)
+    best = measured_figure(min(times), f"{by}, best burst", repeats=len(times), spread=spread(times))
+    return Ceiling(name, best, median_figure(times, by), at)

@@ -10,7 +10,7 @@ import torch
 
 from assay.document.machine import Cache, CacheLevel, Ceiling, Scaling, WorkingSet
 from assay.timing.peaks import arithmetic, dispatch, memory
-from assay.timing.peaks.bursts import place
+from assay.timing.peaks.bursts import timed_device
 from assay.timing.settings import threads
 
 
@@ -29,7 +29,7 @@ class Peaks:
 
 def measure(device: str, caches: Sequence[Cache], memory_bytes: int | None, on_step: Callable[[str], None]) -> Peaks:
     """The limits of `device`; `on_step` is called with a title before each step."""
-    where, limits = place(device), Peaks(threads=torch.get_num_threads())
+    where, limits = timed_device(device), Peaks(threads=torch.get_num_threads())
     with torch.inference_mode(), torch.cuda.device(where.device) if where.cuda else nullcontext():
         on_step("overhead per op")
         with threads(1):  # the time spent waiting for other threads is not overhead
@@ -50,7 +50,7 @@ def measure(device: str, caches: Sequence[Cache], memory_bytes: int | None, on_s
     return limits
 
 
-def available(device: str) -> str:
+def unavailable_reason(device: str) -> str:
     """Why `device` cannot be measured; empty if it can."""
     if device == "cpu":
         return ""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from assay.document.machine import Cache, CacheLevel, Ceiling, WorkingSet, measured, unknown
-from assay.timing.peaks.bursts import TimedDevice, Workload, bursts, none, rate
+from assay.document.machine import Cache, CacheLevel, Ceiling, WorkingSet, measured_figure, unknown_figure
+from assay.timing.peaks.bursts import TimedDevice, Workload, bursts, rate, unmeasured
 from assay.timing.settings import threads
 
 _MIB = 1 << 20
@@ -42,7 +42,7 @@ def bandwidths(where: TimedDevice, size: int) -> Iterator[Ceiling]:
     try:
         arrays = [where.normal(size // _FLOAT) for _ in range(3)]
     except torch.OutOfMemoryError:
-        yield from (none(name, f"not enough memory for three arrays of {size // _MIB} MiB") for name in KERNELS)
+        yield from (unmeasured(name, f"not enough memory for three arrays of {size // _MIB} MiB") for name in KERNELS)
         return
     for name, (moved, make) in KERNELS.items():
         run, at, budget_s = make(arrays), f"arrays of {size // _MIB} MiB", BUDGET_S[where.device.type]
@@ -82,6 +82,6 @@ def _level(name: str, size: int | None, points: Sequence[WorkingSet], overhead_s
     visible = [point for point in points if point.bytes / point.bandwidth >= _VISIBLE * overhead_s]
     if not visible:
         why = "hidden by the overhead per op" if points else "no measured working set fits this level"
-        return CacheLevel(name, unknown(why), size)
+        return CacheLevel(name, unknown_figure(why), size)
     best = max(point.bandwidth for point in visible)
-    return CacheLevel(name, measured(best, "copy, best burst", repeats=len(visible)), size)
+    return CacheLevel(name, measured_figure(best, "copy, best burst", repeats=len(visible)), size)

@@ -13,7 +13,7 @@ from assay.trace.read.categories import Role
 from assay.trace.read.columns import Ints, SmallInts
 from assay.trace.read.layers import TraceContents, layer_rows
 from assay.trace.read.nesting import added, looked_up
-from assay.trace.read.reading import opened
+from assay.trace.read.reading import open_trace
 from assay.trace.read.shapes import shape_text
 from assay.trace.read.stacks import frames
 
@@ -34,7 +34,7 @@ def parse_model_trace(trace_file: str | os.PathLike[str], model_name: str = "Unk
         no trace. `layer_stats` maps each layer to its `total_time_us`, `call_count`, `shapes` and `operations`.
     """
     try:
-        parts = opened(trace_file)
+        parts = open_trace(trace_file)
     except ReadError:
         return None
     stats = {row.name: _layer(row) for row in layer_rows(parts)} if parts.modules.names else _operations(parts)

@@ -25,7 +25,7 @@ _APART = 0.9
 """The share of pairs of passes that must differ in the same direction."""
 
 
-def compared(before: Sequence[Trace], after: Sequence[Trace]) -> TraceDiff:
+def compare(before: Sequence[Trace], after: Sequence[Trace]) -> TraceDiff:
     """The changes from `before` to `after`; each side has one or more passes of a model."""
     time = compared_time([*before, *after])
     old, new = [self_times(trace, time) for trace in before], [self_times(trace, time) for trace in after]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import host
-from assay.cluster import joined
+from assay.cluster import connected_ray
 from assay.document.trace import Trace
 from assay.errors import AssayError, ReadError, UsageError
 from assay.messages import first_line
@@ -91,7 +91,7 @@ def read_traces_on_ray(
     files: Sequence[Path], *, address: str | None = None, workers: int | None = None, progress: Progress | None = None
 ) -> list[Trace | UnreadableTrace]:
     """Like `read_traces`, on the Ray cluster at `address` or on one started here; every node must see the files."""
-    with joined(address, workers) as ray:
+    with connected_ray(address, workers) as ray:
         task = ray.remote(max_retries=_RETRIES)(_read)
         pending = [task.remote(file.absolute()) for file in files]
         return list(

@@ -98,7 +98,7 @@ def _root(splitter: Splitter) -> bytes:
 @contextlib.contextmanager
 def _packed(target: Path, overwrite: bool) -> Iterator[BinaryIO]:
     """A file that replaces `target` if the context ends without an error; compressed if the name ends in `.gz`."""
-    with atomic.replacing(target, overwrite=overwrite) as file:
+    with atomic.open_atomic(target, overwrite=overwrite) as file:
         if target.suffix != ".gz":
             yield file
             return

@@ -45,10 +45,12 @@ def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None
     Raises:
         ReadError: The file cannot be read or contains no trace events.
     """
-    return summarized(opened(path, progress=progress))
+    return summarize(open_trace(path, progress=progress))
 
 
-def opened(path: str | os.PathLike[str], *, progress: Progress | None = None, engine: Any = None) -> TraceContents:
+def open_trace(
+    path: str | os.PathLike[str], *, progress: Progress | None = None, engine: Any = None
+) -> TraceContents:
     """The spans of the trace at `path`, nested and attributed to modules."""
     columns = scan(path, progress, engine)
     if not columns.rows and not columns.events:
@@ -73,7 +75,7 @@ def opened(path: str | os.PathLike[str], *, progress: Progress | None = None, en
     )
 
 
-def summarized(parts: TraceContents) -> Trace:
+def summarize(parts: TraceContents) -> Trace:
     """The rows of all tables of an opened trace."""
     columns, forest, activity, facts = parts.columns, parts.forest, parts.activity, parts.facts
     begin, end = _bounds(parts)

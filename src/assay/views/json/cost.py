@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from assay import units
 from assay.analysis.cost.totals import module_totals
-from assay.analysis.executed import Executed, executed
+from assay.analysis.executed import ExecutedKind, executed_kinds
 from assay.analysis.parameters import Parameters, parameters
 from assay.document import tree
 from assay.document.cost import Cost, CostTotals, UnknownOp
@@ -117,7 +117,7 @@ def cost_file(document: Document, cost: Cost) -> CostFile:
         backward=figures_or_none(cost.backward),
         coverage=cost.coverage,
         categories={name: figures(sums) for name, sums in cost.categories.items()},
-        kinds=[_kind(row) for row in executed(document, cost)],
+        kinds=[_kind(row) for row in executed_kinds(document, cost)],
         modules=_modules(document, cost),
         outside=figures(cost.outside),
         unknown=cost.unknown,
@@ -164,7 +164,7 @@ def counted(document: Document, cost: Cost) -> CountedHere:
     return CountedHere(**msgspec.structs.asdict(provenance(document)), convention=cost.convention)
 
 
-def _kind(row: Executed) -> KindEntry:
+def _kind(row: ExecutedKind) -> KindEntry:
     kind, each = row.kind, row.each
     return KindEntry(
         op_name=kind.name,
@@ -197,7 +197,7 @@ def _modules(document: Document, cost: Cost) -> list[ModuleCostEntry]:
     totals = module_totals(document, cost)
     return [
         ModuleCostEntry(
-            module_path=tree.shown(module.path),
+            module_path=tree.path_text(module.path),
             class_name=module.class_name,
             calls=calls[index],
             own=figures(cost.modules[index].own),

@@ -65,7 +65,7 @@ def findings_file(document: Document, checked: CheckResult) -> FindingsFile:
         model_class=document.model_class,
         timestamp=timestamp(document),
         findings=checked.findings,
-        modules=[FindingModule(index, tree.shown(document.modules[index].path)) for index in indices],
+        modules=[FindingModule(index, tree.path_text(document.modules[index].path)) for index in indices],
         skipped=checked.skipped,
         rules=checked.rules,
     )

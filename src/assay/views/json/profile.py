@@ -45,7 +45,7 @@ def profile_file(document: Document, rows: Sequence[Achieved]) -> ProfileFile:
         profile=profile,
         modules=[
             ModuleTimeEntry(
-                tree.shown(module.path),
+                tree.path_text(module.path),
                 module.class_name,
                 times[index] if index < len(times) else None,
                 backward[index] if index < len(backward) else None,

@@ -11,7 +11,7 @@ from assay.analysis.parameters import Parameters, parameters
 from assay.document.cost import Cost
 from assay.document.document import Document, InputTensor
 from assay.document.rows import TensorType
-from assay.document.tree import shown
+from assay.document.tree import path_text
 from assay.views.json.cost import CountedHere, Figures, Metadata, counted, figures, figures_or_none, metadata
 
 
@@ -71,7 +71,7 @@ def summary_file(document: Document, cost: Cost, lines: Sequence[OutlineRow]) ->
 
 def _layer(line: OutlineRow) -> LayerEntry:
     return LayerEntry(
-        module_path=shown(line.path),
+        module_path=path_text(line.path),
         name=line.name,
         class_name=line.class_name,
         depth=line.depth,

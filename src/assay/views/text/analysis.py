@@ -154,7 +154,7 @@ def code_section(code: Sequence[tuple[str, str, str]], top: int | None = LINES) 
 
 def memory_section(memory: Memory | None) -> Parts:
     """The memory the model needs for inference and training."""
-    return [] if memory is None else ["MEMORY", memory_views.figures(memory)]
+    return [] if memory is None else ["MEMORY", memory_views.sizes_table(memory)]
 
 
 def performance_section(document: Document, rows: Sequence[Achieved], top: int) -> Parts:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay import units
-from assay.analysis.parameters import elements, held, parameters
+from assay.analysis.parameters import elements, parameters, tensor_totals
 from assay.document.document import Document
 from assay.document.rows import Tensor
 from assay.document.weights import WeightsReport
@@ -77,5 +77,5 @@ def _largest(document: Document, top: int | None) -> Table:
 
 
 def _sum(name: str, tensors: Sequence[Tensor]) -> dict[str, Any]:
-    sums = held(tensors)
+    sums = tensor_totals(tensors)
     return {"tensor": name, "role": "", "dtype": "", "shape": "", "count": sums.elements, "bytes": sums.bytes}

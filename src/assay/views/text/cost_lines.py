@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from assay import units
 from assay.analysis.cost import totals as costing
-from assay.analysis.executed import Executed, executed, grouped
+from assay.analysis.executed import ExecutedKind, executed_kinds, grouped
 from assay.document import tree
 from assay.document.cost import Cost, CostTotals
 from assay.document.document import Document
@@ -88,7 +88,7 @@ def _blank(name: str, columns: _Labels) -> dict[str, Any]:
 
 
 _EXECUTIONS = "share count flops macs bytes intensity"
-_EXECUTION_LABELS: dict[str, Callable[[Executed], str]] = {
+_EXECUTION_LABELS: dict[str, Callable[[ExecutedKind], str]] = {
     "op": lambda row: row.kind.name,
     "type": lambda row: row.each.category,
     "inputs": lambda row: units.shapes(operand.type.shape for operand in row.kind.inputs),
@@ -103,13 +103,13 @@ def _by_execution(columns: _Labels, document: Document, cost: Cost, *, each: boo
     shown = columns if cost.backward is None else [*columns, _label("phase")]
     labels = {column.title: _EXECUTION_LABELS[column.title] for column in shown}
 
-    def key(row: Executed) -> tuple[str, ...]:
+    def key(row: ExecutedKind) -> tuple[str, ...]:
         return tuple(of(row) for of in labels.values())
 
     def named(values: tuple[str, ...]) -> dict[str, Any]:
         return dict(zip(labels, values, strict=True))
 
-    rows = executed(document, cost)
+    rows = executed_kinds(document, cost)
     if each:
         lines = [CostRow(named(key(row)), row.totals, each=row.each.flops) for row in rows]
     else:
@@ -137,7 +137,7 @@ def _by_module(document: Document, cost: Cost) -> CostBreakdown:
     lines = []
     for index in tree.preorder(document.modules):
         module, figures = document.modules[index], cost.modules[index]
-        labels = {"module": tree.shown(module.path), "class": module.class_name, "calls": calls[index]}
+        labels = {"module": tree.path_text(module.path), "class": module.class_name, "calls": calls[index]}
         lines.append(CostRow(labels, figures.own, totals[index], figures.backward, depth=depths[index]))
     columns = [_label("module", shrinks=True), _label("class", shrinks=True, cuts=True), _count("calls", drops=True)]
     return replace(_with_outside(columns, lines, cost, ordered=True), is_tree=True)
@@ -168,7 +168,7 @@ def _by_call(document: Document, cost: Cost) -> CostBreakdown:
         module = document.modules[call.module]
         labels = {
             "call": str(number),
-            "module": tree.shown(module.path),
+            "module": tree.path_text(module.path),
             "class": module.class_name,
             "outputs": units.shapes(output.shape for output in call.outputs),
         }
@@ -193,7 +193,7 @@ def _with_outside(
     return _breakdown(columns, lines, cost.forward, f"{_MODULES} backward" if both else _MODULES, ordered)
 
 
-DIVISIONS: dict[str, Callable[[Document, Cost], CostBreakdown]] = {
+BREAKDOWNS: dict[str, Callable[[Document, Cost], CostBreakdown]] = {
     "category": partial(_by_execution, [_label("type")]),
     "kind": partial(_by_execution, _KIND_LABELS, each=True),
     "op": partial(_by_execution, [_label("op", shrinks=True), _label("type")]),

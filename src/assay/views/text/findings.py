@@ -11,7 +11,7 @@ from assay.document.document import Document
 from assay.document.findings import SEVERITIES, Finding
 from assay.document.provenance import Figure, Measured, Modelled
 from assay.findings.engine import CheckResult
-from assay.findings.naming import folded, listed, places
+from assay.findings.naming import fold_names, joined_names, module_names
 from assay.findings.rule import Rule
 from assay.messages import plural
 from assay.views.tables import Column, Table, percent
@@ -65,8 +65,8 @@ def finding_parts(document: Document, findings: Sequence[Finding]) -> Parts:
 
 def _finding_table(document: Document, finding: Finding) -> Table:
     lines = {
-        "where": places(document, finding.modules, _SHOWN) if finding.modules else "",
-        "tensors": listed(folded(finding.tensors), _SHOWN),
+        "where": module_names(document, finding.modules, _SHOWN) if finding.modules else "",
+        "tensors": joined_names(fold_names(finding.tensors), _SHOWN),
         "evidence": evidence_line(finding.evidence),
         "advice": finding.advice,
         "verified": finding.verified,
@@ -78,8 +78,8 @@ def findings_table(document: Document, findings: Sequence[Finding]) -> Table:
     """One row per finding."""
     columns: tuple[Column[Finding], ...] = (
         *NAMING,
-        Column("modules", lambda one: places(document, one.modules, _ALL) or None, shrinks=True, drops=True),
-        Column("tensors", lambda finding: ", ".join(folded(finding.tensors)) or None, shrinks=True, drops=True),
+        Column("modules", lambda one: module_names(document, one.modules, _ALL) or None, shrinks=True, drops=True),
+        Column("tensors", lambda finding: ", ".join(fold_names(finding.tensors)) or None, shrinks=True, drops=True),
         Column("evidence", lambda finding: evidence_line(finding.evidence) or None, shrinks=True, drops=True),
         Column("advice", lambda finding: finding.advice, shrinks=True, drops=True),
     )

@@ -157,7 +157,7 @@ def _op_section(document: Document, rows: Sequence[Achieved]) -> Parts:
     ops = [
         _OpRow(
             number=number,
-            module=tree.shown(document.modules[document.module_of(op)].path),
+            module=tree.path_text(document.modules[document.module_of(op)].path),
             kind=document.kinds[op.kind],
             cost=document.cost.kinds[op.kind],
             timed=timed.get(op.kind),

@@ -13,7 +13,7 @@ from assay.views.tables import Column, Table, as_text
 
 Shapes = tuple[tuple[tuple[int, ...], ...], ...]
 
-MOST_LINES = 24
+MAX_LINES = 24
 """A table with more layers shows the slowest ones and sums the rest in one line."""
 _MAX_SHAPES = 2
 _HOT, _WARM = 0.5, 0.2
@@ -63,7 +63,7 @@ def layer_table(lines: Sequence[LayerLine], limit: int | None = None) -> Table:
 
 def layer_text(lines: Sequence[LayerLine], *, width: int | None = None, color: bool = False) -> str:
     """The table for a terminal; with `color`, the slowest layers are red, slow ones yellow, the rest dim."""
-    table = layer_table(lines, MOST_LINES)
+    table = layer_table(lines, MAX_LINES)
     text = as_text(table, width=width, color=color)
     if not color:
         return text

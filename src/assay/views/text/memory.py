@@ -56,7 +56,7 @@ def report(
     utf8: bool = True,
 ) -> Report:
     """The whole report; CSV and JSON lines contain the table of sizes."""
-    summary = figures(memory, cache)
+    summary = sizes_table(memory, cache)
     parts: Parts = ["Memory", summary]
     for name, usage in (("Inference", memory.inference), ("Training step", memory.training)):
         if usage is not None:
@@ -69,7 +69,7 @@ def report(
     return Report(parts, summary)
 
 
-def figures(memory: Memory, cache: tuple[str, Figure] | None = None) -> Table:
+def sizes_table(memory: Memory, cache: tuple[str, Figure] | None = None) -> Table:
     """One row per size, with how it was obtained; `cache` is the requested size of the KV cache and its bytes."""
     state = memory.optimizer
     dtypes = ", ".join(f"{dtype} {units.size(size)}" for dtype, size in memory.by_dtype.items())

@@ -17,7 +17,7 @@ from assay.messages import plural
 from assay.views import plots
 from assay.views.tables import Column, Table, percent
 from assay.views.text.facts import drawing_table, notes_table, reasons_table
-from assay.views.text.params_lines import FIGURES, TensorRow, lines_of, shown_name, sorted_lines
+from assay.views.text.params_lines import STATISTICS, TensorRow, lines_of, shown_name, sorted_lines
 from assay.views.text.report import Parts, Report, section
 
 _MAX_LISTED = 20
@@ -46,7 +46,7 @@ def _bits_text(value: float | None) -> str:
 
 
 def _figure(title: str, key: str, show: Any = units.ratio, name: str = "") -> Column[TensorRow]:
-    return Column(title, lambda row: FIGURES[key](row.tensors), "right", show, drops=True, name=name)
+    return Column(title, lambda row: STATISTICS[key](row.tensors), "right", show, drops=True, name=name)
 
 
 _STATISTICS = (
@@ -112,7 +112,7 @@ def _tensors(
     columns = [_with_gaps(column) for column in _columns(weights, options)]
 
     def sums(name: str, tensors: Sequence[TensorStatistics]) -> dict[str, Any]:
-        values = {"tensor": name, "count": FIGURES["count"](tensors), "bytes": FIGURES["bytes"](tensors)}
+        values = {"tensor": name, "count": STATISTICS["count"](tensors), "bytes": STATISTICS["bytes"](tensors)}
         return {column.key: values.get(column.key, "") for column in columns}
 
     remaining = [tensor for line in omitted for tensor in line.tensors]
@@ -126,8 +126,8 @@ def _columns(weights: WeightsReport, options: ParamsOptions) -> list[Column[Tens
         Column("tensor", lambda row: row.name, shrinks=True, keeps=16),
         Column("dtype", lambda row: row.tensors[0].dtype),
         Column("shape", lambda row: units.shape(row.tensors[0].shape)),
-        Column("count", lambda row: FIGURES["count"](row.tensors), "right", units.count),
-        Column("bytes", lambda row: FIGURES["bytes"](row.tensors), "right", units.size),
+        Column("count", lambda row: STATISTICS["count"](row.tensors), "right", units.count),
+        Column("bytes", lambda row: STATISTICS["bytes"](row.tensors), "right", units.size),
     ]
     if weights.kernel:
         columns += _STATISTICS
@@ -144,7 +144,7 @@ def _with_gaps(column: Column[TensorRow]) -> Column[TensorRow]:
 def _remarks(tensors: Sequence[TensorStatistics]) -> str:
     """NaN, infinities, dead rows and columns, problems and notes of the tensors of a row."""
     counts = (
-        (FIGURES["nan"](tensors), "NaN", "NaN"),
+        (STATISTICS["nan"](tensors), "NaN", "NaN"),
         (sum(tensor.inf or 0 for tensor in tensors), "infinite", "infinite"),
         (sum(tensor.rows.dead for tensor in tensors if tensor.rows), "dead row", None),
         (sum(tensor.columns.dead for tensor in tensors if tensor.columns), "dead column", None),

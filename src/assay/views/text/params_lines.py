@@ -37,7 +37,7 @@ def lines_of(report: WeightsReport, *, full: bool) -> list[TensorRow]:
 
 def sorted_lines(lines: Iterable[TensorRow], key: str) -> list[TensorRow]:
     """The rows by a statistic, largest first and unknown last; names and dtypes sort alphabetically."""
-    statistic = FIGURES[key]
+    statistic = STATISTICS[key]
     pairs = [(statistic(line.tensors), line) for line in lines]
     texts = any(isinstance(value, str) for value, _ in pairs)
     known = sorted((pair for pair in pairs if pair[0] is not None), key=lambda pair: pair[0], reverse=not texts)
@@ -149,7 +149,7 @@ def _spectral(name: str) -> Callable[[Tensors], float | None]:
     return _over(lambda tensor: tensor.spectral and getattr(tensor.spectral, name), max)
 
 
-FIGURES: dict[str, Callable[[Tensors], Any]] = {
+STATISTICS: dict[str, Callable[[Tensors], Any]] = {
     "name": lambda tensors: shown_name(tensors[0]),
     "dtype": lambda tensors: tensors[0].dtype,
     "count": _over(attrgetter("count"), sum),

@@ -42,7 +42,7 @@ class _ModuleRow(NamedTuple):
 
 
 _MODULES: tuple[Column[_ModuleRow], ...] = (
-    Column("module", lambda row: tree.shown(row.module.path), shrinks=True, keeps=12),
+    Column("module", lambda row: tree.path_text(row.module.path), shrinks=True, keeps=12),
     Column("class", lambda row: row.module.class_name, shrinks=True, drops=True),
     Column("calls", lambda row: row.time.calls, "right", units.exact),
     Column("total", lambda row: row.time.total_s, "right", units.seconds, name="total s"),

@@ -26,7 +26,7 @@ def section(title: str, table: Table) -> Parts:
     return [title, table] if table.rows else []
 
 
-def whole(shown: Table | Report) -> Report:
+def as_report(shown: Table | Report) -> Report:
     """A report unchanged, or a table as a report of its own."""
     return shown if isinstance(shown, Report) else Report([shown], shown)
 

@@ -15,7 +15,7 @@ from assay.analysis.parameters import Parameters, parameters
 from assay.document.document import Document
 from assay.document.provenance import Figure
 from assay.document.rows import TensorType
-from assay.document.tree import shown as shown_path
+from assay.document.tree import path_text as shown_path
 from assay.messages import plural
 from assay.views import html_tree
 from assay.views.tables import Column, Table, percent, printable

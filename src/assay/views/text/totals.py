@@ -11,7 +11,7 @@ from assay.analysis.cost.totals import summed
 from assay.analysis.parameters import Parameters, parameters
 from assay.document.cost import Cost, CostTotals, UnknownOp
 from assay.document.document import Document
-from assay.document.tree import shown
+from assay.document.tree import path_text
 from assay.messages import plural
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import Amounts
@@ -87,7 +87,7 @@ def captured_line(document: Document) -> str:
     assumptions = plural(len(run.assumptions), "assumption")
     parts.append(f"{assumptions} (see -v)" if run.assumptions else "no assumptions")
     if run.failure is not None:
-        parts.append(f"stopped in {shown(run.failure.module)}: totals cover only the ops before")
+        parts.append(f"stopped in {path_text(run.failure.module)}: totals cover only the ops before")
     return ", ".join(parts)
 
 

@@ -22,7 +22,7 @@ from assay.trace.read.stacks import StackLine, Stacks, stack_lines
 from assay.views.tables import Column, Table, percent
 from assay.views.text.facts import facts_table, notes_table
 from assay.views.text.report import Parts, Report, section
-from assay.views.text.traces_tables import DIVISIONS, TraceOptions, duration, time_column
+from assay.views.text.traces_tables import BREAKDOWNS, TraceOptions, duration, time_column
 
 
 class _IdleRow(NamedTuple):
@@ -113,7 +113,7 @@ _TIMES = {"cpu": "CPU time", "gpu": "GPU time without communication"}
 
 def trace_report(trace: Trace, options: TraceOptions = TraceOptions()) -> Report:  # noqa: B008  it is frozen
     """The report on one trace; `options.by` selects the breakdown, which CSV and JSON lines contain."""
-    division = DIVISIONS[options.by]
+    division = BREAKDOWNS[options.by]
     rows, data = division.table(trace, options), division.data(trace, options)
     parts: Parts = [
         headline(trace),

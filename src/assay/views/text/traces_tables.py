@@ -196,7 +196,7 @@ def _layer_data(trace: Trace, options: TraceOptions) -> Table:
     return Table(_LAYER, [*rows[: options.top], *_outside(trace)])
 
 
-DIVISIONS = {
+BREAKDOWNS = {
     "layer": TraceBreakdown("Layers", _layer_table, _layer_data),
     "op": _plain("Ops", _OP, lambda trace: trace.ops),
     "kernel": _plain("Kernels", _KERNEL, lambda trace: trace.kernels),

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from assay import units
-from assay.analysis.parameters import known_sum
+from assay.analysis.parameters import sum_if_all_known
 from assay.analysis.uniques.entries import UniqueModule, UniqueOp
 from assay.views.tables import Column, Table
 
@@ -51,7 +51,7 @@ def op_table(entries: Sequence[UniqueOp]) -> Table:
 
 
 def _flops(entry: UniqueOp) -> int | None:
-    return None if entry.cost is None else known_sum((entry.cost.matrix_flops, entry.cost.pointwise_flops))
+    return None if entry.cost is None else sum_if_all_known((entry.cost.matrix_flops, entry.cost.pointwise_flops))
 
 
 def _dtypes(entry: UniqueOp) -> str | None:

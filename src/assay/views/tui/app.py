@@ -104,7 +104,7 @@ class Explorer(Actions):
         """The tab with this id, created when it is first shown."""
         if id not in self.tabs:
             sheet = BY_ID[id].make(self.subject)
-            self.tabs[id] = opened(sheet, self.remembered)
+            self.tabs[id] = new_tab(sheet, self.remembered)
         return self.tabs[id]
 
     def on_tree_table_highlighted(self) -> None:
@@ -234,7 +234,7 @@ def title(subject: ExploredModel) -> str:
     return " ".join(dict.fromkeys(filter(None, parts))) or "model"
 
 
-def opened(sheet: Sheet, remembered: ExplorerSettings) -> Tab:
+def new_tab(sheet: Sheet, remembered: ExplorerSettings) -> Tab:
     """A new tab of `sheet` with the saved labels and the sheet's default order."""
     rows = Rows(sheet.index, sheet.opened)
     tab = Tab(sheet, rows, arranged(sheet, remembered.labels.get(sheet.remembered_as or sheet.id)))

@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from assay.document.document import Document
-from assay.document.tree import shown
+from assay.document.tree import path_text
 
 INPUTS = "(inputs of the model)"
 MAX_CACHED = 4
@@ -101,7 +101,7 @@ def _name(document: Document, parents: Sequence[int], chain: set[int], module: i
         return INPUTS
     while parents[module] >= 0 and parents[module] not in chain:
         module = parents[module]
-    return shown(document.modules[module].path)
+    return path_text(document.modules[module].path)
 
 
 def _flow_edges(document: Document, storages_of: Mapping[str, set[int]]) -> list[FlowEdge]:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from assay import units
 from assay.document.inspection import Attribute, ForwardTensor, TensorDetail, TensorFacts
-from assay.document.tree import shown
+from assay.document.tree import path_text
 from assay.errors import AssayError
 from assay.views.plots import area
 from assay.views.tui.panels.context import PanelContext, line, plain
@@ -49,7 +49,7 @@ def _content(
 ) -> RenderableType:
     row = context.row
     parts: list[RenderableType] = [
-        line((shown(row.path), context.styles["accent"]), ("  ", ""), (row.class_path, "dim"))
+        line((path_text(row.path), context.styles["accent"]), ("  ", ""), (row.class_path, "dim"))
     ]
     if row.aliases:
         parts.append(line(("also ", "dim"), (", ".join(row.aliases), "")))

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from assay.document.findings import Finding
 from assay.document.provenance import Figure
-from assay.document.tree import shown
+from assay.document.tree import path_text
 from assay.views.tui.panels.context import PanelContext, line, plain
 from assay.views.tui.sheets.findings import SIGNS
 
@@ -24,7 +24,7 @@ def contents(context: PanelContext) -> Iterator[RenderableType]:
     if findings:
         yield Group(*(part for each in findings for part in _finding(each, context)))
     elif document.findings:
-        yield plain(f"No findings on {shown(context.row.path)}; see tab 6 for other modules.", "dim")
+        yield plain(f"No findings on {path_text(context.row.path)}; see tab 6 for other modules.", "dim")
     else:
         yield plain(f"No findings: {context.subject.no_findings}.", "dim")
 

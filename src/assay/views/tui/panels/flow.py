@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from assay import units
-from assay.document.tree import shown
+from assay.document.tree import path_text
 from assay.messages import plural
 from assay.views.tui.flow import FlowEdge, flow
 from assay.views.tui.panels.context import PanelContext, line, plain
@@ -25,7 +25,7 @@ def contents(context: PanelContext) -> Iterator[RenderableType]:
     yield Group(
         *_edge_lines(edges.inputs),
         line(("    ↓", "dim")),
-        line((f"  [ {shown(row.path)} ]", context.styles["accent"]), ("  ", ""), (row.class_name, "dim")),
+        line((f"  [ {path_text(row.path)} ]", context.styles["accent"]), ("  ", ""), (row.class_name, "dim")),
         line(("    ↓", "dim")),
         *_edge_lines(edges.outputs),
         Text(),

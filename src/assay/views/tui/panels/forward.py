@@ -10,7 +10,7 @@ from rich.text import Text
 
 from assay import units
 from assay.document.inspection import ForwardCall, ForwardTensor
-from assay.document.tree import shown
+from assay.document.tree import path_text
 from assay.messages import plural
 from assay.views.tui.panels.attributes import facts_line, figures_line
 from assay.views.tui.panels.context import PanelContext, line, plain
@@ -36,7 +36,7 @@ def contents(context: PanelContext) -> Iterator[RenderableType]:
 def _content(calls: Sequence[ForwardCall], context: PanelContext) -> RenderableType:
     times = [call.time_s for call in calls if call.time_s is not None and call.outermost]
     head: list[tuple[str, str | Style]] = [
-        (shown(context.row.path), context.styles["accent"]),
+        (path_text(context.row.path), context.styles["accent"]),
         (f"  {plural(len(calls), 'call')}", ""),
     ]
     if times:
@@ -58,7 +58,7 @@ def _call(number: int, call: ForwardCall, context: PanelContext) -> list[Rendera
         head.append((f"  self {units.seconds(call.self_s)}", "dim"))
     parts: list[RenderableType] = [line(*head)]
     if bad := _not_finite(call):
-        first = f", first produced by {shown(call.first_bad)}" if call.first_bad is not None else ""
+        first = f", first produced by {path_text(call.first_bad)}" if call.first_bad is not None else ""
         parts.append(line((f"  ! {bad} in the output{first}", context.styles["error"])))
     for style, tensors in (("italic", call.inputs), ("", call.outputs)):
         parts += [part for each in tensors for part in _tensor(each, style, context)]

@@ -6,7 +6,7 @@ from collections import Counter
 
 from assay import units
 from assay.document.findings import SEVERITIES
-from assay.document.tree import shown
+from assay.document.tree import path_text
 from assay.messages import plural
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.grouping import Groups, grouped
@@ -35,7 +35,9 @@ def findings_sheet(subject: ExploredModel) -> Sheet:
         top = groups.add(finding.title, kind=finding.code, module=first, values=values)
         for at in finding.modules[:MAX_MODULES]:
             module = document.modules[at]
-            groups.add(shown(module.path), top, kind=finding.code, module=at, values={"advice": module.class_name})
+            groups.add(
+                path_text(module.path), top, kind=finding.code, module=at, values={"advice": module.class_name}
+            )
     columns = [
         groups.text("severity", "severity", "severity of the finding", widest=12),
         groups.text("code", "code", "code of the rule", widest=8),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from assay import units
 from assay.analysis.parameters import parameters
 from assay.document.document import Document
-from assay.document.tree import shown
+from assay.document.tree import path_text
 from assay.messages import plural
 from assay.views.tables import percent
 from assay.views.tui.columns import SheetColumn
@@ -87,7 +87,7 @@ def _totals(document: Document) -> str:
         coverage = units.share(document.cost.coverage, 1)
         parts.append(f"{units.count(document.cost.forward.flops, 'FLOPs')} ({coverage} of ops counted)")
     if document.run.failure is not None:
-        parts.append(f"forward stopped in {shown(document.run.failure.module)}")
+        parts.append(f"forward stopped in {path_text(document.run.failure.module)}")
     return " · ".join(parts)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from assay.analysis.uniques.canonical import canonical
 from assay.document.document import Document
 from assay.document.rows import Call
-from assay.document.tree import ROOT, reading_order, shown
+from assay.document.tree import ROOT, path_text, reading_order
 from assay.views.tui import index as indexing
 from assay.views.tui.columns import Numbers, Words, numbers, words
 from assay.views.tui.index import Flags, Index, Ints
@@ -47,7 +47,7 @@ class FoldedTree:
         """The full path of a row; that of a run has its first and last member."""
         own = self.paths[self.index.origin[row]]
         if not self.index.run[row]:
-            return shown(own)
+            return path_text(own)
         above = own.rpartition(".")[0].rpartition(".")[0]
         return f"{above}.{run_path(self.index, row)}" if above else run_path(self.index, row)
 
@@ -55,7 +55,7 @@ class FoldedTree:
         """The first path of an alias, or the names of the parameters that a module's own are tied to."""
         module = self.document.modules[self.modules[row]]
         if self.is_alias[row]:
-            return f"= {shown(module.path)}"
+            return f"= {path_text(module.path)}"
         prefix = f"{module.path}." if module.path else ""
         first_names = {prefix + name: self.document.tensors[at].names[0] for name, at in module.tensors.items()}
         tied = [first for name, first in first_names.items() if first != name]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from assay import units
-from assay.analysis.parameters import PARAMETER, elements, held
-from assay.checkpoint.statistics.summary import folded
+from assay.analysis.parameters import PARAMETER, elements, tensor_totals
+from assay.checkpoint.statistics.summary import family_name
 from assay.document.document import Document
 from assay.document.rows import Tensor
 from assay.document.tree import ROOT, reading_order
@@ -36,7 +36,7 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
     statistics = statistics_by_name(document)
     families: dict[tuple[str, str], list[int]] = {}
     for at, tensor in enumerate(document.tensors):
-        families.setdefault((folded(tensor.names[0]), tensor.role), []).append(at)
+        families.setdefault((family_name(tensor.names[0]), tensor.role), []).append(at)
     groups = Groups()
     tensors: list[int] = []
     for (name, _), members in families.items():
@@ -112,7 +112,7 @@ def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
         modules=np.asarray(module_ids, dtype=np.int64)[tree.index.origin],
         path=tree.path,
         paths=names,
-        kinds=tree.texts([folded(path) for path in names]),
+        kinds=tree.texts([family_name(path) for path in names]),
         opened=first_open(tree.index),
         about=_about(document),
         empty=EMPTY,
@@ -122,7 +122,7 @@ def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
 
 
 def _about(document: Document) -> str:
-    sums = held(document.tensors)
+    sums = tensor_totals(document.tensors)
     tied = sum(len(each.names) > 1 for each in document.tensors)
     parts = [
         plural(len(document.tensors), "tensor"),
@@ -204,7 +204,7 @@ def _holders(document: Document) -> dict[int, tuple[str, int]]:
 def _family(members: Sequence[Tensor]) -> dict[str, Any]:
     shapes = {dims(each.type.shape) for each in members}
     dtypes = {each.type.dtype for each in members}
-    sums = held(members)
+    sums = tensor_totals(members)
     return {
         "role": members[0].role,
         "shape": shapes.pop() if len(shapes) == 1 else f"{len(shapes)} shapes",

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from assay import units
 from assay.analysis.cost.totals import module_totals
-from assay.analysis.parameters import PARAMETER, first_holders, held
+from assay.analysis.parameters import PARAMETER, first_holders, tensor_totals
 from assay.document.document import Document
 from assay.document.rows import Call
 from assay.document.timing import ModuleTime
@@ -162,8 +162,8 @@ def _flops(tree: FoldedTree) -> list[SheetColumn]:
 def _tensor_totals(document: Document) -> tuple[list[int | None], list[int], list[int]]:
     """For each module its parameters, their bytes and the bytes of buffers; a tensor counts at its first module."""
     own = [[document.tensors[at] for at in tensors] for tensors in first_holders(document)]
-    parameters = [held(tensor for tensor in each if tensor.role == PARAMETER) for each in own]
-    buffers = [held(tensor for tensor in each if tensor.role != PARAMETER) for each in own]
+    parameters = [tensor_totals(tensor for tensor in each if tensor.role == PARAMETER) for each in own]
+    buffers = [tensor_totals(tensor for tensor in each if tensor.role != PARAMETER) for each in own]
     counts, sizes = [each.elements for each in parameters], [each.bytes for each in parameters]
     return counts, sizes, [each.bytes for each in buffers]
 

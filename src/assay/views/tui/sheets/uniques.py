@@ -6,11 +6,11 @@ from math import prod
 from typing import Any
 
 from assay import units
-from assay.analysis.parameters import known_sum
+from assay.analysis.parameters import sum_if_all_known
 from assay.analysis.uniques import unique_modules
 from assay.analysis.uniques.canonical import canonical
 from assay.analysis.uniques.entries import UniqueModule
-from assay.document.tree import shown
+from assay.document.tree import path_text
 from assay.messages import plural
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.grouping import Groups, grouped
@@ -22,7 +22,7 @@ EMPTY = "No modules: the file contains only tensors, which have no classes."
 def unique_sheet(subject: ExploredModel) -> Sheet:
     """The paths of all modules of `subject`, grouped by class and unique module."""
     document = subject.document
-    indices = {shown(module.path): at for at, module in enumerate(document.modules)}
+    indices = {path_text(module.path): at for at, module in enumerate(document.modules)}
     classes: dict[str, list[UniqueModule]] = {}
     entries = [entry for entry in unique_modules(document).entries if entry.class_name]
     for entry in entries:
@@ -63,7 +63,7 @@ def _values(entry: UniqueModule) -> dict[str, Any]:
     return {
         "count": len(entry.occurrences),
         "calls": entry.calls if entry.called else None,
-        "params": known_sum(sizes),
+        "params": sum_if_all_known(sizes),
         "flops": entry.cost.flops if entry.cost else None,
         "inputs": _joined(entry.input_shapes),
         "outputs": _joined(entry.output_shapes),
