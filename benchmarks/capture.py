@@ -1,9 +1,9 @@
-"""What watching a model costs, beside running it plainly and beside other tools, all measured in one run.
+"""The cost of recording a model, compared with a plain forward pass and other tools, all measured in one run.
 
     python benchmarks/capture.py [--only a,b] [--rounds N] [--out FILE]
 
-Each case runs in processes of its own, on one thread; figures are CPU time. A tool that is not installed or
-cannot do a case is a dash.
+Each case runs in separate processes, on one thread. Figures are CPU time. A dash means that a tool is not installed
+or does not support the case.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ BY_HAND = (
 
 
 class Subject(NamedTuple):
-    """A model and the one call it gets."""
+    """A model and the arguments of its call."""
 
     model: nn.Module
     args: tuple[Any, ...]
@@ -68,7 +68,7 @@ class Subject(NamedTuple):
 
 
 def plain(subject: Subject) -> None:
-    """A forward pass as anyone would run it."""
+    """A plain forward pass."""
     import torch
 
     with torch.no_grad():
@@ -76,7 +76,7 @@ def plain(subject: Subject) -> None:
 
 
 def ours(subject: Subject) -> None:
-    """The whole capture: the document with every module, tensor, call, operation and storage."""
+    """A complete recording: the document with every module, tensor, call, op and storage."""
     from assay import observe
 
     document = observe(subject.model, (subject.args, subject.kwargs))
@@ -85,7 +85,7 @@ def ours(subject: Subject) -> None:
 
 
 def flop_counter(subject: Subject) -> None:
-    """Torch's own counter of operations by module."""
+    """Torch's own FLOP counter."""
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False):
@@ -93,7 +93,7 @@ def flop_counter(subject: Subject) -> None:
 
 
 def export(subject: Subject) -> None:
-    """A language model's graph by torch.export, without tracing byte code; a cache it could not return."""
+    """Export a language model with torch.export (non-strict), without the KV cache, which it cannot return."""
     import torch
 
     with torch.no_grad():
@@ -101,7 +101,7 @@ def export(subject: Subject) -> None:
 
 
 def empty_mode(subject: Subject) -> None:
-    """A dispatch mode that does nothing: the least that watching in Python costs."""
+    """A dispatch mode that does nothing: the minimum overhead of recording in Python."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Through(TorchDispatchMode):
@@ -113,7 +113,7 @@ def empty_mode(subject: Subject) -> None:
 
 
 def torchlens(subject: Subject) -> None:
-    """A torchlens trace of the graph, keeping no activation."""
+    """A torchlens trace of the graph that saves no activations."""
     import torch
     import torchlens as lens
 
@@ -169,7 +169,7 @@ def _causal_on_meta(config: Any) -> Subject:
 
 
 def many_modules() -> Subject:
-    """10,001 modules (a root, 1,250 blocks, 8,750 leaves) that run 87,500 operations, on meta."""
+    """10,001 modules (a root, 1,250 blocks, 8,750 leaves) that run 87,500 ops, on meta."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -194,7 +194,7 @@ def many_modules() -> Subject:
 
 
 def adds() -> Subject:
-    """A chain of additions on eight numbers: all overhead, no work."""
+    """A chain of additions of eight numbers: only overhead."""
     import torch
     from torch import nn
 
@@ -240,7 +240,7 @@ def _ids() -> torch.Tensor:
 
 
 class Limits(NamedTuple):
-    """What is wanted of Assay in a case."""
+    """The targets for Assay in a case."""
 
     limit_s: float | None = None
     limit_ratio: float | None = None
@@ -256,7 +256,7 @@ def warm(
     each: int = 1,
     most: int = 100,
 ) -> Iterator[Row]:
-    """The tools in turns, each warmed up, `most` rounds at most; the time of a run is divided by `each`."""
+    """Alternate the tools, each warmed up, for at most `most` rounds; times are divided by `each`."""
     subject = make()
     present = [name for name in names if name != LENS or importlib.util.find_spec("torchlens")]
     rows = interleaved({name: partial(TOOLS[name], subject) for name in present}, min(rounds, most))
@@ -267,8 +267,8 @@ def warm(
 
 
 def first(group: str, make: Callable[[], Subject], name: str, limits: Limits, rounds: int) -> Iterator[Row]:
-    """One tool, first thing after its import in a fresh process, with the most memory the process held."""
-    from assay import api  # noqa: F401  imported before, as torch is
+    """The first call of a tool in a fresh process after its import, with the peak memory of the process."""
+    from assay import api  # noqa: F401  imported before the timing, like torch
 
     run = partial(TOOLS[name], make())
     began = own_cpu_s()
@@ -279,31 +279,31 @@ def first(group: str, make: Callable[[], Subject], name: str, limits: Limits, ro
 
 
 def command(rounds: int) -> Iterator[Row]:
-    """The command line, less what importing torch takes, in forward passes of the model it watches."""
+    """The command line minus the import of torch, as a multiple of a forward pass of the model."""
     subject = resnet50()
     forward = interleaved({PLAIN: partial(plain, subject)}, max(rounds, 5))[PLAIN]
     watch = ["-m", "assay", "modules", f"{EXAMPLE}::load_model", "--inputs", f"{EXAMPLE}::get_inputs"]
-    told = {
+    processes = {
         'python -c "import torch"': ["-c", "import torch"],
-        "load, then one forward, without Assay": ["-c", BY_HAND],
+        "load and one forward pass, without Assay": ["-c", BY_HAND],
         "assay modules": watch,
         'python -c ""': ["-c", ""],
         "assay --help": ["-m", "assay", "--help"],
     }
-    rows = interleaved({name: _process(rest) for name, rest in told.items()}, rounds, children_cpu_s)
+    rows = interleaved({name: _process(rest) for name, rest in processes.items()}, rounds, children_cpu_s)
     torch_alone, by_hand, modules, _, help_row = rows.values()
     help_row.limit_s = 0.12
     forward.group = "ResNet-50"
     yield forward
-    yield _less("load, then one forward, less import torch", by_hand, torch_alone)
-    yield _limited(_less("assay modules, less import torch", modules, torch_alone), Limits(limit_ratio=3.0))
+    yield _less("load and one forward pass, minus import torch", by_hand, torch_alone)
+    yield _limited(_less("assay modules, minus import torch", modules, torch_alone), Limits(limit_ratio=3.0))
     for row in rows.values():
         row.group = "whole processes"
         yield row
 
 
 def _less(what: str, row: Row, other: Row) -> Row:
-    """What `row` takes beyond `other`, best against best."""
+    """The difference between the best samples of `row` and `other`."""
     known = row.best_s is not None and other.best_s is not None
     return Row("ResNet-50", what, [min(row.samples) - min(other.samples)] if known else [])
 
@@ -343,11 +343,11 @@ CASES: dict[str, tuple[str, list[Job]]] = {
         ],
     ),
     "c": (
-        "10,001 modules and 87,500 operations, on meta",
+        "10,001 modules and 87,500 ops, on meta",
         [partial(warm, "synthetic", many_modules, [PLAIN, OURS], Limits(3.0), most=3)],
     ),
     "d": (
-        "An operation on eight numbers, with data",
+        "An op on eight numbers, with data",
         [partial(warm, "an op", adds, [PLAIN, MODE, FLOPS, OURS], Limits(20e-6), each=ADDS)],
     ),
     "e": (
@@ -357,12 +357,12 @@ CASES: dict[str, tuple[str, list[Job]]] = {
             for group, make in (("ResNet-50", resnet50), ("BERT-base", bert_base), ("GPT-2 124M", gpt2_124m))
         ],
     ),
-    "f": ("The command, in forward passes of the model it watches", [command]),
+    "f": ("The command, as a multiple of a forward pass of its model", [command]),
 }
 
 
 def main() -> int:
-    """Zero where every case could be run."""
+    """Run the chosen cases; return 0."""
     options = _options()
     if options.child:
         case, index = options.child.split(":")
@@ -381,9 +381,9 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="What watching a model costs.")
-    parser.add_argument("--only", default="", help=f"cases, of {','.join(CASES)}")
-    parser.add_argument("--rounds", type=int, default=7, help="timed runs each, after one that does not count")
+    parser = argparse.ArgumentParser(description="Measure the cost of recording a model.")
+    parser.add_argument("--only", default="", help=f"cases to run, from {','.join(CASES)}")
+    parser.add_argument("--rounds", type=int, default=7, help="timed runs of each tool, after one warm-up")
     parser.add_argument("--out", help="also write a Markdown file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     return parser.parse_args()

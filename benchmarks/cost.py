@@ -1,10 +1,10 @@
-"""Whether the costs are right, beside other counters, and what finding them takes.
+"""Accuracy of the costs, compared with other counters, and the time it takes to compute them.
 
     python benchmarks/cost.py [--only a,b] [--rounds N] [--out FILE]
 
-The counters live best in an environment of their own: pip install fvcore torchinfo ptflops thop calflops deepspeed,
-and pytest, as the cases are those of the tests. A counter that is not installed is a dash. Figures of time are CPU
-time on one thread, measured in turns in one run.
+Install the counters in a separate environment: pip install fvcore torchinfo ptflops thop calflops deepspeed, and
+pytest, since the cases are those of the tests. A dash means that a counter is not installed. Times are CPU time on
+one thread, measured alternately in one run.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ ERROR = "ERR"
 GIGA = 1e9
 
 TOO_LONG_S = 900
-"""CPU seconds that all cases of one counter may take together; one may take a minute."""
+"""Limit of CPU seconds for all cases of one counter together; the limit of one case is a minute."""
 
 
-# --- (a) operations that are easy to miscount
+# --- (a) ops that are easy to miscount
 
 RIGHT, ZERO, UNDER, OVER, CRASHED = "right (±6 %)", "silently 0", "under", "over", "crashed"
 
 
 def tricky(rounds: int) -> str:
-    """The table of the cases, a column a counter, and what each gets right."""
+    """A table with one row per case and one column per counter, and how many each gets right."""
     listed = cases()
     columns = {name: _column(tool, listed) for name, tool in COUNTERS.items()}
     lines = [["case", "MACs", *columns]]
@@ -54,19 +54,19 @@ def tricky(rounds: int) -> str:
     real, none = [case for case in listed if case.macs], [case for case in listed if not case.macs]
     for verdict in (RIGHT, ZERO, UNDER, OVER, CRASHED):
         lines.append([f"**{verdict}**", f"of {len(real)}", *_tally(columns.values(), listed, real, verdict)])
-    lines.append(["**0, and rightly**", f"of {len(none)}", *_tally(columns.values(), listed, none, RIGHT)])
+    lines.append(["**correctly 0**", f"of {len(none)}", *_tally(columns.values(), listed, none, RIGHT)])
     notes = [f"{mark} {text}" for mark, text in MARKS.items()]
-    notes.append("\\* It crashed in a fresh process, and counts here as it answers once the model has run plainly.")
+    notes.append("\\* It crashed in a fresh process; this is its answer after a plain forward pass of the model.")
     notes.append(
-        "Reported ÷ expected MACs of contractions; where none are expected, the number reported. Several counters "
-        "put norms, pooling and activations into the same sum, hence the ±6 %, and hence theirs in the rows of 0."
+        "Reported ÷ expected MACs of contractions, or the reported number if none are expected. Several counters add "
+        "norms, pooling and activations to the same sum, hence the ±6 % and their values in the rows of 0."
     )
     crashes = [f"- {name}: {_crashes(column, listed)}" for name, column in columns.items() if column]
-    return "\n\n".join([_markdown(lines), *notes, "What crashed, and with what:", "\n".join(crashes)])
+    return "\n\n".join([_markdown(lines), *notes, "Crashes:", "\n".join(crashes)])
 
 
 def _column(tool: Tool, listed: list[Case]) -> list[Answer]:
-    """An answer a case, or nothing where the counter is not there."""
+    """One answer per case; empty if the counter is not installed."""
 
     def all_of_them() -> list[Answer]:
         return [] if missing(tool) else [_asked(tool, case) for case in listed]
@@ -75,7 +75,7 @@ def _column(tool: Tool, listed: list[Case]) -> list[Answer]:
 
 
 def _asked(tool: Tool, case: Case) -> Answer:
-    """The answer in a fresh process; one that crashes gets another chance after a plain forward pass."""
+    """The answer in a fresh process; after a crash, in another one after a plain forward pass."""
     answer = forked(partial(_count, tool, case, warmed_up=False))
     if not answer.error:
         return answer
@@ -116,8 +116,8 @@ def _cells(case: Case, answers: list[Answer | None]) -> Iterator[str]:
 
 def _tally(columns: Iterable[list[Answer]], listed: list[Case], of: list[Case], verdict: str) -> Iterator[str]:
     for column in columns:
-        found = Counter(_verdict(case, answer) for case, answer in zip(listed, column, strict=False) if case in of)
-        yield f"**{found[verdict]}**" if column else units.UNKNOWN
+        counts = Counter(_verdict(case, answer) for case, answer in zip(listed, column, strict=False) if case in of)
+        yield f"**{counts[verdict]}**" if column else units.UNKNOWN
 
 
 def _crashes(column: list[Answer], listed: list[Case]) -> str:
@@ -129,13 +129,13 @@ def _crashes(column: list[Answer], listed: list[Case]) -> str:
 
 
 def published(rounds: int) -> str:
-    """Ours beside what is published, or beside a closed form."""
+    """Assay's figures compared with published ones or with a closed form."""
     lines = [["model", "one call with", "parameters", "known", "GMACs", "known", "ours ÷ known", "known from"]]
     lines += [_known_line(name, known, forked(partial(_figures, known))) for name, known in KNOWN.items()]
     notes = (
-        "Known parameters are those of the published weights, tied ones once; DeepSeek-V3 without its layer that "
-        "predicts a second token. A closed form is exact and adds every contraction by hand from the sizes: "
-        "projections, dense attention, experts that a token meets, the head."
+        "Known parameters are those of the published weights, with tied ones counted once, and DeepSeek-V3 without "
+        "the layer that predicts a second token. A closed form is exact: it adds up every contraction by hand from "
+        "the sizes (projections, dense attention, the experts of a token, the head)."
     )
     return "\n\n".join([_markdown(lines), notes])
 
@@ -153,8 +153,8 @@ def _known_line(name: str, known: Known, answer: Answer) -> list[str]:
     if answer.error:
         return [name, known.call, units.UNKNOWN, sizes[0], units.UNKNOWN, sizes[1], answer.error, known.how]
     count, macs = answer.value
-    held = "exact" if macs == known.macs else f"{macs / known.macs:.4f}"
-    return [name, known.call, units.exact(count), sizes[0], f"{macs / GIGA:,.3f}", sizes[1], held, known.how]
+    ratio = "exact" if macs == known.macs else f"{macs / known.macs:.4f}"
+    return [name, known.call, units.exact(count), sizes[0], f"{macs / GIGA:,.3f}", sizes[1], ratio, known.how]
 
 
 # --- (c) time and memory
@@ -164,25 +164,25 @@ WARM: list[Callable[..., Iterator[Row]]] = [
     partial(warm, name, make, [PLAIN, OURS, FLOPS], Limits(limit_ratio=1.5))
     for name, make in (("ResNet-50", resnet50), ("BERT-base", bert_base), ("GPT-2", gpt2_124m))
 ]
-WANTED_S = {"Llama-3-70B": 0.6, "Llama-3.1-405B": 1.5, "DeepSeek-V3": 1.5}
+TARGET_S = {"Llama-3-70B": 0.6, "Llama-3.1-405B": 1.5, "DeepSeek-V3": 1.5}
 COLD: list[Callable[..., Iterator[Row]]] = [
     partial(first, name, KNOWN[name].make, tool, Limits(limit_s, None, 10**9))
-    for name, limit_s in WANTED_S.items()
+    for name, limit_s in TARGET_S.items()
     for tool in (PLAIN, OURS, FLOPS)
 ]
 JOBS = [*WARM, *COLD]
 
 
 def time(rounds: int) -> str:
-    """Capture and cost together, warm and with data, then without data as the first thing a process does."""
+    """Recording and cost together: warm with data, then without data as the first call of a process."""
     turns = [row for job in range(len(WARM)) for row in in_child(__file__, str(job), rounds)]
     fresh = [_repeated(job, min(rounds, 3)) for job in range(len(WARM), len(JOBS))]
     parts = [
-        "With data: a forward pass, the document with its costs, and torch's counter, in turns. Ratios differ by up "
-        "to 8 % between two runs on a busy machine.",
+        "With data: a forward pass, the document with its costs, and torch's counter, alternating. Ratios differ by "
+        "up to 8 % between two runs on a busy machine.",
         table(turns),
         _against(FLOPS, turns),
-        "Without data: the first thing after the imports, each in a fresh process; the memory is the process's all.",
+        "Without data: the first call after the imports, in a fresh process. Memory is that of the whole process.",
         table(fresh),
         _against(FLOPS, fresh),
     ]
@@ -190,7 +190,7 @@ def time(rounds: int) -> str:
 
 
 def _repeated(job: int, processes: int) -> Row:
-    """One row from several processes: all the samples, and the most memory."""
+    """One row from several processes: all samples and the highest peak memory."""
     rows = [row for _ in range(processes) for row in in_child(__file__, str(job), 1)]
     rows[0].samples = [sample for row in rows for sample in row.samples]
     rows[0].peak_bytes = max((row.peak_bytes for row in rows if row.peak_bytes is not None), default=None)
@@ -204,23 +204,23 @@ def _against(other: str, rows: Sequence[Row]) -> str:
     return f"{OURS} ÷ {other}: {', '.join(ratios)}."
 
 
-# --- (d) what is left behind
+# --- (d) side effects
 
 
 def residue(rounds: int) -> str:
-    """What each counter changed on a model in training mode whose batch norms are frozen, and in the process."""
+    """Changes that each counter leaves on a model in training mode with frozen batch norms, and in the process."""
     lines = [["counter", "state_dict keys", "modules with hooks", "with attributes", "in another mode", "other"]]
     for name, tool in COUNTERS.items():
         answer = forked(partial(_left, tool))
         lines.append([name, *(answer.value or [answer.error or units.UNKNOWN] * 5)])
-    note = "On ResNet-50 as one fine-tunes it: in training mode, its batch norms in evaluation mode."
+    note = "On ResNet-50 set up for fine-tuning: in training mode, with its batch norms in evaluation mode."
     return "\n\n".join([_markdown(lines), note])
 
 
 def _left(tool: Tool) -> list[str] | None:
     if missing(tool):
         return None
-    importlib.import_module("torch._dynamo")  # it replaces functions of torch, whoever is first to need it
+    importlib.import_module("torch._dynamo")  # replaces functions of torch when first imported
     subject = resnet50()
     model = subject.model.train()
     for module in model.modules():
@@ -246,7 +246,7 @@ def _left(tool: Tool) -> list[str] | None:
 
 
 def _functions() -> dict[str, Callable[..., object]]:
-    """The functions that counters like to replace."""
+    """The functions that counters may replace."""
     owners = {"torch": torch, "torch.nn.functional": nn.functional, "torch.Tensor": torch.Tensor}
     found = {f"{owner}.{name}": getattr(place, name) for owner, place in owners.items() for name in dir(place)}
     return {name: value for name, value in found.items() if callable(value)}
@@ -257,25 +257,25 @@ def _some(names: set[str]) -> str:
     return f"{len(names)}: {', '.join(shown)}{', …' if len(names) > 2 else ''}" if names else "0"
 
 
-# --- all of it
+# --- sections
 
 SECTIONS: dict[str, tuple[str, Callable[[int], str]]] = {
-    "a": ("Operations that are easy to miscount", tricky),
+    "a": ("Ops that are easy to miscount", tricky),
     "b": ("Well-known models", published),
-    "c": ("Time and memory of capture and cost together", time),
-    "d": ("What is left on the model and in the process", residue),
+    "c": ("Time and memory of recording and cost together", time),
+    "d": ("Side effects on the model and the process", residue),
 }
 
 
 def main() -> int:
-    """Zero once everything chosen has been printed."""
+    """Run the chosen sections; return 0."""
     options = _options()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     if options.child:
         give_back(JOBS[int(options.child)](rounds=options.rounds))
         return 0
-    parts = [f"# Cost, {datetime.date.today().isoformat()}", f"{hardware()}. Beside {versions()}."]
+    parts = [f"# Cost, {datetime.date.today().isoformat()}", f"{hardware()}. Compared with {versions()}."]
     for name, (title, section) in SECTIONS.items():
         if not options.only or name in options.only.split(","):
             parts += [f"## ({name}) {title}", section(options.rounds)]
@@ -286,16 +286,16 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Whether the costs are right, and what finding them takes.")
-    parser.add_argument("--only", default="", help=f"sections, of {','.join(SECTIONS)}")
-    parser.add_argument("--rounds", type=int, default=7, help="timed runs each, after one that does not count")
+    parser = argparse.ArgumentParser(description="Measure the accuracy and the speed of cost counters.")
+    parser.add_argument("--only", default="", help=f"sections to run, from {','.join(SECTIONS)}")
+    parser.add_argument("--rounds", type=int, default=7, help="timed runs of each tool, after one warm-up")
     parser.add_argument("--out", help="also write a Markdown file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
-    """The first line as the header."""
+    """The lines as a Markdown table; the first line is the header."""
     rule = ["---", *["--:" for _ in lines[0][1:]]]
     return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
 

@@ -1,7 +1,7 @@
-"""What is counted: operations that are easy to miscount, and well-known models with their figures.
+"""The cases: ops that are easy to miscount, and well-known models with their figures.
 
-The operations are those of the tests, whose MACs are worked out there by hand, and two that the tests keep
-elsewhere. A model's figure is published, or a closed form of its sizes that is written out here.
+The ops are those of the tests, whose MACs are worked out there by hand, and two that the tests keep
+elsewhere. The figure of a model is published, or a closed form of its sizes that is given here.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from capture import Subject, resnet50
 from harness import ROOT
 from torch import nn
 
-sys.path.insert(0, str(ROOT / "tests" / "analyses" / "cost"))
+sys.path.insert(0, str(ROOT / "tests" / "analysis" / "cost"))
 
 import test_cost_cases as tested
 from counted import Calls
 
-# --- operations
+# --- ops
 
 
 class Case(NamedTuple):
-    """A model and its arguments, made anew each time, with the MACs of one call."""
+    """A model and its arguments, built on each use, with the MACs of one call."""
 
     name: str
     macs: float
@@ -38,12 +38,12 @@ class Case(NamedTuple):
         model, inputs = self.model(), self.inputs()
         module = model if isinstance(model, nn.Module) else Calls(_looked_up(model))
         if not any(True for _ in module.parameters()):
-            module.register_parameter("unused", nn.Parameter(torch.empty(0)))  # calflops asks it for the device
+            module.register_parameter("unused", nn.Parameter(torch.empty(0)))  # calflops reads the device from it
         return module.eval(), inputs if isinstance(inputs, tuple) else (inputs,)
 
 
 def _looked_up(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as a forward method would call it: by name, so that counters that replace it are seen."""
+    """Call the function by name, as a forward method would, so that counters that replace it see the call."""
     for owner in (nn.functional, torch, torch.fft, torch.sparse):
         name = getattr(function, "__name__", "")
         if getattr(owner, name, None) is function:
@@ -55,7 +55,7 @@ TRANSFORM = "†"
 OWN_OP = "‡"
 MARKS = {
     TRANSFORM: "153,600 FLOPs by convention (2.5 N log2 N for a real transform), compared as half as many MACs.",
-    OWN_OP: "An operation of the user's own: Assay is told its cost by `register_cost`; without, it says unknown.",
+    OWN_OP: "A user's own op: `register_cost` supplies its formula to Assay; without one, its cost is unknown.",
 }
 
 RFFT2 = "rfft2"
@@ -70,11 +70,11 @@ def _quantised() -> nn.Module:
 
 @torch.library.custom_op("assaybench::product", mutates_args=())
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """An operation that nobody has a formula for."""
+    """An op for which no counter has a formula."""
     return a @ b
 
 
-def _told_product() -> Callable[..., torch.Tensor]:
+def _product_with_formula() -> Callable[..., torch.Tensor]:
     from assay.analysis.cost import register_cost
 
     @register_cost("assaybench::product", override=True)
@@ -86,7 +86,7 @@ def _told_product() -> Callable[..., torch.Tensor]:
 
 
 def cases() -> list[Case]:
-    """All of them, in the order of the tests."""
+    """All cases, in the order of the tests."""
     by_hand = [Case(name, *figures) for name, figures in tested.CASES.items()]
     return [
         *(case._replace(macs=153_600 / 2, mark=TRANSFORM) if case.name == RFFT2 else case for case in by_hand),
@@ -94,7 +94,7 @@ def cases() -> list[Case]:
         Case(
             "custom op",
             16 * 16 * 64,
-            _told_product,
+            _product_with_formula,
             lambda: (torch.randn(16, 64), torch.randn(64, 16)),
             OWN_OP,
         ),
@@ -105,7 +105,7 @@ def cases() -> list[Case]:
 
 
 class Known(NamedTuple):
-    """A model with one call, and what is known of it."""
+    """A model with its arguments and its known figures."""
 
     make: Callable[[], Subject]
     call: str
@@ -122,7 +122,7 @@ TOKENS = 512
 
 
 def on_meta(config: str, auto: str, inputs: Callable[[], dict[str, Any]], **sizes: Any) -> Callable[[], Subject]:
-    """A transformers model without weights; everything is built when it is called."""
+    """A function that builds a transformers model without weights."""
 
     def make() -> Subject:
         import transformers
@@ -170,17 +170,17 @@ def _llama(layers: int, hidden: int, heads: int, kv_heads: int, inner: int, voca
 
 
 def attended(queries: int, keys: int, width: int, layers: int = 1) -> int:
-    """Scores and values of dense attention over heads that are `width` wide together."""
+    """MACs of the scores and values of dense attention; `width` is the total width of the heads."""
     return 2 * layers * queries * keys * width
 
 
 def encoder_macs(layers: int, tokens: int, width: int) -> int:
-    """A stack of the classic layer: four projections, and an inner layer four times as wide."""
+    """MACs of classic transformer layers: four projections, and an inner layer four times as wide."""
     return layers * tokens * 12 * width**2 + attended(tokens, tokens, width, layers)
 
 
 def decoder_macs(sizes: dict[str, int], inners: int = 1, routed: int = 0) -> int:
-    """A Llama and its kin: each token meets `inners` gated inner layers and a router with `routed` outputs."""
+    """MACs of Llama-like models: each token uses `inners` gated inner layers and a router with `routed` outputs."""
     layers, hidden, heads, kv_heads, inner, vocabulary = sizes.values()
     projections = 2 * hidden**2 + 2 * hidden * kv_heads * (hidden // heads)
     layer = TOKENS * (projections + inners * 3 * hidden * inner + hidden * routed)
@@ -188,7 +188,7 @@ def decoder_macs(sizes: dict[str, int], inners: int = 1, routed: int = 0) -> int
 
 
 def deepseek_macs() -> int:
-    """DeepSeek-V3: latent attention; three dense layers, then 58 with eight experts of 256 and a shared one."""
+    """MACs of DeepSeek-V3: latent attention; three dense layers, then 58 with 8 of 256 experts and a shared one."""
     hidden, heads, key, value = 7168, 128, 128 + 64, 128
     down = hidden * 1536 + hidden * (512 + 64)
     up = 1536 * heads * key + 512 * heads * (128 + value)
@@ -198,7 +198,7 @@ def deepseek_macs() -> int:
 
 
 def whisper_macs(tokens: int = 64, frames: int = 1500, width: int = 384, layers: int = 4) -> int:
-    """Two convolutions and the encoder over 30 s of sound; a decoder that attends to it; the tied head."""
+    """MACs of Whisper: two convolutions, the encoder over 30 s of audio, the decoder with cross-attention, head."""
     heard = 2 * frames * width * 80 * 3 + frames * width**2 * 3 + encoder_macs(layers, frames, width)
     cross = layers * 2 * width**2 * (tokens + frames) + attended(tokens, frames, width, layers)
     return heard + encoder_macs(layers, tokens, width) + cross + tokens * width * 51865

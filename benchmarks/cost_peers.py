@@ -1,7 +1,7 @@
-"""The counters side by side: one small function each, from a model and its arguments to the MACs it reports.
+"""The counters: one function each, which takes a model and its arguments and returns the MACs it reports.
 
-Each is called the way its own documentation does, in a forked process with a limit on CPU time, so that what it
-breaks or leaves behind stays there. None needs torchvision here: those that know it do without.
+Each is called as its documentation shows, in a forked process with a limit on CPU time, so that its crashes and side
+effects stay there. None of them requires torchvision.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ Counter = Callable[[nn.Module, tuple[Any, ...]], float]
 
 
 class Refused(Exception):
-    """A counter gave no figure."""
+    """A counter returned no figure."""
 
 
 # --- the counters
 
 
 def assay(model: nn.Module, args: tuple[Any, ...]) -> float:
-    """Ours; an operation without a figure is an error here, and a transform's FLOPs count by halves."""
+    """Assay; an op of unknown cost is an error here, and a Fourier transform counts half its FLOPs."""
     from assay import observe
 
     document = observe(model, (args, {}))
     if document.run.failure is not None:
         raise Refused(document.run.failure.error)
     if document.cost is None or document.cost.unknown:
-        raise Refused("unknown operations")
+        raise Refused("unknown ops")
     forward = document.cost.forward
     return forward.macs or forward.matrix_flops / 2
 
 
 def flop_counter(model: nn.Module, args: tuple[Any, ...]) -> float:
-    """FLOPs, halved."""
+    """Half of the FLOPs that torch's counter reports."""
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as mode, torch.no_grad():
@@ -53,7 +53,7 @@ def flop_counter(model: nn.Module, args: tuple[Any, ...]) -> float:
 
 
 def fvcore(model: nn.Module, args: tuple[Any, ...]) -> float:
-    """What it calls FLOPs are MACs."""
+    """The FLOPs of fvcore, which are MACs."""
     from fvcore.nn import FlopCountAnalysis
 
     with torch.no_grad():
@@ -62,24 +62,24 @@ def fvcore(model: nn.Module, args: tuple[Any, ...]) -> float:
 
 
 def torchinfo(model: nn.Module, args: tuple[Any, ...]) -> float:
-    """Multiply-adds."""
+    """The multiply-adds of torchinfo."""
     from torchinfo import summary
 
     return float(summary(model, input_data=list(args), verbose=0).total_mult_adds)
 
 
 def ptflops_pytorch(model: nn.Module, args: tuple[Any, ...]) -> float:
-    """MACs by hooks and patched functions: its default."""
+    """MACs of ptflops with hooks and patched functions, its default."""
     return _ptflops(model, args, "pytorch")
 
 
 def ptflops_aten(model: nn.Module, args: tuple[Any, ...]) -> float:
-    """MACs by a dispatch mode."""
+    """MACs of ptflops with a dispatch mode."""
     return _ptflops(model, args, "aten")
 
 
 class _Packed(nn.Module):
-    """The model behind one argument, a list of one, as ptflops passes one and divides by its length."""
+    """Wraps a model to take one list of one element, since ptflops passes one argument and divides by its length."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
@@ -108,28 +108,28 @@ def _ptflops(model: nn.Module, args: tuple[Any, ...], backend: str) -> float:
 
 
 def thop(model: nn.Module, args: tuple[Any, ...]) -> float:
-    """MACs, with norms and pooling in the same sum."""
+    """MACs of thop, including norms and pooling."""
     from thop import profile
 
     return float(profile(model, inputs=args, verbose=False)[0])
 
 
 def calflops(model: nn.Module, args: tuple[Any, ...]) -> float:
-    """MACs."""
+    """MACs of calflops."""
     from calflops import calculate_flops
 
     return float(calculate_flops(model=model, args=list(args), print_results=False, output_as_string=False)[1])
 
 
 def deepspeed(model: nn.Module, args: tuple[Any, ...]) -> float:
-    """MACs of its FLOPs profiler."""
+    """MACs of DeepSpeed's FLOPs profiler."""
     from deepspeed.profiling.flops_profiler import get_model_profile
 
     return float(get_model_profile(model, args=list(args), print_profile=False, as_string=False, warm_up=0)[1])
 
 
 class Tool(NamedTuple):
-    """A counter, what to import before it, and its distribution where that is one of its own."""
+    """A counter, the module to import first, and the name of its distribution, if it has one."""
 
     macs: Counter
     module: str
@@ -150,7 +150,7 @@ COUNTERS: dict[str, Tool] = {
 
 
 def versions() -> str:
-    """The peers that are installed, with their versions."""
+    """The installed peers with their versions."""
     names = dict.fromkeys(tool.distribution for tool in COUNTERS.values() if tool.distribution)
     return ", ".join(f"{name} {found}" for name in names if (found := _version(name)))
 
@@ -163,7 +163,7 @@ def _version(distribution: str) -> str:
 
 
 def missing(tool: Tool) -> str:
-    """Why the tool cannot be imported; empty where it can."""
+    """The type of the error if the tool cannot be imported, otherwise empty."""
     try:
         importlib.import_module(tool.module)
     except Exception as error:  # noqa: BLE001  a peer may fail at import in any way
@@ -175,30 +175,30 @@ def missing(tool: Tool) -> str:
 
 
 class Answer(NamedTuple):
-    """What a forked process gave: a value, or the name of what stopped it."""
+    """The result of a forked process: a value, or the error that stopped it."""
 
     value: Any = None
     error: str = ""
     at_first: str = ""
-    """What stopped it in a process in which the model had not run before."""
+    """The error in a process in which the model had not run before."""
 
 
 def forked(run: Callable[[], Any], cpu_s: int = 60) -> Answer:
-    """The value of `run` in a process of its own, where what it prints goes nowhere; it travels as JSON."""
+    """The value of `run` in a separate process, sent back as JSON; its output is discarded."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         _answer(run, writing, cpu_s)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read()
+        data = pipe.read()
     _, status = os.waitpid(child, 0)
-    return Answer(*json.loads(said)) if said else Answer(error=f"status {status}")
+    return Answer(*json.loads(data)) if data else Answer(error=f"status {status}")
 
 
 def _answer(run: Callable[[], Any], writing: int, cpu_s: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-    signal.alarm(5 * cpu_s)  # one that waits for ever uses no CPU time
+    signal.alarm(5 * cpu_s)  # a process that waits forever uses no CPU time
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
@@ -207,7 +207,7 @@ def _answer(run: Callable[[], Any], writing: int, cpu_s: int) -> None:
         answer = Answer(run())
     except Refused as error:
         answer = Answer(error=str(error)[:60])
-    except BaseException as error:  # noqa: BLE001  whatever stops a peer is its result
+    except BaseException as error:  # noqa: BLE001  any error of a peer is its result
         answer = Answer(error=type(error).__name__)
     with os.fdopen(writing, "wb") as pipe:
         pipe.write(json.dumps(answer).encode())

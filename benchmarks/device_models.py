@@ -1,4 +1,4 @@
-"""Two whole models in plain torch, as large as ResNet-50 and GPT-2, without any download."""
+"""Two whole models in plain torch, of the size of ResNet-50 and GPT-2, without downloads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import nn
 from torch.nn import functional as F
 
 BATCH = {"cuda": (64, 16), "cpu": (1, 1)}
-"""Images for the one, sequences for the other."""
+"""Number of images and sequences per batch."""
 LENGTH = 512
 VOCABULARY = 50257
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions around a narrow middle, and a way past them."""
+    """A bottleneck of three convolutions with a shortcut."""
 
     def __init__(self, inside: int, middle: int, stride: int) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Bottleneck(nn.Module):
         self.past = nn.Identity() if same else past
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The sum of both ways."""
+        """The sum of the convolutions and the shortcut."""
         y = F.relu(self.first(self.narrow(x)))
         y = F.relu(self.second(self.middle(y)))
         return F.relu(self.third(self.widen(y)) + self.past(x))
@@ -49,7 +49,7 @@ def convolutional() -> nn.Module:
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward network, each with a norm before it."""
+    """Attention and a feed-forward network, each after a norm."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Block(nn.Module):
         self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The stream with both added."""
+        """The residual stream with both added."""
         batch, length, width = x.shape
         parts = self.project(self.before(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         seen = F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
@@ -68,7 +68,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Twelve blocks, 124 million parameters with a tied head."""
+    """Twelve blocks, 124 million parameters, with a tied head."""
 
     def __init__(self, width: int = 768, heads: int = 12, blocks: int = 12) -> None:
         super().__init__()

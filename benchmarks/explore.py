@@ -1,11 +1,11 @@
-"""How quick the terminal explorer is on large trees, in CPU time, side by side with Textual's own `Tree`.
+"""Speed of the terminal explorer on large trees, in CPU time, compared with Textual's own `Tree`.
 
     python benchmarks/explore.py [--quick] [--rounds N] [--out FILE]
 
-Trees are shaped like a mixture-of-experts model (layers, experts, four matrices each), everything open. Each line
-runs in a process of its own; a first paint begins with the data in memory and ends with the first screen drawn, and
-making the data (the document's modules as an index with columns) is a line of its own. A key is pressed `KEYS` times
-after one that does not count; the median is shown.
+Trees are shaped like a mixture-of-experts model (layers, experts, four matrices each), with everything unfolded. Each
+job runs in a separate process. A first paint starts with the data in memory and ends when the first screen is drawn.
+Building the data (the document's modules as an index with columns) is a separate row. A key is pressed `KEYS` times
+after one warm-up, and the median is shown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness import ROOT, hardware
 SIZE = (140, 45)
 KEYS = 9
 STEMS = {1_000: (10, 18), 10_000: (30, 62), 100_000: (60, 332), 1_000_000: (60, 3332)}
-"""Layers and experts that make about so many modules."""
+"""Layers and experts by the approximate number of modules they make."""
 BUDGETS_MS = {
     (100_000, "first paint"): 100, (100_000, "a key"): 25, (100_000, "expand all"): 50, (100_000, "search"): 50,
     (1_000_000, "first paint"): 200,
@@ -45,7 +45,7 @@ MOVES = {
 
 @dataclasses.dataclass
 class Figure:
-    """One line: what, and its CPU milliseconds."""
+    """One row: its name and its CPU milliseconds."""
 
     what: str
     ms: float
@@ -53,7 +53,7 @@ class Figure:
 
 
 def modules(count: int) -> list[Any]:
-    """The module rows of a model with about `count` modules."""
+    """The module rows of a model with approximately `count` modules."""
     from assay.document.rows import Module
 
     layers, experts = STEMS[count]
@@ -62,11 +62,11 @@ def modules(count: int) -> list[Any]:
         block = len(rows)
         rows.append(Module(f"layers.{layer}", "Block", "moe.Block", 1))
         rows.append(Module(f"layers.{layer}.attn", "Attention", "moe.Attention", block))
-        held = len(rows)
+        parent = len(rows)
         rows.append(Module(f"layers.{layer}.experts", "ModuleList", "torch.nn.ModuleList", block))
         for expert in range(experts):
             here, path = len(rows), f"layers.{layer}.experts.{expert}"
-            rows.append(Module(path, "Expert", "moe.Expert", held))
+            rows.append(Module(path, "Expert", "moe.Expert", parent))
             for name in ("gate_proj", "up_proj", "down_proj"):
                 rows.append(Module(f"{path}.{name}", "Linear", "torch.nn.Linear", here))
             rows.append(Module(f"{path}.act", "SiLU", "torch.nn.SiLU", here))
@@ -74,7 +74,7 @@ def modules(count: int) -> list[Any]:
 
 
 def document(count: int) -> Any:
-    """A document of those modules, the projections with a weight each."""
+    """A document with those modules and one weight per projection."""
     import msgspec
 
     from assay.document.document import Document
@@ -90,7 +90,7 @@ def document(count: int) -> Any:
 
 
 async def pressed(pilot: Any, keys: tuple[str, ...]) -> float:
-    """CPU milliseconds until the screen shows what these keys did."""
+    """CPU milliseconds until the screen shows the effect of these keys."""
     before = time.process_time()
     await pilot.press(*keys)
     await pilot.pause()
@@ -98,15 +98,15 @@ async def pressed(pilot: Any, keys: tuple[str, ...]) -> float:
 
 
 async def repeated(pilot: Any, keys: tuple[str, ...]) -> float:
-    """The median over several times; the first does not count."""
+    """The median over several presses, after one warm-up."""
     await pressed(pilot, keys)
     gc.collect()
     return statistics.median([await pressed(pilot, keys) for _ in range(KEYS)])
 
 
 async def explorer(count: int) -> list[Figure]:
-    """Everything about Assay's explorer at that size."""
-    from assay.views.tui.app import Explorer, new_tab
+    """All figures of Assay's explorer at that size."""
+    from assay.views.tui.app import Explorer, opened
     from assay.views.tui.settings import ExplorerSettings
     from assay.views.tui.subject import of_document
     from assay.views.tui.tabs import BY_ID
@@ -117,12 +117,12 @@ async def explorer(count: int) -> list[Figure]:
     gc.freeze()
     before = time.process_time()
     sheet = BY_ID["tree"].make(subject)
-    figures = [Figure("making the index", 1e3 * (time.process_time() - before))]
+    figures = [Figure("building the index", 1e3 * (time.process_time() - before))]
     sheet = dataclasses.replace(sheet, opened=sheet.index.run >= 0)
 
     def made() -> Explorer:
         app = Explorer(subject)
-        app.tabs["tree"] = new_tab(sheet, ExplorerSettings())
+        app.tabs["tree"] = opened(sheet, ExplorerSettings())
         return app
 
     figures += await painted(made, BUDGETS_MS.get((count, "first paint")))
@@ -149,22 +149,22 @@ async def explorer(count: int) -> list[Figure]:
             await pilot.press("Z")
         await pilot.press("slash")
         typed = [await pressed(pilot, (key,)) for key in "down_proj"]
-        figures.append(Figure("search, a keystroke", max(typed), BUDGETS_MS.get((count, "search"))))
+        figures.append(Figure("search, per keystroke", max(typed), BUDGETS_MS.get((count, "search"))))
         await pilot.press("escape")
         await pilot.press("slash")
         typed = [await pressed(pilot, (key,)) for key in ("5", "full_stop", "a", "c", "t")]
-        figures.append(Figure("search in paths, a keystroke", max(typed), BUDGETS_MS.get((count, "search"))))
+        figures.append(Figure("search in paths, per keystroke", max(typed), BUDGETS_MS.get((count, "search"))))
     return figures
 
 
 async def warmed(make: Callable[[], Any]) -> None:
-    """Import and compile what any app of that kind needs once."""
+    """Run such an app once, so that imports and one-time work are done."""
     async with make().run_test(size=SIZE) as pilot:
         await pilot.pause()
 
 
 async def painted(make: Callable[[], Any], budget: int | None = None) -> list[Figure]:
-    """CPU milliseconds until the first screen stands."""
+    """CPU milliseconds until the first screen is drawn."""
     before = time.process_time()
     async with make().run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -173,7 +173,7 @@ async def painted(make: Callable[[], Any], budget: int | None = None) -> list[Fi
 
 
 async def stock(count: int) -> list[Figure]:
-    """The same with Textual's `Tree`, every node added and open."""
+    """The same figures for Textual's `Tree`, with every node added and unfolded."""
     from textual.app import App, ComposeResult
     from textual.widgets import Tree
 
@@ -216,7 +216,7 @@ JOBS: dict[str, Callable[[int], Awaitable[list[Figure]]]] = {"assay": explorer, 
 
 
 def child(who: str, count: int) -> list[Figure]:
-    """One job in a process of its own."""
+    """The figures of one job, run in a separate process."""
     command = [sys.executable, __file__, "--job", who, "--count", str(count)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "TERM": "xterm-256color"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -226,7 +226,7 @@ def child(who: str, count: int) -> list[Figure]:
 
 
 def table(count: int, rounds: int, with_stock: bool) -> list[str]:
-    """The figures at one size, the best of several rounds in turns."""
+    """The table for one size: the best of several alternating rounds."""
     names = [who for who in JOBS if who == "assay" or with_stock]
     best: dict[str, dict[str, Figure]] = {who: {} for who in names}
     for _ in range(rounds):
@@ -235,23 +235,23 @@ def table(count: int, rounds: int, with_stock: bool) -> list[str]:
                 known = best[who].get(figure.what)
                 if known is None or figure.ms < known.ms:
                     best[who][figure.what] = figure
-    lines = ["", f"{count:,} modules, all open, {SIZE[0]}x{SIZE[1]}: CPU ms, best of {rounds}", ""]
-    lines.append(f"| what | assay | wanted | {'textual Tree | ratio |' if with_stock else ''}".rstrip())
+    lines = ["", f"{count:,} modules, all unfolded, {SIZE[0]}x{SIZE[1]}: CPU ms, best of {rounds}", ""]
+    lines.append(f"| step | assay | target | {'textual Tree | ratio |' if with_stock else ''}".rstrip())
     lines.append("| --- | --: | --: |" + (" --: | --: |" if with_stock else ""))
     for what, figure in best["assay"].items():
-        held = "" if figure.budget is None else f"<= {figure.budget} {'yes' if figure.ms <= figure.budget else 'NO'}"
+        met = "" if figure.budget is None else f"<= {figure.budget} {'yes' if figure.ms <= figure.budget else 'NO'}"
         other = best.get("textual Tree", {}).get(what)
         peer = " – | – |" if other is None else f" {other.ms:.1f} | {other.ms / figure.ms:.1f} |"
-        lines.append(f"| {what} | {figure.ms:.1f} | {held} |{peer if with_stock else ''}")
+        lines.append(f"| {what} | {figure.ms:.1f} | {met} |{peer if with_stock else ''}")
     return lines
 
 
 def main() -> None:
-    """The tables."""
+    """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="10,000 modules only, one round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", type=Path, help="write the tables into a file too")
+    parser.add_argument("--out", type=Path, help="also write the tables to a file")
     parser.add_argument("--job", choices=JOBS, help=argparse.SUPPRESS)
     parser.add_argument("--count", type=int, default=10_000, help=argparse.SUPPRESS)
     given = parser.parse_args()

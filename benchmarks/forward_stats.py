@@ -1,9 +1,9 @@
-"""What recording forward statistics costs, beside the bare forward pass, all measured in one run.
+"""The cost of recording forward statistics, compared with a bare forward pass, all measured in one run.
 
     python benchmarks/forward_stats.py [--only a,b] [--rounds N] [--out FILE]
 
-Each case runs in a process of its own, on one thread; figures are CPU time, in turns. `by hooks` is what one would
-write by hand: a hook on every module that calls min, max, mean and std of the first input and output.
+Each case runs in a separate process, on one thread. Figures are CPU time, measured alternately. `by hooks` is a
+hand-written version: a hook on every module that calls min, max, mean and std of the first input and output.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEPTH, WIDTH, BATCH = 150, 64, 32
 
 
 def inference(run: Callable[[Subject], None], subject: Subject) -> None:
-    """The same where tensors do not tell when they are written into, so that none can be skipped."""
+    """Run in inference mode, which does not track writes, so that no tensor can be skipped."""
     import torch
 
     with torch.inference_mode():
@@ -38,7 +38,7 @@ def inference(run: Callable[[Subject], None], subject: Subject) -> None:
 
 
 def recorded(subject: Subject, values: bool) -> None:
-    """A forward pass with a record of every call, which is then dropped."""
+    """A forward pass that records every call; the records are then deleted."""
     import assay
 
     with assay.record_forward_stats(subject.model, values=values):
@@ -47,7 +47,7 @@ def recorded(subject: Subject, values: bool) -> None:
 
 
 def by_hooks(subject: Subject) -> None:
-    """A forward pass with hooks written by hand."""
+    """A forward pass with hand-written hooks."""
     from torch import Tensor
 
     kept: list[tuple[float, ...]] = []
@@ -77,7 +77,7 @@ LIMITS = {TIMES: 1.05, VALUES: 1.5}
 
 
 def mlp() -> Subject:
-    """301 modules: linear layers of 64 and activations in turns, in one list."""
+    """301 modules: alternating linear layers of width 64 and activations, in one list."""
     import torch
     from torch import nn
 
@@ -97,13 +97,13 @@ class Case(NamedTuple):
 CASES = {
     "a": Case("ResNet-50, one image", resnet50, limited=True),
     "b": Case("ResNet-50, one image, in inference mode", resnet50, inference=True),
-    "c": Case(f"MLP of {2 * DEPTH} layers of {WIDTH}, batch {BATCH}: all overhead", mlp),
+    "c": Case(f"MLP of {2 * DEPTH} layers of {WIDTH}, batch {BATCH}: only overhead", mlp),
     "d": Case("GPT-2 124M, 128 tokens", gpt2_124m),
 }
 
 
 def measured(case: Case, rounds: int) -> Iterator[Row]:
-    """One row a tool, in turns."""
+    """One row per tool, measured alternately."""
     subject = case.make()
     runs = {
         name: partial(inference, run, subject) if case.inference else partial(run, subject)
@@ -116,7 +116,7 @@ def measured(case: Case, rounds: int) -> Iterator[Row]:
 
 
 def main() -> int:
-    """Zero where every case could be run."""
+    """Run the chosen cases; return 0."""
     options = _options()
     if options.child:
         give_back(measured(CASES[options.child], options.rounds))
@@ -132,9 +132,9 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="What recording forward statistics costs.")
-    parser.add_argument("--only", default="", help=f"cases, of {','.join(CASES)}")
-    parser.add_argument("--rounds", type=int, default=15, help="timed runs each, after one that does not count")
+    parser = argparse.ArgumentParser(description="Measure the cost of recording forward statistics.")
+    parser.add_argument("--only", default="", help=f"cases to run, from {','.join(CASES)}")
+    parser.add_argument("--rounds", type=int, default=15, help="timed runs of each tool, after one warm-up")
     parser.add_argument("--out", help="also write a Markdown file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -1,7 +1,7 @@
-"""What the benchmarks share: CPU timing in interleaved rounds, jobs in processes of their own, the tables.
+"""Shared by the benchmarks: CPU timing in interleaved rounds, jobs in separate processes, tables.
 
-A benchmark's parent process imports nothing heavy. Each job runs in a child and yields `Row`s; rows of one
-group are compared with that group's `plain` row.
+A benchmark's parent process imports nothing heavy. Each job runs in a child and yields `Row`s. The
+rows of a group are compared with its `plain` row.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from assay import units
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN = "plain"
-"""The row of a group that the others are compared with."""
+"""The row of a group that the rest are compared with."""
 
 Run = Callable[[], object]
 
 
 @dataclasses.dataclass
 class Row:
-    """One thing measured: its samples in seconds, or why there are none."""
+    """One measurement: its samples in seconds, or the reason why there are none."""
 
     group: str
     what: str
@@ -47,12 +47,12 @@ class Row:
 
     @property
     def best_s(self) -> float | None:
-        """The least of the samples: what else runs on the machine only ever adds to it."""
+        """The smallest sample: other processes on the machine only ever add time."""
         return min(self.samples, default=None)
 
     @property
     def median_s(self) -> float | None:
-        """The middle of the samples; None where there was only one."""
+        """The median sample; None if there is only one."""
         return statistics.median(self.samples) if len(self.samples) > 1 else None
 
 
@@ -62,13 +62,13 @@ def own_cpu_s() -> float:
 
 
 def children_cpu_s() -> float:
-    """CPU seconds of the processes this one has started and waited for."""
+    """CPU seconds of the child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def timed(run: Run, clock: Callable[[], float] = own_cpu_s) -> float:
-    """CPU seconds of one run, begun without garbage."""
+    """CPU seconds of one run, after a garbage collection."""
     gc.collect()
     before = clock()
     run()
@@ -76,9 +76,9 @@ def timed(run: Run, clock: Callable[[], float] = own_cpu_s) -> float:
 
 
 def interleaved(runs: Mapping[str, Run], rounds: int, clock: Callable[[], float] = own_cpu_s) -> dict[str, Row]:
-    """A row a run, in turns, so that whatever disturbs the machine disturbs all alike.
+    """One row per run; the runs alternate, so that a disturbance of the machine affects all alike.
 
-    Each is run once before it counts; one that fails there keeps a row without samples.
+    Each run has one warm-up. If that fails, its row has no samples.
     """
     rows = {name: Row("", name) for name in runs}
     for name, run in runs.items():
@@ -91,16 +91,16 @@ def interleaved(runs: Mapping[str, Run], rounds: int, clock: Callable[[], float]
 
 
 def failure(run: Run) -> str:
-    """Run once; why it failed, or nothing."""
+    """Run once and return the error in one line, or an empty string."""
     try:
         run()
-    except Exception as error:  # noqa: BLE001  a peer that cannot do it is a result
+    except Exception as error:  # noqa: BLE001  a peer that fails is a result
         return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:100] if str(error) else ''}"
     return ""
 
 
 def peak_bytes() -> int:
-    """The most memory this process ever held; what its parent held before it began does not count."""
+    """Peak memory of this process, without what its parent held before the fork."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
@@ -111,9 +111,9 @@ def peak_bytes() -> int:
 
 
 def environment() -> dict[str, str]:
-    """The surroundings of every process measured: one thread, this source tree with bytecode, no network."""
+    """The environment of every measured process: one thread, this source tree with bytecode, no network."""
     known = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    # An installed package has its bytecode; without it every command would compile Assay anew.
+    # An installed package has bytecode; without it, every command would compile Assay again.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {
         **kept,
@@ -125,22 +125,22 @@ def environment() -> dict[str, str]:
 
 
 def in_child(script: str, job: str, rounds: int) -> list[Row]:
-    """The rows that `script --child job` prints as its last line; a row that says why where it failed."""
+    """The rows that `script --child job` prints as its last line, or a row with the error if it fails."""
     command = [sys.executable, script, "--child", job, "--rounds", str(rounds)]
     done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        return [Row(job, job, why_not=said[-1][:160])]
+        errors = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        return [Row(job, job, why_not=errors[-1][:160])]
     return [Row(**row) for row in json.loads(done.stdout.splitlines()[-1])]
 
 
 def give_back(rows: Iterable[Row]) -> None:
-    """Print a child's rows for its parent."""
+    """Print the rows of a child process for its parent."""
     print(json.dumps([dataclasses.asdict(row) for row in rows]))
 
 
 def hardware(*peers: str) -> str:
-    """The processor and the versions that matter, those of installed `peers` too, in one line."""
+    """The processor and the relevant versions, including those of installed `peers`, in one line."""
     command = [sys.executable, "-m", "assay", "env", "--format", "json"]
     facts: dict[str, Any] = json.loads(subprocess.check_output(command, env=environment()))
     cores = f"{facts['cpu'] or 'unnamed processor'}, {facts['cores']} cores, 1 thread used"
@@ -150,9 +150,9 @@ def hardware(*peers: str) -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as Markdown; what no row has is left out."""
+    """The rows as Markdown, without the columns that are empty in all rows."""
     plain = {row.group: row.best_s for row in rows if row.what == PLAIN}
-    header = ["", "what", "CPU, best", "median", f"÷ {PLAIN}", "peak memory", "wanted", "held"]
+    header = ["", "tool", "CPU, best", "median", f"÷ {PLAIN}", "peak memory", "target", "met"]
     lines = [_cells(row, plain.get(row.group)) for row in rows]
     kept = [i for i in range(len(header)) if any(line[i] not in ("", units.UNKNOWN) for line in lines)]
     text = [_line([header[i] for i in kept]), _line(["---" if i < 2 else "--:" for i in kept])]
@@ -168,8 +168,8 @@ def _cells(row: Row, plain_s: float | None) -> list[str]:
         (ratio, row.limit_ratio, lambda value: f"{units.ratio(value)}×"),
         (row.peak_bytes, row.limit_bytes, units.size),
     ]
-    wanted = [(value, limit, shown) for value, limit, shown in checks if limit is not None]
-    held = all(value is not None and value <= limit for value, limit, _ in wanted)
+    targets = [(value, limit, shown) for value, limit, shown in checks if limit is not None]
+    met = all(value is not None and value <= limit for value, limit, _ in targets)
     return [
         row.group,
         row.what,
@@ -177,8 +177,8 @@ def _cells(row: Row, plain_s: float | None) -> list[str]:
         units.seconds(row.median_s),
         units.ratio(ratio),
         units.size(row.peak_bytes),
-        ", ".join(f"≤ {shown(limit)}" for _, limit, shown in wanted),
-        ("yes" if held else "no") if wanted else "",
+        ", ".join(f"≤ {shown(limit)}" for _, limit, shown in targets),
+        ("yes" if met else "no") if targets else "",
     ]
 
 

@@ -1,8 +1,8 @@
-"""What a CUDA machine says of itself: cadence of its sensors, peaks, energy of operations and of two models.
+"""Figures of a CUDA machine: update periods of sensors, peaks, energy of ops and of two models.
 
     python benchmarks/machine_device.py --json machine.json --text machine.txt
 
-Takes under five minutes. Energy is that of the board, by NVML's counter, between its ticks.
+Takes less than five minutes. Energy is that of the GPU, from NVML's counter, between its ticks.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from assay.analysis.energy import EnergyWork, energy_model, estimate, work_of
 from assay.analysis.energy_fit import EnergySample, calibrate
 from assay.api.machine import measure_machine
 from assay.document.machine import MachineReport, Replay
-from assay.machine.energy import CounterGroup, counters_of_device, idle, replay
+from assay.machine.energy import CounterGroup, idle, of_device, replay
 from assay.machine.monitor import Monitor
 from assay.machine.sensors.nvml import throttles
-from assay.timing.peaks.bursts import timed_device
+from assay.timing.peaks.bursts import place
 from assay.timing.peaks.operations import Operation, operations
 from assay.views.text.machine import machine_report
 from assay.views.text.report import as_text
@@ -42,28 +42,28 @@ WINDOW_S = 2.0
 def main() -> None:
     """Measure everything and print it."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--json", type=Path, help="write the figures here")
-    options.add_argument("--text", type=Path, help="write what is printed here too")
+    options.add_argument("--json", type=Path, help="write the figures to this file")
+    options.add_argument("--text", type=Path, help="also write the printed text to this file")
     options.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    options.add_argument("--window", type=float, default=WINDOW_S, help="seconds of one replay")
+    options.add_argument("--window", type=float, default=WINDOW_S, help="seconds per replay")
     given = options.parse_args()
     start = time.perf_counter()
     lines: list[str] = []
 
-    def tell(line: str = "") -> None:
+    def show(line: str = "") -> None:
         lines.append(line)
         print(line, flush=True)
 
     report = measure_machine(given.device, fresh=True, on_step=lambda line: print(f"… {line}", file=sys.stderr))
-    tell(as_text(machine_report(report)))
+    show(as_text(machine_report(report)))
     found: dict[str, Any] = {"machine": msgspec.to_builtins(report)}
-    sensors = counters_of_device(given.device, report.sensors)
+    sensors = of_device(given.device, report.sensors)
     if isinstance(sensors, str):
-        tell(f"no energy: {sensors}")
+        show(f"energy not measured: {sensors}")
     else:
-        found |= energies(given.device, report, sensors, given.window, tell)
+        found |= energies(given.device, report, sensors, given.window, show)
     found["took_s"] = time.perf_counter() - start
-    tell(f"\nall in {units.seconds(found['took_s'])}")
+    show(f"\ntotal time {units.seconds(found['took_s'])}")
     if given.json:
         given.json.write_text(json.dumps(found, indent=2) + "\n")
     if given.text:
@@ -71,62 +71,62 @@ def main() -> None:
 
 
 def energies(
-    device: str, report: MachineReport, sensors: CounterGroup, window_s: float, tell: Callable[..., None]
+    device: str, report: MachineReport, sensors: CounterGroup, window_s: float, show: Callable[..., None]
 ) -> dict[str, Any]:
-    """Everything that has to do with energy."""
-    where = timed_device(device)
-    where.normal(1)  # a context, so that idle power is that of a board in use
+    """Energy of ops and models, and the calibration of the energy model."""
+    where = place(device)
+    where.normal(1)  # creates a context, so that the idle power is that of a GPU in use
     quiet = idle(sensors, 2.0)
     sensors = CounterGroup(sensors.probes, sensors.period_s, quiet)
-    tell(f"counter: {sensors.name}, a tick every {units.seconds(sensors.period_s)}")
-    tell(f"idle power with a context: {quiet.value and round(quiet.value, 1)} W, {quiet.how}")
+    show(f"counter: {sensors.name}, a tick every {units.seconds(sensors.period_s)}")
+    show(f"idle power with a context: {quiet.value and round(quiet.value, 1)} W, {quiet.how}")
     with torch.inference_mode(), Monitor() as monitor:
-        rows, samples = repeated(list(operations(where)), where, sensors, window_s, tell)
-    told = system(monitor, tell)
+        rows, samples = repeated(list(operations(where)), where, sensors, window_s, show)
+    monitored = system(monitor, show)
     calibration = calibrate(samples, report.hardware.name, "this run", sensors.idle_w.value)
-    tell(f"\nenergy model: {calibration}")
-    tested = [model_energy(*each, report, sensors, calibration, window_s, tell) for each in models(device)]
+    show(f"\nenergy model: {calibration}")
+    tested = [model_energy(*each, report, sensors, calibration, window_s, show) for each in models(device)]
     return {
         "period_s": sensors.period_s,
         "idle_w": msgspec.to_builtins(quiet),
         "operations": rows,
         "model": msgspec.to_builtins(calibration),
         "models": tested,
-        "system": told,
+        "system": monitored,
     }
 
 
 def repeated(
-    every: list[Operation], where: Any, sensors: CounterGroup, window_s: float, tell: Callable[..., None]
+    every: list[Operation], where: Any, sensors: CounterGroup, window_s: float, show: Callable[..., None]
 ) -> tuple[list[dict[str, Any]], list[EnergySample]]:
-    """Each operation twice, the second time in the opposite order."""
+    """Measure each op twice, the second time in the opposite order."""
     runs: dict[str, list[Replay]] = {operation.name: [] for operation in every}
     for order in (every, every[::-1]):
         for operation in order:
             once = replay(operation.run, sensors, synchronize=where.synchronize, window_s=window_s, repeats=1)
             runs[operation.name].append(once)
-    tell(f"\n{'operation':<20}{'first':>12}{'second':>12}{'differ by':>11}{'power':>9}{'each':>12}")
+    show(f"\n{'op':<20}{'first':>12}{'second':>12}{'difference':>11}{'power':>9}{'time':>12}")
     rows, samples = [], []
     for operation in every:
         first, second = runs[operation.name]
         row = compared(operation, first, second)
         rows.append(row)
         if row["differ"] is None:
-            tell(f"{operation.name:<20} {first.energy_j.how}")
+            show(f"{operation.name:<20} {first.energy_j.how}")
             continue
         energy, seconds = row["energy_j"], row["time_s"]
         samples.append(EnergySample(operation.name, EnergyWork(operation.flops, operation.bytes), seconds, energy))
-        tell(
+        show(
             f"{operation.name:<20}{1e3 * first.energy_j.value:>9.2f} mJ{1e3 * second.energy_j.value:>9.2f} mJ"
             f"{100 * row['differ']:>9.2f} %{energy / seconds:>7.0f} W{units.seconds(seconds):>12}"
         )
     differ = sorted(row["differ"] for row in rows if row["differ"] is not None)
-    tell(f"two repeats differ by {100 * differ[len(differ) // 2]:.2f} % (median), {100 * differ[-1]:.2f} % (worst)")
+    show(f"two repeats differ by {100 * differ[len(differ) // 2]:.2f} % (median), {100 * differ[-1]:.2f} % (worst)")
     return rows, samples
 
 
 def compared(operation: Operation, first: Replay, second: Replay) -> dict[str, Any]:
-    """One row: both energies and how far apart they are."""
+    """One row: both energies and their relative difference."""
     values = [each.energy_j.value for each in (first, second)]
     row: dict[str, Any] = {
         "name": operation.name,
@@ -151,10 +151,10 @@ def model_energy(
     sensors: CounterGroup,
     calibration: Any,
     window_s: float,
-    tell: Callable[..., None],
+    show: Callable[..., None],
 ) -> dict[str, Any]:
-    """A whole model: measured, modelled with this run's coefficients, and modelled with what is published."""
-    where = timed_device(report.hardware.device)
+    """Energy of a whole model: measured, modelled with this run's coefficients, and with the published ones."""
+    where = place(report.hardware.device)
     document = assay.observe(model, inputs)
     work, missing = work_of(document, as_device(report))
     with torch.inference_mode():
@@ -162,37 +162,37 @@ def model_energy(
             lambda: model(*inputs), sensors, synchronize=where.synchronize, window_s=window_s, repeats=3
         )
     seconds, joules = measured.time_s.value, measured.energy_j.value
-    tell(f"\n{name}: {work.flops} FLOPs, {units.size(work.bytes)}, without {missing or 'nothing'}")
-    tell(f"  measured {joules} J in {units.seconds(seconds)}: {measured.power_w.value} W, {measured.energy_j.how}")
+    show(f"\n{name}: {work.flops} FLOPs, {units.size(work.bytes)}, not counted: {missing or 'nothing'}")
+    show(f"  measured {joules} J in {units.seconds(seconds)}: {measured.power_w.value} W, {measured.energy_j.how}")
     row = {"name": name, "flops": work.flops, "bytes": work.bytes, "measured": msgspec.to_builtins(measured)}
     candidates = {"calibrated": calibration, "published": energy_model(report.hardware.name)}
     for kind, coefficients in candidates.items():
         if coefficients is None or joules is None:
             continue
-        told = estimate(work, seconds, coefficients)
-        off = None if told.value is None else told.value / joules - 1
-        row[kind] = {"figure": msgspec.to_builtins(told), "off": off}
-        tell(f"  modelled ({kind}) {told.value} J, off by {'–' if off is None else f'{100 * off:+.1f} %'}")
+        modelled = estimate(work, seconds, coefficients)
+        off = None if modelled.value is None else modelled.value / joules - 1
+        row[kind] = {"figure": msgspec.to_builtins(modelled), "off": off}
+        show(f"  modelled ({kind}) {modelled.value} J, off by {'–' if off is None else f'{100 * off:+.1f} %'}")
     return row
 
 
-def system(monitor: Monitor, tell: Callable[..., None]) -> dict[str, Any]:
-    """What the monitor saw meanwhile."""
+def system(monitor: Monitor, show: Callable[..., None]) -> dict[str, Any]:
+    """Figures that the monitor recorded meanwhile."""
     recording = monitor.recording
-    tell(f"\nmonitor: {len(recording.times_s)} samples, overhead {units.share(recording.overhead.value, 1)}")
+    show(f"\nmonitor: {len(recording.times_s)} samples, overhead {units.share(recording.overhead.value, 1)}")
     rows = {}
     for series in recording.series:
         rows[series.name] = {"mean": series.mean, "peak": series.peak, "unit": series.unit}
         if series.name.startswith("gpu") or series.name in ("cpu.utilisation", "process.rss"):
-            tell(
+            show(
                 f"  {series.name:<22} mean {units.ratio(series.mean)}, peak {units.ratio(series.peak)} {series.unit}"
             )
         if series.name.endswith("throttle"):
             reasons = {reason for bits in series.known for reason in throttles(int(bits))}
             rows[series.name]["reasons"] = sorted(reasons)
-            tell(f"  clocks held back by: {', '.join(sorted(reasons)) or 'nothing'}")
+            show(f"  clocks throttled by: {', '.join(sorted(reasons)) or 'nothing'}")
     for problem in recording.problems:
-        tell(f"  {problem}")
+        show(f"  {problem}")
     return {"series": rows, "overhead": msgspec.to_builtins(recording.overhead), "problems": recording.problems}
 
 

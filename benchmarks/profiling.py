@@ -1,6 +1,6 @@
-"""What profiling costs and how right it is: self times against a bare pass, overhead beside peers, roofline errors.
+"""Accuracy and overhead of profiling: self times compared with a bare pass, overhead of peers, roofline errors.
 
-Run with one thread on a machine that is as quiet as can be had; each case is a process of its own.
+Run it with one thread on an idle machine. Each case is a separate process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CASES = ("resnet50", "mlp300", "gpt2", "bert")
 
 
 def mlp() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Three hundred small modules: nothing but overhead."""
+    """Three hundred small modules: only overhead."""
     import torch
     from torch import nn
 
@@ -31,7 +31,7 @@ def mlp() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
 
 def subject(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The model of a case and its call."""
+    """The model of a case and its arguments."""
     from capture import bert_base, gpt2_124m, resnet50
 
     if name == "mlp300":
@@ -43,7 +43,7 @@ def subject(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 def ratio(
     bare: Callable[[], None], other: Callable[[], None], rounds: int, after: Callable[[], object] = lambda: None
 ) -> float:
-    """How much longer `other` takes, by the least processor time of interleaved rounds; `after` is not timed."""
+    """CPU time of `other` ÷ `bare`, each the minimum over interleaved rounds; `after` is not timed."""
     import time
 
     samples: dict[int, list[int]] = {0: [], 1: []}
@@ -59,18 +59,18 @@ def ratio(
 
 
 def peers(model: Any, call: Callable[[], None], rounds: int) -> dict[str, float | str]:
-    """Timing passes of other tools over the bare pass."""
+    """Time of a pass with other tools ÷ the bare pass."""
     import torch
 
     def torch_profiler() -> None:
         with torch.profiler.profile(with_modules=True):
             call()
 
-    found: dict[str, float | str] = {"torch.profiler with_modules": ratio(call, torch_profiler, rounds)}
+    ratios: dict[str, float | str] = {"torch.profiler with_modules": ratio(call, torch_profiler, rounds)}
     try:
         from deepspeed.profiling.flops_profiler import FlopsProfiler
     except ImportError:
-        return found | {"DeepSpeed": "not installed"}
+        return ratios | {"DeepSpeed": "not installed"}
     profiler = FlopsProfiler(model)
 
     def deepspeed() -> None:
@@ -78,11 +78,11 @@ def peers(model: Any, call: Callable[[], None], rounds: int) -> dict[str, float 
         call()
         profiler.end_profile()
 
-    return found | {"DeepSpeed": ratio(call, deepspeed, rounds)}
+    return ratios | {"DeepSpeed": ratio(call, deepspeed, rounds)}
 
 
 def case(name: str) -> dict[str, Any]:
-    """Every figure of one model."""
+    """All figures of one model."""
     import torch
 
     import assay
@@ -125,7 +125,7 @@ def case(name: str) -> dict[str, Any]:
 
 
 def _bare_seconds(call: Callable[[], None]) -> float:
-    """A bare pass by a clock of our own, apart from Assay's."""
+    """Median seconds of a bare pass, without Assay's clocks."""
     import time
 
     samples = []
@@ -137,7 +137,7 @@ def _bare_seconds(call: Callable[[], None]) -> float:
 
 
 def _ceilings() -> Any:
-    """This machine with as many threads as torch uses now; measured once."""
+    """The limits of this machine with the current number of threads; measured once."""
     from assay.analysis.ceilings import as_device
     from assay.api.machine import measure_machine
 
@@ -154,9 +154,9 @@ def _quantiles(values: list[float]) -> dict[str, float] | None:
 def table(rows: list[dict[str, Any]]) -> str:
     """The results as Markdown."""
     lines = [
-        "| model | modules | self times + outside, over a bare pass (wanted 0.95 to 1.05) "
-        "| timing pass over bare (wanted 1.10; 1.30 for the small modules) "
-        "| torch.profiler with_modules | DeepSpeed | operations over bare |",
+        "| model | modules | (self times + outside) ÷ bare pass (target 0.95 to 1.05) "
+        "| timed pass ÷ bare pass (target 1.10; 1.30 for the small modules) "
+        "| torch.profiler with_modules | DeepSpeed | sum of op times ÷ bare pass |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in rows:
@@ -166,8 +166,8 @@ def table(rows: list[dict[str, Any]]) -> str:
             f"{_shown(other['torch.profiler with_modules'])} | {_shown(other['DeepSpeed'])} | "
             f"{row['ops over bare']:.3f} |"
         )
-    lines += ["", "Measured time of an operation over its roofline on this machine's own ceilings, over kinds that",
-              "take more than 5 microseconds; below one where operands were still in a cache:", "",
+    lines += ["", "Measured time of an op ÷ its roofline bound with this machine's limits, for kinds that take more",
+              "than 5 microseconds; below one if operands were still in a cache:", "",
               "| model | kinds | 10 % | median | 90 % |", "| --- | ---: | ---: | ---: | ---: |"]  # fmt: skip
     for row in rows:
         roof = row["roofline"]
@@ -182,7 +182,7 @@ def _shown(value: float | str) -> str:
 
 
 def main() -> None:
-    """Run every case and print the table; with --out write it."""
+    """Run every case and print the table; --out also writes it to a file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(CASES))
     parser.add_argument("--out", type=Path)

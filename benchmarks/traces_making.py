@@ -1,4 +1,4 @@
-"""Writes a trace of training steps of a small GPT-2: python traces_making.py FILE STEPS."""
+"""Write a trace of training steps of a small GPT-2: python traces_making.py FILE STEPS."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Profiles the steps with shapes and memory, every module call labelled."""
+    """Profile the steps with shapes and memory; every module call is labelled."""
     import torch
     from torch.profiler import ProfilerActivity, profile, schedule
     from transformers import GPT2Config, GPT2LMHeadModel
@@ -46,6 +46,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # A script's own folder comes first, where files hide modules of the standard library with the same name.
+    # The script's own directory comes first on the path, and its files shadow standard modules of the same name.
     del sys.path[0]
     main()

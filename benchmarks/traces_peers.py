@@ -1,4 +1,4 @@
-"""Other readers of traces, each in a process of its own: CPU seconds and peak memory of one load, as JSON.
+"""Other readers of traces, each in a separate process: CPU seconds and peak memory of one load, as JSON.
 
 python traces_peers.py NAME TRACE        with an interpreter that has the peer installed
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def hta(path: str) -> Callable[[], int]:
-    """HolisticTraceAnalysis: its load alone, which adds up nothing."""
+    """HolisticTraceAnalysis: only its load, which computes no sums."""
     from hta.common.trace import Trace
 
     def load() -> int:
@@ -28,14 +28,14 @@ def hta(path: str) -> Callable[[], int]:
 
 
 def orjson(path: str) -> Callable[[], int]:
-    """A fast parser alone, into Python objects."""
+    """Only a fast parser, into Python objects."""
     import orjson as parser
 
     return lambda: len(parser.loads(Path(path).read_bytes())["traceEvents"])
 
 
 def stdlib(path: str) -> Callable[[], int]:
-    """The standard library's parser alone."""
+    """Only the standard library's parser."""
 
     def load() -> int:
         with open(path) as file:
@@ -48,7 +48,7 @@ PEERS = {"hta": hta, "orjson": orjson, "json": stdlib}
 
 
 def main() -> None:
-    """Measures one load and prints it."""
+    """Measure one load and print it."""
     name, path = sys.argv[1:]
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)

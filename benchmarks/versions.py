@@ -1,9 +1,9 @@
-"""This tree against another checkout of Assay, workload by workload: ratios of CPU time, in turns, in one run.
+"""Compare this source tree with another checkout of Assay: ratios of CPU time per workload, measured in one run.
 
     python benchmarks/versions.py PYTHON_OF_THE_OTHER
 
-The argument is a Python that imports the other version. Both sides run each workload in processes of their own, one
-after the other, several times; the ratio is that of the fastest.
+The argument is a Python interpreter that imports the other version. Both run each workload alternately in separate
+processes, several times. The ratio compares the fastest runs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def make(folder: Path) -> None:
 
 
 def workload(name: str) -> Callable[[], object]:
-    """What is timed."""
+    """The function to time for a workload."""
     import torch
 
     import assay
@@ -85,19 +85,19 @@ def workload(name: str) -> Callable[[], object]:
 
 
 def timed(name: str) -> float:
-    """CPU seconds of the fastest repetition, after one that is not counted."""
+    """CPU seconds of the fastest repetition, after one warm-up."""
     run = workload(name)
     run()
-    found = []
+    samples = []
     for _ in range(REPEATS):
         begin = time.process_time()
         run()
-        found.append(time.process_time() - begin)
-    return min(found)
+        samples.append(time.process_time() - begin)
+    return min(samples)
 
 
 def seconds(python: str, arguments: list[str], folder: str) -> float:
-    """What one process took: what it printed, or its CPU time."""
+    """The seconds that the process printed, or its CPU time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([python, *arguments], cwd=folder, capture_output=True, text=True, check=True)
     if arguments[0] == __file__:

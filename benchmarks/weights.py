@@ -1,4 +1,4 @@
-"""All statistics of a weight matrix beside torch's calls, in one run: one thread, CPU time, ratios.
+"""All statistics of a weight matrix, compared with torch in one run: one thread, CPU time, ratios.
 
 python benchmarks/weights.py [--side N] [--rounds N] [--out FILE]
 """
@@ -20,17 +20,17 @@ from assay.checkpoint.statistics.engine import EngineOptions, run_here
 from assay.checkpoint.statistics.kernel import kernel, name
 
 DTYPES = {"bfloat16": 2, "float16": 2, "float32": 4}
-WANTED = {
+TARGET = {
     ("bfloat16", "blocked torch"): 12.0,
     ("bfloat16", "naive torch"): 250.0,
     ("float32", "naive torch"): 100.0,
 }
-WANTED_GB_S = {"bfloat16": 4.0}
-KERNEL = "kernel alone"
+TARGET_GB_S = {"bfloat16": 4.0}
+KERNEL = "only the kernel"
 
 
 def full_pass(data: NDArray[np.uint8], dtype: str, side: int) -> Callable[[], object]:
-    """Everything Assay says about the matrix, planning and finalizing included."""
+    """All statistics that Assay computes for the matrix, including planning and finalizing."""
     weight = Weight(("weight",), dtype, (side, side), "memory", 0, data.size)
     view = memoryview(data)
 
@@ -41,7 +41,7 @@ def full_pass(data: NDArray[np.uint8], dtype: str, side: int) -> Callable[[], ob
 
 
 def kernel_pass(data: NDArray[np.uint8], dtype: str, side: int) -> Callable[[], object]:
-    """The kernel alone over the same chunks: counting, row figures, columns, digests; nothing is made of them."""
+    """Only the kernel over the same chunks: counts, figures of rows and columns, digests; nothing is derived."""
     rows = CHUNK_BYTES // (side * DTYPES[dtype]) or 1
     size, tile = rows * side * DTYPES[dtype], max(1, TILE_ELEMENTS // side)
     parts = [data[start : start + size] for start in range(0, data.size, size)]
@@ -50,14 +50,14 @@ def kernel_pass(data: NDArray[np.uint8], dtype: str, side: int) -> Callable[[], 
 
 
 def bandwidth_gb_s(rounds: int) -> float:
-    """How fast one thread reads memory: the digest is far faster than that."""
+    """Read bandwidth of one thread, measured by the digest, which is limited only by memory."""
     data = np.ones(256 << 20, dtype=np.uint8)
     row = interleaved({"read": lambda: kernel.digests(data, 1 << 20)}, rounds)["read"]
     return data.size / (row.best_s or 1.0) / 1e9
 
 
 def measured(side: int, rounds: int, naive_rounds: int) -> dict[str, dict[str, Row]]:
-    """Rows by dtype: Assay and blocked torch in turns, the naive calls in fewer."""
+    """Rows by dtype: Assay and blocked torch alternate; the naive calls get fewer rounds."""
     import torch
     import weights_peers
 
@@ -80,13 +80,13 @@ def measured(side: int, rounds: int, naive_rounds: int) -> dict[str, dict[str, R
 
 
 def lines(found: dict[str, dict[str, Row]], side: int, read_gb_s: float) -> list[str]:
-    """The report."""
+    """The lines of the report."""
     out = [
         f"# Weights, {datetime.date.today().isoformat()}",
         "",
         f"{hardware()}. Kernel: {name()}. One {side} x {side} matrix, normal; CPU time, best of the rounds.",
         "",
-        "| dtype | what | CPU, best | Mparam/s | Assay is faster by | wanted | held |",
+        "| dtype | tool | CPU, best | Mparam/s | Assay is faster by | target | met |",
         "| --- | --- | --: | --: | --: | --: | --- |",
     ]
     for dtype, rows in found.items():
@@ -95,42 +95,42 @@ def lines(found: dict[str, dict[str, Row]], side: int, read_gb_s: float) -> list
             if what == KERNEL:
                 continue
             best = row.best_s or float("nan")
-            wanted = WANTED.get((dtype, what))
-            held = "" if wanted is None else "yes" if best / base >= wanted else "no"
+            target = TARGET.get((dtype, what))
+            met = "" if target is None else "yes" if best / base >= target else "no"
             ratio = "" if what == "Assay" else f"{best / base:.1f}x"
             speed = side * side / best / 1e6
-            limit = f">= {wanted:.0f}x" if wanted else ""
-            out.append(f"| {dtype} | {what} | {1e3 * best:.1f} ms | {speed:,.0f} | {ratio} | {limit} | {held} |")
+            limit = f">= {target:.0f}x" if target else ""
+            out.append(f"| {dtype} | {what} | {1e3 * best:.1f} ms | {speed:,.0f} | {ratio} | {limit} | {met} |")
     out += ["", *speeds(found, side, read_gb_s)]
     return [*out, "", f"Read bandwidth of one thread: {read_gb_s:.1f} GB/s.", "", *NOTES]
 
 
 def speeds(found: dict[str, dict[str, Row]], side: int, read_gb_s: float) -> list[str]:
-    """The table of bytes a second."""
+    """The table of bytes per second."""
     out = [
-        "| dtype | Assay, GB/s a core | share of read bandwidth | first pass of the kernel alone | wanted | held |",
+        "| dtype | Assay, GB/s per core | share of read bandwidth | only the kernel's first pass | target | met |",
         "| --- | --: | --: | --: | --: | --- |",
     ]
     for dtype, rows in found.items():
         size = DTYPES[dtype] * side * side
         speed, alone = (size / (rows[what].best_s or float("nan")) / 1e9 for what in ("Assay", KERNEL))
-        wanted = WANTED_GB_S.get(dtype)
-        limit = f">= {wanted:.1f}" if wanted else ""
-        held = "" if wanted is None else "yes" if alone >= wanted else "no"
+        target = TARGET_GB_S.get(dtype)
+        limit = f">= {target:.1f}" if target else ""
+        met = "" if target is None else "yes" if alone >= target else "no"
         share = f"{100 * speed / read_gb_s:.0f} %"
-        out.append(f"| {dtype} | {speed:.2f} | {share} | {alone:.2f} | {limit} | {held} |")
+        out.append(f"| {dtype} | {speed:.2f} | {share} | {alone:.2f} | {limit} | {met} |")
     return out
 
 
 NOTES = [
-    "Assay: every statistic, quantiles and histogram exact, planning and finalizing included; float32 in two passes.",
-    "Blocked torch: light statistics and row-wise quantization only. Naive torch: one call a figure over the whole",
+    "Assay: every statistic, with exact quantiles, including planning and finalizing; float32 takes two passes.",
+    "Blocked torch: only light statistics and row-wise quantization. Naive torch: one call per figure over the whole",
     "tensor, quantiles by sorting. Neither computes column norms, denormals, pruning curves or content digests.",
 ]
 
 
 def main() -> None:
-    """Measures and writes the report."""
+    """Measure, print and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--side", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=9)

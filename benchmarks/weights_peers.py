@@ -1,4 +1,4 @@
-"""The statistics of a weight matrix as people compute them with torch: call by call, and in cache-sized blocks."""
+"""Statistics of a weight matrix with plain torch: call by call, and in cache-sized blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ QUANTILES = (0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999)
 
 
 def naive(x: torch.Tensor) -> list[float]:
-    """Light statistics, quantiles by sorting, nine quantization errors and 2:4, over the whole tensor each."""
+    """Light statistics, quantiles by sorting, nine quantization errors and 2:4, each over the whole tensor."""
     wide = x.float()
     return [*_light(wide), *_shape(wide), *_quantiles(x), *_casts(wide), *_rows(wide)]
 
@@ -79,7 +79,7 @@ def _row_errors(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _two_of_four(x: torch.Tensor) -> torch.Tensor:
-    """The energy of the larger two of every four; a network, since topk is many times slower."""
+    """Sum of squares of the larger two of every four; a sorting network, since topk is many times slower."""
     a, b, c, d = (x * x).view(-1, 4).unbind(1)
     high, other = torch.maximum(a, b), torch.maximum(c, d)
     low = torch.maximum(torch.minimum(a, b), torch.minimum(c, d))

@@ -1,4 +1,4 @@
-"""Runs every architecture of the zoo through Assay, each in a process of its own, and prints what held.
+"""Run every architecture of the zoo through Assay, each in a separate process, and print which checks passed.
 
 python benchmarks/zoo.py [--only REGEX] [--jobs N] [--limit SECONDS] [--json FILE] [--plain]
 """
@@ -28,7 +28,7 @@ GOOD = {"yes", "same", "–"}
 
 
 def main() -> int:
-    """Zero where every check of every entry held."""
+    """Run the chosen entries; return 0 if every check of every entry passed."""
     options = _options()
     torch.set_num_threads(1)
     chosen = [entry for entry in entries() if re.search(options.only, entry.name)]
@@ -40,22 +40,22 @@ def main() -> int:
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     print(table(results))
-    return 0 if all(not row["broken"] and _held(row) for row in results) else 1
+    return 0 if all(not row["broken"] and _passed(row) for row in results) else 1
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run every architecture of the zoo through Assay.")
-    parser.add_argument("--only", default="", help="a regular expression for names")
-    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds an entry may take")
-    parser.add_argument("--json", help="write every verdict to this file")
+    parser.add_argument("--only", default="", help="run only names that match this regular expression")
+    parser.add_argument("--jobs", type=int, default=2, help="number of parallel processes")
+    parser.add_argument("--limit", type=float, default=120.0, help="time limit per entry, in seconds")
+    parser.add_argument("--json", help="write all results to this file")
     parser.add_argument("--plain", action="store_true", help="only build and run each model, without Assay")
-    parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument("--list", action="store_true", help="print the names and exit")
     return parser.parse_args()
 
 
 def _preload(plain_only: bool) -> None:
-    """Import once what every child would import for itself."""
+    """Import once what every child process would otherwise import."""
     names = ["transformers.modeling_utils", "zoo_models.oracle"]
     if not plain_only:
         names += ["zoo_models.checks", "assay.recorder.passes", "assay.analysis.uniques", "assay.analysis.cost"]
@@ -64,7 +64,7 @@ def _preload(plain_only: bool) -> None:
 
 
 def run(chosen: list[Entry], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """One row an entry, in the entries' order."""
+    """One row per entry, in the order of the entries."""
     rows: dict[str, dict[str, Any]] = {}
     waiting, running = list(chosen), {}
     while waiting or running:
@@ -94,7 +94,7 @@ class Child:
         os.close(write)
 
     def poll(self, readable: bool) -> dict[str, Any] | None:
-        """The row once the child is done, dead or too late; None while it works."""
+        """The row once the child has ended, crashed or timed out; None while it runs."""
         if readable:
             part = os.read(self.pipe, 1 << 16)
             self.data += part
@@ -115,7 +115,7 @@ class Child:
 
 
 def _work(entry: Entry, write: int, *, plain_only: bool) -> None:
-    """The child: everything the models print goes nowhere, the verdicts go through the pipe."""
+    """Run the checks in the child: output is discarded, and the results go through the pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
@@ -131,7 +131,7 @@ def _work(entry: Entry, write: int, *, plain_only: bool) -> None:
             from zoo_models import checks
 
             verdicts = checks.check(entry)
-    except BaseException as error:  # noqa: BLE001  the parent wants a reason, whatever it is
+    except BaseException as error:  # noqa: BLE001  the parent reports any error
         broken, verdicts = f"{type(error).__name__}: {error}"[:400], {}
     with os.fdopen(write, "wb") as pipe:
         pipe.write(json.dumps({"broken": broken, "checks": verdicts}).encode())
@@ -139,7 +139,7 @@ def _work(entry: Entry, write: int, *, plain_only: bool) -> None:
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    """The success table by family, then each thing that did not hold."""
+    """A table of passed checks by family, then every failed check."""
     names = list(next((row["checks"] for row in results if row["checks"]), {}))
     families = list(dict.fromkeys(row["family"] for row in results))
     lines = [_cells("family", "entries", *names)]
@@ -163,14 +163,14 @@ def _cells(first: str, *others: str) -> str:
 
 
 def _share(rows: list[dict[str, Any]], name: str) -> str:
-    """How many hold of how many it could be said of."""
+    """Passed checks of applicable checks."""
     verdicts = Counter(row["checks"][name][0] for row in rows if name in row["checks"])
-    held = sum(count for verdict, count in verdicts.items() if verdict in GOOD - {"–"})
-    said = sum(count for verdict, count in verdicts.items() if verdict != "–")
-    return f"{held}/{said}" if said else "–"
+    passed = sum(count for verdict, count in verdicts.items() if verdict in GOOD - {"–"})
+    applicable = sum(count for verdict, count in verdicts.items() if verdict != "–")
+    return f"{passed}/{applicable}" if applicable else "–"
 
 
-def _held(row: dict[str, Any]) -> bool:
+def _passed(row: dict[str, Any]) -> bool:
     return all(verdict in GOOD for verdict, _ in row["checks"].values())
 
 

@@ -9,5 +9,5 @@ SHELVES = (torch_nn, vision, detection, generative, sequence, recommend, hf, har
 
 
 def entries() -> list[Entry]:
-    """Every architecture of the zoo, by shelf."""
+    """Every architecture of the zoo, file by file."""
     return [entry for shelf in SHELVES for entry in shelf.entries()]

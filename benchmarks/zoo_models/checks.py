@@ -1,4 +1,4 @@
-"""The six checks of one entry, each a short verdict and, where it is not `yes`, why."""
+"""The six checks of an entry, each with a short verdict and, unless it is `yes`, the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Verdict = tuple[str, str]
 
 @dataclass
 class Evidence:
-    """What the checks of one entry look at: the document, what changed, and the entry to build anew."""
+    """The data for the checks of an entry: the document, the changes to the model, and the entry to build again."""
 
     entry: Entry
     document: Document
@@ -37,17 +37,17 @@ class Evidence:
 
 
 def targets(document: Document) -> list[str]:
-    """The dispatcher's names of the document's operations, in order."""
+    """The dispatcher's names of the ops in the document, in order."""
     return [document.kinds[op.kind].target for op in document.ops]
 
 
 def arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The inputs in the form that cannot be misread."""
+    """The inputs as `(args, kwargs)`, which is unambiguous."""
     return ((), inputs) if isinstance(inputs, dict) else (inputs, {})
 
 
 def gather(entry: Entry) -> Evidence:
-    """Capture the entry once and note what that changed."""
+    """Record the entry once, and collect the changes to the model."""
     model, inputs = oracle.fresh(entry)
     paths = {path for path, _ in model.named_modules()}
     before = snapshot(model)
@@ -56,7 +56,7 @@ def gather(entry: Entry) -> Evidence:
 
 
 def completes(evidence: Evidence) -> Verdict:
-    """(a) The capture reaches the end, or says where the model failed when it is one that fails."""
+    """(a) The recording completes, or reports the failure if the model is expected to fail."""
     failure = evidence.document.run.failure
     if evidence.entry.fails:
         return (YES, "") if failure else (NO, "the failure was not noticed")
@@ -64,12 +64,12 @@ def completes(evidence: Evidence) -> Verdict:
 
 
 def counts(evidence: Evidence) -> Verdict:
-    """(b) The operation list is the one that a bare dispatch mode sees."""
+    """(b) The list of ops equals that of a bare dispatch mode."""
     if evidence.entry.fails:
         return NONE, "fails by design"
     try:
         expected = _expected(evidence.entry)
-    except Exception as error:  # noqa: BLE001  a bare mode cannot follow every model; the entry then has no oracle
+    except Exception as error:  # noqa: BLE001  a bare mode does not support every model; the entry then has no oracle
         return NONE, f"no oracle: {oracle.line(error)}"
     return (YES, "") if evidence.targets == expected else (NO, difference(evidence.targets, expected))
 
@@ -87,7 +87,7 @@ def _expected(entry: Entry) -> list[str]:
 
 
 def difference(found: list[str], expected: list[str]) -> str:
-    """Where two operation lists part."""
+    """The first difference between two lists of ops."""
     pairs = enumerate(zip(found, expected, strict=False))
     at = next((i for i, (a, b) in pairs if a != b), min(len(found), len(expected)))
     here, there = (names[at] if at < len(names) else "the end" for names in (found, expected))
@@ -95,7 +95,7 @@ def difference(found: list[str], expected: list[str]) -> str:
 
 
 def modules(evidence: Evidence) -> Verdict:
-    """(c) Every module is there, and the unique entries add up to all of them."""
+    """(c) Every module is recorded, and the counts of the unique entries add up to all of them."""
     found = {module.path for module in evidence.document.modules if not module.created_in_forward}
     if found != evidence.paths:
         missing, extra = sorted(evidence.paths - found), sorted(found - evidence.paths)
@@ -122,7 +122,7 @@ def unchanged(evidence: Evidence) -> Verdict:
 
 
 def costs(evidence: Evidence) -> Verdict:
-    """(e) Nearly every operation has a cost, and sums over modules are sums over operations."""
+    """(e) Nearly every op has a cost, and sums over modules equal sums over ops."""
     if importlib.util.find_spec("assay.analysis.cost") is None:
         return NONE, "no costs yet"
     from assay.analysis.cost import cost_of
@@ -147,7 +147,7 @@ def costs(evidence: Evidence) -> Verdict:
 
 
 def without_data(evidence: Evidence) -> Verdict:
-    """(f) A pass without data gives the same operations."""
+    """(f) A pass without data records the same ops."""
     if evidence.entry.fails:
         return NONE, "fails by design"
     model, inputs = oracle.fresh(evidence.entry)
@@ -173,10 +173,10 @@ CHECKS: dict[str, Callable[[Evidence], Verdict]] = {
 
 
 def check(entry: Entry) -> dict[str, Verdict]:
-    """The verdict of every check on one entry; a check that itself raises is a failed one."""
+    """The verdicts of all checks on an entry; a check that raises counts as failed."""
     try:
         evidence = gather(entry)
-    except Exception as error:  # noqa: BLE001  anything that capture raises is a finding to report
+    except Exception as error:  # noqa: BLE001  any error of the recording is reported
         return {name: (NO if name == "captured" else NONE, oracle.line(error)) for name in CHECKS}
     return {name: _checked(function, evidence) for name, function in CHECKS.items()}
 

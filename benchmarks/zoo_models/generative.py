@@ -1,4 +1,4 @@
-"""Generative networks: adversarial, variational, diffusion, flows, fields and their kin."""
+"""Generative networks: adversarial, variational, diffusion, flows and radiance fields."""
 
 from __future__ import annotations
 

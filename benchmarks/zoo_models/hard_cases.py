@@ -9,7 +9,7 @@ from zoo_models.registry import Entry
 
 
 def entries() -> list[Entry]:
-    """Every hard case, those that raise marked so."""
+    """Every hard case; `fails` marks those that raise."""
     sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
     from models import hard
 

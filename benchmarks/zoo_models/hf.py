@@ -1,4 +1,4 @@
-"""transformers' model types as entries: configuration, shrinking and inputs by table, nothing downloaded."""
+"""Model types of transformers as entries: small configurations and inputs from tables, without downloads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zoo_models.registry import Entry, Inputs
 
 
 def entries() -> list[Entry]:
-    """One entry a model type of the table; `type:Class` names another class than the bare model."""
+    """One entry per model type of the table; `type:Class` selects another class than the base model."""
     return [
         Entry(f"hf/{item}", family, partial(build, item, recipe))
         for family, recipe, items in ROWS

@@ -1,4 +1,4 @@
-"""What the general shrinking gets wrong, by model type: changes laid over the small configuration."""
+"""Corrections to the small configuration by model type, where the general shrinking does not work."""
 
 from __future__ import annotations
 

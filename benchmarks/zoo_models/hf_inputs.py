@@ -1,4 +1,4 @@
-"""Inputs for small transformers models: each recipe is a row of forward argument names, each name one maker."""
+"""Inputs for small transformers models: a recipe lists argument names of forward, and one function builds each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
 
 
 class NoInput(Exception):
-    """The configuration does not say what this input looks like."""
+    """The configuration does not determine the shape of this input."""
 
 
 def make(recipe: str, config: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which transformers model types are in the zoo: family, input recipe, types (`type:Class` for one with a head)."""
+"""The transformers model types in the zoo: family, input recipe, types (`type:Class` selects a class with a head)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry does without Assay: it runs, and a bare dispatch mode writes down what reaches it."""
+"""Run an entry without Assay: its result, and the ops that a bare dispatch mode sees."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Names(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No: a yes would make torch import its compiler, which takes seconds, for nothing."""
+        """False, because True would make torch import its compiler, which takes seconds."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -33,12 +33,12 @@ class _Names(TorchDispatchMode):
 
 
 def call(model: nn.Module, inputs: Inputs) -> Any:
-    """What the model returns for `inputs`."""
+    """The result of the model for `inputs`."""
     return model(**inputs) if isinstance(inputs, dict) else model(*inputs)
 
 
 def operations(model: nn.Module, inputs: Inputs) -> list[str]:
-    """The dispatcher's names of every operation of one forward pass, in order."""
+    """The dispatcher's names of all ops of one forward pass, in order."""
     names = _Names()
     with _below_autograd(), _as_written(), names:
         call(model, inputs)
@@ -64,12 +64,12 @@ def _below_autograd() -> Iterator[None]:
 
 
 def _as_written() -> contextlib.AbstractContextManager[Any]:
-    """Compiled submodules run uncompiled, for compiled ones answer to no dispatch mode."""
+    """Run compiled submodules uncompiled, because a dispatch mode does not see compiled code."""
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext()
 
 
 def fresh(entry: Entry) -> tuple[nn.Module, Inputs]:
-    """The entry's model and inputs, the same each time."""
+    """The model and inputs of the entry, equal on each call."""
     torch.manual_seed(0)
     numpy.random.seed(0)
     random.seed(0)
@@ -79,7 +79,7 @@ def fresh(entry: Entry) -> tuple[nn.Module, Inputs]:
 
 
 def awake(entry: Entry) -> tuple[nn.Module, Inputs]:
-    """The same with lazy modules initialised, for what they do on their first call is no part of the model."""
+    """The same with lazy modules initialised, because their first call is not part of the model."""
     model, inputs = fresh(entry)
     if any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
         with torch.no_grad():
@@ -88,14 +88,14 @@ def awake(entry: Entry) -> tuple[nn.Module, Inputs]:
 
 
 def plain(entry: Entry) -> str:
-    """Empty where the entry does by itself what it should; else what went wrong."""
+    """The error of the entry without Assay, or empty if it runs (or fails) as expected."""
     model, inputs = fresh(entry)
     try:
         with torch.no_grad():
             call(model, inputs)
-    except Exception as error:  # noqa: BLE001  whatever a model raises is the answer here
+    except Exception as error:  # noqa: BLE001  any error of the model is the result
         return "" if entry.fails else line(error)
-    return "it was meant to fail" if entry.fails else ""
+    return "expected to fail, but it ran" if entry.fails else ""
 
 
 def line(error: BaseException) -> str:

@@ -150,7 +150,7 @@ def deep_sets() -> tuple[nn.Module, Inputs]:
 
 
 class FieldTransformer(nn.Module):
-    """One token a column of a table."""
+    """One token per column of a table."""
 
     def __init__(self) -> None:
         super().__init__()

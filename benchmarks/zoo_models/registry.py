@@ -1,4 +1,4 @@
-"""What one architecture of the zoo is, and how a file lists its own."""
+"""The entry of the zoo, and the decorator with which a file registers its entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Build = Callable[[], tuple[nn.Module, Inputs]]
 
 @dataclass(frozen=True)
 class Entry:
-    """One architecture; `build` makes it with inputs, `fails` says that its forward pass raises."""
+    """One architecture: `build` returns the model and its inputs; `fails` is set if its forward pass raises."""
 
     name: str
     family: str
@@ -24,7 +24,7 @@ class Entry:
 
     @property
     def trains(self) -> bool:
-        """Whether it is run in training mode; the name says so."""
+        """Whether the entry runs in training mode, derived from its name."""
         return self.name.endswith("training")
 
 
@@ -35,7 +35,7 @@ class Shelf:
         self.items: list[Entry] = []
 
     def __call__(self, family: str) -> Callable[[Build], Build]:
-        """List a build function under its own name in `family`."""
+        """Register a build function under its own name in `family`."""
 
         def listed(build: Build) -> Build:
             self.items.append(Entry(build.__name__.strip("_"), family, build))
@@ -44,5 +44,5 @@ class Shelf:
         return listed
 
     def entries(self) -> list[Entry]:
-        """What has been listed so far."""
+        """The entries registered so far."""
         return list(self.items)

@@ -1,4 +1,4 @@
-"""Making a transformers configuration small: few layers, narrow widths, a short vocabulary.
+"""Shrink a transformers configuration: few layers, narrow widths, a short vocabulary.
 
 Most model types go through the tables below; what does not fit them stands in `hf_exceptions`.
 """
@@ -94,12 +94,12 @@ _PER_LAYER = (
     "indexer_types",
     "moe_layer_freq",
 )
-"""Lists with one item a layer, cut so that each kind of layer stays."""
+"""Names of lists with one item per layer; they are shortened so that each kind of layer stays."""
 _SPECIAL_TOKEN_ENDS = ("_token_id", "_token_index")
 _SECTIONS = (HEAD // 8, 3 * HEAD // 16, 3 * HEAD // 16)
-"""How rotary positions over time, height and width share half a head."""
+"""The parts of half a head for rotary positions over time, height and width."""
 _KEEP = 24
-"""Special token ids below this stay; the others move there, apart from one another."""
+"""Special token ids below this stay; the rest move below it and stay distinct."""
 
 
 def shrink(default: PretrainedConfig) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def shrink(default: PretrainedConfig) -> dict[str, Any]:
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `changes` laid over it, mapping by mapping."""
+    """`base` updated with `changes`, recursively."""
     result = dict(base)
     for name, value in changes.items():
         both = isinstance(value, Mapping) and isinstance(result.get(name), Mapping)
@@ -140,7 +140,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _layers(given: Mapping[str, Any]) -> tuple[int, dict[str, list[Any]]]:
-    """How many layers to keep, and the per-layer lists cut to them."""
+    """The number of layers to keep, and the per-layer lists shortened to it."""
     lists = {name: list(given[name]) for name in _PER_LAYER if isinstance(given.get(name), (list, tuple))}
     if not lists:
         return LAYERS, {}
@@ -158,7 +158,7 @@ def _heads(given: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _special_tokens(given: Mapping[str, Any]) -> dict[str, int]:
-    """Special token ids moved below the small vocabulary, different ones staying different."""
+    """Special token ids moved into the small vocabulary; distinct ids stay distinct."""
     names = [name for name in given if name.endswith(_SPECIAL_TOKEN_ENDS) and _is_count(given[name])]
     large = sorted({given[name] for name in names if given[name] >= VOCABULARY})
     moved = {token: _KEEP + place for place, token in enumerate(large)}

@@ -1,4 +1,4 @@
-"""Everything about a model that watching it must not change, as comparable plain data."""
+"""Everything about a model that a recording must not change, as plain data that can be compared."""
 
 from __future__ import annotations
 

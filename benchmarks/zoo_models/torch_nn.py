@@ -1,4 +1,4 @@
-"""torch.nn's own architectures, as they come."""
+"""The architectures of torch.nn, unmodified."""
 
 from __future__ import annotations
 
