@@ -106,7 +106,7 @@ async def repeated(pilot: Any, keys: tuple[str, ...]) -> float:
 
 async def explorer(count: int) -> list[Figure]:
     """All figures of Assay's explorer at that size."""
-    from assay.views.tui.app import Explorer, opened
+    from assay.views.tui.app import Explorer, new_tab
     from assay.views.tui.settings import ExplorerSettings
     from assay.views.tui.subject import of_document
     from assay.views.tui.tabs import BY_ID
@@ -122,7 +122,7 @@ async def explorer(count: int) -> list[Figure]:
 
     def made() -> Explorer:
         app = Explorer(subject)
-        app.tabs["tree"] = opened(sheet, ExplorerSettings())
+        app.tabs["tree"] = new_tab(sheet, ExplorerSettings())
         return app
 
     figures += await painted(made, BUDGETS_MS.get((count, "first paint")))

@@ -28,10 +28,10 @@ from assay.analysis.energy import EnergyWork, energy_model, estimate, work_of
 from assay.analysis.energy_fit import EnergySample, calibrate
 from assay.api.machine import measure_machine
 from assay.document.machine import MachineReport, Replay
-from assay.machine.energy import CounterGroup, idle, of_device, replay
+from assay.machine.energy import CounterGroup, counters_of_device, idle, replay
 from assay.machine.monitor import Monitor
 from assay.machine.sensors.nvml import throttles
-from assay.timing.peaks.bursts import place
+from assay.timing.peaks.bursts import timed_device
 from assay.timing.peaks.operations import Operation, operations
 from assay.views.text.machine import machine_report
 from assay.views.text.report import as_text
@@ -57,7 +57,7 @@ def main() -> None:
     report = measure_machine(given.device, fresh=True, on_step=lambda line: print(f"… {line}", file=sys.stderr))
     show(as_text(machine_report(report)))
     found: dict[str, Any] = {"machine": msgspec.to_builtins(report)}
-    sensors = of_device(given.device, report.sensors)
+    sensors = counters_of_device(given.device, report.sensors)
     if isinstance(sensors, str):
         show(f"energy not measured: {sensors}")
     else:
@@ -74,7 +74,7 @@ def energies(
     device: str, report: MachineReport, sensors: CounterGroup, window_s: float, show: Callable[..., None]
 ) -> dict[str, Any]:
     """Energy of ops and models, and the calibration of the energy model."""
-    where = place(device)
+    where = timed_device(device)
     where.normal(1)  # creates a context, so that the idle power is that of a GPU in use
     quiet = idle(sensors, 2.0)
     sensors = CounterGroup(sensors.probes, sensors.period_s, quiet)
@@ -154,7 +154,7 @@ def model_energy(
     show: Callable[..., None],
 ) -> dict[str, Any]:
     """Energy of a whole model: measured, modelled with this run's coefficients, and with the published ones."""
-    where = place(report.hardware.device)
+    where = timed_device(report.hardware.device)
     document = assay.observe(model, inputs)
     work, missing = work_of(document, as_device(report))
     with torch.inference_mode():

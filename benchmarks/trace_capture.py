@@ -163,10 +163,10 @@ class Tables:
 
     def passed(self, captured: Any) -> None:
         """Render the table of the pass."""
-        from assay.api.capture.tables import lines_of
+        from assay.api.capture.tables import layer_lines
         from assay.views.text.layer_table import layer_text
 
-        self.text = layer_text(lines_of(captured), width=120)
+        self.text = layer_text(layer_lines(captured), width=120)
         self.path = captured.path
 
 

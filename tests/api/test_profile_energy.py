@@ -86,7 +86,7 @@ def sensed(monkeypatch, read=lambda: 0.0):
     """The processor has this one counter."""
     probe = Probe("fake:energy", ENERGY, "package", read, adds=True)
     sensors = CounterGroup((probe,), PERIOD, measured_figure(20.0, "hand"))
-    monkeypatch.setattr(profiled_energy, "of_device", lambda *_: sensors)
+    monkeypatch.setattr(profiled_energy, "counters_of_device", lambda *_: sensors)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def profiled(model=None, x=None, on_step=None, passes=3, warmup=1, **energy):
 
 
 def test_without_a_sensor_energy_is_work_times_coefficients(monkeypatch):
-    monkeypatch.setattr(profiled_energy, "of_device", lambda *_: "nothing here can tell")
+    monkeypatch.setattr(profiled_energy, "counters_of_device", lambda *_: "nothing here can tell")
     document = profiled(grid="400g", price_kwh=0.5, pue=1.5)
     found = document.profile.energy
     seconds = document.profile.whole.value
@@ -128,7 +128,7 @@ def test_without_a_sensor_energy_is_work_times_coefficients(monkeypatch):
 
 
 def test_carbon_and_price_are_unknown_by_default(monkeypatch):
-    monkeypatch.setattr(profiled_energy, "of_device", lambda *_: "none")
+    monkeypatch.setattr(profiled_energy, "counters_of_device", lambda *_: "none")
     found = profiled().profile.energy
     assert found.carbon_g.value is None
     assert found.price.value is None
@@ -203,7 +203,7 @@ def test_a_sensor_that_goes_away_after_the_pass_keeps_the_pass(meter):
 
 
 def test_the_power_of_a_gpu_is_not_reported_for_the_cpu(monkeypatch):
-    monkeypatch.setattr(profiled_energy, "of_device", lambda *_: "none")
+    monkeypatch.setattr(profiled_energy, "counters_of_device", lambda *_: "none")
     series = [Series("gpu.0.power", "W", "board", [300.0, 310.0])]
     monkeypatch.setattr(running._Profiling, "_recorded", lambda *_: MonitorRecording([0.0, 1.0], series))
     document = assay.profile(Net(), torch.randn(1, WIDE), passes=2, system=True, energy=True)

@@ -74,7 +74,7 @@ def test_modules_inside_torchscript_have_unknown_flops():
 def test_a_users_formula_must_return_non_negative_whole_numbers(result):
     from assay.analysis.cost.own_ops import _work
 
-    with pytest.raises(UsageError, match="whole numbers from 0"):
+    with pytest.raises(UsageError, match="integers of 0 or more"):
         _work(result, "mylib::op")
 
 

@@ -389,7 +389,7 @@ def test_the_command_warns_about_sizes_beyond_those_compared(command):
 
 @pytest.mark.parametrize("at", ["batch=3", "batch=3,seq=x", "batch=3,seq=0", "batch=3,seq=4,seq=5", "nonsense"])
 def test_an_invalid_point_is_refused_before_any_work(command, at):
-    with pytest.raises(UsageError, match="batch=N,seq=N is wanted"):
+    with pytest.raises(UsageError, match="expected batch=N,seq=N"):
         command("table", [at])
 
 

@@ -165,8 +165,8 @@ def test_an_empty_quantised_tensor_is_listed(tmp_path):
 def test_listing_does_not_import_the_package(tmp_path):
     path = written(tmp_path / "m.gguf", {"w": ("q4_0", blocks("q4_0", 4, 64))})
     program = (
-        "import sys; from assay.api.weights import weigh\n"
-        f"weigh({str(path)!r}, listing=True); print({{'gguf', 'numpy', 'torch'}} & set(sys.modules))"
+        "import sys; from assay.api.weights import weights_document\n"
+        f"weights_document({str(path)!r}, listing=True); print({{'gguf', 'numpy', 'torch'}} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

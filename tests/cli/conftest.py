@@ -77,7 +77,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
             for module in ("assay.sources.open", "assay.cli.observed"):
                 monkeypatch.setattr(f"{module}.open_source", opened)
             for module in ("assay.cli.observed", "assay.api.check"):
-                monkeypatch.setattr(f"{module}.observed", observed)
+                monkeypatch.setattr(f"{module}.observe_opened", observed)
         code = run(arguments)
         captured = capsys.readouterr()
         return SimpleNamespace(code=code, out=captured.out, err=captured.err, received=received)

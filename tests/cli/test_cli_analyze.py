@@ -178,10 +178,10 @@ def test_an_impossible_folder_is_refused_before_any_work(analyzed):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--sweep", "batch=1"], "--sweep needs --inference"),
-        (["--passes", "3"], "--passes needs --inference"),
-        (["--grid", "FR"], "--grid needs --profile"),
-        (["--inference", "--price", "1"], "--price needs --profile"),
+        (["--sweep", "batch=1"], "--sweep requires --inference"),
+        (["--passes", "3"], "--passes requires --inference"),
+        (["--grid", "FR"], "--grid requires --profile"),
+        (["--inference", "--price", "1"], "--price requires --profile"),
         (["--profile", "--grid", "XX"], "unknown grid 'XX'"),
         (["--profile", "--pue", "0.5"], "0.5 is not in the range"),
         (["--profile", "--pue", "nan"], "expected a finite number, got nan"),
@@ -190,7 +190,7 @@ def test_an_impossible_folder_is_refused_before_any_work(analyzed):
         (["--inference", "--sweep", "height=4"], "no height to vary"),
         (["--inference", "--seconds", "nan"], "expected a finite number, got nan"),
         (["--inference", "--threads", "0"], "0 is not in the range"),
-        (["--inference", "--optimizer", "sgd"], "it needs --backward"),
+        (["--inference", "--optimizer", "sgd"], "--optimizer requires --backward"),
         (["--inference", "--backward", "--optimizer", "none"], "unknown optimizer 'none'"),
         (["--memory-limit", "much"], "a size such as 8GiB"),
     ],

@@ -63,7 +63,7 @@ def machine(cache, monkeypatch):
         )
 
     monkeypatch.setattr("assay.timing.peaks.measuring.measure", measure)
-    monkeypatch.setattr(measuring.OtherWork, "share", lambda self: 0.0)
+    monkeypatch.setattr(measuring.OtherLoad, "share", lambda self: 0.0)
     monkeypatch.setattr(measuring, "_sensors", lambda: [Sensor("rapl", "energy", "J", "package", why="not here")])
     return measured_devices
 
@@ -87,7 +87,7 @@ def test_the_report_has_every_section(cli, machine):
 
 @pytest.mark.parametrize(("share", "is_reported"), [(0.01, True), (0.4, False), (None, True)])
 def test_thread_scaling_is_unknown_on_a_busy_machine(cli, machine, monkeypatch, share, is_reported):
-    monkeypatch.setattr(measuring.OtherWork, "share", lambda self: share)
+    monkeypatch.setattr(measuring.OtherLoad, "share", lambda self: share)
     result = cli("machine", "--device", "cpu")
     assert ("75.0 %" in result.out) == is_reported
     assert ("machine busy (40 % used by other processes)" in result.out) != is_reported

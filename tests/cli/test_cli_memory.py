@@ -96,9 +96,9 @@ def test_a_requested_cache_counts_towards_the_fit(cli):
     [
         (["--optimizer", "adamx"], "unknown optimizer 'adamx': expected one of sgd, "),
         (["--fit", "H1000"], "unknown device 'H1000': did you mean H100 SXM"),
-        (["--kv", "batch=8"], "'batch=8' was given, batch=8,length=32768 is wanted"),
-        (["--kv", "batch=0,length=3"], "batch=8,length=32768 is wanted"),
-        (["--batch-search"], "--batch-search wants --fit"),
+        (["--kv", "batch=8"], "expected sizes such as batch=8,length=32768, got 'batch=8'"),
+        (["--kv", "batch=0,length=3"], "expected sizes such as batch=8,length=32768"),
+        (["--batch-search"], "--batch-search requires --fit"),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_runs(cli, arguments, message):

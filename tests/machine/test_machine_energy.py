@@ -208,14 +208,14 @@ def test_idle_power(virtual):
 
 
 def test_sensors_are_chosen_or_their_absence_explained(monkeypatch, virtual):
-    monkeypatch.setattr(energy, "find_device", lambda: ProbedSensors([ticking(virtual)]))
+    monkeypatch.setattr(energy, "find", lambda: ProbedSensors([ticking(virtual)]))
     monkeypatch.setattr(
-        energy, "record_pass", lambda probes: cadence.watch(probes, clock=virtual.perf_counter, sleep=virtual.sleep)
+        energy, "watch", lambda probes: cadence.watch(probes, clock=virtual.perf_counter, sleep=virtual.sleep)
     )
     chosen = energy_counters("fake:")
     assert chosen.idle_w.value == pytest.approx(WATTS, rel=0.01)
     assert chosen.period_s == pytest.approx(PERIOD, rel=0.01)
     nothing = ProbedSensors()
     nothing.add_missing("rapl", ENERGY, "package", "not here")
-    monkeypatch.setattr(energy, "find_device", lambda: nothing)
+    monkeypatch.setattr(energy, "find", lambda: nothing)
     assert counters_of_device("cpu") == "rapl: not here"

@@ -234,8 +234,8 @@ opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
 name, command, path = sys.argv[1:]
 if command == "explore":
-    from assay.api.explore.subjects import subject_of
-    code = 0 * len(subject_of(path).notes)
+    from assay.api.explore.subjects import explorer_subject
+    code = 0 * len(explorer_subject(path).notes)
 else:
     from assay.cli.main import run
     code = run([command, path, "-q"])

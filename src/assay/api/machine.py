@@ -97,7 +97,7 @@ def calibrate_energy_model(
 
 def _measure(device: str, hardware: Hardware, energy: bool, on_step: OnStep) -> MachineReport:
     measuring = _measuring_module()
-    why = measuring.available(device)
+    why = measuring.unavailable_reason(device)
     if why:
         raise ReadError(f"cannot measure {device}: {why}")
     start, others, uuid = time.perf_counter(), OtherLoad(), ""
