@@ -39,7 +39,7 @@ terminal:
 	  echo "tmux is missing and could not be installed: skipping the test in a real terminal"
 
 test: $(READY) terminal
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q --durations=10
 
 check: $(READY)
 	$(BIN)/ruff check .

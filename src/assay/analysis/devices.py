@@ -21,8 +21,17 @@ GIB = 1 << 30
 THIS = "this"
 """The name of the current machine."""
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(GiB|GB|MiB|MB|TiB|TB)", re.IGNORECASE)
-_UNITS = {"gib": GIB, "gb": 10**9, "mib": 1 << 20, "mb": 10**6, "tib": 1 << 40, "tb": 10**12}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(GiB|GB|KiB|kB|MiB|MB|TiB|TB)", re.IGNORECASE)
+_UNITS = {
+    "gib": GIB,
+    "gb": 10**9,
+    "kib": 1 << 10,
+    "kb": 10**3,
+    "mib": 1 << 20,
+    "mb": 10**6,
+    "tib": 1 << 40,
+    "tb": 10**12,
+}
 
 
 class Device(Struct, frozen=True, omit_defaults=True):

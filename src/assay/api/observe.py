@@ -154,6 +154,10 @@ def check_device_and_dtype(options: RunOptions) -> None:
     if not isinstance(options.device, torch.device):
         check_text("device", options.device, "cuda:0", optional=True)
     try:
-        torch.empty(0, device=options.device)
+        device = None if options.device is None else torch.device(options.device)
+    except RuntimeError as error:
+        raise UsageError(f"unknown device {options.device!r}: expected cpu, cuda, cuda:1, mps or xpu") from error
+    try:
+        torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise UsageError(f"cannot run on device {options.device!r}: {first_line(error)}") from error

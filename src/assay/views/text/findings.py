@@ -48,6 +48,27 @@ _FORMATS: tuple[tuple[Callable[[str], bool], Callable[[Any], str]], ...] = (
 )
 """Pairs of a test of an evidence name and the formatter of its value; the first match is used."""
 
+_LABELS = {
+    "active_dropouts": "active Dropout calls",
+    "active_parameters": "active parameters per token",
+    "attentions": "attention calls",
+    "batch_norms": "BatchNorm layers",
+    "bytes_between_products": "bytes between the matmuls",
+    "bytes_of_weights": "weights",
+    "bytes_read_again": "bytes read repeatedly",
+    "experts_a_layer": "experts per layer",
+    "foldable": "foldable layers",
+    "inf": "infinite values",
+    "nan": "NaN values",
+    "operations": "ops",
+    "products_saved": "matmuls saved",
+    "small_operations": "small ops",
+    "start_time_s": "launch time",
+    "tokens_as_large_as_parameters": "tokens that need as much memory as the parameters",
+    "typical": "median",
+}
+"""Names of evidence for people, unless the key itself reads well."""
+
 
 def findings_report(document: Document, checked: CheckResult) -> Report:
     """Every finding as a block, and a last line with totals."""
@@ -59,15 +80,18 @@ def finding_parts(document: Document, findings: Sequence[Finding]) -> Parts:
     """For each finding its title, followed by its modules, tensors, evidence and advice."""
     parts: Parts = []
     for finding in findings:
-        parts += [f"{finding.code} {finding.severity}: {finding.title}", _finding_table(document, finding)]
+        parts += [
+            f"{finding.code} {_severity_name(finding.severity)}: {finding.title}",
+            _finding_table(document, finding),
+        ]
     return parts
 
 
 def _finding_table(document: Document, finding: Finding) -> Table:
     lines = {
-        "where": module_names(document, finding.modules, _SHOWN) if finding.modules else "",
+        "modules": module_names(document, finding.modules, _SHOWN) if finding.modules else "",
         "tensors": joined_names(fold_names(finding.tensors), _SHOWN),
-        "evidence": evidence_line(finding.evidence),
+        "evidence": _evidence_line(finding.evidence, _LABELS),
         "advice": finding.advice,
         "verified": finding.verified,
     }
@@ -80,7 +104,7 @@ def findings_table(document: Document, findings: Sequence[Finding]) -> Table:
         *NAMING,
         Column("modules", lambda one: module_names(document, one.modules, _ALL) or None, shrinks=True, drops=True),
         Column("tensors", lambda finding: ", ".join(fold_names(finding.tensors)) or None, shrinks=True, drops=True),
-        Column("evidence", lambda finding: evidence_line(finding.evidence) or None, shrinks=True, drops=True),
+        Column("evidence", lambda finding: _evidence_line(finding.evidence, {}) or None, shrinks=True, drops=True),
         Column("advice", lambda finding: finding.advice, shrinks=True, drops=True),
     )
     return Table(columns, findings)
@@ -100,9 +124,10 @@ def summary_line(checked: CheckResult) -> str:
     return f"{findings or 'no findings'} ({rules} checked{skipped})"
 
 
-def evidence_line(evidence: Mapping[str, Figure]) -> str:
+def _evidence_line(evidence: Mapping[str, Figure], labels: Mapping[str, str]) -> str:
     """Names and values on one line; a value that was measured or modelled is marked as such."""
-    return ", ".join(f"{name.replace('_', ' ')} {_figure(name, figure)}" for name, figure in evidence.items())
+    names = {name: labels.get(name, name.replace("_", " ")) for name in evidence}
+    return ", ".join(f"{names[name]} {_figure(name, figure)}" for name, figure in evidence.items())
 
 
 def _figure(name: str, figure: Figure) -> str:
@@ -114,4 +139,8 @@ def _figure(name: str, figure: Figure) -> str:
 
 
 def _severity_count(count: int, severity: str) -> str:
-    return plural(count, "suggestion" if severity == "advice" else severity)
+    return plural(count, _severity_name(severity))
+
+
+def _severity_name(severity: str) -> str:
+    return "suggestion" if severity == "advice" else severity
