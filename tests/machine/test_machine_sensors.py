@@ -28,7 +28,7 @@ def powercap(tmp_path: Path) -> Path:
 
 def test_rapl_zones_are_found_in_joules(powercap):
     found = rapl.find(powercap)
-    assert found.useless == []
+    assert found.unusable == []
     assert {probe.name: probe.read() for probe in found.probes} == {
         "rapl:package-0": 1.0,
         "rapl:package-0/core": pytest.approx(0.4),
@@ -46,14 +46,14 @@ def test_zones_inside_zones_are_not_added_twice(powercap):
 def test_missing_powercap_is_one_row_with_the_reason(tmp_path):
     found = rapl.find(tmp_path / "nothing")
     assert found.probes == []
-    assert [(row.name, row.value) for row in found.useless] == [("rapl", None)]
-    assert "virtual machines" in found.useless[0].why
+    assert [(row.name, row.value) for row in found.unusable] == [("rapl", None)]
+    assert "virtual machines" in found.unusable[0].why
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_counter_without_permission_as_a_user(powercap):
     (powercap / "intel-rapl:1" / "energy_uj").chmod(0)
-    assert "permission denied" in rapl.find(powercap).useless[0].why
+    assert "permission denied" in rapl.find(powercap).unusable[0].why
 
 
 def test_a_counter_without_permission(powercap, monkeypatch):
@@ -67,14 +67,14 @@ def test_a_counter_without_permission(powercap, monkeypatch):
     monkeypatch.setattr(Path, "read_text", guarded)
     found = rapl.find(powercap)
     assert found.probes == []
-    assert len(found.useless) == 5
-    assert all("permission denied" in row.why and row.value is None for row in found.useless)
+    assert len(found.unusable) == 5
+    assert all("permission denied" in row.why and row.value is None for row in found.unusable)
 
 
 @pytest.mark.parametrize("content", ["", "garbage", "12 apples"])
 def test_a_counter_whose_value_is_not_a_number(powercap, content):
     write(powercap / "intel-rapl:1" / "energy_uj", content)
-    assert [row.name for row in rapl.find(powercap).useless] == ["rapl:package-1"]
+    assert [row.name for row in rapl.find(powercap).unusable] == ["rapl:package-1"]
 
 
 def test_a_counter_that_disappears(powercap):
@@ -103,17 +103,17 @@ def test_hwmon_and_thermal_zones(tmp_path):
 
 def test_a_machine_without_temperatures_is_reported(tmp_path):
     found = hwmon.find(tmp_path / "a", tmp_path / "b")
-    assert [row.measures for row in found.useless] == [TEMPERATURE]
+    assert [row.measures for row in found.unusable] == [TEMPERATURE]
 
 
 def test_powermetrics_runs_only_as_root_on_macos():
     text = "CPU Power: 900 mW\nCombined Power (CPU + GPU + ANE): 1234 mW\n"
     assert powermetrics.find(platform="linux").probes == []
-    assert "root" in powermetrics.find(platform="darwin", root=False).useless[0].why
+    assert "root" in powermetrics.find(platform="darwin", root=False).unusable[0].why
     assert powermetrics.find(lambda: text, platform="darwin", root=True).probes[0].read() == 1.234
     odd = powermetrics.find(lambda: "nothing", platform="darwin", root=True)
     assert odd.probes == []
-    assert "no combined power" in odd.useless[0].why
+    assert "no combined power" in odd.unusable[0].why
 
 
 def test_nvml_gives_joules_watts_and_degrees():
@@ -126,14 +126,14 @@ def test_nvml_gives_joules_watts_and_degrees():
 
 def test_a_board_without_an_energy_counter_uses_its_power():
     found = nvml_sensors.find(nvml(missing=("nvmlDeviceGetTotalEnergyConsumption",)))
-    assert [(row.name, row.why) for row in found.useless] == [("nvml:0:energy", "NVML: Not Supported")]
+    assert [(row.name, row.why) for row in found.unusable] == [("nvml:0:energy", "NVML: Not Supported")]
     assert [probe.name for probe in additive_probes(found.probes)] == ["nvml:0:power"]
     assert [probe.name for probe in additive_probes(nvml_sensors.find(nvml()).probes)] == ["nvml:0:energy"]
 
 
 def test_no_driver_is_one_row():
     found = nvml_sensors.find(nvml(init=NVMLError("Driver Not Loaded")))
-    assert [row.why for row in found.useless] == ["the NVIDIA driver did not respond: Driver Not Loaded"]
+    assert [row.why for row in found.unusable] == ["the NVIDIA driver did not respond: Driver Not Loaded"]
 
 
 def test_a_board_that_fell_off_the_bus_does_not_hide_the_rest():
@@ -150,12 +150,12 @@ def test_a_board_that_fell_off_the_bus_does_not_hide_the_rest():
 
 def test_nvidia_ml_py_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
-    assert "not installed" in nvml_sensors.find().useless[0].why
+    assert "not installed" in nvml_sensors.find().unusable[0].why
     monkeypatch.setattr(nvml_sensors, "_driver_there", lambda: True)
-    assert nvml_sensors.boards().possible
+    assert nvml_sensors.boards().may_exist
     monkeypatch.setattr(nvml_sensors, "_driver_there", lambda: False)
-    assert not nvml_sensors.boards().possible
-    assert not nvml_sensors.boards(nvml(init=NVMLError("Driver Not Loaded"))).possible
+    assert not nvml_sensors.boards().may_exist
+    assert not nvml_sensors.boards(nvml(init=NVMLError("Driver Not Loaded"))).may_exist
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_only_visible_boards_in_their_order(visible, shown):
 def test_a_name_that_an_old_nvidia_ml_py_lacks():
     module = nvml()
     del module.nvmlDeviceGetPowerUsage
-    assert "has no nvmlDeviceGetPowerUsage" in nvml_sensors.find(module).useless[0].why
+    assert "has no nvmlDeviceGetPowerUsage" in nvml_sensors.find(module).unusable[0].why
 
 
 def test_reasons_for_low_clocks_in_words():
@@ -248,5 +248,5 @@ def test_a_temperature_that_does_not_change_is_still_a_value():
 
 def test_all_kinds_of_sensors_return_a_result():
     found = finding.find()
-    assert found.probes or found.useless
-    assert all(row.why for row in found.useless)
+    assert found.probes or found.unusable
+    assert all(row.why for row in found.unusable)

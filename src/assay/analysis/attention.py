@@ -78,13 +78,13 @@ def _ops_before(document: Document, flow: DataFlow, softmax: int) -> list[int] |
     between: list[int] = []
     op = softmax
     for _ in range(_STEPS):
-        maker = _source(document, flow, op, shape)
-        if maker is None:
+        writer = _source(document, flow, op, shape)
+        if writer is None:
             return None
-        if _is_product(_kind(document, maker)):
+        if _is_product(_kind(document, writer)):
             return between
-        between.append(maker)
-        op = maker
+        between.append(writer)
+        op = writer
     return None
 
 
@@ -93,9 +93,9 @@ def _source(document: Document, flow: DataFlow, op: int, shape: tuple[int, ...])
     size = prod(shape)
     row = document.ops[op]
     for operand, storage in zip(_kind(document, op).inputs, row.reads, strict=False):
-        makers = [maker for maker in flow.makers.get(storage, []) if maker < op]
-        if operand.role == "activation" and prod(operand.type.shape) == size and makers:
-            return makers[-1]
+        writers = [writer for writer in flow.writers.get(storage, []) if writer < op]
+        if operand.role == "activation" and prod(operand.type.shape) == size and writers:
+            return writers[-1]
     return None
 
 

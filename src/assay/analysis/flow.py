@@ -32,7 +32,7 @@ class DataFlow:
         self._document = document
         self.readers: dict[int, list[int]] = {}
         """Per storage, the ops that read it, without views."""
-        self.makers: dict[int, list[int]] = {}
+        self.writers: dict[int, list[int]] = {}
         """Per storage, the ops that create it or write into it."""
         view = cache(lambda kind: is_view(document.kinds[kind]))
         for index, op in enumerate(document.ops):
@@ -41,13 +41,13 @@ class DataFlow:
             for storage in dict.fromkeys(op.reads):
                 self.readers.setdefault(storage, []).append(index)
             for storage in dict.fromkeys(op.writes):
-                self.makers.setdefault(storage, []).append(index)
+                self.writers.setdefault(storage, []).append(index)
 
     def op(self, index: int) -> Op:
         """The op with that index."""
         return self._document.ops[index]
 
-    def made(self, index: int) -> int | None:
+    def created_storage(self, index: int) -> int | None:
         """The storage that an op creates; None if it writes several or writes into its input."""
         op = self.op(index)
         return op.writes[0] if len(op.writes) == 1 and op.writes[0] not in op.reads else None
@@ -59,15 +59,15 @@ class DataFlow:
         pairs = zip(inputs, op.reads, strict=False)
         return next((storage for one, storage in pairs if one.name in names), None)
 
-    def maker(self, storage: int | None) -> int | None:
+    def only_writer(self, storage: int | None) -> int | None:
         """The only op that wrote a storage; None if several did, or if it existed before the pass."""
-        makers = self.makers.get(storage, []) if storage is not None else []
-        return makers[0] if len(makers) == 1 else None
+        writers = self.writers.get(storage, []) if storage is not None else []
+        return writers[0] if len(writers) == 1 else None
 
     def only_reader(self, index: int) -> int | None:
         """The only op that reads the result of this one; None if several do or the model returns the result."""
-        storage = self.made(index)
-        if storage is None or self.maker(storage) is None:
+        storage = self.created_storage(index)
+        if storage is None or self.only_writer(storage) is None:
             return None
         readers = self.readers.get(storage, [])
         kept = self._document.storages[storage].died is None
@@ -78,7 +78,7 @@ class DataFlow:
         consumers = set(second)
         for index in first:
             reader = self.only_reader(index)
-            if reader in consumers and reader is not None and self.op(reader).reads[0] == self.made(index):
+            if reader in consumers and reader is not None and self.op(reader).reads[0] == self.created_storage(index):
                 yield index, reader
 
 

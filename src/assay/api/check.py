@@ -109,7 +109,7 @@ def document_to_check(
     """The document to check: one recorded pass plus weight statistics, or only the weights if nothing can run."""
     weights_only = opened.model_error is not None or (opened.document is None and opened.model.holder is not None)
     if weights_only:
-        options.refuse_for(
+        options.check_unused(
             opened.origin,
             inputs=inputs is not None,
             backward=options.backward,

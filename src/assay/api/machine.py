@@ -143,7 +143,7 @@ def _reliable_scaling(rows: Sequence[Scaling], others: float | None) -> tuple[Sc
 
 def _sensors() -> list[Sensor]:
     search = find()
-    return [*watch(search.probes), *search.useless]
+    return [*watch(search.probes), *search.unusable]
 
 
 def _idle(gauges: CounterGroup | str) -> Figure:
@@ -184,7 +184,7 @@ def _threads_agree(report: MachineReport) -> bool:
 
 def _default() -> str:
     """`cuda` if torch can use a GPU, `cpu` otherwise; torch is imported only if NVML may have a GPU."""
-    return str(_measuring_module().default_device()) if nvml.boards().possible else CPU
+    return str(_measuring_module().default_device()) if nvml.boards().may_exist else CPU
 
 
 def _measuring_module() -> ModuleType:

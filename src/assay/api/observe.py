@@ -69,7 +69,7 @@ def observe_opened(opened: Opened, inputs: Any, options: RunOptions) -> Document
     document = opened.document
     if document is not None:
         lacks_step = options.backward and document.training is None
-        options.refuse_for(opened.origin, inputs=inputs is not None, backward=lacks_step)
+        options.check_unused(opened.origin, inputs=inputs is not None, backward=lacks_step)
         return document if document.cost is not None else with_cost(document)
     if options.mode == "real":
         opened = opened.with_weights

@@ -39,7 +39,7 @@ class RunOptions:
         """Whether the pass uses shapes only."""
         return self.mode in ("meta", "fake")
 
-    def refuse_for(self, origin: Origin, **others: bool) -> None:
+    def check_unused(self, origin: Origin, **others: bool) -> None:
         """Raise UsageError if any option is set that would affect a pass, for a file that is read and not run.
 
         `others` maps the names of further options to whether each was set.

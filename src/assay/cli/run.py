@@ -57,8 +57,8 @@ def run(
 
     command = child.child_command(command_words)
     with TraceDirectory(directory.absolute()).opened(keep=keep) as traces:
-        if traces.removed:
-            messages.detail(f"deleted {plural(traces.removed, 'trace')} of the previous run in {directory}")
+        if traces.deleted_count:
+            messages.detail(f"deleted {plural(traces.deleted_count, 'trace')} of the previous run in {directory}")
         settings = {
             environment.CAPTURE: "1",
             environment.DIRECTORY: str(traces.path),

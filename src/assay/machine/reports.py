@@ -36,6 +36,6 @@ def store_report(report: MachineReport) -> Path:
 
 def report_of_this_machine(device: str | None = None) -> MachineReport | None:
     """The stored report of `device`; by default of the GPU, or of the CPU if there is no report of a GPU."""
-    devices = [device] if device else [*([CUDA] if nvml.boards().possible else []), CPU]
+    devices = [device] if device else [*([CUDA] if nvml.boards().may_exist else []), CPU]
     reports = (load_report(identify(each).key) for each in devices)
     return next((report for report in reports if report is not None), None)

@@ -86,7 +86,7 @@ def _capture_function(target: Any) -> Callable[[Any, CapturePlan], Any]:
 
 
 def _capture_itself(target: Any, plan: CapturePlan) -> Any:
-    add = _gate().add_class if isinstance(target, type) else _gate().add_object
+    add = _gate().add_class if isinstance(target, type) else _gate().add_instance
     add(target, plan)
     return target
 
@@ -97,7 +97,7 @@ def _capture_results(target: Any, plan: CapturePlan) -> Any:
         model = target(*args, **kwargs)
         nn = sys.modules.get("torch.nn")
         if nn is not None and isinstance(model, nn.Module):
-            _gate().add_object(model, plan)
+            _gate().add_instance(model, plan)
         else:
             _console().warn(
                 f"{getattr(target, '__name__', 'the function')} did not return a model: nothing is captured"

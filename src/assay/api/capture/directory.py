@@ -21,7 +21,7 @@ class TraceDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest = path / MANIFEST
-        self.removed = 0
+        self.deleted_count = 0
         """Number of traces of the previous run that were deleted."""
         self._manifest_start = 0
 
@@ -48,7 +48,7 @@ class TraceDirectory:
             trace = self.path / name
             if _TRACE.fullmatch(name) and trace.is_file() and not trace.is_symlink():
                 trace.unlink()
-                self.removed += 1
+                self.deleted_count += 1
         file.truncate(0)
 
 

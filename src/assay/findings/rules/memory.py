@@ -73,7 +73,7 @@ def logits(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not ops:
         return
     storages = facts.document.storages
-    sizes = {op: storages[made].bytes for op in ops if (made := facts.flow.made(op)) is not None}
+    sizes = {op: storages[made].bytes for op in ops if (made := facts.flow.created_storage(op)) is not None}
     size = max(sizes.values(), default=0)
     peak = max(live_bytes(forward(facts.document).moving, len(facts.document.ops)), default=0)
     if size < MIN_ACTIVATION_BYTES or size < LOGITS_SHARE * peak:
@@ -155,7 +155,7 @@ def in_place(facts: ModelFacts) -> Iterator[RuleMatch]:
 def _is_last_use(facts: ModelFacts, op: int) -> bool:
     """Whether the op's result has the type and size of its input, and no later op reads that input."""
     row, kind = facts.document.ops[op], facts.kind(op)
-    made = facts.flow.made(op)
+    made = facts.flow.created_storage(op)
     if made is None or not row.reads:
         return False
     source, result = facts.document.storages[row.reads[0]], facts.document.storages[made]

@@ -42,8 +42,8 @@ def log_of_probabilities(facts: ModelFacts) -> Iterator[RuleMatch]:
     for instead, names in _LOG_OF.items():
         logs: list[int] = []
         for op in facts.ops_of(*names):
-            storage = facts.flow.made(op)
-            if storage is not None and facts.flow.maker(storage) == op:
+            storage = facts.flow.created_storage(op)
+            if storage is not None and facts.flow.only_writer(storage) == op:
                 logs += [reader for reader in facts.flow.readers.get(storage, []) if reader in logarithms]
         if logs:
             name = names[0].removeprefix("aten.")
@@ -143,7 +143,7 @@ def fusable_projections(facts: ModelFacts) -> Iterator[RuleMatch]:
             continue
         parent = facts.document.calls[row.call].parent
         has_bias = operand_type(facts.kind(op), "bias") is not None
-        if parent is not None and len(facts.flow.makers.get(row.reads[0], [])) <= 1:
+        if parent is not None and len(facts.flow.writers.get(row.reads[0], [])) <= 1:
             groups.setdefault((parent, row.reads[0], facts.kind(op).inputs[0].type, has_bias), []).append(op)
     joint = {
         key: ops

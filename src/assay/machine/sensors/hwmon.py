@@ -27,7 +27,7 @@ def find(hwmon: Path = HWMON, thermal: Path = THERMAL) -> ProbedSensors:
     for zone in sorted(thermal.glob("thermal_zone*")):
         name = f"thermal:{label(zone / 'type', zone.name)}"
         sensors.try_out(Probe(name, TEMPERATURE, "zone", partial(number, zone / "temp", 1e-3)))
-    kinds = {*(one.measures for one in sensors.probes), *(one.measures for one in sensors.useless)}
+    kinds = {*(one.measures for one in sensors.probes), *(one.measures for one in sensors.unusable)}
     if TEMPERATURE not in kinds:
         sensors.add_missing(
             "hwmon", TEMPERATURE, "machine", "no temperature sensors: neither hwmon nor thermal zones"

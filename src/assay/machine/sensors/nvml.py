@@ -83,13 +83,13 @@ class Boards:
 
     boards: list[NvmlBoard] = field(default_factory=list)
     why: str = ""
-    asked: bool = True
+    queried: bool = True
     """Whether NVML could be queried; without nvidia-ml-py, boards may exist but cannot be listed."""
 
     @property
-    def possible(self) -> bool:
+    def may_exist(self) -> bool:
         """Whether there may be a board; if NVML could not be queried, whether a driver is loaded."""
-        return bool(self.boards) or (not self.asked and _driver_there())
+        return bool(self.boards) or (not self.queried and _driver_there())
 
 
 def _driver_there() -> bool:
@@ -101,7 +101,7 @@ def boards(module: ModuleType | None = None, environment: Mapping[str, str] | No
     """The boards visible to this process; `module` replaces `pynvml`."""
     loaded = module or _load()
     if isinstance(loaded, str):
-        return Boards(why=loaded, asked=False)
+        return Boards(why=loaded, queried=False)
     try:
         loaded.nvmlInit()
         answers = [_board(loaded, index) for index in range(loaded.nvmlDeviceGetCount())]

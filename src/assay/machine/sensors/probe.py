@@ -39,25 +39,25 @@ class ProbedSensors:
     """Sensors that returned a value, and rows of those that did not."""
 
     probes: list[Probe] = field(default_factory=list)
-    useless: list[Sensor] = field(default_factory=list)
+    unusable: list[Sensor] = field(default_factory=list)
 
     def try_out(self, probe: Probe) -> None:
         """Read `probe` once; keep it if it returned a value, else add a row with the reason."""
         try:
             probe.read()
         except SensorError as error:
-            self.useless.append(probe.row(str(error)))
+            self.unusable.append(probe.row(str(error)))
         else:
             self.probes.append(probe)
 
     def add_missing(self, name: str, measures: str, scope: str, why: str) -> None:
         """Add a row for a kind of sensor that this machine does not have."""
-        self.useless.append(Sensor(name, measures, UNITS[measures], scope, why=why))
+        self.unusable.append(Sensor(name, measures, UNITS[measures], scope, why=why))
 
     def extend(self, other: ProbedSensors) -> None:
         """Add all sensors of `other`."""
         self.probes += other.probes
-        self.useless += other.useless
+        self.unusable += other.unusable
 
 
 def number(path: Path, scale: float = 1.0) -> float:

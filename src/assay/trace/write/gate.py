@@ -39,7 +39,7 @@ class Gate:
         self._observe(next(base for base in cls.__mro__ if "__call__" in base.__dict__))  # may not call nn.Module's
         self._log.debug(f"{cls.__name__}: decorated; traces of its calls go to {plan.directory}")
 
-    def add_object(self, model: nn.Module, plan: CapturePlan) -> None:
+    def add_instance(self, model: nn.Module, plan: CapturePlan) -> None:
         """Capture this object, but not its copies."""
         self._observe(nn.Module)
         key = id(model)
