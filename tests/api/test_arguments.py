@@ -109,3 +109,14 @@ def test_a_document_recorded_on_a_torch_device_can_be_saved(tmp_path):
     document = assay.observe(nn.Linear(4, 4), X, device=torch.device("cpu"))
     assay.save(document, tmp_path / "d.assay.json")
     assert assay.load(tmp_path / "d.assay.json").machine.device == "cpu"
+
+
+@pytest.mark.parametrize("read", [assay.read_trace, assay.parse_model_trace])
+def test_the_path_of_a_trace_must_be_a_path(read):
+    with pytest.raises(UsageError, match="must be a string or a Path, got 3"):
+        read(3)
+
+
+def test_a_cost_formula_must_be_a_function():
+    with pytest.raises(UsageError, match="must be a function"):
+        assay.register_cost("assayarguments::op")(3)

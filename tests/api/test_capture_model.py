@@ -89,7 +89,7 @@ def test_an_object_that_is_not_a_model_is_refused(target):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"schedule": None}, "'schedule' cannot be set"), ({"with_stac": True}, "unknown option 'with_stac'")],
+    [({"schedule": None}, "'schedule' cannot be set"), ({"with_stac": True}, "unknown profiler option 'with_stac'")],
 )
 def test_options_are_checked_even_without_captures(options, message):
     with pytest.raises(UsageError, match=message):

@@ -33,11 +33,14 @@ def register_cost(target: object, *, category: str = CUSTOM, override: bool = Fa
 
     Raises:
         ValueError: `target` is not an op name, or the op already has a formula and `override` is false.
-        UsageError: Raised when costs are counted, if the function returns anything else.
+        UsageError: What is decorated is not a function. Also raised when costs are counted, if the function returns
+            anything else.
     """
     key = target_key(target)
 
     def add(rule: AnyRule) -> AnyRule:
+        if not callable(rule):
+            raise UsageError(f"the cost of {key} must be a function of an OpKind, got {rule!r}")
         register(key, category=category, override=override)(lambda kind: _work(rule(kind), key))
         return rule
 

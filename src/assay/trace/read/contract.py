@@ -32,6 +32,9 @@ def parse_model_trace(trace_file: str | os.PathLike[str], model_name: str = "Unk
     Returns:
         A dictionary with `model_name`, `trace_file` and `layer_stats`, or None if the file cannot be read or contains
         no trace. `layer_stats` maps each layer to its `total_time_us`, `call_count`, `shapes` and `operations`.
+
+    Raises:
+        UsageError: `trace_file` is not a path.
     """
     try:
         parts = open_trace(trace_file)

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from assay.document.trace import Trace
-from assay.errors import ReadError
+from assay.errors import ReadError, UsageError
 from assay.messages import plural
 from assay.trace.read.activity import activity_of
 from assay.trace.read.backward import backward_of
@@ -43,6 +43,7 @@ def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None
         The times of the trace. Its `notes` and `skipped` describe what could not be read.
 
     Raises:
+        UsageError: `path` is not a path.
         ReadError: The file cannot be read or contains no trace events.
     """
     return summarize(open_trace(path, progress=progress))
@@ -52,6 +53,8 @@ def open_trace(
     path: str | os.PathLike[str], *, progress: Progress | None = None, engine: Any = None
 ) -> TraceContents:
     """The spans of the trace at `path`, nested and attributed to modules."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"the path of a trace must be a string or a Path, got {path!r}")
     columns = scan(path, progress, engine)
     if not columns.rows and not columns.events:
         problem = columns.notes[0] if columns.skipped or len(columns.notes) > 1 else "it is empty"

@@ -85,9 +85,9 @@ def check_options(options: Mapping[str, Any]) -> None:
     for name in options:
         if name in DECIDED_HERE:
             raise UsageError(
-                f"{name!r} cannot be set: capture_model sets it itself; "
+                f"{name!r} cannot be set: a capture sets it itself; "
                 "to choose the passes to capture, use --every, --warmup and --max of `assay run`"
             )
         if name not in PROFILER_OPTIONS:
             supported = ", ".join(sorted(PROFILER_OPTIONS))
-            raise UsageError(f"unknown option {name!r}: capture_model supports these profiler options: {supported}")
+            raise UsageError(f"unknown profiler option {name!r}: expected one of {supported}")
