@@ -122,6 +122,12 @@ def test_wrong_usage_is_one_line(place, capfd, words, exit_code, message):
     assert message in captured.err
 
 
+def _in_the_foreground() -> None:
+    """Start a session with Ctrl-C as in a terminal: children of a background shell inherit that it is ignored."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_signals_reach_the_program(place, number):
@@ -137,7 +143,7 @@ def test_signals_reach_the_program(place, number):
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        preexec_fn=os.setsid,
+        preexec_fn=_in_the_foreground,
     )
     assert child.stdout.readline() == "ready\n"
     child.send_signal(number)
