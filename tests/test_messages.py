@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.messages import error_line, first_line
+from assay.messages import error_line, first_line, one_line
 
 
 class Mute(Exception):
@@ -47,3 +47,7 @@ def test_a_long_message_loses_its_middle():
     assert line.startswith("ValueError: aaa")
     assert line.endswith("aend")
     assert len(line) < 130
+
+
+def test_control_characters_are_escaped_and_the_rest_stays():
+    assert one_line("a\nb\x1b[2J\u2028é'") == "a\\nb\\x1b[2J\\u2028é'"

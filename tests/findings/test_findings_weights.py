@@ -195,6 +195,8 @@ def test_lossless_compression():
     bits = float(-(shares * shares.log2()).sum())
     assert values(finding)["entropy_bytes"] == pytest.approx(bits * weights.numel() / 8, rel=1e-3)
     assert in_weights("W207", layer__weight=weights[:64]) is None
+    assert in_weights("W207", layer__weight=weights[:, :1024]) is not None  # 2²⁰ elements are just enough
+    assert in_weights("W207", layer__weight=weights[:, :1023]) is None
     dense = torch.randint(-30000, 30000, (1024, 1100), generator=torch.Generator().manual_seed(0))
     assert in_weights("W207", layer__weight=dense.to(torch.int16).view(torch.float16).nan_to_num()) is None
 
