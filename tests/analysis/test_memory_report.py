@@ -58,6 +58,10 @@ def test_rows_have_plain_bytes_and_their_provenance():
     assert rows["inference: peak"][0] == 1024 + 2048 + 512
     assert rows["training: peak"] == (None, "unknown")
     assert rows["cache: batch 3, length 10"][0] == 960
+    text = as_text(report(memory_of(recorded())))
+    assert "KV cache: batch 3, length 10" in text
+    assert "inference: live at the peak" in text
+    assert "Activations during the pass (plus 1 KiB of parameters, buffers and inputs)" in text
 
 
 def test_the_report_shows_the_peak_unknown_values_and_exclusions():

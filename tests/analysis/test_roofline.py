@@ -65,7 +65,7 @@ def test_ops_of_unknown_cost_are_excluded_and_reported():
     assert roof.bound_s == pytest.approx(2 * 1.2e-5)
     assert (roof.coverage.known, roof.coverage.total, roof.coverage.unknown) == (2, 4, ("mine.op",))
     assert [(kind.by, kind.seconds) for kind in roof.kinds] == [("memory", pytest.approx(1.2e-5)), ("unknown", None)]
-    assert "2 of 4 ops; not covered: mine.op" in headline(roof)
+    assert "2 of 4 ops modelled; not covered: mine.op" in headline(roof)
     assert roofline_of(document_of(mystery()), TOY).bound_s is None
 
 

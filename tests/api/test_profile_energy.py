@@ -123,7 +123,8 @@ def test_without_a_sensor_energy_is_work_times_coefficients(monkeypatch):
         assert figure.value is None
         assert isinstance(figure.how, Unknown)
     text = as_text(profile_report(document, []))
-    assert "Energy (modelled: nothing here can tell)" in text
+    assert "Energy (modelled: no usable sensor on this machine)" in text
+    assert text.count("nothing here can tell") == 1
     assert "0 J" not in text
 
 

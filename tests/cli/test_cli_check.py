@@ -74,6 +74,9 @@ def test_rules_are_selected_and_verbose_says_why_they_are_skipped(cli):
     assert json.loads(chosen.out)["rules"] == sum(rule.code.startswith("W1") for rule in rules())
     verbose = cli("check", "m", "--select", "S1,M1", "-v", document=bad_weights())
     assert "S101 skipped: the document has no modules" in verbose.err
+    assert "M103 skipped: no forward pass was recorded" in verbose.err
+    assert "skipped)" in verbose.out
+    assert "see -v" not in verbose.out
     assert cli("check", "m", "--select", "Q", document=bad_weights()).code == 2
 
 

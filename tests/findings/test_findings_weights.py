@@ -81,6 +81,21 @@ def test_all_zero_rows_and_columns():
     assert in_weights("W105", layer__weight=noise(16, 16)) is None
 
 
+def test_a_row_of_infinities_is_not_all_zero():
+    broken = noise(16, 16)
+    broken[0] = torch.inf
+    assert in_weights("W105", layer__weight=broken) is None
+    assert in_weights("W101", layer__weight=broken) is not None
+
+
+def test_only_rows_or_columns_that_exist_are_named():
+    dead = noise(16, 16)
+    dead[3] = 0
+    finding = in_weights("W105", layer__weight=dead)
+    assert finding is not None
+    assert finding.title == "1 all-zero row: layer.weight"
+
+
 def test_denormals():
     small = noise(32, 32).to(torch.float16)
     small[:2] *= 1e-5

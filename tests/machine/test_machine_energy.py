@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine_fakes import Clock
 
-from assay.document.machine import measured_figure
+from assay.document.machine import Sensor, measured_figure
 from assay.machine import energy
 from assay.machine.energy import CounterGroup, EnergyMeter, counters_of_device, energy_counters, idle, replay, runs_at
 from assay.machine.sensors import cadence
@@ -219,3 +219,5 @@ def test_sensors_are_chosen_or_their_absence_explained(monkeypatch, virtual):
     nothing.add_missing("rapl", ENERGY, "package", "not here")
     monkeypatch.setattr(energy, "find", lambda: nothing)
     assert counters_of_device("cpu") == "rapl: not here"
+    earlier = Sensor("rapl", ENERGY, "J", "package", why="older words")
+    assert counters_of_device("cpu", [earlier]) == "rapl: not here"

@@ -32,7 +32,7 @@ def test_a_stored_report_is_loaded_unchanged(cache):
     reports.store_report(report())
     assert reports.load_report("k") == report()
     assert reports.load_report("other") is None
-    assert [path.name for path in cache.iterdir()] == ["k.json"]
+    assert [path.name for path in cache.iterdir()] == [f"k-{reports.REVISION}.json"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[]", b'{"hardware": 3}', b"null"])
@@ -48,8 +48,16 @@ def test_a_report_of_another_version_or_key_is_none(cache):
     reports.store_report(replace(report(), version=VERSION + 1))
     assert reports.load_report("k") is None
     path = reports.store_report(report())
-    path.rename(path.with_name("stolen.json"))
+    path.rename(reports.path_of("stolen"))
     assert reports.load_report("stolen") is None
+
+
+def test_a_report_of_another_revision_is_none(cache, monkeypatch):
+    monkeypatch.setattr(reports, "REVISION", reports.REVISION - 1)
+    reports.store_report(report())
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent.parent))
+    assert reports.load_report("k") is None
 
 
 def test_a_directory_that_cannot_be_created_is_a_one_line_error(tmp_path, monkeypatch):

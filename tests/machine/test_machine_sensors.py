@@ -133,7 +133,7 @@ def test_a_board_without_an_energy_counter_uses_its_power():
 
 def test_no_driver_is_one_row():
     found = nvml_sensors.find(nvml(init=NVMLError("Driver Not Loaded")))
-    assert [row.why for row in found.unusable] == ["the NVIDIA driver did not respond: Driver Not Loaded"]
+    assert [row.why for row in found.unusable] == ["no NVIDIA driver (Driver Not Loaded)"]
 
 
 def test_a_board_that_fell_off_the_bus_does_not_hide_the_rest():

@@ -182,7 +182,7 @@ def test_forward_and_backward_have_a_column_each_and_a_total(trained):
 
 def test_an_interrupted_pass_states_what_the_totals_cover():
     document = stopped()
-    assert "stopped in 3: totals cover only the ops before" in report.as_text(
+    assert "stopped in 3: totals cover only the ops before it" in report.as_text(
         cost_report(document, add_up(document), CostOptions())
     )
 

@@ -130,7 +130,9 @@ def test_rows_below_the_top_are_summed():
 
 def test_ties_duplicates_outliers_and_problems_are_listed():
     rows = [row(f"l.{i}.w", np.arange(4) * (9 if i == 3 else 1), content="same") for i in range(8)]
-    rows.append(row(("head", "embed"), [1.0], nan=3, rows=Norms(2, 0.0, 1.0, 0.5, 0.5, 1), note="a remark"))
+    norms = Norms(2, 0.0, 1.0, 0.5, 0.5, 1)
+    rows.append(row(("head", "embed"), [1.0], rows=norms, note="a remark"))
+    rows.append(row("broken", [1.0], nan=3, rows=norms))
     broken = TensorStatistics(("bad",), "float4", (1,), 1, 1, problem="unknown dtype")
     out = text(document(*rows, broken, files_lost=("shard x is missing",), notes=("told",)))
     for wanted in (

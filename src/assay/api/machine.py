@@ -105,7 +105,7 @@ def _measure(device: str, hardware: Hardware, energy: bool, on_step: OnStep) -> 
         board = measuring.board()
         uuid = board.uuid
         hardware = replace(hardware, name=board.name, memory_bytes=board.memory_bytes, caches=board.caches)
-    on_step("sensors, idle")
+    on_step("sensors and idle power")
     sensors = _sensors()
     peaks = measuring.measure(device, hardware.caches, hardware.memory_bytes, on_step)
     gauges = counters_of_device(device, sensors, uuid)

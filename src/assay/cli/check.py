@@ -86,7 +86,7 @@ def check(
         messages.detail(f"{skipped.code} skipped: {skipped.why}")
     emit(
         output,
-        lambda: findings_report(result.document, result.checked),
+        lambda: findings_report(result.document, result.checked, verbose=messages.verbose > 0),
         {"json": lambda: encode(findings_file(result.document, result.checked))},
     )
     return (

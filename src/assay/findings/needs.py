@@ -25,6 +25,12 @@ def _statistics(facts: ModelFacts) -> str:
     return "" if any(row.zeros is not None for row in weights.tensors) else "the document has no weight statistics"
 
 
+def _cache(facts: ModelFacts) -> str:
+    if facts.document.run.cache is not None:
+        return ""
+    return "the pass produced no KV cache" if facts.document.ops else "no forward pass was recorded"
+
+
 MODULES = Need("modules", lambda facts: "" if facts.document.modules else "the document has no modules")
 WHOLE_PASS = Need("a complete forward pass", _whole_pass)
 EVALUATION = Need(
@@ -35,8 +41,5 @@ FLOW = Need("data flow between ops", _flow)
 TRAINING_STEP = Need(
     "a training step", lambda facts: "no training step was recorded" if facts.document.training is None else ""
 )
-CACHE = Need(
-    "a KV cache",
-    lambda facts: "the pass produced no KV cache" if facts.document.run.cache is None else "",
-)
+CACHE = Need("a KV cache", _cache)
 STATISTICS = Need("weight statistics", _statistics)

@@ -66,8 +66,10 @@ def energy_counters(prefix: str = "", rows: Sequence[Sensor] | None = None) -> C
     by_name = {row.name: row for row in (watch(probes) if rows is None else rows)}
     usable = [probe for probe in probes if probe.name in by_name and by_name[probe.name].usable]
     if not usable:
-        failed = [row for row in (*by_name.values(), *sensors.unusable) if row.why and row.name.startswith(prefix)]
-        return "; ".join(dict.fromkeys(f"{row.name}: {row.why}" for row in failed))
+        # A reason found now replaces that of the same sensor characterised earlier.
+        rows_now = (*by_name.values(), *sensors.unusable)
+        reasons = {row.name: row.why for row in rows_now if row.why and row.name.startswith(prefix)}
+        return "; ".join(f"{name}: {why}" for name, why in reasons.items())
     periods = [by_name[probe.name].period.value for probe in usable]
     idles = [by_name[probe.name].idle_w for probe in usable]
     return CounterGroup(tuple(usable), max((each for each in periods if each), default=0.1), _sum(idles))

@@ -11,25 +11,33 @@ from assay.document.machine import VERSION, MachineReport
 from assay.machine.hardware import CPU, CUDA, identify
 from assay.machine.sensors import nvml
 
+REVISION = 2
+"""Raise it if reports measure or word something differently: reports of other revisions are measured again."""
+
 
 def directory() -> Path:
     """The directory for reports: `assay/machine` in the user's cache directory."""
     return host.cache_directory() / "machine"
 
 
+def path_of(key: str) -> Path:
+    """The file of the report for `key`."""
+    return directory() / f"{key}-{REVISION}.json"
+
+
 def load_report(key: str) -> MachineReport | None:
     """The stored report for `key`; None if it is missing, damaged or from another version."""
     try:
-        report = msgspec.json.decode((directory() / f"{key}.json").read_bytes(), type=MachineReport)
+        report = msgspec.json.decode(path_of(key).read_bytes(), type=MachineReport)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError):
         return None
     return report if report.version == VERSION and report.hardware.key == key else None
 
 
 def store_report(report: MachineReport) -> Path:
-    """Store `report` so that `kept` can load it, and return its path."""
+    """Store `report` so that `load_report` can load it, and return its path."""
     atomic.make_directory(directory())
-    path = directory() / f"{report.hardware.key}.json"
+    path = path_of(report.hardware.key)
     atomic.write_bytes(path, msgspec.json.encode(report))
     return path
 

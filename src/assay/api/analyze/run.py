@@ -35,7 +35,7 @@ ARCHITECTURE, COMPUTATION, REAL_PASS = "architecture", "computation", "a pass wi
 PASS_MEMORY, TIME, WEIGHT_VALUES = "memory of a pass", "time", "values of weights"
 """The parts of an analysis that can be missing."""
 
-_NO_VALUES = "only the shapes of the weights are known: give a checkpoint of the model as its weights"
+_NO_VALUES = "weights not loaded: give a checkpoint of the model as weights"
 UNTRUSTED = "contains code that was not run: pass --trust (trust=True) if you trust its author"
 
 
@@ -249,7 +249,7 @@ class _Analysis:
             return document
 
     def _finished(self, document: Document, code: list[CodeOp] | None = None) -> Analysis:
-        self._on_step("looking for findings")
+        self._on_step("checking rules")
         memory = memory_of(document) if document.tensors else None
         if memory is not None and not document.storages:  # without storages, activations are unknown, not zero
             memory = replace(memory, inference=None)

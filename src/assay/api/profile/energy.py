@@ -32,6 +32,8 @@ COVER = 0.95
 """Kinds of op are replayed, slowest first, until they cover this share of the total op time."""
 MOST = 12
 """Maximum number of kinds to replay, because each takes seconds."""
+_NO_SENSOR = unknown_figure("no sensor was read")
+"""A figure that only a sensor gives; the profile's `why` has the reason."""
 
 
 def energy(
@@ -61,13 +63,20 @@ def energy(
         profile = EnergyProfile(
             why=str(why),
             whole=modelled,
-            above_idle=unknown_figure("no sensor was read"),
-            idle_w=sensors.idle_w if isinstance(sensors, CounterGroup) else report.idle_w,
+            above_idle=_NO_SENSOR,
+            idle_w=_idle_power(sensors, report),
             average_w=_power(modelled, document.profile.whole),
             kinds=_modelled_kinds(document, device, model) if model is not None else [],
         )
     profile = replace(profile, modelled=modelled, peak_w=_peak_power(document.profile.system, board))
     return _with_efficiency_and_costs(profile, document, options)
+
+
+def _idle_power(sensors: CounterGroup | str, report: MachineReport) -> Figure:
+    """The idle power, from the report if there is no sensor now; unknown if the report has none either."""
+    if isinstance(sensors, CounterGroup):
+        return sensors.idle_w
+    return report.idle_w if report.idle_w.value is not None else _NO_SENSOR
 
 
 def _modelled(document: Document, report: MachineReport) -> Figure:

@@ -8,7 +8,7 @@ from statistics import median
 from assay.document.provenance import Figure, Measured, Unknown
 from assay.machine.samples import median_figure
 
-CLOCK = "the processor's monotonic clock"
+CLOCK = "monotonic clock"
 BACK_TO_BACK = f"{CLOCK}, passes back to back"
 
 

@@ -23,7 +23,7 @@ from assay.api.profile.training import step as training_step
 from assay.document.document import Document
 from assay.document.machine import MonitorRecording
 from assay.document.profile import MemoryMeasured, Profile, ThreadPoint
-from assay.document.provenance import Counted, Figure, Unknown
+from assay.document.provenance import Counted, Figure, Measured, Unknown
 from assay.errors import AssayError, UsageError
 from assay.machine.load import BUSY, OtherLoad
 from assay.machine.monitor import Monitor
@@ -151,7 +151,9 @@ class _Profiling:
             self._notes.append(f"the pass failed in '{failure.module}': {failure.error}")
         else:
             if document.run.mode == "made-up":
-                self._notes.append("run with made-up weights: value-dependent results, such as routing, may differ")
+                self._notes.append(
+                    "run with placeholder weights: value-dependent results, such as routing, may differ"
+                )
             for step in (self._timed, self._with_training_step, self._swept, self._with_sensors):
                 try:
                     document = step(document)
@@ -172,14 +174,15 @@ class _Profiling:
         model = self._profiled.opened.module
         writes = any(one.written and one.role == "parameter" for kind in document.kinds for one in kind.inputs)
         with bench(model, inputs.args, inputs.kwargs, setting, keep_parameters=writes) as runner:
-            self._on_step("memory of a pass")
+            self._on_step("measuring memory")
             memory = self._memory(runner, document)
             others = OtherLoad()
             self._on_step("timing modules")
             clocked = clock_modules(runner, inventory.take_inventory(model).module_index, self._budget())
             processor = _cpu_time(runner, min(clocked.bare))
             bursts = runner.repeat_bursts(self._budget()) if runner.device.type != "cpu" else clocked.bare
-            self._note_busy_machine(others)
+            whole = figures.of_seconds(bursts, figures.CLOCK if bursts is clocked.bare else figures.BACK_TO_BACK)
+            self._note_unreliable_times(others, whole)
         self._on_step("timing ops")
         timed = clock_ops(model, inputs.args, inputs.kwargs, setting, self._budget())
         parents = [module.parent for module in document.modules]
@@ -190,7 +193,7 @@ class _Profiling:
             threads=torch.get_num_threads() if clocked.device == "cpu" else None,
             passes=len(clocked.bare),
             warmup=self._options.warmup,
-            whole=figures.of_seconds(bursts, figures.CLOCK if bursts is clocked.bare else figures.BACK_TO_BACK),
+            whole=whole,
             processor=processor,
             kinds=op_times.kind_times(timed, document.kinds),
             closure=figures.ratio(op_times.whole_passes(timed, "forward"), bare),
@@ -262,10 +265,14 @@ class _Profiling:
                 runner.time_ns()
         return monitor.recording
 
-    def _note_busy_machine(self, others: OtherLoad) -> None:
+    def _note_unreliable_times(self, others: OtherLoad, whole: Figure) -> None:
+        """Add a note if other processes kept the machine busy, or if the pass time varies more than its median."""
         share = others.share()
-        if share is not None and share > BUSY:
-            self._notes.append(f"{_busy(share)}: timings are inflated")
+        reasons = [f"{_busy(share)}: timings are inflated"] if share is not None and share > BUSY else []
+        if isinstance(whole.how, Measured) and (whole.how.spread or 0.0) > (whole.value or 0.0):
+            reasons.append("timings unreliable: rerun with more passes or on an idle machine")
+        if reasons:
+            self._notes.append("; ".join(reasons))
 
     def _budget(self) -> Any:
         options = self._options

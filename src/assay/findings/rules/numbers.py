@@ -115,12 +115,18 @@ def dead_units(facts: ModelFacts) -> Iterator[RuleMatch]:
     affected = [row for row in matrices(facts) if sum(_dead(row)) and row.min != row.max]
     if affected:
         dead_rows, dead_columns = (sum(each) for each in zip(*map(_dead, affected), strict=True))
-        title = f"{plural(dead_rows, 'all-zero row')} and {plural(dead_columns, 'all-zero column')}"
+        counts = ((dead_rows, "all-zero row"), (dead_columns, "all-zero column"))
+        title = " and ".join(plural(count, noun) for count, noun in counts if count)
         yield in_tensors(affected, title, dead_rows=dead_rows, dead_columns=dead_columns)
 
 
 def _dead(row: TensorStatistics) -> tuple[int, int]:
-    """The number of all-zero rows and columns, without an embedding's padding row."""
+    """The number of all-zero rows and columns, without an embedding's padding row; 0 if a value is not finite.
+
+    The norms skip NaN and infinities, so a row that consists of them has norm 0 too.
+    """
+    if row.nan or row.inf:
+        return 0, 0
     dead_rows = row.rows.dead if row.rows is not None else 0
     is_table = len(row.shape) == 2 and row.shape[0] > row.shape[1]
     return 0 if is_table and dead_rows == 1 else dead_rows, row.columns.dead if row.columns is not None else 0

@@ -54,7 +54,7 @@ def log_of_probabilities(facts: ModelFacts) -> Iterator[RuleMatch]:
 @rule(
     "C102",
     "warning",
-    "the same activation applied repeated_activation in a row",
+    "the same activation applied twice in a row",
     advice="Remove one of the two: a second softmax or sigmoid flattens the output of the first, and a second ReLU "
     "has no effect.",
     needs=(WHOLE_PASS, FLOW),

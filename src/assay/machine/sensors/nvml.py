@@ -106,7 +106,8 @@ def boards(module: ModuleType | None = None, environment: Mapping[str, str] | No
         loaded.nvmlInit()
         answers = [_board(loaded, index) for index in range(loaded.nvmlDeviceGetCount())]
     except loaded.NVMLError as error:
-        return Boards(why=f"the NVIDIA driver did not respond: {error}")
+        is_missing = str(error).endswith(("Not Found", "Not Loaded"))
+        return Boards(why=f"no NVIDIA driver ({error})" if is_missing else f"the NVIDIA driver failed: {error}")
     every = [board for board in answers if board is not None]
     selection = (os.environ if environment is None else environment).get(_VISIBLE)
     shown = every if selection is None else _visible(every, selection)

@@ -38,8 +38,8 @@ class TimedDevice:
         return _device_s(run, count) if self.cuda else self._host_s(run, count)
 
     def alone(self) -> TimedDevice:
-        """The same device, timed by the processor time of one thread, which excludes other processes."""
-        return replace(self, now=time.thread_time, clock="processor time of one thread")
+        """The same device, timed by the CPU time of one thread, which excludes other processes."""
+        return replace(self, now=time.thread_time, clock="CPU time of one thread")
 
     def generator(self) -> torch.Generator:
         """A private random generator, so that the global random state stays unchanged."""

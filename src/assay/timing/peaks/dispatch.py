@@ -19,7 +19,7 @@ def overheads(where: TimedDevice) -> Iterator[Ceiling]:
     """Seconds per add, linear layer and convolution on tiny inputs; on a board also of launching one op."""
     for name, run in _tiny(where).items():
         times = bursts(where, run, BUDGET_S)
-        yield _least(name, times, "a few numbers", where.clock)
+        yield _least(name, times, "tiny tensors", where.clock)
     if where.cuda:
         add = _tiny(where)["add"]
         yield _least("launch", [_launch_s(where, add) for _ in range(10)], "host time of one add", "clock")

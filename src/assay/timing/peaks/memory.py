@@ -81,7 +81,7 @@ def levels(points: Sequence[WorkingSet], caches: Sequence[Cache], overhead_s: fl
 def _level(name: str, size: int | None, points: Sequence[WorkingSet], overhead_s: float) -> CacheLevel:
     visible = [point for point in points if point.bytes / point.bandwidth >= _VISIBLE * overhead_s]
     if not visible:
-        why = "hidden by the overhead per op" if points else "no measured working set fits this level"
+        why = "not measurable: op overhead dominates" if points else "no measured working set fits this level"
         return CacheLevel(name, unknown_figure(why), size)
     best = max(point.bandwidth for point in visible)
     return CacheLevel(name, measured_figure(best, "copy, best burst", repeats=len(visible)), size)

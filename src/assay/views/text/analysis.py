@@ -96,7 +96,11 @@ def summary_table(analysis: Analysis) -> Table:
         ("source", f"{document.origin.location} ({document.origin.kind})"),
         ("architecture", analysis.architecture.label),
         ("modules", units.exact(len(document.modules)) if document.modules else units.UNKNOWN),
-        ("parameters", units.count(_numbers(document))),
+        # The roles of the tensors in a checkpoint are unknown: its values include buffers.
+        (
+            "values stored" if document.weights is not None and not document.tensors else "parameters",
+            units.count(_numbers(document)),
+        ),
         ("ops per pass", units.exact(len(document.ops)) if document.ops else units.UNKNOWN),
         ("FLOPs per pass", units.count(flops)),
         ("peak memory", units.size(peak)),
@@ -177,7 +181,7 @@ def system_section(document: Document, *, full: bool) -> Parts:
 
 def recommendation_section(document: Document, checked: CheckResult) -> Parts:
     """All findings in full."""
-    return ["FINDINGS AND RECOMMENDATIONS", *findings_report(document, checked).parts]
+    return ["FINDINGS AND RECOMMENDATIONS", *findings_report(document, checked, verbose=True).parts]
 
 
 def missing_section(missing: Mapping[str, str]) -> Parts:
@@ -195,7 +199,7 @@ def _brief_recommendations(document: Document, checked: CheckResult) -> Parts:
     parts: Parts = ["FINDINGS AND RECOMMENDATIONS", *finding_parts(document, findings[:_BLOCKS])]
     short = findings[_BLOCKS : _BLOCKS + LINES]
     if short:
-        parts.append(Table(NAMING, short, bare=True))
+        parts += [f"{plural(len(short), 'more finding')}, one per line", Table(NAMING, short, bare=True)]
     remaining = len(findings) - _BLOCKS - len(short)
     more = f"; {remaining} more in the text file" if remaining > 0 else ""
     return [*parts, notes_table([f"{summary_line(checked)}{more}"], "line")]

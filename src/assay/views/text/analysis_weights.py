@@ -35,11 +35,11 @@ def parameter_section(document: Document, top: int | None = None) -> Parts:
     facts = _count_facts(document)
     if document.weights is None:
         return ["PARAMETERS", facts_table(facts), "Largest tensors", _largest(document, top)]
-    facts += _value_facts(document.weights)
     report = params_report(document, ParamsOptions(full=top is None, top=top, sort=None if top is None else "count"))
+    facts += [("source", str(report.parts[0])), *_value_facts(document.weights)]
     rest = report.parts[1:2] if top is not None else report.parts[1:]
     title = "Largest tensors (repeated blocks on one line)" if top is not None else "Tensors"
-    return [f"PARAMETERS: {report.parts[0]}", facts_table(facts), title, *rest]
+    return ["PARAMETERS", facts_table(facts), title, *rest]
 
 
 def _count_facts(document: Document) -> list[tuple[str, str]]:
@@ -62,7 +62,7 @@ def _value_facts(weights: WeightsReport) -> list[tuple[str, str]]:
     ]
     lost = len(weights.tensors) - len(analysed) + len(weights.files_lost)
     oddities = {
-        "equal tensors": (len(weights.duplicates), "group with the same bytes", "groups with the same bytes"),
+        "duplicates": (len(weights.duplicates), "group of equal tensors", "groups of equal tensors"),
         "outliers": (len(weights.outliers), "value far from its family's", "values far from those of their family"),
         "not analysed": (lost, "tensor or file", "tensors or files"),
     }

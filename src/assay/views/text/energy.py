@@ -17,7 +17,7 @@ from assay.document.rows import OpKind
 from assay.machine.sensors.nvml import THROTTLES
 from assay.views.tables import Column, Table, percent
 from assay.views.text.amounts import part_of
-from assay.views.text.figures import fact, figures_table, how
+from assay.views.text.figures import FigureFact, fact, figures_table, how
 
 
 class _KindRow(NamedTuple):
@@ -86,14 +86,16 @@ def energy_facts(energy: EnergyProfile) -> Table:
     if energy.sensor:
         rows.append(fact("energy per pass (modelled)", energy.modelled, units.joules))
         rows.append(fact("sum of op energies ÷ pass energy", energy.closure, units.ratio))
+    elif energy.why:
+        rows.append(FigureFact("sensor", units.UNKNOWN, energy.why))
     return figures_table(rows)
 
 
 def energy_title(energy: EnergyProfile) -> str:
-    """`measured by nvml`, or `modelled: ` and why no sensor was read."""
+    """`measured by nvml`, or `modelled: no usable sensor on this machine`."""
     if energy.sensor:
         return f"measured by {energy.sensor}"
-    return f"{type(energy.whole.how).__name__.lower()}: {energy.why}"
+    return f"{type(energy.whole.how).__name__.lower()}: no usable sensor on this machine"
 
 
 def _grams_per_million(grams: float | None) -> str:

@@ -70,9 +70,10 @@ _LABELS = {
 """Names of evidence for people, unless the key itself reads well."""
 
 
-def findings_report(document: Document, checked: CheckResult) -> Report:
-    """Every finding as a block, and a last line with totals."""
-    parts = [*finding_parts(document, checked.findings), notes_table([summary_line(checked)], "summary")]
+def findings_report(document: Document, checked: CheckResult, *, verbose: bool = False) -> Report:
+    """Every finding as a block, and a last line with totals; `verbose` as in `summary_line`."""
+    totals = summary_line(checked, verbose=verbose)
+    parts = [*finding_parts(document, checked.findings), notes_table([totals], "summary")]
     return Report(parts, findings_table(document, checked.findings))
 
 
@@ -115,12 +116,13 @@ def rules_table(rules: Sequence[Rule]) -> Table:
     return Table(_RULES, rules)
 
 
-def summary_line(checked: CheckResult) -> str:
-    """`1 warning, 3 suggestions (48 rules checked, 2 skipped: see -v)`."""
+def summary_line(checked: CheckResult, *, verbose: bool = False) -> str:
+    """`1 warning, 3 suggestions (48 rules checked, 2 skipped: see -v)`; if `verbose`, without `: see -v`."""
     counts = Counter(finding.severity for finding in checked.findings)
     findings = ", ".join(_severity_count(counts[severity], severity) for severity in SEVERITIES if counts[severity])
     rules = plural(checked.rules - len(checked.skipped), "rule")
-    skipped = f", {len(checked.skipped)} skipped: see -v" if checked.skipped else ""
+    hint = "" if verbose else ": see -v"
+    skipped = f", {len(checked.skipped)} skipped{hint}" if checked.skipped else ""
     return f"{findings or 'no findings'} ({rules} checked{skipped})"
 
 

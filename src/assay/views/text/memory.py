@@ -17,6 +17,11 @@ from assay.views.text.facts import drawing_table, notes_table
 from assay.views.text.report import Parts, Report, section
 
 
+def _item_text(name: str) -> str:
+    """The name of a size as shown to people; CSV and JSON keep the name itself."""
+    return name.replace(": alive at", ": live at").replace("cache: ", "KV cache: ")
+
+
 class _FigureRow(NamedTuple):
     name: str
     figure: Figure
@@ -24,7 +29,7 @@ class _FigureRow(NamedTuple):
 
 
 _FIGURES: tuple[Column[_FigureRow], ...] = (
-    Column("item", lambda row: row.name, name="what"),
+    Column("item", lambda row: row.name, show=_item_text, name="what"),
     Column("bytes", lambda row: row.figure.value, "right", units.size),
     Column("method", lambda row: type(row.figure.how).__name__.lower(), drops=True, name="how"),
     Column("note", lambda row: row.note or getattr(row.figure.how, "why", ""), shrinks=True, drops=True),
@@ -60,7 +65,8 @@ def report(
     parts: Parts = ["Memory", summary]
     for name, usage in (("Inference", memory.inference), ("Training step", memory.training)):
         if usage is not None:
-            parts += [f"{name}: peak {units.size(usage.total.value)} {_peak_text(usage)}", timeline(usage, utf8=utf8)]
+            parts += [f"{name}: peak {units.size(usage.total.value)} {_peak_text(usage)}", _chart_title(usage, name)]
+            parts.append(timeline(usage, utf8=utf8))
             parts += ["Live tensors at the peak, largest first", Table(_LIVE, usage.peak.largest)]
     parts += section(f"Does it fit? ({'training' if memory.training else 'inference'})", fit_table(fits))
     parts += section("Largest batch", batch_table(batches or {}))
@@ -75,7 +81,7 @@ def sizes_table(memory: Memory, cache: tuple[str, Figure] | None = None) -> Tabl
     dtypes = ", ".join(f"{dtype} {units.size(size)}" for dtype, size in memory.by_dtype.items())
     each = "" if state.bytes_per_parameter is None else f", {state.bytes_per_parameter:.3g} B per trained parameter"
     rows = [
-        _FigureRow("parameters", memory.parameters, f"including buffers: {dtypes}"),
+        _FigureRow("parameters", memory.parameters, f"with buffers: {dtypes}" if memory.buffers.value else dtypes),
         _FigureRow("buffers", memory.buffers),
         _FigureRow("inputs", memory.inputs),
         _FigureRow("gradients", memory.gradients),
@@ -89,7 +95,7 @@ def sizes_table(memory: Memory, cache: tuple[str, Figure] | None = None) -> Tabl
     if memory.cache is not None:
         captured = memory.cache.captured
         at = memory.cache.at(captured.batch, captured.length)
-        per_token = f"{units.exact(round(memory.cache.per_token))} B per token of a sequence"
+        per_token = f"{units.exact(round(memory.cache.per_token))} B per token"
         rows.append(
             _FigureRow(f"cache: batch {captured.batch}, length {units.exact(captured.length)}", at, per_token)
         )
@@ -103,6 +109,16 @@ def timeline(usage: Occupancy, *, utf8: bool = True) -> Table:
     lines = plots.area(usage.alive, utf8=utf8)
     labels = [units.size(usage.peak.bytes), *[""] * (len(lines) - 2), "0 B"]
     return drawing_table("bytes", "alive", zip(labels, lines, strict=True))
+
+
+def _chart_title(usage: Occupancy, name: str) -> str:
+    """`Activations during the pass (plus 54.7 KiB of parameters, buffers and inputs)`."""
+    fixed = units.size(int(usage.total.value or 0) - usage.peak.bytes)
+    if name == "Inference":
+        return f"Activations during the pass (plus {fixed} of parameters, buffers and inputs)"
+    return (
+        f"Activations and gradients during the step (plus {fixed} of parameters, buffers, inputs and optimizer state)"
+    )
 
 
 def fit_table(fits: Sequence[Fit]) -> Table:

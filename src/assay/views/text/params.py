@@ -103,7 +103,8 @@ def _headline(weights: WeightsReport) -> str:
     kernel = f" ({weights.kernel} kernel)" if weights.kernel else ""
     tensors = plural(len(weights.tensors), "tensor")
     values = f"{units.count(count)} {'value' if count == 1 else 'values'}"
-    return f"{weights.path}: {weights.format}, {tensors}, {values}, {units.size(size)}{kernel}"
+    source = "model in memory" if weights.format == "live" else weights.format
+    return f"{weights.path}: {source}, {tensors}, {values}, {units.size(size)}{kernel}"
 
 
 def _tensors(
@@ -142,12 +143,16 @@ def _with_gaps(column: Column[TensorRow]) -> Column[TensorRow]:
 
 
 def _remarks(tensors: Sequence[TensorStatistics]) -> str:
-    """NaN, infinities, dead rows and columns, problems and notes of the tensors of a row."""
+    """NaN, infinities, dead rows and columns, problems and notes of the tensors of a row.
+
+    Dead rows and columns are counted only in tensors whose values are all finite: norms skip other values.
+    """
+    finite = [tensor for tensor in tensors if not tensor.nan and not tensor.inf]
     counts = (
         (STATISTICS["nan"](tensors), "NaN", "NaN"),
         (sum(tensor.inf or 0 for tensor in tensors), "infinite", "infinite"),
-        (sum(tensor.rows.dead for tensor in tensors if tensor.rows), "dead row", None),
-        (sum(tensor.columns.dead for tensor in tensors if tensor.columns), "dead column", None),
+        (sum(tensor.rows.dead for tensor in finite if tensor.rows), "dead row", None),
+        (sum(tensor.columns.dead for tensor in finite if tensor.columns), "dead column", None),
     )
     remarks = [plural(count, noun, many) for count, noun, many in counts if count]
     remarks += dict.fromkeys(text for tensor in tensors for text in (tensor.problem, tensor.note) if text)

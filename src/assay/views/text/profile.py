@@ -77,6 +77,8 @@ _THREADS: tuple[Column[ThreadPoint], ...] = (
 )
 _OVERHEADS = {"module clock": "overhead of timing modules", "operation clock": "overhead of timing ops"}
 """How the overheads of a profile are named in the report."""
+_RATES = {"batch": "samples/s", "seq": "tokens/s"}
+"""The heading of the throughput by swept axis."""
 
 
 def profile_report(document: Document, rows: Sequence[Achieved], *, top: int | None = None) -> Report:
@@ -171,11 +173,12 @@ def sweep_table(sweep: Sweep) -> Table:
     def note(point: SweepPoint) -> str:
         return point.problem or ("knee" if point.sizes[sweep.axis] == sweep.knee else "")
 
+    rate = _RATES.get(sweep.axis, "per second")
     columns: tuple[Column[SweepPoint], ...] = (
         Column("size", lambda point: point.sizes[sweep.axis], "right", units.exact),
         Column("pass", lambda point: point.time.value, "right", units.seconds),
         Column("spread", lambda point: spread(point.time), "right", units.seconds, drops=True),
-        Column("per second", lambda point: point.throughput, "right", units.count),
+        Column(rate, lambda point: point.throughput, "right", units.count, name="per second"),
         Column("predicted memory", lambda point: point.memory.value, "right", units.size),
         Column("measured growth", lambda point: point.measured_memory.value, "right", units.size, drops=True),
         Column("note", note, shrinks=True),
@@ -190,7 +193,9 @@ def facts(document: Document, profile: Profile) -> Table:
     flops = document.cost.forward.flops if document.cost is not None else None
     if flops is not None and profile.whole.value:
         achieved = flops / profile.whole.value
-        rows.append(FigureFact("achieved", units.count(achieved, "FLOP/s"), "counted FLOPs ÷ measured time"))
+        rows.append(
+            FigureFact("achieved throughput", units.count(achieved, "FLOP/s"), "counted FLOPs ÷ measured time")
+        )
     rows.append(fact("sum of op times ÷ pass time", profile.closure, units.ratio))
     for name, ratio in profile.overheads.items():
         overhead = ratio if ratio.value is None else Figure(ratio.value - 1, ratio.how)
@@ -223,7 +228,9 @@ def _title(document: Document, profile: Profile) -> str:
 
 def _sweep_title(sweep: Sweep) -> str:
     knee = f"; knee at {units.exact(sweep.knee)}" if sweep.knee is not None else ""
-    largest = f"; largest predicted to fit {units.size(sweep.limit.value)}: {units.exact(sweep.largest)}"
+    largest = (
+        f"; largest {sweep.axis} predicted to fit in {units.size(sweep.limit.value)}: {units.exact(sweep.largest)}"
+    )
     return f"Sweep over {sweep.axis}{knee}{largest if sweep.largest is not None else ''}"
 
 

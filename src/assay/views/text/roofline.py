@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay import units
-from assay.analysis.roofline import COMPUTE, KindBound, Roofline
+from assay.analysis.roofline import COMPUTE, NOTHING, KindBound, Roofline
 from assay.messages import plural
 from assay.views.tables import Column, Table, percent
 from assay.views.text.amounts import part_of
@@ -19,12 +19,17 @@ def table(roofline: Roofline) -> Table:
         Column("precision", lambda kind: kind.precision, drops=True),
         Column("FLOPs", lambda kind: kind.flops, "right", units.count, drops=True),
         Column("bytes", lambda kind: kind.bytes, "right", units.size, drops=True),
-        Column("min per op", lambda kind: kind.seconds, "right", units.seconds, drops=True, name="bound each s"),
-        Column("min total", lambda kind: kind.total_s, "right", units.seconds, name="bound s"),
+        Column("bound per op", lambda kind: kind.seconds, "right", units.seconds, drops=True, name="bound each s"),
+        Column("total bound", lambda kind: kind.total_s, "right", units.seconds, name="bound s"),
         Column("share", lambda kind: part_of(kind.total_s, roofline.bound_s), "right", percent),
-        Column("bottleneck", lambda kind: kind.by, name="bound by"),
+        Column("bottleneck", lambda kind: kind.by, show=_bottleneck, name="bound by"),
     )
     return Table(columns, sorted(roofline.kinds, key=lambda kind: (-(kind.total_s or 0), kind.kind)))
+
+
+def _bottleneck(bound_by: str) -> str:
+    """The bottleneck as shown to people: a dash for an op that neither computes nor moves data."""
+    return units.UNKNOWN if bound_by == NOTHING else bound_by
 
 
 def report(roofline: Roofline) -> Report:
@@ -38,7 +43,7 @@ def headline(roofline: Roofline) -> str:
     coverage = roofline.coverage
     compute = units.share(roofline.by.get(COMPUTE), roofline.bound_s)
     missing = f"; not covered: {', '.join(coverage.unknown)}" if coverage.unknown else ""
-    covered = f"{units.exact(coverage.known)} of {plural(coverage.total, 'op')}{missing}"
+    covered = f"{units.exact(coverage.known)} of {plural(coverage.total, 'op')} modelled{missing}"
     return (
         f"At least {units.seconds(roofline.bound_s)} on {roofline.device} "
         f"(modelled lower bound: {compute} compute-bound; {covered})"

@@ -12,7 +12,7 @@ from assay.analysis.cost.totals import add_up
 from assay.analysis.memory import memory_of
 from assay.analysis.outline import OutlineRow, outline
 from assay.analysis.parameters import Parameters, parameters
-from assay.document.document import Document
+from assay.document.document import Document, Failure
 from assay.document.provenance import Figure
 from assay.document.rows import TensorType
 from assay.document.tree import path_text as shown_path
@@ -26,6 +26,8 @@ from assay.views.text.totals import captured_line, coverage_line, parameters_lin
 from assay.views.text.trees import TREE_KEEPS, branches
 
 NOT_CALLED = "not called"
+_WITHOUT_FORWARD = frozenset({"ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
+"""Containers that have no forward, so that they are never called themselves."""
 _MAX_TIED = 3
 """Tied parameters named below the tree; JSON lists all of them."""
 
@@ -60,7 +62,10 @@ class Summary:
 
     def _repr_html_(self) -> str:
         columns = _tree_columns(self._amounts, self.cost.forward.flops)
-        rows = [(line.depth, [column.text(_TreeRow(line)) for column in columns]) for line in self.rows]
+        rows = [
+            (line.depth, [column.text(_TreeRow(line, failure=self.document.run.failure)) for column in columns])
+            for line in self.rows
+        ]
         return html_tree.tree_table(
             title=printable(self.document.model_class or "model"),
             headings=[column.title for column in columns],
@@ -77,7 +82,8 @@ class Summary:
         title = f"{self.document.model_class or 'model'}: summary"
         whole = self.cost.forward.flops
         trunks = branches([line.depth for line in self.rows])
-        rows = [_TreeRow(line, trunk) for line, trunk in zip(self.rows, trunks, strict=True)]
+        failure = self.document.run.failure
+        rows = [_TreeRow(line, trunk, failure) for line, trunk in zip(self.rows, trunks, strict=True)]
         tree = Table(_tree_columns(self._amounts, whole), rows)
         return Report([title, tree, facts_table(self.facts())], Table(_data_columns(whole), self.rows))
 
@@ -134,6 +140,8 @@ _Show = Callable[[Any], str]
 class _TreeRow(NamedTuple):
     line: OutlineRow
     trunk: str = ""
+    failure: Failure | None = None
+    """Where the pass stopped; None if it completed."""
 
     @property
     def name(self) -> str:
@@ -144,7 +152,7 @@ class _TreeRow(NamedTuple):
     def class_text(self) -> str:
         if self.line.same_as is not None:
             return f"{self.line.class_name} (same as {self.line.same_as})"
-        return ", ".join([self.line.class_name, *_notes(self.line)])
+        return ", ".join([self.line.class_name, *_notes(self.line, self.failure)])
 
 
 def _tree_columns(formats: Amounts, whole: int | None) -> list[Column[_TreeRow]]:
@@ -196,21 +204,24 @@ def _data_columns(whole: int | None) -> list[Column[OutlineRow]]:
     ]
 
 
-def _notes(line: OutlineRow) -> list[str]:
-    """Notes on a row's modules: repeated calls, ties, creation during forward, ops without a formula."""
+def _notes(line: OutlineRow, failure: Failure | None) -> list[str]:
+    """Notes on a row's modules: repeated calls, ties, creation during forward, ops without a formula, failure."""
     notes = [f"{tie.name} tied to {tie.other}" for tie in line.ties]
     if line.calls > line.modules:
         notes.insert(0, f"×{units.exact(line.calls // line.modules)} calls")
     if line.created_in_forward:
         notes.append("created in forward")
-    if line.totals.unknown_ops:
+    # If the pass stopped, a module without recorded ops is marked unknown, although no op lacks a formula.
+    if line.totals.unknown_ops and (failure is None or line.totals.ops):
         notes.append(plural(line.totals.unknown_ops, "unknown op"))
+    if failure is not None and shown_path(line.path) == failure.module:
+        notes.append("failed")
     return notes
 
 
 def _output(line: OutlineRow) -> str:
     if not line.calls:
-        return NOT_CALLED
+        return units.UNKNOWN if line.class_name in _WITHOUT_FORWARD else NOT_CALLED
     shapes = ", ".join(line.output_shapes) or units.UNKNOWN
     return f"{shapes}, …" if line.varies else shapes
 

@@ -24,7 +24,7 @@ _MODES = {
     "real": "run with real weights",
     "meta": "run on shapes only",
     "fake": "run on fake tensors",
-    "made-up": "run with made-up weights",
+    "made-up": "run with placeholder weights",
     "none": "not run",
 }
 
@@ -87,7 +87,7 @@ def captured_line(document: Document) -> str:
     assumptions = plural(len(run.assumptions), "assumption")
     parts.append(f"{assumptions} (see -v)" if run.assumptions else "no assumptions")
     if run.failure is not None:
-        parts.append(f"stopped in {path_text(run.failure.module)}: totals cover only the ops before")
+        parts.append(f"stopped in {path_text(run.failure.module)}: totals cover only the ops before it")
     return ", ".join(parts)
 
 
