@@ -158,7 +158,7 @@ def test_names_are_escaped_in_html_and_in_a_terminal(small):
 
 def test_only_the_module_that_stopped_the_pass_is_marked():
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(5, 4), nn.Linear(4, 4))
-    text = report.as_text(Summary(assay.observe(model, torch.ones(2, 4))).report())
+    text = report.as_text(Summary(observe(model, torch.ones(2, 4))).report())
     assert text.count("failed") == 1
     assert "Linear, failed" in text
     assert "unknown op" not in text
