@@ -13,7 +13,7 @@ import assay
 from assay.analysis.achieved import achieved_rates
 from assay.analysis.devices import Device
 from assay.api.profile.sweep import parse_sweep
-from assay.document.provenance import Measured
+from assay.document.provenance import Figure, Measured
 from assay.errors import UsageError
 from assay.timing import measuring
 from assay.timing.module_clock import ModuleClock
@@ -346,6 +346,14 @@ def test_parallel_efficiency_is_unknown_on_a_busy_machine(monkeypatch):
     assert both.time.value > 0
     assert both.efficiency is None
     assert any("parallel efficiency is unknown" in note for note in document.profile.notes)
+
+
+def test_a_spread_above_the_median_is_noted(monkeypatch):
+    monkeypatch.setattr("assay.machine.load.OtherLoad.share", lambda self: 0.5)
+    unstable = Figure(1.0, Measured("clock", 4, 2.0))
+    monkeypatch.setattr("assay.api.profile.figures.of_seconds", lambda *samples: unstable)
+    document = assay.profile(nn.Linear(2, 2), torch.zeros(1, 2), passes=2)
+    assert "timings are inflated; timings unreliable: rerun" in document.profile.notes[0]
 
 
 def test_on_a_device_modules_are_ranked_by_device_time():

@@ -98,7 +98,7 @@ def _write(messages: Messages, analysis: Analysis, folder: Path) -> int:
     document = analysis.document
     _print_notes(messages, analysis)
     rows = achieved_rows(messages, document)
-    common = common_sections(analysis)
+    common = common_sections(analysis, verbose=messages.verbose > 0)
     files.save(document, folder / DOCUMENT, overwrite=True)
     atomic.write_bytes(folder / TEXT, full_report(analysis, common, rows).encode(), overwrite=True)
     show(analysis_report(analysis, common, rows))

@@ -14,6 +14,7 @@ from assay.analysis.memory import Memory
 from assay.analysis.parameters import parameters
 from assay.document import tree
 from assay.document.document import Document
+from assay.document.findings import Finding
 from assay.document.machine import NOT_MEASURED
 from assay.document.provenance import Figure
 from assay.findings.analyzed import Analysis
@@ -53,15 +54,19 @@ class CommonSections(NamedTuple):
     architecture: Parts
     memory: Parts
     missing: Parts
+    finding_totals: str
+    """The number of findings by severity, and of rules checked and skipped."""
 
 
-def common_sections(analysis: Analysis) -> CommonSections:
-    """The key figures, the architecture, the memory, and what is unknown."""
+def common_sections(analysis: Analysis, *, verbose: bool = False) -> CommonSections:
+    """The key figures, the architecture, the memory, and what is unknown; `verbose` as in `summary_line`."""
+    finding_totals = summary_line(analysis.checked, verbose=verbose)
     return CommonSections(
-        summary_table(analysis),
+        summary_table(analysis, finding_totals),
         architecture_section(analysis.document, analysis.architecture),
         memory_section(analysis.memory),
         missing_section(analysis.missing),
+        finding_totals,
     )
 
 
@@ -79,13 +84,13 @@ def analysis_report(analysis: Analysis, common: CommonSections, rows: Sequence[A
         *performance_section(document, rows, LINES),
         *energy_section(document, LINES),
         *system_section(document, full=False),
-        *_brief_recommendations(document, analysis.checked),
+        *_brief_recommendations(document, analysis.checked.findings, common.finding_totals),
         *common.missing,
     ]
     return Report(parts, common.summary)
 
 
-def summary_table(analysis: Analysis) -> Table:
+def summary_table(analysis: Analysis, finding_totals: str) -> Table:
     """The key figures, one per row; unknown ones are a dash."""
     document, memory = analysis.document, analysis.memory
     profile = document.profile
@@ -106,7 +111,7 @@ def summary_table(analysis: Analysis) -> Table:
         ("peak memory", units.size(peak)),
         ("time per pass", figure_text(profile.whole if profile is not None else NOT_MEASURED, units.seconds)),
         ("energy per pass", figure_text(_energy(document), units.joules)),
-        ("findings", summary_line(analysis.checked)),
+        ("findings", finding_totals),
     ]
     return facts_table(facts)
 
@@ -193,16 +198,15 @@ def missing_section(missing: Mapping[str, str]) -> Parts:
     return section("UNKNOWN", reasons_table(rows, bare=True))
 
 
-def _brief_recommendations(document: Document, checked: CheckResult) -> Parts:
+def _brief_recommendations(document: Document, findings: Sequence[Finding], totals: str) -> Parts:
     """The most severe findings in full, one line each for the next ones, and a line of totals."""
-    findings = checked.findings
     parts: Parts = ["FINDINGS AND RECOMMENDATIONS", *finding_parts(document, findings[:_BLOCKS])]
     short = findings[_BLOCKS : _BLOCKS + LINES]
     if short:
         parts += [f"{plural(len(short), 'more finding')}, one per line", Table(NAMING, short, bare=True)]
     remaining = len(findings) - _BLOCKS - len(short)
     more = f"; {remaining} more in the text file" if remaining > 0 else ""
-    return [*parts, notes_table([f"{summary_line(checked)}{more}"], "line")]
+    return [*parts, notes_table([f"{totals}{more}"], "line")]
 
 
 def _in_capitals(parts: Parts) -> Parts:

@@ -81,7 +81,9 @@ def sizes_table(memory: Memory, cache: tuple[str, Figure] | None = None) -> Tabl
     dtypes = ", ".join(f"{dtype} {units.size(size)}" for dtype, size in memory.by_dtype.items())
     each = "" if state.bytes_per_parameter is None else f", {state.bytes_per_parameter:.3g} B per trained parameter"
     rows = [
-        _FigureRow("parameters", memory.parameters, f"with buffers: {dtypes}" if memory.buffers.value else dtypes),
+        _FigureRow(
+            "parameters", memory.parameters, f"parameters and buffers: {dtypes}" if memory.buffers.value else dtypes
+        ),
         _FigureRow("buffers", memory.buffers),
         _FigureRow("inputs", memory.inputs),
         _FigureRow("gradients", memory.gradients),
