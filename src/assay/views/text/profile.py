@@ -77,7 +77,7 @@ _THREADS: tuple[Column[ThreadPoint], ...] = (
 )
 _OVERHEADS = {"module clock": "overhead of timing modules", "operation clock": "overhead of timing ops"}
 """How the overheads of a profile are named in the report."""
-_RATES = {"batch": "samples/s", "seq": "tokens/s"}
+_RATES = {"batch": "samples/s"}
 """The heading of the throughput by swept axis."""
 
 
