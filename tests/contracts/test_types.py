@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import json
 import re
@@ -11,9 +12,13 @@ import sys
 from pathlib import Path
 from types import FunctionType
 
+import msgspec
 import pytest
 
 import assay
+from assay.analysis.laws.law import Law
+from assay.document.cost import CostTotals
+from assay.document.weights import TensorStatistics
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -105,7 +110,7 @@ def public_functions() -> dict[str, FunctionType]:
     return {name: value for name, value in values.items() if inspect.isfunction(value)}
 
 
-def sections(function: FunctionType) -> dict[str, str]:
+def sections(function: FunctionType | type) -> dict[str, str]:
     """The sections of a docstring by heading: the indented text below `Args:`, `Returns:`, `Raises:` and so on."""
     text = inspect.getdoc(function) or ""
     return dict(re.findall(r"^([A-Z]\w+):\n((?:(?: {4}.*)?(?:\n|$))+)", text, flags=re.MULTILINE))
@@ -133,5 +138,32 @@ def test_every_public_function_that_returns_something_describes_it():
         for name, function in public_functions().items()
         if inspect.signature(function).return_annotation not in ("None", None)
         and not sections(function).keys() & {"Returns", "Yields"}
+    ]
+    assert not undescribed
+
+
+def result_classes() -> list[type]:
+    """The public structs and dataclasses, and those that users meet first inside them."""
+    values = [getattr(assay, name) for name in assay.__all__]
+    return [value for value in (*values, CostTotals, Law, TensorStatistics) if public_fields(value)]
+
+
+def public_fields(value: object) -> list[str]:
+    """The public fields of a struct or dataclass; empty for anything else."""
+    if isinstance(value, type) and issubclass(value, msgspec.Struct):
+        names = list(value.__struct_fields__)
+    elif isinstance(value, type) and dataclasses.is_dataclass(value):
+        names = [each.name for each in dataclasses.fields(value)]
+    else:
+        names = []
+    return [name for name in names if not name.startswith("_")]
+
+
+def test_help_describes_every_attribute_of_a_result():
+    undescribed = [
+        f"{each.__name__}: {name}"
+        for each in result_classes()
+        for name in public_fields(each)
+        if not re.search(rf"^    {name}: \S", sections(each).get("Attributes", ""), flags=re.MULTILINE)
     ]
     assert not undescribed

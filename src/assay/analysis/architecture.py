@@ -132,7 +132,7 @@ def _category(module: Module, *, leaf: bool) -> str | None:
 
 
 class _Facts:
-    """The facts about a document that several signs need, computed once."""
+    """Values derived from a document that several of the tests for an architecture use, computed once."""
 
     def __init__(self, document: Document) -> None:
         self.document = document

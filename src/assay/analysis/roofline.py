@@ -80,22 +80,25 @@ class KindBound(Struct, frozen=True, omit_defaults=True):
 
 
 class Roofline(Struct, frozen=True, omit_defaults=True):
-    """The shortest time a pass can take on a device."""
+    """The shortest time a pass can take on a device.
+
+    Attributes:
+        device: Name of the device.
+        bound_s: Sum over the executions of known cost; None if there are none.
+        by: The same seconds by bottleneck.
+        coverage: How many executions the sum includes.
+        ridge: FLOPs per byte above which matrix ops are compute-bound, by precision.
+        kinds: The bound of each kind of op.
+        how: Source of the peaks, and the assumptions.
+    """
 
     device: str
-    """Name of the device."""
     bound_s: float | None
-    """Sum over the executions of known cost; None if there are none."""
     by: dict[str, float]
-    """The same seconds by bottleneck."""
     coverage: Coverage
-    """How many executions the sum includes."""
     ridge: dict[str, float]
-    """FLOPs per byte above which matrix ops are compute-bound, by precision."""
     kinds: list[KindBound]
-    """The bound of each kind of op."""
     how: Modelled
-    """Source of the peaks, and the assumptions."""
 
 
 def roofline_of(document: Document, device: Device, *, training: bool = False) -> Roofline:

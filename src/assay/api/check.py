@@ -24,12 +24,15 @@ from assay.sources.opened import Opened
 
 
 class CheckReport(Struct, frozen=True):
-    """The findings about a model, and the rules that were skipped."""
+    """The findings about a model, and the rules that were skipped.
+
+    Attributes:
+        document: The document that was checked, including the findings.
+        checked: The result of applying the rules.
+    """
 
     document: Document
-    """The document that was checked, including the findings."""
     checked: CheckResult
-    """The result of applying the rules."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -69,18 +72,18 @@ def check(
 
     Args:
         model: Anything `assay.open` accepts.
-        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
-        select: Rules to apply, given as codes or prefixes of codes, such as `["W101", "C2"]`. None applies all.
-        ignore: Rules to skip, given as codes or prefixes of codes. None skips none.
-        weights: A checkpoint of the model to check, in place of the model's own weights. None checks its own.
+        inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
+        select: Rules to apply, given as codes or prefixes of codes, such as `["W101", "C2"]`. Default: all rules.
+        ignore: Rules to skip, given as codes or prefixes of codes. Default: none.
+        weights: A checkpoint of the model to check, in place of the model's own weights. Default: its own weights.
         mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
-        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
-        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
         backward: Also record a training step, in training mode.
-        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
-        progress: Called with the bytes of weights read so far and the total bytes. None reports no progress.
+        progress: Called with the bytes of weights read so far and the total bytes. Default: no progress reports.
 
     Returns:
         The report: the findings, most severe first, each with its evidence, and the rules that were skipped.

@@ -41,7 +41,7 @@ def measure_energy(
     Args:
         run: The function to measure. It is called many times, without arguments.
         device: `"cpu"`, or `"cuda"` for the first GPU.
-        synchronize: Waits for the work that `run` started, such as `torch.cuda.synchronize`. None does not wait.
+        synchronize: Waits for the work that `run` started, such as `torch.cuda.synchronize`. Default: no waiting.
         window_s: Seconds to keep the device busy in each repetition.
         repeats: Number of repetitions; the result is their median with its spread.
 

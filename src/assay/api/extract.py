@@ -26,8 +26,8 @@ def extract_unique_modules(
 
     Args:
         load_fn: A function without required arguments that builds the model.
-        get_sample_input: A function that returns the inputs, in any form `assay.observe` accepts. None infers them.
-        output_path: The JSON file to write. None writes no file.
+        get_sample_input: A function that returns the inputs, in any form `assay.observe` accepts. Default: inferred.
+        output_path: The JSON file to write. If None, no file is written.
 
     Returns:
         The content of the file, as a dict.
@@ -56,8 +56,8 @@ def extract_pytorch_ops(
         modules_json_path: The file that `extract_unique_modules` wrote for the same model and inputs. The ops refer
             to its module ids.
         load_fn: A function without required arguments that builds the model.
-        get_sample_input: A function that returns the inputs, in any form `assay.observe` accepts. None infers them.
-        output_path: The JSON file to write. None writes no file.
+        get_sample_input: A function that returns the inputs, in any form `assay.observe` accepts. Default: inferred.
+        output_path: The JSON file to write. If None, no file is written.
 
     Returns:
         The content of the file, as a dict.

@@ -33,12 +33,8 @@ _DISAGREE = 0.15
 _REPEATS = 2
 
 
-def _silent(line: str) -> None:
-    return None
-
-
 def measure_machine(
-    device: str | None = None, *, fresh: bool = False, energy: bool = False, on_step: OnStep = _silent
+    device: str | None = None, *, fresh: bool = False, energy: bool = False, on_step: OnStep | None = None
 ) -> MachineReport:
     """Measure the limits of this machine: peak FLOP/s, bandwidths, overheads and sensors.
 
@@ -48,7 +44,7 @@ def measure_machine(
         device: `"cpu"` or `"cuda"`. None chooses the GPU if there is one, and the CPU otherwise.
         fresh: Measure again even if there is a cached report.
         energy: Also replay ops for about a minute to calibrate the energy model, if there is an energy sensor.
-        on_step: Called with one line of text before each step. By default, nothing is reported.
+        on_step: Called with one line of text before each step. Default: steps are not reported.
 
     Returns:
         The report, with FLOP/s, bytes per second, seconds and watts. Its `notes` list what could not be measured.
@@ -59,13 +55,13 @@ def measure_machine(
     """
     if device is not None and device not in _DEVICES:
         raise UsageError(f"unknown device {device!r}: expected cpu or cuda")
-    check_callable("on_step", on_step)
+    check_callable("on_step", on_step, optional=True)
     device = device or _default()
     hardware = identify(device)
     cached = None if fresh else reports.load_report(hardware.key)
     if cached is not None and _threads_agree(cached) and (cached.energy is not None or not energy):
         return cached
-    report = _measure(device, hardware, energy, on_step)
+    report = _measure(device, hardware, energy, on_step or (lambda _: None))
     try:
         reports.store_report(report)
     except WriteError as error:
@@ -74,7 +70,7 @@ def measure_machine(
 
 
 def calibrate_energy_model(
-    device: str, sensors: CounterGroup, name: str, on_step: OnStep = _silent
+    device: str, sensors: CounterGroup, name: str, on_step: OnStep | None = None
 ) -> EnergyModel | None:
     """The energy model of this device, calibrated by replaying ops of many kinds; None if a sensor failed."""
     import torch
@@ -85,7 +81,8 @@ def calibrate_energy_model(
     target, samples = timed_device(device), []
     with torch.inference_mode():
         for op in operations(target):
-            on_step(f"energy of {op.name}")
+            if on_step is not None:
+                on_step(f"energy of {op.name}")
             result = replay(op.run, sensors, synchronize=target.synchronize, window_s=_WINDOW_S, repeats=_REPEATS)
             if result.energy_j.value is None or result.time_s.value is None or result.energy_j.value <= 0:
                 return None

@@ -29,15 +29,15 @@ def memory(
 
     Args:
         model: Anything `assay.open` accepts.
-        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
         optimizer: The optimizer whose state counts towards training memory, such as `"adamw"` or `"sgd"`.
         master_weights: For training, include float32 copies of parameters stored in a narrower dtype.
         mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
-        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
-        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
         backward: Also record a training step, in training mode.
-        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
 
     Returns:

@@ -41,14 +41,14 @@ def observe(
         model: Anything `assay.open` accepts.
         inputs: What to call the model with: a tensor, a tuple or list of arguments, a dict of keyword arguments,
             `(args, kwargs)`, a function that returns one of these, `"file.py::function"`, or a literal such as
-            `"1x3x224x224:float32"`. None infers the inputs.
+            `"1x3x224x224:float32"`. If None, they are inferred.
         mode: `"real"` runs with data, `"meta"` on torch's meta device and `"fake"` with fake tensors, both of which
             compute shapes only. `"auto"` runs with data if the weights are in memory, and on shapes otherwise.
-        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
-        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
         backward: Also record a training step (forward and backward pass), in training mode.
-        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
 
     Returns:

@@ -22,9 +22,9 @@ class RunOptions:
     mode: str = "auto"
     """`auto` (real data if the weights are in memory, shapes only otherwise), `real`, `meta` or `fake`."""
     device: str | None = None
-    """The torch device to run on; None leaves the model on its own device."""
+    """The torch device to run on; Default: where the model is."""
     dtype: str | None = None
-    """The floating-point dtype to run in; None keeps the model's own."""
+    """The floating-point dtype to run in; Default: the model's own."""
     train: bool = False
     """Run in training mode instead of evaluation mode."""
     backward: bool = False

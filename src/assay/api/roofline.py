@@ -33,12 +33,12 @@ def roofline(
         model: Anything `assay.open` accepts that can be run, or a document.
         device: A device from the device table, such as `"H100"`, or `"this"` for this machine with the limits that
             `assay.measure_machine` measured.
-        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
         mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
-        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
         backward: Analyse a training step instead of the forward pass.
-        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
 
     Returns:

@@ -31,16 +31,16 @@ def summary(
 
     Args:
         model: Anything `assay.open` accepts.
-        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
         full: Show every module on its own line instead of folding runs of identical modules.
-        depth: Show modules down to this depth; the root has depth 0. None shows all.
+        depth: Show modules down to this depth; the root has depth 0. Default: all.
         exact: Show all digits instead of three significant ones.
         mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
-        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
-        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
         backward: Also record a training step, in training mode.
-        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
 
     Returns:

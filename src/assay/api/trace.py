@@ -31,11 +31,11 @@ def read_traces(
     """Read many Chrome traces and group them by model, to see how layers vary across passes and ranks.
 
     Args:
-        paths: One or several trace files, or folders of them.
+        paths: One or several trace files, or directories of them.
         engine: `"processes"` reads on this machine, `"ray"` on a Ray cluster.
-        workers: Number of processes, or of CPUs of a local Ray cluster. None uses one per CPU.
-        address: The Ray cluster to connect to, if `engine` is `"ray"`. None starts a local one.
-        progress: Called with the bytes read so far and the total bytes. None reports no progress.
+        workers: Number of processes, or of CPUs of a local Ray cluster. Default: one per CPU.
+        address: The Ray cluster to connect to, if `engine` is `"ray"`. If None, a local one is started.
+        progress: Called with the bytes read so far and the total bytes. Default: no progress reports.
 
     Returns:
         The traces grouped by model, in `models`. `failures` maps each file that cannot be read to the reason.
@@ -52,9 +52,9 @@ def compare_traces(before: Paths, after: Paths, *, progress: Progress | None = N
     """Compare the layers of two sets of traces, and separate real changes from the spread between passes.
 
     Args:
-        before: The trace files or folder to compare against.
-        after: The trace files or folder to compare.
-        progress: Called with the bytes read so far and the total bytes. None reports no progress.
+        before: The trace files or directory to compare against.
+        after: The trace files or directory to compare.
+        progress: Called with the bytes read so far and the total bytes. Default: no progress reports.
 
     Returns:
         The comparison: `total` for the whole pass and one row per layer in `layers`, each with the median self time
@@ -82,7 +82,7 @@ def _read(
     each: Iterable[object] = [paths] if single else cast("Iterable[object]", paths)
     files = [path_of("a trace", path) for path in each]
     if not files:
-        raise UsageError("no traces were given: expected files or folders")
+        raise UsageError("no traces were given: expected files or directories")
     check_whole("workers", workers, optional=True)
     check_callable("progress", progress, optional=True)
     results = read_with(engine, trace_files(files), workers=workers, address=address, progress=progress)

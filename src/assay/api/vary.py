@@ -84,17 +84,17 @@ def vary(
 
     Args:
         model: Anything `assay.open` accepts that can be run.
-        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
         over: The sizes to vary: any of `"batch"`, `"seq"`, `"height"`, `"width"` and `"frames"`.
         points: The values to capture at, by name of the size; the last one verifies the formula. None, or a size that
             is not listed, chooses values automatically.
         mode: `"auto"` uses shapes only if the model allows it, and data otherwise; or `"real"`, `"meta"` or `"fake"`,
             as for `assay.observe`.
-        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
-        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
         backward: Also record training steps, in training mode.
-        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
 
     Returns:

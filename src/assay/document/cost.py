@@ -50,26 +50,30 @@ class KindCost(Struct, frozen=True, omit_defaults=True):
 
 
 class CostTotals(Struct, frozen=True, omit_defaults=True):
-    """Costs summed over executions of ops."""
+    """Costs summed over executions of ops.
+
+    Attributes:
+        ops: Number of executions.
+        unknown_ops: Executions with unknown FLOPs, which the sums do not include; 1 if a pass stopped before any op
+            ran.
+        macs: Multiply-accumulates.
+        matrix_flops: FLOPs of matrix work.
+        pointwise_flops: FLOPs of element-wise, reduction and normalisation work.
+        needed_flops: Matrix FLOPs that the results depend on.
+        read_parameters: Bytes of parameters and buffers read.
+        read_activations: Bytes of all other inputs read.
+        written: Bytes written.
+    """
 
     ops: int = 0
-    """Number of executions."""
     unknown_ops: int = 0
-    """Executions with unknown FLOPs, which the sums do not include; 1 if a pass stopped before any op ran."""
     macs: int = 0
-    """Multiply-accumulates."""
     matrix_flops: int = 0
-    """FLOPs of matrix work."""
     pointwise_flops: int = 0
-    """FLOPs of element-wise, reduction and normalisation work."""
     needed_flops: int = 0
-    """Matrix FLOPs that the results depend on."""
     read_parameters: int = 0
-    """Bytes of parameters and buffers read."""
     read_activations: int = 0
-    """Bytes of all other inputs read."""
     written: int = 0
-    """Bytes written."""
 
     @property
     def known(self) -> bool:
@@ -116,24 +120,27 @@ class UnknownOp(Struct, frozen=True, omit_defaults=True):
 
 
 class Cost(Struct, frozen=True, omit_defaults=True):
-    """The cost of a document's forward pass, and of its backward pass if that was recorded."""
+    """The cost of a document's forward pass, and of its backward pass if that was recorded.
+
+    Attributes:
+        kinds: The cost of one execution of each kind, in the order of `Document.kinds`.
+        modules: The cost of each module in the forward pass, in the order of `Document.modules`.
+        outside: Ops of the forward pass outside any module.
+        forward: All ops of the forward pass.
+        backward: All ops of the backward pass; null if it was not recorded.
+        categories: Totals of the forward pass by category of op, largest first.
+        unknown: Ops whose cost is unknown.
+        convention: How the numbers are counted.
+    """
 
     kinds: list[KindCost] = field(default_factory=list)
-    """The cost of one execution of each kind, in the order of `Document.kinds`."""
     modules: list[ModuleCost] = field(default_factory=list)
-    """The cost of each module in the forward pass, in the order of `Document.modules`."""
     outside: CostTotals = CostTotals()
-    """Ops of the forward pass outside any module."""
     forward: CostTotals = CostTotals()
-    """All ops of the forward pass."""
     backward: CostTotals | None = None
-    """All ops of the backward pass; null if it was not recorded."""
     categories: dict[str, CostTotals] = field(default_factory=dict)
-    """Totals of the forward pass by category of op, largest first."""
     unknown: list[UnknownOp] = field(default_factory=list)
-    """Ops whose cost is unknown."""
     convention: str = "1 MAC = 2 FLOPs; matrix and pointwise work counted separately; causal attention dense"
-    """How the numbers are counted."""
 
     @property
     def coverage(self) -> float | None:

@@ -130,40 +130,43 @@ class Run(Struct, frozen=True, omit_defaults=True):
 
 
 class Document(Struct, frozen=True, omit_defaults=True):
-    """Everything known about one model."""
+    """Everything known about one model.
+
+    Attributes:
+        assay: The schema version; always present.
+        origin: Where the model came from.
+        machine: The host on which the document was made.
+        run: How the model was run.
+        modules: All modules, the root first, parents before their children.
+        tensors: All parameters and buffers.
+        calls: Module calls of the forward pass, in order.
+        kinds: The distinct kinds of op.
+        ops: Ops of the forward pass, in execution order.
+        storages: The memory that the forward pass used.
+        training: A training step; null if none was recorded.
+        cost: The cost of the passes; null if it was not computed.
+        weights: Statistics of the tensors' values; null if the weights were not read.
+        timing: The time each module took; null if nothing was timed.
+        profile: Measurements from a profiling run; null if the model was not profiled.
+        findings: The findings about the model, most severe first.
+    """
 
     assay: int = field(name="assay_schema", default=SCHEMA_VERSION)
-    """The schema version; always present."""
     origin: Origin = Origin("live", "", "")
-    """Where the model came from."""
     machine: Machine = Machine()
-    """The host on which the document was made."""
     run: Run = Run("none")
-    """How the model was run."""
     modules: list[Module] = field(default_factory=list)
-    """All modules, the root first, parents before their children."""
     tensors: list[Tensor] = field(default_factory=list)
-    """All parameters and buffers."""
     calls: list[Call] = field(default_factory=list)
-    """Module calls of the forward pass, in order."""
     kinds: list[OpKind] = field(default_factory=list)
-    """The distinct kinds of op."""
     ops: list[Op] = field(default_factory=list)
-    """Ops of the forward pass, in execution order."""
     storages: list[Storage] = field(default_factory=list)
-    """The memory that the forward pass used."""
     training: Training | None = None
-    """A training step; null if none was recorded."""
     cost: Cost | None = None
-    """The cost of the passes; null if it was not computed."""
     weights: WeightsReport | None = None
-    """Statistics of the tensors' values; null if the weights were not read."""
     timing: Timing | None = None
-    """The time each module took; null if nothing was timed."""
     profile: Profile | None = None
-    """Measurements from a profiling run; null if the model was not profiled."""
     findings: list[Finding] = field(default_factory=list)
-    """The findings about the model, most severe first."""
 
     @property
     def model_class(self) -> str:

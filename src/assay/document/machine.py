@@ -149,38 +149,42 @@ class EnergyModel(Struct, frozen=True, omit_defaults=True):
 
 
 class MachineReport(Struct, frozen=True, omit_defaults=True):
-    """The measured limits and sensors of one device."""
+    """The measured limits and sensors of one device.
+
+    Attributes:
+        hardware: The hardware and software that was measured.
+        date: The day of the measurement, such as 2026-11-15.
+        arithmetic: FLOPs per second by precision, with as many threads as torch uses.
+        bandwidth: Bytes per second from main memory: `read`, `copy`, `triad`.
+        levels: The bandwidth of each cache level and of main memory.
+        sweep: The bandwidth at each size of the working set.
+        overhead: Seconds per op without any work to do; lower is better.
+        scaling: Throughput by number of threads.
+        sensors: The sensors found, usable or not.
+        idle_w: Idle power in watts, summed over sensors that do not overlap.
+        energy: The energy model calibrated on this machine; null if it was not requested or no sensor allowed it.
+        others: The share of the processor that other processes used during the measurement, from 0 to 1; null if
+            unknown.
+        took_s: Seconds the measurement took; null if unknown.
+        notes: Remarks about the measurement, one sentence each.
+        version: The version of this layout.
+    """
 
     hardware: Hardware
-    """The hardware and software that was measured."""
     date: str = ""
-    """The day of the measurement, such as 2026-11-15."""
     arithmetic: tuple[Ceiling, ...] = ()
-    """FLOPs per second by precision, with as many threads as torch uses."""
     bandwidth: tuple[Ceiling, ...] = ()
-    """Bytes per second from main memory: `read`, `copy`, `triad`."""
     levels: tuple[CacheLevel, ...] = ()
-    """The bandwidth of each cache level and of main memory."""
     sweep: tuple[WorkingSet, ...] = ()
-    """The bandwidth at each size of the working set."""
     overhead: tuple[Ceiling, ...] = ()
-    """Seconds per op without any work to do; lower is better."""
     scaling: tuple[Scaling, ...] = ()
-    """Throughput by number of threads."""
     sensors: tuple[Sensor, ...] = ()
-    """The sensors found, usable or not."""
     idle_w: Figure = NOT_MEASURED
-    """Idle power in watts, summed over sensors that do not overlap."""
     energy: EnergyModel | None = None
-    """The energy model calibrated on this machine; null if it was not requested or no sensor allowed it."""
     others: float | None = None
-    """The share of the processor that other processes used during the measurement, from 0 to 1; null if unknown."""
     took_s: float | None = None
-    """Seconds the measurement took; null if unknown."""
     notes: tuple[str, ...] = ()
-    """Remarks about the measurement, one sentence each."""
     version: int = VERSION
-    """The version of this layout."""
 
 
 class Series(Struct, frozen=True, omit_defaults=True):

@@ -205,50 +205,53 @@ class MemoryTimeline(Struct, frozen=True, omit_defaults=True):
 
 
 class Trace(Struct, frozen=True, omit_defaults=True):
-    """The contents of one trace file, with times in nanoseconds."""
+    """The contents of one trace file, with times in nanoseconds.
+
+    Attributes:
+        path: The file that was read.
+        wall_ns: Time from the first to the last span on any thread or accelerator.
+        cpu_ns: Sum over threads of the time from first to last span; the time of the pass if there is one thread.
+        gpu_ns: Sum of all kernels, copies and fills; null if the trace has no accelerator.
+        layers_from: How layers were identified: `labels`, `nn.Module`, `annotations`, or empty if they were not.
+        layers: Times per layer.
+        outside: Time outside any layer's forward pass.
+        unattributed: Accelerator time that cannot be attributed to a layer.
+        ops: Times per op name.
+        kernels: Times per kernel name.
+        steps: Steps marked by the profiler.
+        threads: Threads with recorded spans.
+        devices: Use of each accelerator.
+        memory: Memory over time per device; empty if the trace has no memory events.
+        model_name: The model's name; empty if the trace does not contain it.
+        rank: The rank of the process; null if the trace does not contain it.
+        world_size: The number of ranks; null if the trace does not contain it.
+        events: Number of events in the file.
+        skipped: Number of events that were not used, by reason.
+        complete: Whether the file is complete JSON; False if it ends early.
+        notes: Remarks about the trace, one sentence each.
+    """
 
     path: str
-    """The file that was read."""
     wall_ns: int
-    """Time from the first to the last span on any thread or accelerator."""
     cpu_ns: int
-    """Sum over threads of the time from first to last span; the time of the pass if there is one thread."""
     gpu_ns: int | None
-    """Sum of all kernels, copies and fills; null if the trace has no accelerator."""
     layers_from: str
-    """How layers were identified: `labels`, `nn.Module`, `annotations`, or empty if they were not."""
     layers: list[LayerTimes] = field(default_factory=list)
-    """Times per layer."""
     outside: list[OutsideTimes] = field(default_factory=list)
-    """Time outside any layer's forward pass."""
     unattributed: list[Unattributed] = field(default_factory=list)
-    """Accelerator time that cannot be attributed to a layer."""
     ops: list[OpTimes] = field(default_factory=list)
-    """Times per op name."""
     kernels: list[KernelTimes] = field(default_factory=list)
-    """Times per kernel name."""
     steps: list[StepTimes] = field(default_factory=list)
-    """Steps marked by the profiler."""
     threads: list[ThreadTimes] = field(default_factory=list)
-    """Threads with recorded spans."""
     devices: list[DeviceTimes] = field(default_factory=list)
-    """Use of each accelerator."""
     memory: list[MemoryTimeline] = field(default_factory=list)
-    """Memory over time per device; empty if the trace has no memory events."""
     model_name: str = ""
-    """The model's name; empty if the trace does not contain it."""
     rank: int | None = None
-    """The rank of the process; null if the trace does not contain it."""
     world_size: int | None = None
-    """The number of ranks; null if the trace does not contain it."""
     events: int = 0
-    """Number of events in the file."""
     skipped: dict[str, int] = field(default_factory=dict)
-    """Number of events that were not used, by reason."""
     complete: bool = True
-    """Whether the file is complete JSON; False if it ends early."""
     notes: tuple[str, ...] = ()
-    """Remarks about the trace, one sentence each."""
 
 
 class LayerAcross(Struct, frozen=True, omit_defaults=True):
@@ -330,26 +333,32 @@ class LayerChange(Struct, frozen=True, omit_defaults=True):
 
 
 class TraceDiff(Struct, frozen=True, omit_defaults=True):
-    """Two sets of traces compared layer by layer."""
+    """Two sets of traces compared layer by layer.
+
+    Attributes:
+        before: The files of the first set.
+        after: The files of the second set.
+        time: The time that is compared: `gpu` if all traces have it, else `cpu`.
+        total: The change of the whole pass.
+        layers: The change per layer.
+        notes: Remarks about the comparison, one sentence each.
+    """
 
     before: tuple[str, ...]
-    """The files of the first set."""
     after: tuple[str, ...]
-    """The files of the second set."""
     time: str
-    """The time that is compared: `gpu` if all traces have it, else `cpu`."""
     total: LayerChange
-    """The change of the whole pass."""
     layers: list[LayerChange] = field(default_factory=list)
-    """The change per layer."""
     notes: tuple[str, ...] = ()
-    """Remarks about the comparison, one sentence each."""
 
 
 class Traces(Struct, frozen=True):
-    """Several traces, grouped by model."""
+    """Several traces, grouped by model.
+
+    Attributes:
+        models: One entry per model.
+        failures: Files that could not be read, each with the reason.
+    """
 
     models: list[TraceSet]
-    """One entry per model."""
     failures: dict[str, str]
-    """Files that could not be read, each with the reason."""

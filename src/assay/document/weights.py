@@ -79,80 +79,85 @@ class Spectral(Struct, frozen=True, omit_defaults=True):
 
 
 class TensorStatistics(Struct, frozen=True, omit_defaults=True):
-    """Statistics of one tensor; a statistic is null if the values were not read or it does not apply."""
+    """Statistics of one tensor; a statistic is null if the values were not read or it does not apply.
+
+    Attributes:
+        names: Its names, several if it is tied.
+        dtype: The dtype's name: `bfloat16`.
+        shape: The size of each dimension.
+        bytes: Bytes of its elements.
+        count: Number of elements.
+        alignment: The largest power of two that divides its offset in the file.
+        problem: Why there are no statistics; empty if there are.
+        note: A remark about how it was read; may be empty.
+        nan: Number of NaN values.
+        inf: Number of infinite values.
+        zeros: Number of zeros.
+        near_zeros: Number of values with a magnitude below `near_zero_below`.
+        near_zero_below: The limit for near zeros: a thousandth of the root mean square.
+        denormals: Number of denormal values.
+        min: The smallest value.
+        max: The largest value.
+        mean: The mean.
+        std: The population standard deviation.
+        skewness: The skewness.
+        kurtosis: The excess kurtosis: 0 for a normal distribution.
+        l1: The sum of magnitudes.
+        l2: The square root of the sum of squares.
+        quantiles: The quantiles at `QUANTILES`.
+        histogram: The histogram of the values.
+        entropy_bits: Bits of entropy per weight: of its bit patterns, for 32- and 64-bit types summed over their
+            16-bit parts.
+        entropy_bytes: Bytes that an ideal order-0 entropy coder needs.
+        distinct: Number of distinct values; null above 4,096 for 32- and 64-bit types.
+        pruning: Points of the magnitude-pruning curve.
+        n_of_m: The share of the sum of squares that `1:4`, `2:4` and `4:8` sparsity along the rows keeps.
+        rows: Norms of the rows; null unless it is a matrix.
+        columns: Norms of the columns; null unless it is a matrix.
+        roundings: Its precision in other number formats.
+        bits_needed: The fewest integer bits, with one scale per tensor, that keep `bits_for_db`; null if 8 bits do
+            not.
+        bits_for_db: The signal-to-noise ratio in dB that `bits_needed` refers to.
+        spectral: The largest singular values; null if they were not computed.
+        content: A digest of its bytes, equal for duplicates; empty if it was not computed.
+    """
 
     names: tuple[str, ...]
-    """Its names, several if it is tied."""
     dtype: str
-    """The dtype's name: `bfloat16`."""
     shape: tuple[int, ...]
-    """The size of each dimension."""
     bytes: int
-    """Bytes of its elements."""
     count: int
-    """Number of elements."""
     alignment: int = 1
-    """The largest power of two that divides its offset in the file."""
     problem: str = ""
-    """Why there are no statistics; empty if there are."""
     note: str = ""
-    """A remark about how it was read; may be empty."""
     nan: int | None = None
-    """Number of NaN values."""
     inf: int | None = None
-    """Number of infinite values."""
     zeros: int | None = None
-    """Number of zeros."""
     near_zeros: int | None = None
-    """Number of values with a magnitude below `near_zero_below`."""
     near_zero_below: float | None = None
-    """The limit for near zeros: a thousandth of the root mean square."""
     denormals: int | None = None
-    """Number of denormal values."""
     min: float | None = None
-    """The smallest value."""
     max: float | None = None
-    """The largest value."""
     mean: float | None = None
-    """The mean."""
     std: float | None = None
-    """The population standard deviation."""
     skewness: float | None = None
-    """The skewness."""
     kurtosis: float | None = None
-    """The excess kurtosis: 0 for a normal distribution."""
     l1: float | None = None
-    """The sum of magnitudes."""
     l2: float | None = None
-    """The square root of the sum of squares."""
     quantiles: tuple[float, ...] = ()
-    """The quantiles at `QUANTILES`."""
     histogram: Histogram | None = None
-    """The histogram of the values."""
     entropy_bits: float | None = None
-    """Bits of entropy per weight: of its bit patterns, for 32- and 64-bit types summed over their 16-bit parts."""
     entropy_bytes: int | None = None
-    """Bytes that an ideal order-0 entropy coder needs."""
     distinct: int | None = None
-    """Number of distinct values; null above 4,096 for 32- and 64-bit types."""
     pruning: tuple[Pruned, ...] = ()
-    """Points of the magnitude-pruning curve."""
     n_of_m: dict[str, float] = field(default_factory=dict)
-    """The share of the sum of squares that `1:4`, `2:4` and `4:8` sparsity along the rows keeps."""
     rows: Norms | None = None
-    """Norms of the rows; null unless it is a matrix."""
     columns: Norms | None = None
-    """Norms of the columns; null unless it is a matrix."""
     roundings: tuple[Rounding, ...] = ()
-    """Its precision in other number formats."""
     bits_needed: int | None = None
-    """The fewest integer bits, with one scale per tensor, that keep `bits_for_db`; null if 8 bits do not."""
     bits_for_db: float | None = None
-    """The signal-to-noise ratio in dB that `bits_needed` refers to."""
     spectral: Spectral | None = None
-    """The largest singular values; null if they were not computed."""
     content: str = ""
-    """A digest of its bytes, equal for duplicates; empty if it was not computed."""
 
 
 class WeightTotals(Struct, frozen=True):
@@ -195,27 +200,30 @@ class Outlier(Struct, frozen=True):
 
 
 class WeightsReport(Struct, frozen=True, omit_defaults=True):
-    """Statistics of a checkpoint's tensors, and summaries over all of them."""
+    """Statistics of a checkpoint's tensors, and summaries over all of them.
+
+    Attributes:
+        path: The file or directory that was read; empty for a live model.
+        format: The checkpoint's format.
+        kernel: The implementation that computed the statistics: `avx512`, `avx2`, `baseline` or `numpy`.
+        tensors: One row per tensor.
+        by_dtype: Totals per dtype.
+        families: Tensors grouped by name without numbers.
+        outliers: Tensors that are far from the rest of their family, furthest first.
+        duplicates: Groups of indices into `tensors` with identical content.
+        notes: Remarks about the analysis, one sentence each.
+        failures: Files and tensors that could not be analysed, each with the reason.
+        files_lost: The entries of `failures` that concern whole files.
+    """
 
     path: str = ""
-    """The file or folder that was read; empty for a live model."""
     format: str = ""
-    """The checkpoint's format."""
     kernel: str = ""
-    """The implementation that computed the statistics: `avx512`, `avx2`, `baseline` or `numpy`."""
     tensors: list[TensorStatistics] = field(default_factory=list)
-    """One row per tensor."""
     by_dtype: dict[str, WeightTotals] = field(default_factory=dict)
-    """Totals per dtype."""
     families: list[Family] = field(default_factory=list)
-    """Tensors grouped by name without numbers."""
     outliers: list[Outlier] = field(default_factory=list)
-    """Tensors that are far from the rest of their family, furthest first."""
     duplicates: list[tuple[int, ...]] = field(default_factory=list)
-    """Groups of indices into `tensors` with identical content."""
     notes: tuple[str, ...] = ()
-    """Remarks about the analysis, one sentence each."""
     failures: tuple[str, ...] = ()
-    """Files and tensors that could not be analysed, each with the reason."""
     files_lost: tuple[str, ...] = ()
-    """The entries of `failures` that concern whole files."""

@@ -14,19 +14,22 @@ CodeOp = tuple[str, str, str]
 
 
 class Analysis(Struct, frozen=True):
-    """Everything that was determined about a model, and the reasons for what was not."""
+    """Everything that was determined about a model, and the reasons for what was not.
+
+    Attributes:
+        document: The model's modules, tensors and ops, with cost, timing and weight statistics if they were computed.
+        depth: `structure`, `inference` or `profile`: how much was measured.
+        architecture: The recognised architecture: its family, traits and layers.
+        checked: The findings, and the rules that were skipped.
+        memory: The memory the model needs; None if only the sizes of its weights are known.
+        missing: Parts of the analysis that have no result, each with the reason.
+        code: Ops in the code of a TorchScript file that was read but not run.
+    """
 
     document: Document
-    """The model's modules, tensors and ops, with cost, timing and weight statistics if they were computed."""
     depth: str
-    """`structure`, `inference` or `profile`: how much was measured."""
     architecture: Architecture
-    """The recognised architecture: its family, traits and layers."""
     checked: CheckResult
-    """The findings, and the rules that were skipped."""
     memory: Memory | None = None
-    """The memory the model needs; None if only the sizes of its weights are known."""
     missing: dict[str, str] = field(default_factory=dict)
-    """Parts of the analysis that have no result, each with the reason."""
     code: list[CodeOp] = field(default_factory=list)
-    """Ops in the code of a TorchScript file that was read but not run."""

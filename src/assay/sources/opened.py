@@ -39,19 +39,23 @@ class Opened:
     """An opened model, checkpoint or document. Each part is read when it is first used, and only once.
 
     `assay.open` returns it, and it can be given to the other functions in place of the model.
+
+    Attributes:
+        origin: Where the model came from.
+        build: Builds or loads the model; raises if there is none or if it must not be loaded.
+        saved: Reads the document, if the file is a saved document or an exported program.
+        stored: Reads the location of each tensor, if the tensors are in files; takes `lenient`.
+        load: Builds the model with its stored weights, if `build` leaves them out.
+        runs: Whether a file that could be read as a document is trusted and run instead.
+        files: The files it reads, opened once.
     """
 
     origin: Origin
     build: Callable[[], Model]
-    """Builds or loads the model; raises if there is none or if it must not be loaded."""
     saved: Callable[[], Document] | None = None
-    """Reads the document, if the file is a saved document or an exported program."""
     stored: Callable[..., Checkpoint] | None = None
-    """Reads the location of each tensor, if the tensors are in files; takes `lenient`."""
     load: Callable[[], Model] | None = None
-    """Builds the model with its stored weights, if `build` leaves them out."""
     runs: bool = False
-    """Whether a file that could be read as a document is trusted and run instead."""
     files: Files = field(default_factory=Files)
 
     @cached_property

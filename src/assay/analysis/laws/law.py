@@ -58,11 +58,16 @@ class VerifiedRange(Struct, frozen=True):
 
 
 class Law(Struct, frozen=True):
-    """The scaling formula of a quantity; `law(batch=8, seq=4096)` is its value at these sizes."""
+    """The scaling formula of a quantity; `law(batch=8, seq=4096)` is its value at these sizes.
+
+    Attributes:
+        variables: Names of the sizes that vary: `("batch", "seq")`.
+        parts: The formula is their sum.
+        spans: Per variable, the sizes for which the formula was compared with captures.
+    """
 
     variables: tuple[str, ...]
     parts: tuple[Part, ...]
-    """The formula is their sum."""
     spans: dict[str, VerifiedRange]
 
     def __call__(self, **sizes: int) -> int | None:
@@ -96,30 +101,34 @@ class Law(Struct, frozen=True):
 
 
 class Laws(Struct, frozen=True):
-    """The scaling formulas of a model's costs: `laws["macs"]` is a `Law`, or None if there is no formula."""
+    """The scaling formulas of a model's costs: `laws["macs"]` is a `Law`, or None if there is no formula.
+
+    Attributes:
+        model: Name of the model.
+        variables: Names of the sizes that vary: `("batch", "seq")`.
+        laws: Scaling formulas by quantity name.
+        refused: Quantities without a formula, with the reason.
+        base: The sizes of the original inputs.
+        points: The sizes at which captures were made.
+        follows: The input dimensions that follow each variable: `("dim 1 of input_ids", …)`.
+        limits: The largest sizes that the model declares.
+        mode: How the captures were run.
+        inputs_from: How the inputs were obtained: `given`, a file and function, a literal, or how they were inferred.
+        inputs_kind: `given`, `function`, `literal`, `inferred` or `example`.
+        notes: Remarks about the captures, one sentence each.
+    """
 
     model: str
-    """Name of the model."""
     variables: tuple[str, ...]
-    """Names of the sizes that vary: `("batch", "seq")`."""
     laws: dict[str, Law]
-    """Scaling formulas by quantity name."""
     refused: dict[str, str]
-    """Quantities without a formula, with the reason."""
     base: dict[str, int]
-    """The sizes of the original inputs."""
     points: tuple[dict[str, int], ...]
-    """The sizes at which captures were made."""
     follows: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The input dimensions that follow each variable: `("dim 1 of input_ids", …)`."""
     limits: dict[str, int] = field(default_factory=dict)
-    """The largest sizes that the model declares."""
     mode: str = "meta"
-    """How the captures were run."""
     inputs_from: str = ""
-    """How the inputs were obtained: `given`, a file and function, a literal, or how they were inferred."""
     inputs_kind: str = ""
-    """`given`, `function`, `literal`, `inferred` or `example`."""
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Law | None:

@@ -52,36 +52,39 @@ class Occupancy(Struct, frozen=True, omit_defaults=True):
 
 
 class Memory(Struct, frozen=True, omit_defaults=True):
-    """The memory that a model needs for inference and training."""
+    """The memory that a model needs for inference and training.
+
+    Attributes:
+        parameters: Bytes of parameters; tied ones count once.
+        buffers: Bytes of buffers.
+        inputs: Bytes of inputs.
+        by_dtype: Bytes of parameters and buffers per dtype.
+        trained_parameters: Elements that an optimizer updates.
+        gradients: Bytes of gradients.
+        optimizer: State of the optimizer and its master weights.
+        inference: Memory during the forward pass; None if no op was recorded.
+        training: Memory during a training step; None if none was recorded.
+        training_peak: The total of `training`, or the reason why it is unknown.
+        saved: Bytes that the forward pass creates and the backward pass reads.
+        cache: The KV cache; None if the forward pass did not return one.
+        assumptions: Assumptions behind the values.
+        not_modelled: What the values do not include.
+    """
 
     parameters: Figure
-    """Bytes of parameters; tied ones count once."""
     buffers: Figure
-    """Bytes of buffers."""
     inputs: Figure
-    """Bytes of inputs."""
     by_dtype: dict[str, int]
-    """Bytes of parameters and buffers per dtype."""
     trained_parameters: int
-    """Elements that an optimizer updates."""
     gradients: Figure
-    """Bytes of gradients."""
     optimizer: OptimizerState
-    """State of the optimizer and its master weights."""
     inference: Occupancy | None
-    """Memory during the forward pass; None if no op was recorded."""
     training: Occupancy | None
-    """Memory during a training step; None if none was recorded."""
     training_peak: Figure
-    """The total of `training`, or the reason why it is unknown."""
     saved: Figure
-    """Bytes that the forward pass creates and the backward pass reads."""
     cache: KeyValue | None = None
-    """The KV cache; None if the forward pass did not return one."""
     assumptions: tuple[str, ...] = ()
-    """Assumptions behind the values."""
     not_modelled: tuple[str, ...] = NOT_MODELLED
-    """What the values do not include."""
 
 
 def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: bool = False) -> Memory:

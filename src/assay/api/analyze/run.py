@@ -73,7 +73,7 @@ def analyze(
 
     Args:
         model: Anything `assay.open` accepts.
-        inputs: What to call the model with, in any form `assay.observe` accepts. None infers the inputs.
+        inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
         depth: `"structure"` (architecture, cost, memory, findings), `"inference"` (also time and measured memory) or
             `"profile"` (also energy and the load of the machine).
         weights: A checkpoint of the model, for example if the model was built without its weights. None uses the
@@ -83,26 +83,26 @@ def analyze(
         seconds: Seconds per measurement if `passes` is None.
         backward: Include a training step, in training mode.
         optimizer: The optimizer of the training step, such as `"adamw"` or `"sgd"`.
-        threads: Number of CPU threads for torch. None leaves torch's setting unchanged.
+        threads: Number of CPU threads for torch. Default: torch's own setting.
         thread_counts: Thread counts to time the pass with, to compute parallel efficiency. By default none.
         sweeps: Input sizes to time the pass at, such as `[("batch", [1, 2, 4])]`. By default none.
-        memory_limit: Bytes. A pass that is predicted to need more is not run. None sets no limit.
+        memory_limit: Bytes. A pass that is predicted to need more is not run. Default: no limit.
         system: At depth `"profile"`, monitor the machine during additional passes.
         energy: At depth `"profile"`, measure the energy of a pass, or model it if there is no sensor.
         energy_ops: Also replay ops to measure the energy of each kind of op, which takes minutes.
         grid: The power grid for the carbon footprint: a code such as `"FR"` or `"US-CA"`, or grams of CO2 per
-            kilowatt-hour such as `"400g"`. None computes no footprint.
+            kilowatt-hour such as `"400g"`. If None, no footprint is computed.
         pue: Power usage effectiveness (energy of the building divided by energy of its machines), at least 1. Applied
             to the carbon footprint and the price.
-        price: The price per kilowatt-hour. None computes no price.
+        price: The price per kilowatt-hour. If None, no price is computed.
         mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
-        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
-        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
-        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
-        on_step: Called with one line of text before each step. None reports no steps.
-        progress: Called with the bytes of weights read so far and the total bytes. None reports no progress.
+        on_step: Called with one line of text before each step. If None, steps are not reported.
+        progress: Called with the bytes of weights read so far and the total bytes. Default: no progress reports.
 
     Returns:
         The analysis: a document with all results, the architecture, the memory and the findings. Its `missing` maps

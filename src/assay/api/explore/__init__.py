@@ -32,10 +32,10 @@ def explore(
             are run with inferred inputs if possible.
         theme: The name of a colour theme, such as `"nord"`. Empty uses the theme from the settings.
         mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
-        device: The torch device to run on, such as `"cuda:0"`. None leaves the model on its own device.
-        dtype: The floating-point dtype to run in, such as `"bfloat16"`. None keeps the model's own.
+        device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
+        dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
-        model_args: Keyword arguments for the function or class that builds the model. None passes none.
+        model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
 
     Raises:

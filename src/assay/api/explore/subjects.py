@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from msgspec.structs import replace
@@ -58,7 +59,8 @@ def _of_saved(document: Document) -> ExploredModel:
     """A saved document with its cost; a document that holds only tensors is shown as a checkpoint."""
     if document.weights is not None and not document.tensors:
         return weights_subject(document)
-    return of_document(document if document.cost is not None else with_cost(document))
+    subject = of_document(document if document.cost is not None else with_cost(document))
+    return replace(subject, notes=tuple(_failure_notes(document)))
 
 
 def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, stats: bool) -> ExploredModel:
@@ -86,10 +88,14 @@ def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, s
     return replace(subject, notes=tuple(notes))
 
 
-def _notes(document: Document) -> list[str]:
+def _failure_notes(document: Document) -> list[str]:
     failure = document.run.failure
-    if failure is not None:
-        return [f"the forward pass failed in {failure.module}: {failure.error}"]
+    return [] if failure is None else [f"the forward pass failed in {failure.module}: {failure.error}"]
+
+
+def _notes(document: Document) -> list[str]:
+    if document.run.failure is not None:
+        return _failure_notes(document)
     return [f"inputs {document.run.inputs_from}"] if document.run.inputs_kind == INFERRED else []
 
 
@@ -115,7 +121,10 @@ def _with_findings(subject: ExploredModel) -> ExploredModel:
     if subject.document.findings:
         return subject
     result = check_all(subject.document)
-    text = f"no findings: {plural(result.rules - len(result.skipped), 'rule')} checked"
-    if result.skipped:
-        text += f", {len(result.skipped):,} skipped because they need data that was not captured"
+    if subject.tensors_in_tree and subject.document.weights is None:
+        command = f"assay check {shlex.quote(subject.document.origin.location)}"
+        text = f"Not checked: the weights were not read. Run `{command}`."
+    else:
+        skipped = f", {len(result.skipped):,} skipped" if result.skipped else ""
+        text = f"No findings ({plural(result.rules - len(result.skipped), 'rule')} checked{skipped})."
     return replace(subject, document=replace(subject.document, findings=result.findings), no_findings=text)

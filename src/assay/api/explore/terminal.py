@@ -12,7 +12,10 @@ def check_terminal(theme: str = "") -> None:
     """Raise UsageError if there is no interactive terminal or the theme is unknown, before any long work."""
     streams = (sys.stdin, sys.stdout)
     if not all(stream is not None and stream.isatty() for stream in streams):
-        raise UsageError("explore needs an interactive terminal; `assay summary` prints the module tree without one")
+        raise UsageError(
+            "explore needs an interactive terminal; "
+            "use `assay summary` or print(assay.summary(model)) to print the module tree"
+        )
     if theme:
         from assay.views.tui.app import check_theme
 

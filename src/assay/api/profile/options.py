@@ -17,11 +17,11 @@ class EnergyOptions:
     """How to measure or model energy."""
 
     grid: str | None = None
-    """The power grid that determines the carbon intensity; None computes no carbon footprint."""
+    """The power grid that determines the carbon intensity; if None, no carbon footprint is computed."""
     pue: float = 1.0
     """Power usage effectiveness: energy of the building divided by energy of its machines."""
     price_kwh: float | None = None
-    """The price per kilowatt-hour; None computes no price."""
+    """The price per kilowatt-hour; If None, no price is computed."""
     by_op: bool = True
     """Replay ops to measure the energy of each kind of op."""
     window_s: float = 2.0
@@ -52,7 +52,7 @@ class ProfileOptions:
     optimizer: str = "adamw"
     """The optimizer of the training step."""
     threads: int | None = None
-    """Number of CPU threads for torch; None leaves torch's setting unchanged."""
+    """Number of CPU threads for torch; Default: torch's own setting."""
     thread_counts: Sequence[int] = ()
     """Thread counts to time the pass with."""
     sweeps: Sequence[tuple[str, Sequence[int]]] = ()
@@ -62,7 +62,7 @@ class ProfileOptions:
     system: bool = False
     """Monitor the machine during additional, untimed passes."""
     energy: EnergyOptions | None = None
-    """Measure or model the energy of the pass, and of ops if there is a sensor; None does neither."""
+    """Measure or model the energy of the pass, and of ops if there is a sensor; if None, neither."""
 
     def check(self) -> None:
         """Raise UsageError for values that are not valid, before anything is measured."""

@@ -44,20 +44,20 @@ def analyze_weights(
     trust: bool = False,
     lenient: bool = False,
 ) -> WeightsReport:
-    """Compute statistics of every tensor in a file, folder, URL or live model, without running its code.
+    """Compute statistics of every tensor in a file, directory, URL or live model, without running its code.
 
     Args:
-        source: Anything `assay.open` accepts: a checkpoint, a live model, a folder, a URL or a saved document. The
+        source: Anything `assay.open` accepts: a checkpoint, a live model, a directory, a URL or a saved document. The
             statistics in a saved document are returned unchanged.
         engine: `"threads"` works in this process, `"ray"` on a Ray cluster.
-        workers: Number of threads, or of CPUs of a local Ray cluster. None uses one per CPU, at most 16 threads.
-        address: The Ray cluster to connect to, if `engine` is `"ray"`. None starts a local one.
+        workers: Number of threads, or of CPUs of a local Ray cluster. Default: one per CPU, at most 16 threads.
+        address: The Ray cluster to connect to, if `engine` is `"ray"`. If None, a local one is started.
         spectral: Also compute spectral norms and ranks, which reads matrices several times.
-        sqnr_db: The signal-to-quantization-noise ratio, in decibels, that `bits_needed` must keep. None uses 30.
+        sqnr_db: The signal-to-quantization-noise ratio, in decibels, that `bits_needed` must keep. Default: 30.
         resume: A journal file of finished tensors. Tensors in it are not read again, and newly finished ones are
-            added. None keeps no journal.
-        progress: Called with the bytes processed so far and the total bytes. None reports no progress.
-        filter: A regular expression; only tensors with a matching name are analysed. None analyses all.
+            added. If None, no journal is kept.
+        progress: Called with the bytes processed so far and the total bytes. Default: no progress reports.
+        filter: A regular expression; only tensors with a matching name are analysed. Default: all tensors.
         trust: Load a pickled or scripted module with torch, which runs its code, in a separate process.
         lenient: Accept safetensors files with bytes that belong to no tensor.
 

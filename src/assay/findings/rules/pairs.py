@@ -104,7 +104,7 @@ def mergeable_linears(facts: ModelFacts) -> Iterator[RuleMatch]:
         if one is None or two is None or made != facts.kind(second).inputs[0].type.shape:
             continue
         merged = two[0] * one[1]
-        # If a weight is also used elsewhere, the merged matrix would come on top of it.
+        # A weight that is also used elsewhere must be kept, so merging would add a matrix instead of replacing two.
         if merged < prod(one) + prod(two) and not (facts.is_shared(first) or facts.is_shared(second)):
             pairs.append((first, second))
             saved += 2 * prod(made[:-1]) * (prod(one) + prod(two) - merged)

@@ -125,5 +125,5 @@ def places_of(numbers: Ints, ordered: Ints) -> Ints:
 
 
 def looked_up(values: NDArray[Any], places: SmallInts | Ints, missing: int) -> NDArray[Any]:
-    """The value at each place; `missing` if a place is -1."""
+    """`values` at the indices `places`, with `missing` for each index that is -1."""
     return np.append(values, np.array(missing, dtype=values.dtype))[places]

@@ -22,7 +22,7 @@ _MODULE_COLUMNS: tuple[Column[UniqueModule], ...] = (
     Column("inputs", lambda entry: _joined(entry.input_shapes), shrinks=True),
     Column("outputs", lambda entry: _joined(entry.output_shapes), shrinks=True),
     Column("dtypes", lambda entry: _distinct([*entry.input_dtypes, *entry.output_dtypes]), shrinks=True, drops=True),
-    Column("parameters", lambda entry: _settings(entry.parameters), shrinks=True, drops=True),
+    Column("configuration", lambda entry: _settings(entry.parameters), shrinks=True, drops=True, name="parameters"),
 )
 
 _OP_COLUMNS: tuple[Column[UniqueOp], ...] = (

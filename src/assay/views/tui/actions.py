@@ -123,7 +123,7 @@ class Actions(App[None]):
     # Display
 
     def action_components(self, group: str) -> None:
-        """Show all components of a group, or hide them if all are visible."""
+        """Show all columns of a group, or hide them if all are visible."""
         members = [each for each in self.table.tab.components if each.column.id in GROUPS[group]]
         if not members:
             self.show_message(f"This tab has no {group} to show.")
@@ -139,7 +139,7 @@ class Actions(App[None]):
         self.remember(replace(self.remembered, aligned=self.table.aligned))
 
     def labels_changed(self) -> None:
-        """Redraw the table after its components have changed, and save the choice."""
+        """Redraw the table after its columns have changed, and save the choice."""
         tab = self.table.tab
         tab.shifted = 0
         if self.label_panel is not None and not self.label_panel.has_focus:
@@ -263,7 +263,7 @@ class Actions(App[None]):
             self.show_message("No search: press / to start one." if self.query_now is None else "No matches.")
 
     def sort_by(self, id: str, *, descending: bool, limit: int | None = None) -> None:
-        """Show the rows as a list sorted by the component `id`, at most `limit` of them."""
+        """Show the rows as a list sorted by the column `id`, at most `limit` of them."""
         tab = self.table.tab
         column = next((each.column for each in tab.components if each.column.id == id), None)
         if column is None or not len(tab.sheet.index):

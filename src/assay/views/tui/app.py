@@ -13,6 +13,7 @@ from rich.style import Style
 from textual.app import ComposeResult, SystemCommand
 from textual.color import Color
 from textual.containers import Horizontal
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
 from textual.timer import Timer
@@ -34,6 +35,8 @@ from assay.views.tui.subject import ExploredModel
 from assay.views.tui.tabs import BY_ID
 from assay.views.tui.treetable import Tab, TreeTable
 
+NOTE_S = 10.0
+"""How long the notes about the model stay on screen after opening."""
 DEBOUNCE_S = 0.1
 """How long the cursor must rest on a row before its details are loaded."""
 _REMOTE = re.compile(r"@font-face \{.*?\}\s*|<!-- Generated.*?-->\s*", re.DOTALL)
@@ -98,7 +101,8 @@ class Explorer(Actions):
         self.update_status()
         self.ready = True
         for note in filter(None, (self._warning, *self.subject.notes)):
-            self.notify(note, markup=False, severity="warning" if note == self._warning else "information")
+            severity: SeverityLevel = "warning" if note == self._warning else "information"
+            self.notify(note, markup=False, severity=severity, timeout=NOTE_S)
 
     def tab_of(self, id: str) -> Tab:
         """The tab with this id, created when it is first shown."""

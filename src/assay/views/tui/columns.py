@@ -75,7 +75,7 @@ class DeferredTexts:
 
 @dataclass(frozen=True)
 class SheetColumn:
-    """One component of a row: its heading, its values and their format."""
+    """One column: its heading, its values and their format."""
 
     id: str
     title: str
@@ -117,7 +117,7 @@ class SheetColumn:
 
 
 def words(texts: Sequence[str | None]) -> Words:
-    """The values of a column of texts."""
+    """The texts of a column, one per row, stored as one id per row and a list of the distinct texts."""
     distinct: dict[str | None, int] = {}
     ids = np.fromiter((distinct.setdefault(text, len(distinct)) for text in texts), np.int64, len(texts))
     return Words(ids, list(distinct) or [None])

@@ -80,7 +80,7 @@ class Drawing:
         return segments
 
     def _first_text(self, row: int) -> str:
-        """The text of the first component; in a sorted list names are full paths."""
+        """The text of the first column; in a sorted list names are full paths."""
         if not self.components:
             return ""
         first = self.components[0]

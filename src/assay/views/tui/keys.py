@@ -8,7 +8,7 @@ from typing import NamedTuple
 from textual.binding import Binding, BindingType
 
 TABLE, LABELS, PANEL, HELP = "table", "labels", "panel", "help"
-"""Where a key works: in the table, the label panel, a right panel or the help window."""
+"""Where a key works: in the table, the column panel, a right panel or the help window."""
 
 
 class Key(NamedTuple):
@@ -26,7 +26,7 @@ class Key(NamedTuple):
 
 
 NAVIGATION, FOLDING, DISPLAY, PANELS, LABEL_PANEL, SEARCH, TABS, OTHER = (
-    "Navigation", "Folding", "Display", "Panels", "Label panel", "Search and sort", "Tabs", "Copy, export, more",
+    "Navigation", "Folding", "Display", "Panels", "Column panel", "Search and sort", "Tabs", "Copy, export, more",
 )  # fmt: skip
 
 KEYS = (
@@ -53,26 +53,26 @@ KEYS = (
     Key("show-counts", "p", "components('counts')", "Parameter counts", DISPLAY),
     Key("show-device", "d", "components('device')", "Device and dtype", DISPLAY),
     Key("show-forward", "f", "components('forward')", "Forward statistics: shapes, calls, time", DISPLAY),
-    Key("align", "A", "align", "Switch between aligned columns and inline labels", DISPLAY),
+    Key("align", "A", "align", "Switch between aligned and inline columns", DISPLAY),
     Key("panel-code", "c", "panel('code')", "Source code", PANELS, short="code"),
     Key("panel-attributes", "a", "panel('attributes')", "Attributes and tensors", PANELS, short="attributes"),
     Key("panel-forward", "F", "panel('forward')", "Recorded forward calls", PANELS),
     Key("panel-findings", "W", "panel('findings')", "Findings on the selected module", PANELS),
     Key("panel-flow", "T", "panel('flow')", "Tensor flow into and out of the selected module", PANELS),
-    Key("panel-labels", "L", "labels", "Select and reorder label components", PANELS, short="labels"),
+    Key("panel-labels", "L", "labels", "Select and reorder columns", PANELS, short="columns"),
     Key("panel-wider", "<", "panel_width(5)", "Widen the right panels", PANELS),
     Key("panel-narrower", ">", "panel_width(-5)", "Narrow the right panels", PANELS),
     Key("next-panel", "tab", "focus_next", "Go to the next panel", PANELS),
     Key("help", "?", "help", "Show this help", PANELS, short="help"),
     Key("close", "escape", "leave", "Close, clear or go back", PANELS),
     Key("help-close", "enter,escape,q,?", "app.pop_screen", "Close the help window", PANELS, HELP),
-    Key("label-toggle", "space,enter", "tick", "Show or hide the selected component", LABEL_PANEL, LABELS),
-    Key("label-down", "J,shift+j", "move(1)", "Move the selected component down", LABEL_PANEL, LABELS),
-    Key("label-up", "K,shift+k", "move(-1)", "Move the selected component up", LABEL_PANEL, LABELS),
-    Key("label-next", "down,j", "cursor_down", "Select the next component", LABEL_PANEL, LABELS),
-    Key("label-previous", "up,k", "cursor_up", "Select the previous component", LABEL_PANEL, LABELS),
-    Key("label-reset", "R", "reset", "Restore the default components", LABEL_PANEL, LABELS),
-    Key("label-close", "escape,L", "app.labels", "Close the label panel", LABEL_PANEL, LABELS),
+    Key("label-toggle", "space,enter", "tick", "Show or hide the selected column", LABEL_PANEL, LABELS),
+    Key("label-down", "J,shift+j", "move(1)", "Move the selected column down", LABEL_PANEL, LABELS),
+    Key("label-up", "K,shift+k", "move(-1)", "Move the selected column up", LABEL_PANEL, LABELS),
+    Key("label-next", "down,j", "cursor_down", "Select the next column", LABEL_PANEL, LABELS),
+    Key("label-previous", "up,k", "cursor_up", "Select the previous column", LABEL_PANEL, LABELS),
+    Key("label-reset", "R", "reset", "Restore the default columns", LABEL_PANEL, LABELS),
+    Key("label-close", "escape,L", "app.labels", "Close the column panel", LABEL_PANEL, LABELS),
     Key("search", "/", "search", "Search as you type (regular expression)", SEARCH, short="search"),
     Key("search-next", "n", "match(1)", "Next match", SEARCH),
     Key("search-previous", "N", "match(-1)", "Previous match", SEARCH),

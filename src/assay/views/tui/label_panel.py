@@ -1,4 +1,4 @@
-"""The label panel, which selects and orders the components of a row."""
+"""The column panel, which selects and orders the columns of a tab."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.views.tui.labels import Component, move
 
 
 class LabelPanel(OptionList):
-    """A checklist of the components of the current tab, which can be reordered."""
+    """A checklist of the columns of the current tab, which can be reordered."""
 
     BINDINGS = bindings(LABELS)
 
@@ -32,14 +32,14 @@ class LabelPanel(OptionList):
     """
 
     class Changed(Message):
-        """Components were shown, hidden or moved."""
+        """Columns were shown, hidden or moved."""
 
     class Reset(Message):
-        """The user asked for the default components."""
+        """The user asked for the default columns."""
 
     def __init__(self) -> None:
         super().__init__(id="labels", markup=False)
-        self.border_title = "Labels"
+        self.border_title = "Columns"
         self.border_subtitle = "space: show  J/K: move"
         self._components: list[Component] = []
 
@@ -49,7 +49,7 @@ class LabelPanel(OptionList):
         self._list(self.highlighted or 0)
 
     def action_tick(self) -> None:
-        """Show or hide the selected component."""
+        """Show or hide the selected column."""
         if self.highlighted is None:
             return
         component = self._components[self.highlighted]
@@ -58,18 +58,18 @@ class LabelPanel(OptionList):
         self.post_message(self.Changed())
 
     def action_move(self, step: int) -> None:
-        """Move the selected component up or down."""
+        """Move the selected column up or down."""
         if self.highlighted is None:
             return
         self._list(move(self._components, self.highlighted, step))
         self.post_message(self.Changed())
 
     def action_reset(self) -> None:
-        """Restore the default components and their order."""
+        """Restore the default columns and their order."""
         self.post_message(self.Reset())
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Show or hide the clicked component."""
+        """Show or hide the clicked column."""
         event.stop()
         self.highlighted = event.option_index
         self.action_tick()

@@ -1,4 +1,4 @@
-"""Label components: the columns a row can show, which of them are visible, and their order."""
+"""The columns a row can show, which of them are visible, and their order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from assay.views.tui.columns import SheetColumn, Words
 from assay.views.tui.sheet import NAME, Sheet
 
 NAME_CELLS = 24
-"""The width of the name if it is not the first component."""
+"""The width of the name if it is not the first column."""
 
 
 class Labels(Struct, frozen=True):
-    """The saved order and visibility of the components of one tab."""
+    """The saved order and visibility of the columns of one tab."""
 
     order: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class Labels(Struct, frozen=True):
 
 @dataclass
 class Component:
-    """One component and whether it is visible."""
+    """One column and whether it is visible."""
 
     column: SheetColumn
     on: bool
@@ -46,7 +46,7 @@ class Names:
 
 
 def arranged(sheet: Sheet, saved: Labels | None = None) -> list[Component]:
-    """All components of `sheet` as saved; components unknown to `saved` come last, with their defaults."""
+    """All columns of `sheet` as saved; columns unknown to `saved` come last, with their defaults."""
     columns = [SheetColumn(NAME, sheet.noun, Names(sheet), "name of the row", cells=NAME_CELLS), *sheet.columns]
     if saved is None:
         return [Component(column, column.on) for column in columns]
@@ -56,14 +56,14 @@ def arranged(sheet: Sheet, saved: Labels | None = None) -> list[Component]:
 
 
 def labels(components: Sequence[Component]) -> Labels:
-    """The order and visibility of the components, for saving."""
+    """The order and visibility of the columns, for saving."""
     return Labels(
         tuple(each.column.id for each in components), tuple(each.column.id for each in components if each.on)
     )
 
 
 def move(components: list[Component], at: int, step: int) -> int:
-    """Move the component at `at` by `step`, and return its new position."""
+    """Move the column at `at` by `step`, and return its new position."""
     to = max(0, min(at + step, len(components) - 1))
     components.insert(to, components.pop(at))
     return to

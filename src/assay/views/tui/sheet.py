@@ -13,7 +13,7 @@ from assay.views.tui.columns import SheetColumn, Words
 from assay.views.tui.index import Flags, Index, Ints
 
 NAME = "name"
-"""The id of the component with the name."""
+"""The id of the column with the name."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ from assay.errors import ReadError
 NO_VALUES = "a saved document contains no tensor values: explore the live model or its checkpoint"
 
 
+ONLY_WEIGHTS = "This file contains only weights: open the model to record ops and times."
+
+
 class ModuleInspector(Protocol):
     """Looks up details of modules by path. Called from a background thread; may raise `AssayError`."""
 
@@ -41,15 +44,15 @@ class ExploredModel(Struct, frozen=True):
     devices: Sequence[str | None] = ()
     """The device of each of the document's tensors, in order; empty if unknown."""
     tensors_in_tree: bool = False
-    """Whether tensors are rows of the tree, as for a checkpoint."""
+    """Whether the source contains only tensors, which are then rows of the tree, as for a checkpoint."""
     notes: tuple[str, ...] = ()
     """Messages shown when the explorer opens."""
-    no_findings: str = "no rules have run"
-    """Why there are no findings."""
+    no_findings: str = "Not checked: no rules have run."
+    """The sentence shown if there are no findings, with the reason."""
 
 
 class DocumentInspector:
-    """An inspector of a saved document: settings, types and shapes, and statistics if they were saved."""
+    """An inspector of a saved document: configuration, dtypes and shapes, and statistics if they were saved."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -62,15 +65,15 @@ class DocumentInspector:
         return None
 
     def attributes(self, path: str) -> list[Attribute]:
-        """The settings and tensors of the module."""
+        """The configuration and tensors of the module."""
         module = self._document.modules[self._index(path)]
         own = ((name, self._document.tensors[at]) for name, at in module.tensors.items())
         tensors = [Attribute(name, each.role, "Tensor", "", tensor_facts(each)) for name, each in own]
-        settings = [
+        configuration = [
             Attribute(name, "value", type(value).__name__, json.dumps(value, ensure_ascii=False, default=str))
             for name, value in module.config.items()
         ]
-        return [*tensors, *settings]
+        return [*tensors, *configuration]
 
     def tensor(self, path: str, name: str) -> TensorDetail:
         """The statistics of a tensor, if the document contains them."""

@@ -35,7 +35,7 @@ class Tab:
     sheet: Sheet
     rows: Rows
     components: list[Component]
-    """All components in order, visible or not."""
+    """All columns in order, visible or not."""
     sorted_by: str = ""
     descending: bool = True
     limit: int | None = None
@@ -47,7 +47,7 @@ class Tab:
 
     @property
     def columns(self) -> list[SheetColumn]:
-        """The visible components."""
+        """The visible columns."""
         return [each.column for each in self.components if each.on]
 
 

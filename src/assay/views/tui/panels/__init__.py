@@ -36,6 +36,7 @@ BY_ID = {kind.id: kind for kind in PANELS}
 def contents(kind: PanelKind, context: PanelContext) -> Iterator[RenderableType]:
     """The successive contents of the panel: first what is known already, then more as it is computed."""
     if context.module < 0 and not (kind.of_tensors and context.tensor):
-        return iter([Text("Select a module.", style="dim")])
+        of_tensor = kind.of_tensors and context.subject.tensors_in_tree
+        return iter([Text("Select a tensor." if of_tensor else "Select a module.", style="dim")])
     of_kind: Callable[[PanelContext], Iterator[RenderableType]] = import_module(f"{__name__}.{kind.id}").contents
     return of_kind(context)

@@ -59,7 +59,8 @@ def _content(
             parts += [Text(), Text(title, style="bold")]
             parts += [part for each in members for part in _attribute(each, details.get(each.name), context)]
     if not attributes:
-        parts += [Text(), plain("This module has no attributes.", "dim")]
+        only_tensors = context.subject.tensors_in_tree
+        parts += [Text(), plain("Select a tensor." if only_tensors else "This module has no attributes.", "dim")]
     return Group(*parts)
 
 

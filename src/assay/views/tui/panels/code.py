@@ -16,6 +16,8 @@ NO_SOURCE = (
     "or the model was opened from a saved document, which does not contain code."
 )
 
+ONLY_WEIGHTS = "No source code: this file contains only weights."
+
 _NO_FORWARD = "def _forward_unimplemented"
 """The placeholder that torch.nn.Module has instead of `forward`."""
 
@@ -23,7 +25,8 @@ _NO_FORWARD = "def _forward_unimplemented"
 def contents(context: PanelContext) -> Iterator[RenderableType]:
     """The source of the class, preceded by that of `forward` if it is inherited."""
     source = context.subject.inspector.source(context.row.path)
-    yield plain(NO_SOURCE, "dim") if source is None else _content(source, context)
+    reason = ONLY_WEIGHTS if context.subject.tensors_in_tree else NO_SOURCE
+    yield plain(reason, "dim") if source is None else _content(source, context)
 
 
 def _content(source: SourceCode, context: PanelContext) -> RenderableType:

@@ -26,7 +26,7 @@ def contents(context: PanelContext) -> Iterator[RenderableType]:
     elif document.findings:
         yield plain(f"No findings on {path_text(context.row.path)}; see tab 6 for other modules.", "dim")
     else:
-        yield plain(f"No findings: {context.subject.no_findings}.", "dim")
+        yield plain(context.subject.no_findings, "dim")
 
 
 def _finding(finding: Finding, context: PanelContext) -> list[RenderableType]:

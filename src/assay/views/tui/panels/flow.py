@@ -12,6 +12,7 @@ from assay.document.tree import path_text
 from assay.messages import plural
 from assay.views.tui.flow import FlowEdge, flow
 from assay.views.tui.panels.context import PanelContext, line, plain
+from assay.views.tui.subject import ONLY_WEIGHTS
 
 NO_OPS = "No ops were recorded, so the tensor flow is unknown: open the model with inputs to run it."
 
@@ -19,7 +20,7 @@ NO_OPS = "No ops were recorded, so the tensor flow is unknown: open the model wi
 def contents(context: PanelContext) -> Iterator[RenderableType]:
     """The modules its tensors come from and go to, most bytes first."""
     if not context.subject.document.ops:
-        yield plain(NO_OPS, "dim")
+        yield plain(ONLY_WEIGHTS if context.subject.tensors_in_tree else NO_OPS, "dim")
         return
     edges, row = flow(context.subject.document, context.module), context.row
     yield Group(

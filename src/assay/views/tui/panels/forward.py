@@ -14,6 +14,7 @@ from assay.document.tree import path_text
 from assay.messages import plural
 from assay.views.tui.panels.attributes import facts_line, figures_line
 from assay.views.tui.panels.context import PanelContext, line, plain
+from assay.views.tui.subject import ONLY_WEIGHTS
 
 NONE = (
     "No forward pass was recorded. Record one first:\n"
@@ -29,7 +30,8 @@ MAX_CALLS = 200
 def contents(context: PanelContext) -> Iterator[RenderableType]:
     """The calls with their tensors and times."""
     calls = context.subject.inspector.forward_calls(context.row.path)
-    reason = NOT_CALLED if context.subject.document.calls else NONE
+    none = ONLY_WEIGHTS if context.subject.tensors_in_tree else NONE
+    reason = NOT_CALLED if context.subject.document.calls else none
     yield _content(calls, context) if calls else plain(reason, "dim")
 
 

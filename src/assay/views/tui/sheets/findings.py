@@ -54,7 +54,7 @@ def findings_sheet(subject: ExploredModel) -> Sheet:
         columns=columns,
         depth=0,
         about=about or "no findings",
-        empty=f"No findings: {subject.no_findings}.",
+        empty=subject.no_findings,
         biggest="places",
     )
 

@@ -15,7 +15,7 @@ from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import Sheet, first_open
 from assay.views.tui.sheets.placing import FoldedTree, folded_tree
 from assay.views.tui.sheets.tree_columns import classes, time_columns, times, tree_columns, type_column
-from assay.views.tui.subject import ExploredModel
+from assay.views.tui.subject import ONLY_WEIGHTS, ExploredModel
 
 NO_MODULES = "No modules: the model was not run, and the document contains no module tree."
 NO_TIMES = (
@@ -36,7 +36,8 @@ def time_sheet(subject: ExploredModel) -> Sheet:
     timed = subject.document if subject.document.timing is not None else Document()
     tree = folded_tree(timed)
     columns = [*_times(tree), type_column(tree)]
-    sheet = _sheet(tree, "time", columns, _measured(timed), NO_TIMES, "time_self")
+    empty = ONLY_WEIGHTS if subject.tensors_in_tree else NO_TIMES
+    sheet = _sheet(tree, "time", columns, _measured(timed), empty, "time_self")
     return replace(sheet, noun="module", sorted_by="time_self" if timed.modules else "")
 
 
@@ -72,9 +73,11 @@ def _times(tree: FoldedTree) -> list[SheetColumn]:
 
 
 def _totals(document: Document) -> str:
-    """Modules, parameters, bytes and FLOPs of a document on one line."""
+    """Modules, parameters, bytes and FLOPs of a document on one line, after the module that failed, if any."""
     counted = parameters(document)
-    parts = [
+    failure = document.run.failure
+    parts = [] if failure is None else [f"forward failed in {path_text(failure.module)}"]
+    parts += [
         plural(len(document.modules), "module"),
         f"{units.count(counted.count)} parameters",
         units.size(counted.bytes),
@@ -86,8 +89,6 @@ def _totals(document: Document) -> str:
     if document.cost is not None and document.ops:
         coverage = units.share(document.cost.coverage, 1)
         parts.append(f"{units.count(document.cost.forward.flops, 'FLOPs')} ({coverage} of ops counted)")
-    if document.run.failure is not None:
-        parts.append(f"forward stopped in {path_text(document.run.failure.module)}")
     return " · ".join(parts)
 
 

@@ -17,7 +17,7 @@ from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.grouping import Groups, grouped
 from assay.views.tui.sheets.placing import shares
 from assay.views.tui.sheets.shapes import dims
-from assay.views.tui.subject import ExploredModel
+from assay.views.tui.subject import ONLY_WEIGHTS, ExploredModel
 
 EMPTY = (
     "No ops were recorded.\n"
@@ -66,7 +66,7 @@ def ops_sheet(subject: ExploredModel) -> Sheet:
         columns=columns,
         depth=1,
         about=_about(document, counts, by_type),
-        empty=EMPTY,
+        empty=ONLY_WEIGHTS if subject.tensors_in_tree else EMPTY,
         biggest="flops",
     )
 

@@ -22,9 +22,9 @@ def devices(names: Iterable[str]) -> str:
     return " ".join(f"{kind}:{','.join(filter(None, numbers))}".rstrip(":") for kind, numbers in kinds.items())
 
 
-def of_first(calls: Sequence[Sequence[TensorType]]) -> str | None:
-    """The shapes of the first call, followed by an ellipsis if other calls have other shapes."""
+def of_first(calls: Sequence[Sequence[TensorType]], empty: str = "none") -> str | None:
+    """The shapes of the first call (`empty` if it has none), followed by an ellipsis if other calls differ."""
     if not calls:
         return None
-    text = ", ".join(dims(type.shape) for type in calls[0]) or "none"
+    text = ", ".join(dims(type.shape) for type in calls[0]) or empty
     return text if all(types == calls[0] for types in calls) else f"{text} …"

@@ -28,6 +28,8 @@ from assay.views.tui.subject import ExploredModel
 
 EMPTY = "No parameters or buffers."
 FIGURES = ("min", "max", "mean", "std")
+_UNKNOWN = {"role": None, "trains": None}
+"""What a checkpoint does not record about a tensor."""
 
 
 def parameters_sheet(subject: ExploredModel) -> Sheet:
@@ -43,11 +45,15 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
         top = -1
         if len(members) > 1:
             family = _family([document.tensors[at] for at in members])
+            if subject.tensors_in_tree:
+                family |= _UNKNOWN
             top = groups.add(f"{name} ×{len(members)}", kind=name, values=family)
             tensors.append(-1)
         for at in members:
             values = _values(document.tensors[at], subject.devices[at] if at < len(subject.devices) else None)
             values |= _figures(document.tensors[at], statistics)
+            if subject.tensors_in_tree:
+                values |= _UNKNOWN
             groups.add(document.tensors[at].names[0], top, kind=name, values=values)
             tensors.append(at)
     holders = _holders(document)

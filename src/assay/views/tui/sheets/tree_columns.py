@@ -1,4 +1,4 @@
-"""The label components of a module, shared by the tree, the label panel and the display keys."""
+"""The columns of a module, shared by the tree, the column panel and the display keys."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ GROUPS = {
     "device": ("device", "dtype"),
     "forward": ("inputs", "outputs", "calls", "time", "time_self"),
 }
-"""The components that each display key shows or hides together."""
+"""The columns that each display key shows or hides together."""
 
 
 def tree_columns(subject: ExploredModel, tree: FoldedTree) -> list[SheetColumn]:
-    """All components in their default order; values are computed when they are first needed."""
+    """All columns in their default order; values are computed when they are first needed."""
     return [
         type_column(tree),
         *_parameters(subject, tree),
@@ -43,7 +43,7 @@ def tree_columns(subject: ExploredModel, tree: FoldedTree) -> list[SheetColumn]:
 
 def type_column(tree: FoldedTree) -> SheetColumn:
     """The class of each module."""
-    return SheetColumn("type", "type", lambda: classes(tree), "class of the module", widest=22)
+    return SheetColumn("type", "class", lambda: classes(tree), "class of the module", widest=22, name="type")
 
 
 def classes(tree: FoldedTree) -> Words:
@@ -111,15 +111,26 @@ def _parameters(subject: ExploredModel, tree: FoldedTree) -> list[SheetColumn]:
 
 def _forward(tree: FoldedTree) -> list[SheetColumn]:
     called = bool(tree.document.calls)
+    failure = tree.document.run.failure
 
     def calls() -> list[list[Call]]:
         return [tree.calls.get(at, []) for at in range(len(tree.document.modules))]
+
+    def has_failed(path: str) -> bool:
+        """Whether the module was running when the pass failed: it or a module inside it raised the error."""
+        return failure is not None and (not path or f"{failure.module}.".startswith(f"{path}."))
 
     def inputs() -> Words:
         return tree.texts([shapes.of_first([call.inputs for call in each]) for each in calls()])
 
     def outputs() -> Words:
-        return tree.texts([shapes.of_first([call.outputs for call in each]) for each in calls()])
+        rows = zip(tree.document.modules, calls(), strict=True)
+        return tree.texts(
+            [
+                shapes.of_first([call.outputs for call in each], "failed" if has_failed(row.path) else "none")
+                for row, each in rows
+            ]
+        )
 
     def counts() -> Numbers:
         return tree.figures([len(each) if called else None for each in calls()])

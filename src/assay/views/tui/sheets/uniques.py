@@ -43,7 +43,7 @@ def unique_sheet(subject: ExploredModel) -> Sheet:
         groups.number("flops", "FLOPs", "FLOPs of the first module", units.count, on=bool(document.ops)),
         groups.text("inputs", "inputs", "input shapes", italic=True, on=bool(document.calls), widest=24),
         groups.text("outputs", "outputs", "output shapes", on=bool(document.calls), widest=24),
-        groups.text("settings", "settings", "constructor settings", widest=60),
+        groups.text("settings", "configuration", "constructor arguments", widest=60, name="settings"),
     ]
     about = f"{plural(len(classes), 'class')} · {len(entries):,} unique of {plural(len(document.modules), 'module')}"
     return grouped(
