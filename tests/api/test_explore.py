@@ -285,3 +285,26 @@ def test_in_a_real_terminal(tmp_path) -> None:
         assert "ended 0" in screen("ended")
     finally:
         subprocess.run([*tmux, "kill-server"], check=False)
+
+
+def test_a_file_of_weights_names_what_is_missing_and_the_next_step(tmp_path) -> None:
+    file = tmp_path / "weights.pt"
+    torch.save(net().state_dict(), file)
+    subject = explorer_subject(str(file))
+    only_weights = "This file contains only weights: open the model to record ops and times."
+    assert [BY_ID[tab].make(subject).empty for tab in ("ops", "time")] == [only_weights, only_weights]
+    expected = f"Not checked: the weights were not read. Run `assay check {file}`."
+    assert BY_ID["findings"].make(subject).empty == expected
+    roles = BY_ID["parameters"].make(subject).column("role")
+    assert roles is not None
+    assert roles.text(0) == "–"
+
+
+def test_a_failed_pass_is_shown_first_and_in_the_outputs() -> None:
+    subject = explorer_subject(nn.Sequential(nn.Linear(4, 4), nn.Linear(5, 5)), torch.zeros(1, 4))
+    sheet = BY_ID["tree"].make(subject)
+    outputs = sheet.column("outputs")
+    assert outputs is not None
+    assert [outputs.text(row) for row in range(3)] == ["failed", "1×4", "failed"]
+    assert sheet.about.startswith("forward failed in 1 · ")
+    assert any(note.startswith("the forward pass failed in 1: ") for note in subject.notes)
