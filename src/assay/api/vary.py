@@ -1,4 +1,4 @@
-"""`assay.vary`: scaling formulas for a model's costs, fitted to captures at a few input sizes and verified."""
+"""`assay.vary`: scaling formulas for a model's costs, fitted to passes recorded at a few input sizes and verified."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def vary(
         model: Anything `assay.open` accepts that can be run.
         inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
         over: The sizes to vary: any of `"batch"`, `"seq"`, `"height"`, `"width"` and `"frames"`.
-        points: The values to capture at, by name of the size; the last one verifies the formula. None, or a size that
+        points: The values to record at, by name of the size; the last one verifies the formula. None, or a size that
             is not listed, chooses values automatically.
         mode: `"auto"` uses shapes only if the model allows it, and data otherwise; or `"real"`, `"meta"` or `"fake"`,
             as for `assay.observe`.

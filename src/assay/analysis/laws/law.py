@@ -28,7 +28,7 @@ class Part(Struct, frozen=True):
 
 
 class VerifiedRange(Struct, frozen=True):
-    """The sizes of one variable at which a scaling formula was compared with captures."""
+    """The sizes of one variable at which a scaling formula was compared with recorded passes."""
 
     least: int
     most: int
@@ -63,7 +63,7 @@ class Law(Struct, frozen=True):
     Attributes:
         variables: Names of the sizes that vary: `("batch", "seq")`.
         parts: The formula is their sum.
-        spans: Per variable, the sizes for which the formula was compared with captures.
+        spans: Per variable, the sizes for which the formula was compared with recorded passes.
     """
 
     variables: tuple[str, ...]
@@ -87,7 +87,7 @@ class Law(Struct, frozen=True):
         return sum((part.at(sizes) for part in self.parts), start=Fraction(0))
 
     def covers(self, **sizes: int) -> bool:
-        """Whether all sizes are within the range that was compared with captures."""
+        """Whether all sizes are within the range that was compared with recorded passes."""
         return all(self.spans[name].covers(size) for name, size in sizes.items())
 
     @property
@@ -109,13 +109,13 @@ class Laws(Struct, frozen=True):
         laws: Scaling formulas by quantity name.
         refused: Quantities without a formula, with the reason.
         base: The sizes of the original inputs.
-        points: The sizes at which captures were made.
+        points: The sizes at which passes were recorded.
         follows: The input dimensions that follow each variable: `("dim 1 of input_ids", …)`.
         limits: The largest sizes that the model declares.
-        mode: How the captures were run.
+        mode: How the recorded passes were run: `meta`, `fake` or `real`.
         inputs_from: How the inputs were obtained: `given`, a file and function, a literal, or how they were inferred.
         inputs_kind: `given`, `function`, `literal`, `inferred` or `example`.
-        notes: Remarks about the captures, one sentence each.
+        notes: Remarks about the recorded passes, one sentence each.
     """
 
     model: str
