@@ -80,6 +80,12 @@ def test_causes_of_idling(tmp_path):
     assert device.queue_mean == pytest.approx((5 + 3 + 46 + 56 + 10) / 200)
 
 
+def test_a_launch_that_is_the_first_event_counts_in_the_queue(tmp_path):
+    made = Making().launch(1, 0).kernel("first", 5_000, 1_000, 1)
+    (device,) = read_trace(made.write(tmp_path / "t.json")).devices
+    assert device.queue_max == 1
+
+
 def test_launch_latency(trace):
     kernels = {row.name: row for row in trace.kernels}
     assert kernels["gemm"].latency.median_ns == 16_000
