@@ -58,6 +58,10 @@ def test_env_shows_versions_and_nothing_private(cli):
 
 def test_env_has_one_line_per_fact(cli):
     lines = cli("env").out.splitlines()
+    facts = json.loads(cli("env", "--format", "json").out)
+    shown = {line[:14].strip(): line[14:] for line in lines}
+    for name in ("assay", "python", "platform", "cpu", "torch", "numpy"):
+        assert shown[name] == facts[name]
     assert len(lines) == len(json.loads(cli("env", "--format", "json").out))
     assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
 
