@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+ALLOW_CODE = "allow it with --trust (trust=True in Python) if you trust its author"
+"""The end of every message about code that is run only for trusted files."""
 MAX_QUOTED = 160
 """Maximum length, in characters, of a name or message quoted inside an error line."""
 _LONGEST_LINE = 500
@@ -31,15 +33,32 @@ def first_line(error: BaseException) -> str:
     return one_line(lines[0], _LONGEST_LINE) if lines else type_name(error)
 
 
-def name_suggestion(name: str, known: Iterable[str]) -> str:
-    """A suggestion for a misspelt name: `did you mean load_model?`, or `it has a, b, c` if no name is close."""
+def name_suggestion(name: str, known: Iterable[str], *, listing: bool = True) -> str:
+    """A suggestion for a misspelt name: `did you mean load_model?`, or `it has a, b, c` if no name is close.
+
+    Without `listing`, it is `check the name` if no name is close.
+    """
     names = list(known)
     close = difflib.get_close_matches(one_line(name), names, n=3, cutoff=0.5)
     if close:
-        return f"did you mean {' or '.join(close)}?"
+        return f"did you mean {alternatives(close)}?"
+    if not listing:
+        return "check the name"
     if not names:
         return "it defines nothing that can be called"
     return f"it has {', '.join(names[:6])}{', ...' if len(names) > 6 else ''}"
+
+
+def alternatives(names: Sequence[str]) -> str:
+    """The names as a choice: `A`, `A or B`, `A, B or C`."""
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def unreadable(path: object, error: OSError | ValueError, reason: str = "") -> str:
+    """The message for a file that cannot be opened; `reason` replaces the operating system's."""
+    if isinstance(error, FileNotFoundError) and error.strerror:
+        return f"no such file or directory: {one_line(path)}"
+    return f"cannot read {one_line(path)}: {reason or getattr(error, 'strerror', None) or error_line(error)}"
 
 
 def plural(count: int, noun: str, many: str | None = None) -> str:

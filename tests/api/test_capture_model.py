@@ -272,7 +272,7 @@ def test_debug_output_explains_decisions(active, monkeypatch, capsys):
     err = capsys.readouterr().err
     assert "Net: decorated; traces of its calls go to" in err
     assert "Net_forward_001.json" in err
-    assert "Net, pass 2: not captured (only one pass in 2 is captured)" in err
+    assert "Net, pass 2: not traced (only one pass in 2 is traced)" in err
 
 
 def test_captured_models_are_not_kept_alive(active):

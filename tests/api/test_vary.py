@@ -311,12 +311,12 @@ def test_dimensions_by_name(shape, name, expected):
     ("shapes", "names", "message"),
     [
         ([(1, 3, 8, 8)], ["depth"], r"cannot vary 'depth': expected batch.*args\[0\] 1x3x8x8"),
-        ([(1, 3, 8, 8)], ["seq"], r"no seq to vary: .*1x3x8x8"),
+        ([(1, 3, 8, 8)], ["seq"], r"cannot vary seq: no input is a sequence .*1x3x8x8"),
         ([(2, 6, 4), (2, 6, 6, 3)], ["seq"], "seq is ambiguous"),
         ([(1, 8, 8, 16, 16)], ["frames"], "frames are ambiguous"),
         ([(1, 8)], ["seq", "frames"], "same dimension"),
         ([(1, 8)], ["seq", "seq"], "at most once"),
-        ([()], ["batch"], "no batch to vary"),
+        ([()], ["batch"], "cannot vary batch"),
     ],
 )
 def test_an_ambiguous_or_missing_dimension_is_refused_with_the_shapes(shapes, names, message):

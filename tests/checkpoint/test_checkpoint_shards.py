@@ -79,7 +79,7 @@ def test_an_index_may_not_point_outside_its_folder(tmp_path, name):
     save_file({"w": torch.ones(1)}, tmp_path / "out.safetensors")
     index = write_shards(tmp_path / "m")
     index.write_text(json.dumps({"weight_map": {"w": name}}))
-    with pytest.raises(ReadError, match="only files in the same folder are read"):
+    with pytest.raises(ReadError, match="only files in the same directory are read"):
         open_checkpoint(index)
 
 
@@ -100,11 +100,11 @@ def test_a_link_out_of_the_folder_is_rejected_except_in_a_download_cache(tmp_pat
 
 def test_the_error_for_a_folder_without_a_checkpoint(tmp_path):
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ReadError, match="folder without a model"):
+    with pytest.raises(ReadError, match="directory without a model"):
         open_checkpoint(tmp_path)
     with pytest.raises(ReadError, match="index of shards with a weight_map"):
         open_checkpoint(tmp_path / "config.json")
-    with pytest.raises(ReadError, match="No such file"):
+    with pytest.raises(ReadError, match="no such file"):
         open_checkpoint(tmp_path / "absent.pt")
 
 

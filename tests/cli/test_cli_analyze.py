@@ -178,7 +178,7 @@ def test_an_impossible_folder_is_refused_before_any_work(analyzed):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--sweep", "batch=1"], "--sweep requires --inference"),
+        (["--sweep", "batch=1"], "--sweep requires --inference or --profile"),
         (["--passes", "3"], "--passes requires --inference"),
         (["--grid", "FR"], "--grid requires --profile"),
         (["--inference", "--price", "1"], "--price requires --profile"),
@@ -187,7 +187,7 @@ def test_an_impossible_folder_is_refused_before_any_work(analyzed):
         (["--profile", "--pue", "nan"], "expected a finite number, got nan"),
         (["--profile", "--price", "-1"], "-1.0 is not in the range"),
         (["--inference", "--sweep", "batch"], "expected the form batch=1,2,4"),
-        (["--inference", "--sweep", "height=4"], "no height to vary"),
+        (["--inference", "--sweep", "height=4"], "cannot vary height: no input is an image"),
         (["--inference", "--seconds", "nan"], "expected a finite number, got nan"),
         (["--inference", "--threads", "0"], "0 is not in the range"),
         (["--inference", "--optimizer", "sgd"], "--optimizer requires --backward"),

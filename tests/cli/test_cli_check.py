@@ -117,7 +117,7 @@ def test_run_options_are_refused_if_nothing_runs(process, in_place):
     write_safetensors(in_place / "m.safetensors", weight=np.ones((2, 2), np.float32))
     result = process("check", "m.safetensors", "--train", "--inputs", "x")
     assert result.returncode == 2
-    assert "inputs, train cannot apply" in result.stderr
+    assert "inputs, train cannot be used with m.safetensors, which is not run" in result.stderr
 
 
 def test_a_checkpoint_with_a_missing_shard_gives_an_incomplete_result(cli):

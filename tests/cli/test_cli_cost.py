@@ -72,7 +72,7 @@ def test_strict_fails_with_the_list_after_the_data(cli):
     result = cli("cost", "m", "--strict", document=unknown_norm())
     assert result.code == 1
     assert result.err == (
-        "assay: strict: ops without a formula: mylib::norm (no formula) ×2 (add formulas with assay.register_cost)\n"
+        "assay: strict: ops without a formula: mylib::norm ×2 (add formulas with assay.register_cost)\n"
     )
     assert "66.6 % of 6 ops counted" in result.out
     assert cli("cost", "m", document=unknown_norm()).code == 0

@@ -114,7 +114,7 @@ BAD = {
     "page": (b"<!doctype html><html></html>", "HTML page"),
     "pointer": (b"version a://git-lfs\noid sha256:0\nsize 1\n", "git-LFS pointer"),
     "noise": (bytes(range(7, 250)), "not a file that Assay reads"),
-    "long-header": (struct.pack("<Q", 1 << 62) + b"{}", "is not valid safetensors"),
+    "long-header": (struct.pack("<Q", 1 << 62) + b"{}", "its header has"),
     "cut": (struct.pack("<Q", 80) + b'{"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'.ljust(80), "w"),
     "zip": (b"PK\3\4" + b"\0" * 60, ""),
     "pickle": (b"\x80\x02}q\0(X\1\0\0\0aK", ""),
@@ -136,13 +136,13 @@ def test_a_bad_file_is_one_line(cli, in_place, name):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["nowhere"], 3, "no file or folder nowhere"),
-        (["."], 3, "folder without a model"),
+        (["nowhere"], 3, "no such file or directory: nowhere"),
+        (["."], 3, "directory without a model"),
         (["m.safetensors", "--filter", "("], 2, "is not a valid regular expression"),
         (["m.safetensors", "--sort", "weight"], 2, "weight"),
         (["m.safetensors", "--engine", "dask"], 2, "dask"),
         (["m.safetensors", "--resume", "/"], 3, "cannot read"),
-        (["nowhere.assay.json"], 3, "no file or folder"),
+        (["nowhere.assay.json"], 3, "no such file or directory"),
     ],
 )
 def test_wrong_usage_is_one_line(cli, in_place, arguments, code, message):

@@ -132,7 +132,7 @@ def test_exports(cli, trace, in_place):
     ("arguments", "code", "message"),
     [
         (["gone.json"], 3, "no such file"),
-        (["empty.json"], 3, "no trace events in"),
+        (["empty.json"], 3, "empty.json has no traceEvents"),
         ([], 2, "give either trace files"),
         (["t.json", "--diff", "t.json", "t.json"], 2, "give either trace files"),
         (["t.json", "t2.json", "--by", "stack"], 2, "one trace"),

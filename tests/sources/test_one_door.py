@@ -295,7 +295,7 @@ def test_a_training_step_that_a_document_lacks_is_an_error(models_folder):
     document = assay.load(models_folder / "d.assay.json")
     roofline = functools.partial(assay.roofline, device="H100")
     for verb in (assay.observe, assay.cost, assay.memory, roofline):
-        with pytest.raises(UsageError, match="backward cannot apply"):
+        with pytest.raises(UsageError, match="backward cannot be used with"):
             verb(document, backward=True)
 
 

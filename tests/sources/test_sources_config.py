@@ -73,7 +73,7 @@ def test_the_config_of_a_live_transformers_model_is_used(folder):
 
 
 def test_a_folder_without_a_config_is_an_error(tmp_path):
-    with pytest.raises(ReadError, match=r"a folder without a model: expected config.json"):
+    with pytest.raises(ReadError, match=r"a directory without a model: expected config.json"):
         open_model(tmp_path)
 
 

@@ -72,7 +72,7 @@ def test_model_args_reach_the_function(file):
 @pytest.mark.parametrize(
     ("name", "arguments", "parts"),
     [
-        ("sized", None, ["sized() in my_model.py", "width", "give these as model args"]),
+        ("sized", None, ["sized() in my_model.py", "width", "give them with --model-args"]),
         ("sized", {"width": 1, "depth": 3}, ["depth", "(width, bias=True)"]),
         ("load_model", {"width": 1}, ["load_model() in my_model.py", "takes no arguments"]),
         ("ready", {"width": 1}, ["width", "takes no arguments"]),
@@ -108,7 +108,7 @@ def test_the_error_for_an_unrelated_name_lists_the_names_in_the_file(file):
 
 
 def test_a_missing_file_is_a_read_error(tmp_path):
-    with pytest.raises(ReadError, match=r"there is no file .*gone\.py"):
+    with pytest.raises(ReadError, match=r"no such file or directory: .*gone\.py"):
         open_model(f"{tmp_path}/gone.py::load")
 
 

@@ -92,7 +92,7 @@ def test_functions_that_return_no_inputs_are_an_error(file, name, kind, part):
 
 
 def test_a_missing_file_is_a_read_error():
-    with pytest.raises(ReadError, match=r"no file gone\.py"):
+    with pytest.raises(ReadError, match=r"no such file or directory: gone\.py"):
         find_inputs("gone.py::f", OPENED)
 
 

@@ -118,7 +118,7 @@ def test_a_small_model_of_each_family_runs_on_the_inferred_inputs(name, tmp_path
     with torch.no_grad():
         real(*inputs.args, **inputs.kwargs)
     if expected is not None:
-        assert inputs.how == f"inferred: {expected} from the {type(opened.model.config).__name__}"
+        assert inputs.how == f"inferred: {expected} from {type(opened.model.config).__name__}"
 
 
 def test_inputs_of_a_live_model_are_inferred_like_those_of_a_folder(tmp_path):

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import UsageError
+from assay.messages import alternatives
 
 GIB = 1 << 30
 
@@ -120,11 +121,13 @@ def _by_name() -> dict[str, Device]:
 
 def _hint(name: str) -> str:
     plain = _plain(name)
+    if plain.replace(".", "", 1).isdecimal():
+        return f"for a memory size, write {plain}GiB"
     names = _by_name()
     similar = get_close_matches(plain, names, n=4, cutoff=0.5) or [each for each in names if plain and plain in each]
     shown = list(dict.fromkeys(names[each].name for each in similar))[:4]
     if shown:
-        return f"did you mean {' or '.join(shown)}?"
+        return f"did you mean {alternatives(shown)}?"
     return f"expected {', '.join(device.name for device in devices())}, or a size such as 24GiB"
 
 

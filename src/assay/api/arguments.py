@@ -17,7 +17,13 @@ def check_whole(name: str, value: Any, least: int = 1, *, optional: bool = False
     """Raise UsageError unless `value` is an integer of at least `least`, or None if it is optional."""
     valid = _is_a(Integral, value) and value >= least
     if not (valid or (optional and value is None)):
-        raise _wrong(name, value, f"a whole number of at least {least}")
+        raise _wrong(name, value, "a positive integer" if least == 1 else f"an integer of at least {least}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise UsageError unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "True or False")
 
 
 def check_number(name: str, value: Any, least: float = -math.inf, *, optional: bool = False) -> None:

@@ -14,6 +14,7 @@ from assay.api.arguments import path_of
 from assay.api.observe import observe
 from assay.document.document import Document
 from assay.errors import PartialError, ReadError
+from assay.messages import unreadable
 from assay.views.json.files import ModulesFile, OpsFile, encode, modules_file, ops_file
 
 
@@ -105,7 +106,7 @@ def _read(path: Path) -> ModulesFile:
     try:
         return msgspec.json.decode(path.read_bytes(), type=ModulesFile)
     except OSError as error:
-        raise ReadError(f"cannot read {path}: {error.strerror or error}") from error
+        raise ReadError(unreadable(path, error)) from error
     except msgspec.DecodeError as error:
         raise ReadError(f"{path} is not a valid unique_modules.json: {error}") from error
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from assay.api.arguments import check_flag
 from assay.errors import UsageError
+from assay.messages import ALLOW_CODE, one_line
 
 if TYPE_CHECKING:
     from assay.document.document import Origin
@@ -34,6 +36,10 @@ class RunOptions:
     trust: bool = False
     """Allow code stored in the file to run."""
 
+    def __post_init__(self) -> None:
+        for name in ("train", "backward", "trust"):
+            check_flag(name, getattr(self, name))
+
     @property
     def without_data(self) -> bool:
         """Whether the pass uses shapes only."""
@@ -49,5 +55,7 @@ class RunOptions:
         names += [name for name in ("device", "dtype", "train") if getattr(self, name) != getattr(default, name)]
         names += [f"mode {self.mode}"] * (self.mode != default.mode)
         if names:
-            remedy = "trust the file to run it" if origin.kind == "exported" else "give the model itself"
-            raise UsageError(f"{origin.location} is read, not run, so {', '.join(names)} cannot apply: {remedy}")
+            example = "give the model itself, for example file.py::load_model"
+            remedy = f"to run it, {ALLOW_CODE}" if origin.kind == "exported" else example
+            which = f"{', '.join(names)} cannot be used with {one_line(origin.location)}"
+            raise UsageError(f"{which}, which is not run: {remedy}")

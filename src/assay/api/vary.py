@@ -113,7 +113,7 @@ def vary(
 
 
 def _checked_points(points: Any) -> dict[str, list[int]] | None:
-    """The points as lists by name of the size; UsageError if they are not whole numbers of at least 1."""
+    """The points as lists by name of the size; UsageError if they are not positive integers."""
     if points is None:
         return None
     if not isinstance(points, Mapping):

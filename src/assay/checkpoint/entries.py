@@ -89,7 +89,7 @@ class ScriptFunction(Struct, frozen=True, omit_defaults=True):
 
 
 class Checkpoint(Struct, frozen=True):
-    """The tensors, modules and metadata of a checkpoint file or folder."""
+    """The tensors, modules and metadata of a checkpoint file or directory."""
 
     format: str
     """`safetensors`, `torch-zip`, `torchscript`, `pt2`, `gguf`, `dcp`, `torch-legacy` or `pickle`."""

@@ -1,4 +1,4 @@
-"""Reads byte ranges of local files, lists folders, and resolves the file names that a checkpoint refers to."""
+"""Reads byte ranges of local files, lists directories, and resolves the file names that a checkpoint refers to."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Protocol
 from assay.checkpoint.entries import EncodedBytes
 from assay.checkpoint.remote import RemoteFile, is_url, reason, remote_names
 from assay.errors import ReadError
-from assay.messages import one_line
+from assay.messages import one_line, unreadable
 
 METADATA = ".metadata"
-"""A folder that contains this file is a distributed checkpoint."""
+"""A directory that contains this file is a distributed checkpoint."""
 
 
 class File(Protocol):
@@ -115,7 +115,7 @@ class LocalFile:
             # Without O_NONBLOCK, opening a named pipe would wait for a writer.
             self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         except (OSError, ValueError) as error:
-            raise ReadError(f"cannot read {one_line(path)}: {reason(error)}") from error
+            raise ReadError(unreadable(path, error, reason(error))) from error
         status = os.fstat(self._handle)
         if not stat.S_ISREG(status.st_mode):
             self.close()
@@ -174,7 +174,7 @@ def truncated(path: str, why: str) -> ReadError:
 
 
 def folder_names(path: str) -> list[str] | None:
-    """The sorted names of the files in the folder `path`; None if `path` is not a folder."""
+    """The sorted names of the files in the directory `path`; None if `path` is not a directory."""
     if is_url(path):
         return remote_names(path)
     try:
@@ -182,7 +182,7 @@ def folder_names(path: str) -> list[str] | None:
     except NotADirectoryError:
         return None
     except (OSError, ValueError) as error:
-        raise ReadError(f"cannot read {one_line(path)}: {reason(error)}") from error
+        raise ReadError(unreadable(path, error, reason(error))) from error
 
 
 def _is_file(item: os.DirEntry[str]) -> bool:
@@ -194,22 +194,24 @@ def _is_file(item: os.DirEntry[str]) -> bool:
 
 
 def inside(folder: str, name: str) -> str:
-    """The path of file `name` in `folder`; `ReadError` if the name or a link leads out of the folder."""
+    """The path of file `name` in `folder`; `ReadError` if the name or a link leads out of the directory."""
     parts = re.split(r"[/\\]", name)
     unsafe = is_url(name) or os.path.isabs(name) or ".." in parts or "" in parts or ":" in name or "\0" in name
     if unsafe or (is_url(folder) and re.search(r"[?#%]", name)):
-        raise ReadError(f"{one_line(folder)} refers to {one_line(name)}: only files in the same folder are read")
+        raise ReadError(f"{one_line(folder)} refers to {one_line(name)}: only files in the same directory are read")
     if is_url(folder):
         return f"{folder.rstrip('/')}/{name}"
     path = os.path.join(folder, name)
     real = os.path.realpath(path)
     if not any(os.path.commonpath([root, real]) == root for root in _roots(folder)):
-        raise ReadError(f"{one_line(path)} is a link to a file outside its folder: only files in the folder are read")
+        raise ReadError(
+            f"{one_line(path)} is a link to a file outside its directory: only files in the directory are read"
+        )
     return path
 
 
 def _roots(folder: str) -> list[str]:
-    """The real folders that files of `folder` may be in: itself and, in a Hugging Face snapshot, the blob store."""
+    """The directories that may hold files of `folder`: itself and, in a Hugging Face snapshot, the blob store."""
     real = os.path.realpath(folder)
     above, _ = os.path.split(real)
     cached = os.path.basename(above) == "snapshots"

@@ -1,4 +1,4 @@
-"""Opens a checkpoint at any path, folder or URL and lists its tensors."""
+"""Opens a checkpoint at any path, directory or URL and lists its tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.checkpoint.formats.recognise import INDEX, Recognised
 
 
 def open_checkpoint(path: str | os.PathLike[str], *, lenient: bool = False, files: Files | None = None) -> Checkpoint:
-    """The tensors of the checkpoint at `path`: a file, folder or URL. No code from it is run.
+    """The tensors of the checkpoint at `path`: a file, directory or URL. No code from it is run.
 
     Args:
         path: The checkpoint.
@@ -34,7 +34,7 @@ def open_checkpoint(path: str | os.PathLike[str], *, lenient: bool = False, file
 
 
 def open_folder(path: str, names: list[str], files: Files, *, lenient: bool = False) -> Checkpoint:
-    """The checkpoint in the folder `path`, which contains the files `names`."""
+    """The checkpoint in the directory `path`, which contains the files `names`."""
     if METADATA in names:
         from assay.checkpoint.formats import distributed
 
@@ -50,7 +50,7 @@ def open_recognised(recognised: Recognised, files: Files, *, lenient: bool = Fal
 
 
 def holds_checkpoint(names: list[str]) -> bool:
-    """Whether a folder that contains the files `names` is a checkpoint."""
+    """Whether a directory that contains the files `names` is a checkpoint."""
     return METADATA in names or shards.holds_shards(names)
 
 

@@ -79,9 +79,9 @@ class RemoteFile:
 
 
 def remote_names(path: str) -> list[str] | None:
-    """The sorted names of the files in a remote folder; None if `path` is not a folder."""
+    """The sorted names of the files in a remote directory; None if `path` is not a directory."""
     system, key = _system(path)
-    # Over HTTP, testing for a folder could download the whole file, so only a trailing slash counts.
+    # Over HTTP, testing for a directory could download the whole file, so only a trailing slash counts.
     is_folder = path.endswith("/") if _WEB.match(path) else _request(path, lambda: system.isdir(key))
     if not is_folder:
         return None

@@ -76,7 +76,7 @@ def analyze(
             on_step=messages.note,
             progress=progress,
         )
-    return _write(messages, analysis, folder)
+    return _write(messages, analysis, folder, weights)
 
 
 def _refuse_unused(depth: str) -> None:
@@ -85,18 +85,18 @@ def _refuse_unused(depth: str) -> None:
 
     unused = {STRUCTURE: (*TIMING_OPTIONS, *SENSOR_OPTIONS), INFERENCE: SENSOR_OPTIONS, PROFILE: ()}[depth]
     for parameter in options_on_command_line(unused):
-        required = "--profile" if parameter.name in SENSOR_OPTIONS else "--inference"
+        required = "--profile" if parameter.name in SENSOR_OPTIONS else "--inference or --profile"
         raise click.UsageError(f"{parameter.opts[0]} requires {required}")
 
 
-def _write(messages: Messages, analysis: Analysis, folder: Path) -> int:
+def _write(messages: Messages, analysis: Analysis, folder: Path, weights: str | None) -> int:
     """Print the report, write the files to `folder`, and return the exit code."""
     from assay.document import files
     from assay.views.text.analysis import analysis_report, common_sections
     from assay.views.text.full_analysis import full_report
 
     document = analysis.document
-    _print_notes(messages, analysis)
+    _print_notes(messages, analysis, weights)
     rows = achieved_rows(messages, document)
     common = common_sections(analysis, verbose=messages.verbose > 0)
     files.save(document, folder / DOCUMENT, overwrite=True)
@@ -107,11 +107,12 @@ def _write(messages: Messages, analysis: Analysis, folder: Path) -> int:
     return _exit_code(messages, analysis)
 
 
-def _print_notes(messages: Messages, analysis: Analysis) -> None:
+def _print_notes(messages: Messages, analysis: Analysis, weights: str | None) -> None:
     """Print what was inferred; with -v also what was assumed and which rules were skipped."""
-    from assay.cli.observed import report_run
+    from assay.cli.observed import report_run, warn_of_other_weights
 
     report_run(messages, analysis.document, fresh=True)
+    warn_of_other_weights(messages, analysis.document, weights)
     for skipped in analysis.checked.skipped:
         messages.detail(f"{skipped.code} skipped: {skipped.why}")
 

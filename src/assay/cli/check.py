@@ -57,7 +57,7 @@ def check(
     For a checkpoint, only the weights are checked and no code runs. The exit code is 1 only with --fail-on.
     """
     from assay.api.check import check_document, document_to_check
-    from assay.cli.observed import exit_code, report_run, weights_exit_code
+    from assay.cli.observed import exit_code, report_run, warn_of_other_weights, weights_exit_code
     from assay.document import files
     from assay.findings.catalogue import selected_rules
     from assay.sources.open import open_source
@@ -76,6 +76,7 @@ def check(
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
         document = document_to_check(opened, inputs, replace(options, backward=backward), weights, progress)
     report_run(messages, document, fresh=opened.document is None)
+    warn_of_other_weights(messages, document, weights)
     if not document.kinds:
         for line in document.run.assumptions:
             messages.note(line)

@@ -87,6 +87,10 @@ def cost(
         raise click.UsageError("--at requires --vary")
     if vary is not None and (by or roofline or strict):
         raise click.UsageError("--vary cannot be combined with --by, --strict or the roofline of a --device")
+    if roofline is not None and (by or sort or top or depth is not None or exact):
+        raise click.UsageError(
+            f"--by, --sort, --top, --depth and --exact do not apply to the roofline of {roofline.name}"
+        )
     if vary is not None:
         return cost_vary(messages, model, inputs, options, output, vary=vary, at=at)
     document = document_of(messages, model, inputs, options, output)
@@ -154,6 +158,6 @@ def _strict_exit_code(messages: Messages, totals: Cost) -> int:
 
     if not totals.unknown:
         return OK
-    names = ", ".join(map(unknown_op, totals.unknown))
+    names = ", ".join(unknown_op(op).replace(" (no formula)", "") for op in totals.unknown)
     messages.warn(f"strict: ops without a formula: {names} (add formulas with assay.register_cost)")
     return FINDINGS

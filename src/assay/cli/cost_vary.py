@@ -62,7 +62,7 @@ def _point(text: str, names: Sequence[str]) -> dict[str, int]:
     point = {name.strip(): int(size) for name, size in pairs if size.strip().isdecimal()}
     if sorted(point) != sorted(names) or len(pairs) != len(names) or 0 in point.values():
         expected = ",".join(f"{name}=N" for name in names)
-        raise UsageError(f"invalid --at {text!r}: expected {expected} with whole numbers from 1")
+        raise UsageError(f"invalid --at {text!r}: expected {expected}, where N is a positive integer")
     return {name: point[name] for name in names}
 
 

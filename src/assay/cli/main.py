@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -43,7 +44,7 @@ MODEL = """\b
 MODEL is one of:
   file.py::function    a function or class that builds the model
   package.module:name  the same, imported from a package
-  folder               with config.json, or a checkpoint
+  directory            with config.json, or a checkpoint
   file or URL          checkpoint, .pt2 file, saved document; TorchScript and
                        pickled modules need --trust to run
 """
@@ -148,9 +149,15 @@ def _invoke(arguments: Sequence[str], messages: Messages) -> int:
     return code if isinstance(code, int) else OK
 
 
+def _number_name(match: re.Match[str]) -> str:
+    return "not an integer" if match[1] == "integer" else "not a number"
+
+
 def _usage_message(error: click.ClickException) -> str:
     """Click's message in our style (lower case, no full stop), with the help page to read."""
     context = getattr(error, "ctx", None)
     message = error.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]
+    message = re.sub(r"for '\[(\w+)\]'", r"for '\1'", message)  # an optional argument
+    message = re.sub(r"not a valid (float|integer)( range)?$", _number_name, message)
     return f"{message} (see {context.command_path} --help)" if context else message

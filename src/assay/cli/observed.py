@@ -14,6 +14,7 @@ from assay.document import files
 from assay.document.document import INFERRED, Document
 from assay.document.tree import path_text
 from assay.errors import OK, PartialError
+from assay.messages import one_line, plural
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 
@@ -50,6 +51,17 @@ def weights_exit_code(messages: Messages, document: Document) -> int:
     for failure in failures:
         messages.warn(f"incomplete: {failure}")
     return PartialError.exit_code if failures else OK
+
+
+def warn_of_other_weights(messages: Messages, document: Document, weights: str | None) -> None:
+    """Warn if fewer than half of the tensors in the checkpoint `weights` have the name of a tensor of the model."""
+    if weights is None or document.weights is None or not document.tensors or not document.weights.tensors:
+        return
+    names = {name for tensor in document.tensors for name in tensor.names}
+    total = len(document.weights.tensors)
+    matching = sum(not names.isdisjoint(tensor.names) for tensor in document.weights.tensors)
+    if 2 * matching < total:
+        messages.warn(f"{matching} of {plural(total, 'tensor name')} in {one_line(weights)} match the model")
 
 
 def report_inputs(messages: Messages, how: str, kind: str) -> None:

@@ -14,11 +14,13 @@ from assay.cli.output import emit, refuse_overwrite, utf8
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.errors import OK, PartialError
+from assay.messages import one_line
 
 if TYPE_CHECKING:
     from assay.checkpoint.statistics.journal import Journal
     from assay.document.document import Document
     from assay.document.weights import WeightsReport
+    from assay.sources.opened import Opened
     from assay.views.tables import Table
     from assay.views.text.params import ParamsOptions
     from assay.views.text.report import Report
@@ -27,6 +29,10 @@ SORTS = (
     "name", "dtype", "count", "bytes", "min", "max", "mean", "std", "kurtosis", "l2", "zeros", "nan", "entropy",
     "int8", "int4", "bits", "norm", "bound", "rank", "effective",
 )  # fmt: skip
+LISTED_SORTS = ("name", "dtype", "count", "bytes")
+"""The columns that --list has."""
+SPECTRAL_SORTS = ("norm", "bound", "rank", "effective")
+"""The columns that only --spectral computes."""
 ROW_FORMATS = ("csv", "jsonl")
 """Formats for programs: one row per tensor, nothing folded."""
 ENGINES = ("threads", "ray")
@@ -103,15 +109,22 @@ def params(
     from assay.api.weights import weights_document
     from assay.checkpoint.statistics.settings import StatisticsSettings
     from assay.document import files
+    from assay.sources.open import open_source
     from assay.views.text.params import ParamsOptions
 
     refuse_overwrite(output, source)
+    _refuse_unused(
+        stats, engine=engine, address=address, spectral=spectral, sqnr=sqnr, workers=workers, resume=resume
+    )
     settings = StatisticsSettings(engine, workers, address, spectral, sqnr)
     journal = _journal(source, resume, output)
     try:
         with ProgressLine(not messages.quiet) as progress:
+            opened = open_source(source)
+            if opened.saved is None or opened.stored is not None:
+                _refuse_unavailable(opened, sort, resume, stats=stats, spectral=spectral)
             document = weights_document(
-                source,
+                opened,
                 settings=settings,
                 resume=journal,
                 progress=progress,
@@ -124,6 +137,8 @@ def params(
         if journal.path.exists():
             messages.warn(f"finished tensors are in {journal.path}: add --resume to the same command to continue")
         raise
+    if pattern is not None and not _weights(document).tensors:
+        messages.warn(f"no tensor name matches {one_line(pattern)!r}")
     if output.save is not None:
         files.save(document, output.save, overwrite=output.force)
     view_options = ParamsOptions(full=full, sort=sort, top=top, histogram=histogram, utf8=utf8(output))
@@ -131,6 +146,26 @@ def params(
     if stats and _is_journal_done(journal, resume, pattern):
         journal.remove()
     return _exit_code(messages, _weights(document), stats)
+
+
+def _refuse_unused(stats: bool, **options: object) -> None:
+    """Fail if an option was given that has no effect without statistics or without Ray."""
+    if options["address"] is not None and options["engine"] != "ray":
+        raise click.UsageError("--address requires --engine ray")
+    unused = {**options, "engine": options["engine"] != ENGINES[0]}
+    for name, value in unused.items():
+        if not stats and value is not None and value is not False:
+            raise click.UsageError(f"--{name} cannot be combined with --list")
+
+
+def _refuse_unavailable(opened: Opened, sort: str | None, resume: str | None, *, stats: bool, spectral: bool) -> None:
+    """Fail if the tensors of this source have no values to sort by, or if there is no file to resume."""
+    if not stats and sort not in (None, *LISTED_SORTS):
+        raise click.UsageError(f"--sort {sort} requires statistics: remove --list")
+    if sort in SPECTRAL_SORTS and not spectral:
+        raise click.UsageError(f"--sort {sort} requires --spectral")
+    if resume is not None and opened.stored is None:
+        raise click.UsageError(f"--resume requires a checkpoint file, got {one_line(opened.origin.location)}")
 
 
 def _journal(source: str, resume: str | None, output: Output) -> Journal:

@@ -37,7 +37,7 @@ _FORMATS_FOR_PEOPLE = ("table", "md")
 @click.option(
     "--sort", type=click.Choice(SORTS), metavar="COLUMN", help=f"Sort by this, largest first: {', '.join(SORTS)}."
 )
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show N rows; sum the rest in one.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show N rows.")
 @click.option("--full", is_flag=True, help=f"Show all rows; by default, tables have at most {_DEFAULT_ROWS}.")
 @click.option(
     "--diff",
@@ -94,6 +94,10 @@ def trace(
 
     if bool(paths) == bool(diff):
         raise click.UsageError("give either trace files (or a directory) or --diff A B")
+    if address is not None and engine != "ray":
+        raise click.UsageError("--address requires --engine ray")
+    if diff and by != "layer":
+        raise click.UsageError(f"--diff compares layers: it cannot be combined with --by {by}")
     refuse_overwrite(output, *paths, *(diff or ()))
     for target in (export, export_perfetto):
         _refuse_target(target, output)
@@ -107,6 +111,8 @@ def trace(
         files = trace_files(paths)
         if (by == "stack" or export or export_perfetto) and len(files) > 1:
             raise click.UsageError("--by stack and exports work on one trace: give one file")
+        if by != "layer" and len(files) > 1:
+            raise click.UsageError(f"several traces are shown by layer: give one file for --by {by}")
         if any(
             target is not None and target.exists() and target.samefile(files[0])
             for target in (export, export_perfetto)

@@ -12,7 +12,7 @@ import msgspec
 from assay import atomic
 from assay.document.document import SCHEMA_VERSION, Document
 from assay.errors import ReadError, UsageError, VersionError
-from assay.messages import one_line, plural
+from assay.messages import one_line, plural, unreadable
 
 SUFFIXES = (".assay.json", ".assay.json.gz")
 
@@ -63,7 +63,7 @@ def load(path: str | Path) -> Document:
     try:
         data = source.read_bytes()
     except OSError as error:
-        raise ReadError(f"cannot read {source}: {error.strerror or error}") from error
+        raise ReadError(unreadable(source, error)) from error
 
     return decode(data, str(source))
 
@@ -85,6 +85,8 @@ def decode(data: bytes, name: str) -> Document:
     try:
         version = msgspec.json.decode(data, type=_Version).assay_schema
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if "truncated" in str(error):
+            raise ReadError(f"{name} is truncated: save it again") from error
         raise ReadError(f"{name} is not an Assay document: {error}") from error
     if version > SCHEMA_VERSION:
         raise VersionError(

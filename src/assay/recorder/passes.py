@@ -189,7 +189,22 @@ def _check_call(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any])
         arguments = [_short(value) for value in args] + [f"{name}={_short(value)}" for name, value in kwargs.items()]
         raise InputsError(
             f"{type(model).__name__}.forward{signature} cannot be called with ({', '.join(arguments)}): {error}"
+            f"{_names_hint(signature, args)}"
         ) from error
+
+
+def _names_hint(signature: inspect.Signature, args: tuple[Any, ...]) -> str:
+    """The advice to give every required input of forward by name; empty if fewer than two are required."""
+    shapes = [_short(value) for value in args if isinstance(value, torch.Tensor) and value.shape]
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    required = [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.default is parameter.empty and parameter.kind not in variable
+    ]
+    if not shapes or len(required) < 2:
+        return ""
+    return f"; give the inputs by name, such as {', '.join(f'{name}={shapes[0]}' for name in required)}"
 
 
 def _short(value: Any) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ReadError, TrustError
-from assay.messages import error_line, one_line
+from assay.messages import ALLOW_CODE, one_line, unreadable
 from assay.sources.needs import need, usable
 from assay.sources.opened import Model
 from assay.sources.usercode import guarded
@@ -26,7 +26,7 @@ _AUTO = (
 
 
 def build(path: str, *, trust: bool, weights: bool = False) -> Model:
-    """The model and its config, built from a folder with config.json or from the file itself.
+    """The model and its config, built from a directory with config.json or from the file itself.
 
     With `weights`, the stored weights are loaded on the CPU; otherwise the module is on the meta device.
     """
@@ -62,7 +62,7 @@ def _fields(file: Path) -> Mapping[str, Any]:
     try:
         fields = json.loads(file.read_bytes())
     except OSError as error:
-        raise ReadError(f"cannot read {one_line(file)}: {error.strerror or error_line(error)}") from error
+        raise ReadError(unreadable(file, error)) from error
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{one_line(file)} is not valid JSON: {one_line(error)}") from error
     if not isinstance(fields, dict) or not fields.keys() & {"model_type", "architectures", "auto_map"}:
@@ -103,8 +103,8 @@ def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool
     code = {name: str(reference) for name, reference in fields["auto_map"].items()}
     if not trust:
         raise TrustError(
-            f"{one_line(file)} needs the Python code in its folder ({one_line(', '.join(code.values()))}): "
-            "pass --trust (trust=True) to run it"
+            f"{one_line(file)} needs the Python code in its directory ({one_line(', '.join(code.values()))}): "
+            f"{ALLOW_CODE}"
         )
     other_repositories = [reference for reference in code.values() if "--" in reference]
     auto_classes = [name for name in code if name.startswith("AutoModel")]
@@ -121,7 +121,7 @@ def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool
     torch, transformers = need("torch"), need("transformers")
     with guarded(f"the code next to {one_line(file)}"), torch.device("cpu" if weights else "meta"):
         folder, model_class = str(file.parent), getattr(transformers, auto_class)
-        # local_files_only: a file missing from the folder is an error, never a download.
+        # local_files_only: a file missing from the directory is an error, never a download.
         options = {"trust_remote_code": True, "local_files_only": True}
         config = transformers.AutoConfig.from_pretrained(folder, **options)
         if weights:

@@ -27,7 +27,7 @@ def attribute(named: Named) -> Iterator[Any]:
             with guarded(f"reading {one_line(named.name)} in {one_line(named.where)}"):
                 target, owner = getattr(target, part, _MISSING), target
             if target is _MISSING:
-                hint = name_suggestion(part, _callables(owner))
+                hint = name_suggestion(part, _callables(owner), listing=named.in_file)
                 raise ReadError(f"{one_line(named.where)} has no {one_line(named.name)!r}: {hint}")
         yield target
 

@@ -1,8 +1,8 @@
 """The single entry point for opening models: every command and every API function opens a model here.
 
 A model can be given as a live module, an object or container with modules inside, a live exported program, a callable
-that builds a model, `file.py::function`, `package.module:name`, a folder with a config, a checkpoint (file, folder or
-URL), TorchScript, a pickled module, a `.pt2` file or a saved document.
+that builds a model, `file.py::function`, `package.module:name`, a directory with a config, a checkpoint (file,
+directory or URL), TorchScript, a pickled module, a `.pt2` file or a saved document.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _open_named(named: Named, model_args: Mapping[str, Any] | None) -> Opened:
         return _in_memory(target, origin, f"{label} is")
 
 
-_HINT = ": give these as model args"
+_HINT = ": give them with --model-args (model_args= in Python)"
 
 
 def _in_memory(value: Any, origin: Origin, what: str, refusal: type[AssayError] = ReadError) -> Opened:

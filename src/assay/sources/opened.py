@@ -11,7 +11,7 @@ from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Files
 from assay.document.document import Document, Origin
 from assay.errors import ReadError, UsageError
-from assay.messages import one_line
+from assay.messages import ALLOW_CODE, one_line
 
 
 class Model(NamedTuple):
@@ -115,7 +115,7 @@ def raise_not_run(origin: Origin) -> Model:
 
 def not_run_message(origin: Origin) -> str:
     """The message that a file is read as data and not run, with the way to run it."""
-    remedy = "pass --trust (trust=True) to run it" if origin.kind == "exported" else "give the model itself to run it"
+    remedy = f"to run it, {ALLOW_CODE}" if origin.kind == "exported" else "give the model itself to run it"
     return f"{one_line(origin.location)} is read, not run: {remedy}"
 
 

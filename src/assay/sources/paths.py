@@ -1,4 +1,4 @@
-"""Opening files, folders and URLs, each kind in its own way. No code from a file runs without trust."""
+"""Opening files, directories and URLs, each kind in its own way. No code from a file runs without trust."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assay.checkpoint.remote import is_url
 from assay.document import files as documents
 from assay.document.document import Document, Origin
 from assay.errors import ReadError, TrustError, UsageError
-from assay.messages import one_line
+from assay.messages import ALLOW_CODE, one_line
 from assay.sources import config, stored
 from assay.sources.opened import Model, Opened, raise_not_run
 
@@ -121,9 +121,7 @@ def _untrusted(opened: Opened) -> Model:
     path, checkpoint = opened.origin.location, opened.checkpoint
     if checkpoint is not None and checkpoint.entries and not checkpoint.modules and not checkpoint.globals:
         raise ReadError(f"{one_line(path)} {stored.WEIGHTS_ONLY}")
-    raise TrustError(
-        f"opening {one_line(path)} would run code from it: pass --trust (trust=True) if you trust its author"
-    )
+    raise TrustError(f"opening {one_line(path)} would run code from it: {ALLOW_CODE}")
 
 
 def _open_weights(recognised: Recognised, files: Files, trust: bool) -> Opened:

@@ -56,7 +56,7 @@ def axes(inputs: Inputs, names: Sequence[str]) -> dict[str, Axis]:
             raise UsageError(f"cannot vary {one_line(name)!r}: expected {', '.join(_FINDERS)}; {_shapes(tensors)}")
         places = sorted(set(_FINDERS[name](tensors)))
         if not places:
-            raise UsageError(f"the inputs have no {name} to vary: {_shapes(tensors)}")
+            raise UsageError(f"cannot vary {name}: no input {_NEEDED[name]} ({_shapes(tensors)})")
         leaf, dim = places[0]
         text = tuple(f"dim {dim} of {tensors[leaf].name}" for leaf, dim in places)
         result[name] = Axis(name, tensors[leaf].shape[dim], tuple(places), text)
@@ -189,6 +189,15 @@ _FINDERS: dict[str, Callable[[list[Leaf]], Iterator[tuple[int, int]]]] = {
     "frames": _frames,
 }
 
+_NEEDED = {
+    "batch": "has a first dimension",
+    "seq": "is a sequence",
+    "height": "is an image",
+    "width": "is an image",
+    "frames": "is a video or sound",
+}
+"""What an input must be or have for each size to vary, after the words "no input"."""
+
 
 def _require_distinct(axes: Mapping[str, Axis], tensors: list[Leaf]) -> None:
     """Raise if two names refer to the same dimension."""
@@ -203,4 +212,7 @@ def _require_distinct(axes: Mapping[str, Axis], tensors: list[Leaf]) -> None:
 def _shapes(tensors: list[Leaf]) -> str:
     """The inputs' shapes in one line, for an error message."""
     shapes = [f"{leaf.name} {units.shape(leaf.shape)}" for leaf in tensors]
-    return one_line(f"the inputs are {', '.join(shapes)}" if shapes else "the inputs contain no tensor")
+    if not shapes:
+        return "the inputs contain no tensor"
+    verb = "inputs are" if len(shapes) > 1 else "input is"
+    return one_line(f"the {verb} {', '.join(shapes)}")

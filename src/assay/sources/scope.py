@@ -1,8 +1,8 @@
-"""Importing a file from any folder without name clashes: every folder becomes a package of its own.
+"""Importing a file from any directory without name clashes: every directory becomes a package of its own.
 
 The files next to it are imported as `__user__.helper`, whether the file has `import helper` or
-`from . import helper`. No module is added to `sys.modules` under its plain name, modules of two folders never clash,
-and imports that the model executes later, in its forward, still find the files next to it.
+`from . import helper`. No module is added to `sys.modules` under its plain name, modules of two directories never
+clash, and imports that the model executes later, in its forward, still find the files next to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 
 class Folder:
-    """A folder whose Python files are imported as submodules of the package `name`."""
+    """A directory whose Python files are imported as submodules of the package `name`."""
 
     def __init__(self, name: str, root: Path, beside: Path) -> None:
         self.name = name
@@ -31,7 +31,7 @@ class Folder:
         self.builtins = {**vars(builtins), "__import__": self.import_}
 
     def register(self) -> None:
-        """Make the folder's package importable."""
+        """Make the directory's package importable."""
         package = ModuleType(self.name)
         package.__path__ = [str(self.root)]
         package.__spec__ = ModuleSpec(self.name, None, is_package=True)
@@ -49,7 +49,7 @@ class Folder:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """The `__import__` of code in the folder: look for a file in the folder first, then import as usual."""
+        """The `__import__` of code in the directory: look for a file in the directory first, then import as usual."""
         top, _, rest = name.partition(".")
         inner = self.sibling(top, (globals or {}).get("__file__")) if level == 0 else None
         if inner is None:
@@ -61,7 +61,7 @@ class Folder:
         return sys.modules[inner]
 
     def sibling(self, top: str, importer: str | None) -> str | None:
-        """The full name of the top-level module `top` if it is in this folder, else None."""
+        """The full name of the top-level module `top` if it is in this directory, else None."""
         if top in sys.builtin_module_names:
             return None
         for directory in dict.fromkeys((self.beside, self.root)):
@@ -76,7 +76,7 @@ class Folder:
 
 
 class _Loader(SourceFileLoader):
-    """Runs a source file with its folder's `__import__`, without writing bytecode next to it."""
+    """Runs a source file with its directory's `__import__`, without writing bytecode next to it."""
 
     def __init__(self, fullname: str, path: str, folder: Folder) -> None:
         super().__init__(fullname, path)
@@ -92,7 +92,7 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of all folders that were opened."""
+    """Finds the modules of all directories that were opened."""
 
     def __init__(self) -> None:
         self.folders: dict[str, Folder] = {}

@@ -45,7 +45,7 @@ def file_function(text: str) -> Named | None:
 def parse(text: str) -> Named | Path:
     """The callable or the existing path that `text` names."""
     if not text.strip():
-        raise UsageError("no model was given: expected file.py::function, package.module:callable, folder or file")
+        raise UsageError("no model was given: expected file.py::function, package.module:callable, directory or file")
     if "\0" in text:
         raise UsageError(f"{one_line(text)} contains a NUL byte, which no file or module name can have")
     named = file_function(text)
@@ -59,8 +59,8 @@ def parse(text: str) -> Named | Path:
     if match:
         return Named(match["module"], match["name"], in_file=False)
     raise ReadError(
-        f"there is no file or folder {one_line(text)}: expected file.py::function, package.module:callable, "
-        "a folder with config.json, or a model file"
+        f"no such file or directory: {one_line(text)} (expected file.py::function, package.module:callable, "
+        "a directory with config.json, or a model file)"
     )
 
 
@@ -69,5 +69,5 @@ def existing_file(where: str) -> Path:
     if "\0" in where:
         raise UsageError(f"{one_line(where)} contains a NUL byte, which no file name can have")
     if len(where) > _PATH_LIMIT or not os.path.isfile(where):
-        raise ReadError(f"there is no file {one_line(where)}: check the path")
+        raise ReadError(f"no such file or directory: {one_line(where)}")
     return Path(where)

@@ -85,7 +85,7 @@ def test_a_pass_during_another_capture_is_counted_but_not_captured(tmp_path):
     )
     done = run_script(program, tmp_path, **ON, ASSAY_DEBUG="1")
     assert done.returncode == 0, done.stderr
-    assert "Net, pass 1: not captured (another capture is running)" in done.stderr
+    assert "Net, pass 1: not traced (another capture is running)" in done.stderr
     assert traces(tmp_path / "traces") == ["Net_forward_001.json", "Net-2_forward_002.json"][::-1]
     assert labels(tmp_path / "traces" / "Net_forward_001.json") == ["", "one", "two"]
 

@@ -160,9 +160,14 @@ class Laws(Struct, frozen=True):
 
 def ordered(variables: Sequence[str], sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The sizes in the variables' order; raises `UsageError` if one is missing, unknown or not a positive integer."""
-    if set(variables) != set(sizes):
-        names = ", ".join(sizes) or "no variable"
-        raise UsageError(f"sizes given for {names}: expected sizes for exactly {', '.join(variables)}")
+    unexpected = [name for name in sizes if name not in variables]
+    if unexpected:
+        raise UsageError(
+            f"unexpected size {', '.join(unexpected)}: the formula depends on {', '.join(variables)} only"
+        )
+    missing = [name for name in variables if name not in sizes]
+    if missing:
+        raise UsageError(f"missing size {', '.join(missing)}: the formula depends on {', '.join(variables)}")
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise UsageError(f"invalid size {name}={size!r}: expected a positive integer")

@@ -24,6 +24,7 @@ from assay.document.document import Document
 from assay.errors import AssayError, InputsError, ReadError, UsageError
 from assay.findings.analyzed import Analysis, CodeOp
 from assay.findings.engine import check_all
+from assay.messages import ALLOW_CODE
 from assay.sources.open import open_source
 from assay.sources.opened import Opened, not_run_message
 
@@ -36,7 +37,7 @@ PASS_MEMORY, TIME, WEIGHT_VALUES = "memory of a pass", "time", "values of weight
 """The parts of an analysis that can be missing."""
 
 _NO_VALUES = "weights not loaded: give a checkpoint of the model as weights"
-UNTRUSTED = "contains code that was not run: pass --trust (trust=True) if you trust its author"
+UNTRUSTED = f"contains code that was not run: {ALLOW_CODE}"
 
 
 def analyze(
@@ -227,7 +228,7 @@ class _Analysis:
         from assay.api.profile.run import profile_prepared
 
         if self._options.without_data:
-            self._missing[TIME] = "a pass on shapes has no time to measure: run with data"
+            self._missing[TIME] = "time cannot be measured on shapes only (meta mode): run with data"
             return self._recorded(profiled)
         document = profile_prepared(profiled, self._profile_options, self._on_step)
         if document.timing is None and document.profile is not None:

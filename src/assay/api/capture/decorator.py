@@ -100,7 +100,7 @@ def _capture_results(target: Any, plan: CapturePlan) -> Any:
             _gate().add_instance(model, plan)
         else:
             _console().warn(
-                f"{getattr(target, '__name__', 'the function')} did not return a model: nothing is captured"
+                f"{getattr(target, '__name__', 'the function')} did not return a model: nothing is traced"
             )
         return model
 

@@ -59,10 +59,11 @@ def capture_plan() -> CapturePlan:
 
 
 def _number(variable: str, *, least: int) -> int | None:
-    """The whole number in an environment variable; None if it is not set."""
+    """The integer in an environment variable; None if it is not set."""
     text = os.environ.get(variable, "").strip()
     if not text:
         return None
     if not text.isdecimal() or int(text) < least:
-        raise UsageError(f"{variable}={text} is not valid: expected a whole number of at least {least}")
+        expected = "a positive integer" if least == 1 else f"an integer of at least {least}"
+        raise UsageError(f"{variable}={text} is not valid: expected {expected}")
     return int(text)

@@ -23,6 +23,7 @@ from assay.document.document import Document, Origin, Run
 from assay.document.this_machine import this_machine
 from assay.document.weights import TensorStatistics, WeightsReport
 from assay.errors import ReadError, UsageError
+from assay.messages import one_line
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 
@@ -126,7 +127,7 @@ def weights_document(
         if settings.engine == "ray":
             raise UsageError("engine 'ray' cannot read a live module: its tensors are in this process, use 'threads'")
         if "resume" in reading_options:
-            raise UsageError("resume does not apply to a live module: its tensors are in this process")
+            raise UsageError(f"resume requires a checkpoint file, got {one_line(opened.origin.location)}")
         journal = None
     rows = statistics(entries, tensors.read, settings, journal, progress, opened.files)
     return _document(opened, tensors, _report(tensors, rows, kernel.name()))

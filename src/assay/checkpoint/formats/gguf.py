@@ -165,7 +165,7 @@ def _notes(metadata: dict[str, Any]) -> tuple[str, ...]:
     number, count = metadata.get("split.no"), metadata.get("split.count")
     if type(number) is not int or type(count) is not int or count < 2:
         return ()
-    return (f"this is part {number + 1} of {count}: give the folder to read all parts",)
+    return (f"this is part {number + 1} of {count}: give the directory to read all parts",)
 
 
 class _Header:

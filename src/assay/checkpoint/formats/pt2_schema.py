@@ -91,6 +91,6 @@ class Payload(Struct):
 
 
 class PayloadConfig(Struct):
-    """The tensors in one folder of the archive, by name."""
+    """The tensors in one directory of the archive, by name."""
 
     config: dict[str, Payload] = field(default_factory=dict)

@@ -83,7 +83,7 @@ _READERS = {
 
 _NO_TENSORS = {
     DOCUMENT: "is a saved Assay document, not a checkpoint: give the checkpoint that it was made from",
-    CONFIG: "is a transformers config, not a checkpoint: give the folder or the file with the weights",
+    CONFIG: "is a transformers config, not a checkpoint: give the directory or the file with the weights",
     INDEX: "is an index of shards, not a shard: indexes cannot be nested",
 }
 

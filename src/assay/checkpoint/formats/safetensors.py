@@ -49,10 +49,10 @@ def read(region: Region, *, lenient: bool) -> Checkpoint:
     """The tensors of a safetensors file; `lenient` accepts extra bytes after the last one."""
     path = one_line(region.path)
     length = int.from_bytes(region.read(0, 8), "little")
-    if length > region.size - 8:
-        raise ReadError(f"{path} is not valid safetensors: a header of {length} bytes in a file of {region.size}")
     if length > MAX_HEADER_BYTES:
         raise ReadError(f"{path} is rejected: its header has {length} bytes, the limit is {MAX_HEADER_BYTES}")
+    if length > region.size - 8:
+        raise truncated(region.path, f"its header has {length} bytes, the file {region.size}")
     located, metadata = _header(region.path, region.read(8, length))
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise ReadError(f"{path} is not valid safetensors: its __metadata__ is not an object with string values")

@@ -1,4 +1,4 @@
-"""A checkpoint in several files: the shards listed in an index, or all the shards in a folder."""
+"""A checkpoint in several files: the shards listed in an index, or all the shards in a directory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from assay.messages import one_line, plural
 MAX_INDEX_BYTES = 24 << 20
 INDEX = re.compile(r"\.index(?:\.[\w-]+)?\.json$")
 _SHARD_NAMES = (r"\.safetensors$", r"\.(?:bin|pt|pth|ckpt)$", r"\.gguf$", r"\.pt2$", r"\.(?:pkl|pickle|distcp)$")
-"""File names of shards; the first pattern that matches a file of a folder is used."""
+"""File names of shards; the first pattern that matches a file of a directory is used."""
 _LISTED = 5
 _NOT_WEIGHTS = re.compile(r"^(?:training_args|optimizer|scheduler|rng_state.*|scaler)\.\w+$")
 """Files that trainers write next to a model's weights."""
@@ -49,7 +49,7 @@ def read_index(region: Region, reader: OpenShard) -> Checkpoint:
 
 
 def read_folder(path: str, names: list[str], reader: OpenShard, files: Files) -> Checkpoint:
-    """The shards of a folder: those in its index if it has one, else all of them."""
+    """The shards of a directory: those in its index if it has one, else all of them."""
     indices = [name for name in names if INDEX.search(name)]
     if indices:
         chosen = next((name for name in indices if "safetensors" in name), indices[0])
@@ -64,21 +64,23 @@ def read_folder(path: str, names: list[str], reader: OpenShard, files: Files) ->
             checkpoint = reader(paths[weights[0]]) if is_single else _read_all(path, paths, reader, lambda name: "")
             return _with_note(checkpoint, [name for name in names if name not in weights])
     expected = "config.json or .metadata, or files ending in .safetensors, .bin, .pt, .gguf, .pt2 or .pkl"
-    raise ReadError(f"{one_line(path)} is a folder without a model: expected {expected}")
+    raise ReadError(f"{one_line(path)} is a directory without a model: expected {expected}")
 
 
 def holds_shards(names: Iterable[str]) -> bool:
-    """Whether a folder that contains the files `names` has weights."""
+    """Whether a directory that contains the files `names` has weights."""
     return any(INDEX.search(name) or any(re.search(kind, name) for kind in _SHARD_NAMES) for name in names)
 
 
 def _with_note(checkpoint: Checkpoint, names: list[str]) -> Checkpoint:
-    """The checkpoint with a note on other files in its folder that look like weights but were not read."""
+    """The checkpoint with a note on other files in its directory that look like weights but were not read."""
     others = [name for name in names if any(re.search(kind, name) for kind in _SHARD_NAMES)]
     if not others:
         return checkpoint
     listed = ", ".join(one_line(name) for name in others[:_LISTED]) + (", ..." if len(others) > _LISTED else "")
-    return replace(checkpoint, notes=(*checkpoint.notes, f"other weight files in the folder were not read: {listed}"))
+    return replace(
+        checkpoint, notes=(*checkpoint.notes, f"other weight files in the directory were not read: {listed}")
+    )
 
 
 def _read_all(path: str, files: dict[str, str], reader: OpenShard, loss_of: Callable[[str], str]) -> Checkpoint:

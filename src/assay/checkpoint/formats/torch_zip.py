@@ -40,7 +40,7 @@ def checkpoint(format: str, path: str, contents: PickleContents, machine: Pickle
 
 
 def prefix_of(archive: ZipArchive) -> str:
-    """The top-level folder of the archive that contains data.pkl, with a trailing slash; may be empty."""
+    """The top-level directory of the archive that contains data.pkl, with a trailing slash; may be empty."""
     prefixes = [member.removesuffix(_PICKLE) for member in archive.members if f"/{member}".endswith(f"/{_PICKLE}")]
     top = [prefix for prefix in prefixes if prefix.count("/") <= 1]
     if len(top) != 1:

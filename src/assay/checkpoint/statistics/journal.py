@@ -21,6 +21,7 @@ from assay.checkpoint.files import Files
 from assay.checkpoint.remote import is_url
 from assay.document.weights import TensorStatistics
 from assay.errors import ReadError, UsageError, WriteError
+from assay.messages import unreadable
 from assay.version import __version__
 
 SUFFIX = ".journal.jsonl"
@@ -91,7 +92,7 @@ class Journal:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise ReadError(f"cannot read {self.path}: {error.strerror or error}") from error
+            raise ReadError(unreadable(self.path, error)) from error
         decoder = msgspec.json.Decoder(_Line)
         finished: dict[str, TensorStatistics] = {}
         for line in filter(None, lines):

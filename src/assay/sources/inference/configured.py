@@ -30,7 +30,7 @@ def from_config(module: Any, config: Any) -> Iterator[Guess]:
         if names and names not in seen and all(name in modalities.TABLE for name in names):
             seen.add(names)
             for specs in _shapes(names, config_facts, module):
-                yield Guess(specs, f"the {type(config).__name__}")
+                yield Guess(specs, type(config).__name__)
 
 
 def _name_sets(module: Any, config: Any, parameter_names: Container[str]) -> Iterator[tuple[str, ...]]:

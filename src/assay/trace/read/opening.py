@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from assay.errors import ReadError
+from assay.messages import unreadable
 
 PIECE = 1 << 20
 GZIP = b"\x1f\x8b"
@@ -30,7 +31,7 @@ class Pieces:
             with self.path.open("rb") as file:
                 yield from self._unpacked(self._read(file))
         except OSError as error:
-            raise ReadError(f"cannot read {self.path}: {error.strerror or error}") from error
+            raise ReadError(unreadable(self.path, error)) from error
 
     def _read(self, file: BinaryIO) -> Iterator[bytes]:
         size = self.path.stat().st_size

@@ -49,7 +49,7 @@ def trace_files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
         elif path.exists() or len(paths) > 1:
             files.append(path)
         else:
-            raise ReadError(f"cannot read {path}: no such file or directory")
+            raise ReadError(f"no such file or directory: {path}")
     return list(dict.fromkeys(files))
 
 

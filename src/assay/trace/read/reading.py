@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from pathlib import Path
@@ -21,7 +22,7 @@ from assay.trace.read.layers import TraceContents, layer_rows, outside_rows, una
 from assay.trace.read.memory import memory_layers, timelines
 from assay.trace.read.modules import facts_of, modules_of
 from assay.trace.read.nesting import forest_of
-from assay.trace.read.opening import Progress
+from assay.trace.read.opening import Pieces, Progress
 from assay.trace.read.tables import kernel_rows, op_rows, step_rows, thread_rows
 
 _RANK = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
@@ -49,6 +50,18 @@ def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None
     return summarize(open_trace(path, progress=progress))
 
 
+def _why_without_events(path: str | os.PathLike[str], columns: Columns) -> str:
+    """Why no event was found in the file: it is empty, not JSON, damaged, or other JSON."""
+    text = next(iter(Pieces(path)), b"").removeprefix(codecs.BOM_UTF8).lstrip()
+    if not text and columns.complete:
+        return "is empty"
+    if text and text[:1] not in b"{[":
+        return "is not JSON"
+    if columns.notes:
+        return f"has no trace events ({columns.notes[0]})"
+    return "has no traceEvents"
+
+
 def open_trace(
     path: str | os.PathLike[str], *, progress: Progress | None = None, engine: Any = None
 ) -> TraceContents:
@@ -57,8 +70,7 @@ def open_trace(
         raise UsageError(f"the path of a trace must be a string or a Path, got {path!r}")
     columns = scan(path, progress, engine)
     if not columns.rows and not columns.events:
-        problem = columns.notes[0] if columns.skipped or len(columns.notes) > 1 else "it is empty"
-        raise ReadError(f"no trace events in {path} ({problem}): expected a Chrome or Kineto trace")
+        raise ReadError(f"{path} {_why_without_events(path, columns)}: expected a Chrome or Kineto trace")
     forest = forest_of(columns, engine)
     activity = activity_of(columns, forest)
     steps = step_rows(columns, forest, activity)

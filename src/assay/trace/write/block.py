@@ -14,7 +14,7 @@ from assay.trace.write.instances import Instances
 from assay.trace.write.plan import CapturedPass, CaptureLog, CapturePlan, LayerTime
 
 _instances = Instances()
-_BUSY = "another capture is running: this block is not captured"
+_BUSY = "another capture is running: this block is not traced"
 
 
 class BlockCapture:

@@ -32,7 +32,7 @@ def begin(
         capture = Capturing(model, plan, instance, log, covers=covers)
     except Exception as error:  # noqa: BLE001  an error of torch's profiler must not stop the user's model
         profiler.release_turn()
-        log.warn(f"torch's profiler did not start, so this pass is not captured: {error}")
+        log.warn(f"torch's profiler did not start, so this pass is not traced: {error}")
         return None
     instance.captured += 1
     return capture

@@ -56,7 +56,7 @@ class Gate:
         if why_not is None and not profiler.turn.acquire(blocking=False):
             why_not = "another capture is running"
         if why_not is not None:
-            self._log.debug(f"{instance.name}, pass {instance.passes}: not captured ({why_not})")
+            self._log.debug(f"{instance.name}, pass {instance.passes}: not traced ({why_not})")
             return self._call_uncaptured(module, original, args, kwargs)
         capture = capturing.begin(module, plan, instance, self._log, covers="forward")
         if capture is None:

@@ -60,12 +60,12 @@ class Instances:
 
 
 def skip_reason(instance: Instance, plan: CapturePlan) -> str | None:
-    """Count a pass of `instance`, and return why it is not captured; None if it is."""
+    """Count a pass of `instance`, and return why it is not traced; None if it is."""
     instance.passes += 1
     if instance.passes <= plan.warmup:
         return f"warm-up, {plural(plan.warmup, 'pass')}"
     if (instance.passes - plan.warmup - 1) % plan.every:
-        return f"only one pass in {plan.every} is captured"
+        return f"only one pass in {plan.every} is traced"
     if plan.most is not None and instance.captured >= plan.most:
-        return f"limit of {plural(plan.most, 'captured pass')} reached"
+        return f"limit of {plural(plan.most, 'pass')} reached"
     return None

@@ -235,7 +235,7 @@ def _problems(weights: WeightsReport) -> Table:
 def _notes(document: Document, weights: WeightsReport, options: ParamsOptions) -> Iterator[str]:
     yield from weights.notes
     if document.modules and not options.full:
-        yield f"the file contains a tree of {plural(len(document.modules), 'module')} (see --full)"
+        yield f"the model has {plural(len(document.modules), 'module')} (list them with --full)"
 
 
 def _modules(modules: Sequence[Module]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -203,7 +204,11 @@ def _verdict_text(verdict: str) -> str:
 
 
 def _paths_text(paths: Sequence[str]) -> str:
-    return paths[0] if len(paths) == 1 else f"{len(paths)} passes from {paths[0]}"
+    """`traces/a.json`, or `traces (4 passes)` for several files."""
+    if len(paths) == 1:
+        return paths[0]
+    directories = dict.fromkeys(os.path.dirname(path) or os.curdir for path in paths)
+    return f"{', '.join(directories)} ({len(paths)} passes)"
 
 
 def _cut(rows: Sequence[Any], top: int | None) -> tuple[Sequence[Any], list[dict[str, str]]]:
