@@ -49,6 +49,8 @@ def test_values_of_known_devices():
 def test_an_unknown_name_suggests_similar_ones():
     with pytest.raises(UsageError, match=r"unknown device 'RTX 4091': did you mean RTX 4090"):
         find_device("RTX 4091")
+    with pytest.raises(UsageError, match="unknown device '24': for a memory size, write 24GiB"):
+        find_device("24")
     with pytest.raises(UsageError, match="unknown device 'zzz': expected B200"):
         find_device("zzz")
 

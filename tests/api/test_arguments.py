@@ -39,6 +39,8 @@ def wrong(function, *args, **options):
         wrong(assay.Monitor, period_s="fast", expected="positive number of seconds, got 'fast'"),
         wrong(assay.observe, MODEL, X, device=3, expected="device must be a string such as 'cuda:0', got 3"),
         wrong(assay.observe, MODEL, X, dtype=torch.half, expected="'bfloat16', got torch.float16"),
+        wrong(assay.cost, MODEL, X, backward="foo", expected="backward must be True or False, got 'foo'"),
+        wrong(assay.observe, MODEL, X, train=2, expected="train must be True or False, got 2"),
         wrong(assay.summary, MODEL, X, depth="2", expected="depth must be an integer of at least 0, got '2'"),
         wrong(assay.roofline, MODEL, None, X, expected="device must be a string such as 'H100', got None"),
         wrong(assay.check, MODEL, X, progress=True, expected="progress must be a function, got True"),

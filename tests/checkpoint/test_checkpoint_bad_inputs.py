@@ -52,7 +52,7 @@ def only(path, **options):
 
 HEADERS = {
     "1 a header of 2**62 bytes": ({"header": b"{}", "length": 1 << 62}, "its header has 4611686018427387904 bytes"),
-    "2 a header longer than the file": ({"header": {}, "length": 100}, "header of 100 bytes in a file of"),
+    "2 a header longer than the file": ({"header": {}, "length": 100}, "its header has 100 bytes, the file"),
     "3 overlapping ranges": (
         {"header": {"a": info(), "b": info(begin=4, end=12)}, "data": bytes(12)},
         "tensor b: its bytes overlap",

@@ -120,6 +120,18 @@ def test_run_options_are_refused_if_nothing_runs(process, in_place):
     assert "inputs, train cannot be used with m.safetensors, which is not run" in result.stderr
 
 
+def test_weights_of_another_model_are_reported(cli, in_place):
+    import torch
+
+    (in_place / "m.py").write_text("import torch\ndef load(): return torch.nn.Sequential(torch.nn.Linear(3, 2))\n")
+    for name, prefix in (("other.pt", "a.b."), ("own.pt", "0.")):
+        torch.save({f"{prefix}weight": torch.ones(2, 3), f"{prefix}bias": torch.ones(2)}, in_place / name)
+    result = cli("check", "m.py::load", "--inputs", "1x3", "--weights", "other.pt")
+    assert result.code == 0
+    assert "0 of 2 tensor names in other.pt match the model" in result.err
+    assert "match the model" not in cli("check", "m.py::load", "--inputs", "1x3", "--weights", "own.pt").err
+
+
 def test_a_checkpoint_with_a_missing_shard_gives_an_incomplete_result(cli):
     document = bad_weights()
     lost = msgspec.structs.replace(document.weights, failures=("shard 2 is missing",))

@@ -115,6 +115,7 @@ def test_a_summary_of_a_saved_document(cli):
 
 
 def test_a_device_of_the_table_shows_its_roofline(cli):
+    assert cli("cost", "m", "--device", "H100", "--by", "op", document=with_cost(conv_stack())).code == 2
     result = cli("cost", "m", "--device", "H100", document=with_cost(conv_stack()))
     assert result.code == 0
     assert "bound" in result.out

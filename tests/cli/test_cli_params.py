@@ -142,6 +142,11 @@ def test_a_bad_file_is_one_line(cli, in_place, name):
         (["m.safetensors", "--sort", "weight"], 2, "weight"),
         (["m.safetensors", "--engine", "dask"], 2, "dask"),
         (["m.safetensors", "--resume", "/"], 3, "cannot read"),
+        (["m.safetensors", "--address", "auto"], 2, "--address requires --engine ray"),
+        (["m.safetensors", "--sort", "norm"], 2, "--sort norm requires --spectral"),
+        (["m.safetensors", "--list", "--sort", "entropy"], 2, "--sort entropy requires statistics: remove --list"),
+        (["m.safetensors", "--list", "--spectral"], 2, "--spectral cannot be combined with --list"),
+        (["torch.nn:Identity", "--resume"], 2, "--resume requires a checkpoint file, got torch.nn:Identity"),
         (["nowhere.assay.json"], 3, "no such file or directory"),
     ],
 )
@@ -152,6 +157,13 @@ def test_wrong_usage_is_one_line(cli, in_place, arguments, code, message):
     assert (result.code, result.out) == (code, "")
     assert message in result.err
     assert len(result.err.splitlines()) == 1
+
+
+def test_a_filter_without_a_match_is_reported(cli, in_place):
+    write(in_place / "m.safetensors", blocks(2))
+    result = cli("params", "m.safetensors", "--filter", "zzz")
+    assert result.code == 0
+    assert "no tensor name matches 'zzz'" in result.err
 
 
 def test_a_tensor_of_unknown_type_is_listed_and_the_rest_analysed(cli, in_place):

@@ -132,7 +132,12 @@ def test_exports(cli, trace, in_place):
     ("arguments", "code", "message"),
     [
         (["gone.json"], 3, "no such file"),
-        (["empty.json"], 3, "empty.json has no traceEvents"),
+        (["empty.json"], 3, "empty.json is empty"),
+        (["other.json"], 3, "other.json has no traceEvents"),
+        (["code.py"], 3, "code.py is not JSON"),
+        (["t.json", "t2.json", "--by", "op"], 2, "several traces are shown by layer: give one file for --by op"),
+        (["--diff", "t.json", "t2.json", "--by", "op"], 2, "--diff compares layers"),
+        (["t.json", "--address", "auto"], 2, "--address requires --engine ray"),
         ([], 2, "give either trace files"),
         (["t.json", "--diff", "t.json", "t.json"], 2, "give either trace files"),
         (["t.json", "t2.json", "--by", "stack"], 2, "one trace"),
@@ -142,6 +147,8 @@ def test_exports(cli, trace, in_place):
 )
 def test_wrong_usage_is_one_line(cli, trace, in_place, arguments, code, message):
     (in_place / "empty.json").write_text("")
+    (in_place / "other.json").write_text('{"a": 1}')
+    (in_place / "code.py").write_text("import torch")
     (in_place / "t2.json").write_text(trace.read_text())
     result = cli("trace", *arguments)
     assert (result.code, result.out) == (code, "")

@@ -60,6 +60,8 @@ def test_an_error_that_the_model_catches_is_not_the_failure():
 def test_inputs_that_forward_does_not_accept():
     with pytest.raises(InputsError, match=r"Linear.forward.* cannot be called with \(2x4, 2x4\)"):
         passes.observe(nn.Linear(4, 4), (torch.randn(2, 4), torch.randn(2, 4)), {})
+    with pytest.raises(InputsError, match=r"'input2'; give the inputs by name, such as input1=2x4, input2=2x4"):
+        passes.observe(nn.Bilinear(4, 4, 4), (torch.randn(2, 4),), {})
 
 
 def test_an_unknown_mode_or_dtype_is_an_error():

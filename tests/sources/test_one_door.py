@@ -165,7 +165,7 @@ def test_a_document_in_memory_opens_like_a_file(models_folder):
     assert assay.observe(document) == document
     assert assay.cost(document) == document.cost
     assert assay.check(document).findings == assay.check(models_folder / "d.assay.json").findings
-    with pytest.raises(UsageError, match="is read, not run"):
+    with pytest.raises(UsageError, match="which is not run"):
         assay.observe(document, X)
 
 

@@ -53,7 +53,7 @@ def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None
 def _why_without_events(path: str | os.PathLike[str], columns: Columns) -> str:
     """Why no event was found in the file: it is empty, not JSON, damaged, or other JSON."""
     text = next(iter(Pieces(path)), b"").removeprefix(codecs.BOM_UTF8).lstrip()
-    if not text and columns.complete:
+    if not text and not any("gzip" in note for note in columns.notes):
         return "is empty"
     if text and text[:1] not in b"{[":
         return "is not JSON"
