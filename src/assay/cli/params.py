@@ -122,7 +122,7 @@ def params(
         with ProgressLine(not messages.quiet) as progress:
             opened = open_source(source)
             if opened.saved is None or opened.stored is not None:
-                _refuse_unavailable(opened, sort, resume, stats=stats, spectral=spectral)
+                _refuse_unavailable(opened, source, sort, resume, stats=stats, spectral=spectral)
             document = weights_document(
                 opened,
                 settings=settings,
@@ -158,14 +158,16 @@ def _refuse_unused(stats: bool, **options: object) -> None:
             raise click.UsageError(f"--{name} cannot be combined with --list")
 
 
-def _refuse_unavailable(opened: Opened, sort: str | None, resume: str | None, *, stats: bool, spectral: bool) -> None:
+def _refuse_unavailable(
+    opened: Opened, source: str, sort: str | None, resume: str | None, *, stats: bool, spectral: bool
+) -> None:
     """Fail if the tensors of this source have no values to sort by, or if there is no file to resume."""
     if not stats and sort not in (None, *LISTED_SORTS):
         raise click.UsageError(f"--sort {sort} requires statistics: remove --list")
     if sort in SPECTRAL_SORTS and not spectral:
         raise click.UsageError(f"--sort {sort} requires --spectral")
     if resume is not None and opened.stored is None:
-        raise click.UsageError(f"--resume requires a checkpoint file, got {one_line(opened.origin.location)}")
+        raise click.UsageError(f"--resume requires a checkpoint file, got {one_line(source)}")
 
 
 def _journal(source: str, resume: str | None, output: Output) -> Journal:

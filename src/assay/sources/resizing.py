@@ -56,7 +56,7 @@ def axes(inputs: Inputs, names: Sequence[str]) -> dict[str, Axis]:
             raise UsageError(f"cannot vary {one_line(name)!r}: expected {', '.join(_FINDERS)}; {_shapes(tensors)}")
         places = sorted(set(_FINDERS[name](tensors)))
         if not places:
-            raise UsageError(f"cannot vary {name}: no input {_NEEDED[name]} ({_shapes(tensors)})")
+            raise UsageError(f"cannot vary {name}: no input {_NEEDED[name]} ({_each_shape(tensors)})")
         leaf, dim = places[0]
         text = tuple(f"dim {dim} of {tensors[leaf].name}" for leaf, dim in places)
         result[name] = Axis(name, tensors[leaf].shape[dim], tuple(places), text)
@@ -207,6 +207,12 @@ def _require_distinct(axes: Mapping[str, Axis], tensors: list[Leaf]) -> None:
             if position in owner:
                 raise UsageError(f"{owner[position]} and {name} are the same dimension: vary one; {_shapes(tensors)}")
             owner[position] = name
+
+
+def _each_shape(tensors: list[Leaf]) -> str:
+    """The shape of every input as text: `args[0] is 2x16, mask is 2x16`."""
+    shapes = [f"{leaf.name} is {units.shape(leaf.shape) or 'a scalar'}" for leaf in tensors]
+    return one_line(", ".join(shapes) or "the inputs contain no tensor")
 
 
 def _shapes(tensors: list[Leaf]) -> str:
