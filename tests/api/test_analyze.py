@@ -136,8 +136,8 @@ def test_timing_records_the_pass_once_and_leaves_energy_unknown():
 @pytest.mark.parametrize(
     ("name", "modules", "reason"),
     [
-        ("scripted.pt", 4, "pass --trust"),
-        ("pickled.pt", 4, "pass --trust"),
+        ("scripted.pt", 4, "allow it with --trust"),
+        ("pickled.pt", 4, "allow it with --trust"),
         ("state.pt", 0, "contains weights without code"),
         ("net.safetensors", 0, "contains weights without code"),
     ],
@@ -225,7 +225,7 @@ def test_a_saved_document_is_analysed_without_running(tmp_path):
     found = assay.analyze(path, depth="inference")
     assert found.missing == {}
     assert found.document.timing is not None
-    with pytest.raises(UsageError, match="read, not run"):
+    with pytest.raises(UsageError, match="which is not run"):
         assay.analyze(path, X)
 
 

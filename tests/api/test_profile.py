@@ -223,7 +223,9 @@ def test_times_are_those_of_the_clock(clock):
 def test_the_knee_is_the_smallest_size_with_90_percent_of_the_best_throughput(clock):
     model = Waiter(clock, lambda x: 8_000_000 + 1_000_000 * len(x))
     sizes = [1, 8, 32, 64, 128]
-    document = assay.profile(model, torch.zeros(1, 2), passes=2, warmup=0, sweeps=[("batch", sizes)])
+    document = assay.profile(
+        model, torch.zeros(1, 2), passes=2, warmup=0, memory_limit=1 << 16, sweeps=[("batch", sizes)]
+    )
     (sweep,) = document.profile.sweeps
     assert [point.throughput for point in sweep.points] == pytest.approx([1000 * n / (8 + n) for n in sizes])
     # 64 rows take 72 ms and 32 take 40 ms: 94 % and 85 % of the 941 rows per second of the largest batch.
@@ -232,7 +234,9 @@ def test_the_knee_is_the_smallest_size_with_90_percent_of_the_best_throughput(cl
 
 def test_a_sweep_of_one_size_has_no_knee(clock):
     model = Waiter(clock, lambda x: 1_000_000)
-    document = assay.profile(model, torch.zeros(1, 2), passes=2, warmup=0, sweeps=[("batch", [4])])
+    document = assay.profile(
+        model, torch.zeros(1, 2), passes=2, warmup=0, memory_limit=1 << 16, sweeps=[("batch", [4])]
+    )
     assert document.profile.sweeps[0].knee is None
 
 
