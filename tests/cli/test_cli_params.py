@@ -332,3 +332,9 @@ def test_progress_is_shown_only_in_a_terminal(monkeypatch, capsys, terminal):
     with ProgressLine(enabled=False) as progress:
         progress(1, 2)
     assert capsys.readouterr().err == ""
+
+
+def test_only_the_first_row_can_be_shown(cli, model):
+    rows = cli("params", "m.safetensors", "--format", "csv", "--top", "1").out.splitlines()
+    assert len(rows) == 2
+    assert cli("params", "m.safetensors", "--top", "0").code == 2

@@ -132,4 +132,5 @@ def test_columns_without_values_can_be_removed():
     table = Table(COLUMNS, [("conv", None, ""), ("norm", None, "second")])
     assert [column.title for column in table.without_empty().columns] == ["name", "note"]
     assert Table(COLUMNS, []).without_empty().columns == COLUMNS
+    assert [column.title for column in TABLE.without_empty().columns] == ["name", "size", "note"]
     assert len(table.first(1).rows) == 1
