@@ -66,7 +66,7 @@ def test_rows_have_plain_bytes_and_their_provenance():
 
 def test_the_report_shows_the_peak_unknown_values_and_exclusions():
     text = as_text(report(memory_of(recorded())))
-    assert "Inference: peak 3.5 KiB at op 1 of 3, torch.relu (forward)" in text
+    assert "Inference: peak 3.5 KiB at op 2 of 3, torch.relu (forward)" in text
     (line,) = [line for line in text.splitlines() if line.startswith("training: peak")]
     assert line.split(maxsplit=2)[2] == "–  unknown   no training step was recorded"
     assert "Training step" not in text

@@ -8,7 +8,7 @@ import pytest
 from assay.analysis.cost.totals import with_cost
 from assay.analysis.devices import Device, find_device
 from assay.analysis.roofline import roofline_of
-from assay.document.document import Document, Training
+from assay.document.document import Document, Failure, Run, Training
 from assay.document.rows import Op, Operand, OpKind, TensorType
 from assay.views.text.roofline import headline, table
 
@@ -139,6 +139,8 @@ def test_a_device_without_peaks_bounds_only_pointwise_ops():
 def test_ridges_are_peak_over_bandwidth():
     assert roofline_of(document_of(), find_device("H100")).ridge["bf16"] == pytest.approx(989.4e12 / 3.35e12)
     assert roofline_of(document_of(), find_device("H100")).bound_s == 0
+    stopped = Document(run=Run("real", failure=Failure("too few channels", "conv", "Conv2d")))
+    assert roofline_of(stopped, find_device("H100")).bound_s is None
 
 
 def test_a_training_step_is_bounded_by_its_own_ops():

@@ -115,9 +115,10 @@ def roofline_of(document: Document, device: Device, *, training: bool = False) -
     counts = Counter(op.kind for op in ops)
     rows = [_bound(index, kinds[index], costs[index], counts[index], device) for index in sorted(counts)]
     known = [(row.by, row.total_s) for row in rows if row.total_s is not None]
+    is_empty = not rows and document.run.failure is None
     return Roofline(
         device=device.name,
-        bound_s=sum(seconds for _, seconds in known) if known or not rows else None,
+        bound_s=sum(seconds for _, seconds in known) if known or is_empty else None,
         by={name: sum(seconds for by, seconds in known if by == name) for name in (COMPUTE, MEMORY)},
         coverage=_coverage(rows),
         ridge=_ridges(device),

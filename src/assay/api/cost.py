@@ -38,7 +38,7 @@ def cost(
         trust: Allow code stored in a file to run.
 
     Returns:
-        The cost: totals of the forward pass (and of the training step with `backward`), and one row per module and
+        The cost: totals of the forward pass (and of the backward pass with `backward`), and one row per module and
         per kind of op. FLOPs and MACs are counts, traffic is in bytes.
 
     Raises:

@@ -41,8 +41,9 @@ def memory(
         trust: Allow code stored in a file to run.
 
     Returns:
-        The memory in bytes: `parameters`, `buffers`, `gradients` and `optimizer` state; `inference` is the peak of
-        the forward pass, and `training` the peak of a training step, or None if none was recorded.
+        The memory in bytes: `parameters`, `buffers`, `gradients` and `optimizer` state; `inference` is the
+        memory during the forward pass, with its peak in `total`, and `training` that of a training step; None if no
+        op ran or no step was recorded.
 
     Raises:
         UsageError: An argument is not valid, such as an unknown optimizer, or does not apply to this model.

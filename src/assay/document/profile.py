@@ -79,6 +79,10 @@ class SweepPoint(Struct, frozen=True, omit_defaults=True):
     """Why there is no time: out of memory, or inputs that the model rejects; empty if there is one."""
 
 
+LARGEST_SEARCHED = 1 << 14
+"""The largest batch that a sweep tries; a model that fits at it may fit at a larger one."""
+
+
 class Sweep(Struct, frozen=True, omit_defaults=True):
     """Passes at several input sizes."""
 

@@ -11,7 +11,7 @@ from assay.api.profile import figures, resident
 from assay.api.profile.predict import Predictor
 from assay.api.profile.profiled import ProfiledModel
 from assay.document.machine import NOT_MEASURED
-from assay.document.profile import Sweep, SweepPoint, ThreadPoint
+from assay.document.profile import LARGEST_SEARCHED, Sweep, SweepPoint, ThreadPoint
 from assay.document.provenance import Counted, Figure, Unknown
 from assay.errors import AssayError, UsageError
 from assay.messages import first_line, plural
@@ -130,7 +130,7 @@ def _largest(predictor: Predictor, axis: str, limit: Figure) -> tuple[int | None
     if axis != "batch" or limit.value is None:
         return None, NOT_MEASURED
     try:
-        largest = largest_batch(lambda batch: predictor.peak(batch=batch), int(limit.value), limit=1 << 14)
+        largest = largest_batch(lambda batch: predictor.peak(batch=batch), int(limit.value), limit=LARGEST_SEARCHED)
     except AssayError as error:
         return None, Figure(None, Unknown(f"not searched: {error}"))
     return largest.batch, limit

@@ -173,7 +173,7 @@ def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         verb = "was" if len(affected) == 1 else "were"
         yield RuleMatch(
             f"{plural(len(affected), 'BatchNorm layer')} {verb} never updated (num_batches_tracked = 0): "
-            f"{joined_names(fold_names(affected))}",
+            f"{joined_names(fold_names(name.removesuffix('.num_batches_tracked') for name in affected))}",
             {"batch_norms": Figure(len(affected), BY_BYTES)},
             tensors=affected,
         )

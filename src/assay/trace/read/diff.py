@@ -89,7 +89,7 @@ def _critical(freedom: float) -> float:
 def _notes(before: Sequence[Trace], after: Sequence[Trace]) -> tuple[str, ...]:
     notes = []
     if min(len(before), len(after)) < 2:
-        notes.append("only one pass on one side, so noise is unknown: give several passes per side")
+        notes.append("at least one side has only one pass, so noise is unknown: give several passes per side")
     models = {trace.model_name for trace in (*before, *after) if trace.model_name}
     if len(models) > 1:
         notes.append(f"the two sides are different models: {', '.join(sorted(models))}")

@@ -203,7 +203,7 @@ def _brief_recommendations(document: Document, findings: Sequence[Finding], tota
     parts: Parts = ["FINDINGS AND RECOMMENDATIONS", *finding_parts(document, findings[:_BLOCKS])]
     short = findings[_BLOCKS : _BLOCKS + LINES]
     if short:
-        parts += [f"{plural(len(short), 'more finding')}, one per line", Table(NAMING, short, bare=True)]
+        parts += [plural(len(short), "more finding"), Table(NAMING, short, bare=True)]
     remaining = len(findings) - _BLOCKS - len(short)
     more = f"; {remaining} more in the text file" if remaining > 0 else ""
     return [*parts, notes_table([f"{totals}{more}"], "line")]

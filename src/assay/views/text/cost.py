@@ -125,7 +125,7 @@ def _descending(value: float | int | None, tie: int) -> tuple[bool, float | int,
 
 
 def _labels(breakdown: CostBreakdown, lines: Sequence[CostRow], options: CostOptions) -> list[Column[CostRow]]:
-    """The label columns; unless the rows are sorted, module names are tree_names as a tree."""
+    """The label columns; unless the rows are sorted, module names are shown as a tree."""
     first, *others = breakdown.labels
     if not breakdown.is_tree or _is_sorted(breakdown, options):
         return [first, *others]

@@ -25,7 +25,7 @@ _ALL = 1_000_000
 
 NAMING: tuple[Column[Finding], ...] = (
     Column("code", lambda finding: finding.code),
-    Column("severity", lambda finding: finding.severity),
+    Column("severity", lambda finding: finding.severity, show=lambda severity: _severity_name(severity)),
     Column("title", lambda finding: finding.title, shrinks=True),
 )
 """The columns that identify a finding."""
@@ -57,11 +57,15 @@ _LABELS = {
     "bytes_of_weights": "weights",
     "bytes_read_again": "bytes read repeatedly",
     "experts_a_layer": "experts per layer",
+    "flops": "FLOPs",
+    "flops_per_byte": "FLOPs per byte",
     "foldable": "foldable layers",
     "inf": "infinite values",
+    "matrix_flops_saved": "matrix FLOPs saved",
     "nan": "NaN values",
     "operations": "ops",
     "products_saved": "matmuls saved",
+    "share_of_flops": "share of FLOPs",
     "small_operations": "small ops",
     "start_time_s": "launch time",
     "tokens_as_large_as_parameters": "tokens that need as much memory as the parameters",

@@ -39,7 +39,7 @@ _LIVE: tuple[Column[LiveStorage], ...] = (
     Column("role", lambda one: one.role),
     Column("created by", lambda one: one.target, shrinks=True),
     Column("module", lambda one: one.module, shrinks=True),
-    Column("first op", lambda one: one.born, "right", units.exact, drops=True),
+    Column("first op", lambda one: one.born, "right", lambda op: units.exact(op + 1), drops=True),
     Column("last op", lambda one: one.died, "right", lambda op: "end" if op is None else units.exact(op), drops=True),
 )
 _FITS: tuple[Column[Fit], ...] = (
@@ -154,7 +154,9 @@ def _peak_text(usage: Occupancy) -> str:
     """`at op 31 of 228, torch.batch_norm in layer1.1.bn3 (forward)`."""
     peak = usage.peak
     inside = f" in {peak.module}" if peak.module else ""
-    return f"at op {units.exact(peak.op)} of {units.exact(len(usage.alive))}, {peak.target}{inside} ({peak.phase})"
+    return (
+        f"at op {units.exact(peak.op + 1)} of {units.exact(len(usage.alive))}, {peak.target}{inside} ({peak.phase})"
+    )
 
 
 def _caveat(largest: LargestBatch) -> str:

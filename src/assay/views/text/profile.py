@@ -9,7 +9,7 @@ from assay import units
 from assay.analysis.achieved import Achieved
 from assay.document import tree
 from assay.document.document import Document
-from assay.document.profile import Profile, Sweep, SweepPoint, ThreadPoint
+from assay.document.profile import LARGEST_SEARCHED, Profile, Sweep, SweepPoint, ThreadPoint
 from assay.document.provenance import Figure
 from assay.document.rows import Module
 from assay.document.timing import ModuleTime, Timing
@@ -228,10 +228,11 @@ def _title(document: Document, profile: Profile) -> str:
 
 def _sweep_title(sweep: Sweep) -> str:
     knee = f"; knee at {units.exact(sweep.knee)}" if sweep.knee is not None else ""
-    largest = (
-        f"; largest {sweep.axis} predicted to fit in {units.size(sweep.limit.value)}: {units.exact(sweep.largest)}"
-    )
-    return f"Sweep over {sweep.axis}{knee}{largest if sweep.largest is not None else ''}"
+    if sweep.largest is None:
+        return f"Sweep over {sweep.axis}{knee}"
+    searched = "at least " if sweep.largest >= LARGEST_SEARCHED else ""
+    fits = f"largest {sweep.axis} predicted to fit in {units.size(sweep.limit.value)}"
+    return f"Sweep over {sweep.axis}{knee}; {fits}: {searched}{units.exact(sweep.largest)}"
 
 
 def _first(title: str, table: Table, lines: int) -> Parts:
