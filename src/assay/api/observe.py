@@ -85,9 +85,8 @@ def _recorded(opened: Opened, inputs: Any, options: RunOptions) -> Document:
     check_device_and_dtype(options)
     device, dtype = options.device, options.dtype
     call = find_inputs(inputs, opened, device=device, dtype=dtype)
-    train = options.train or options.backward
     forward = passes.observe(
-        opened.module, call.args, call.kwargs, mode=options.mode, train=train, device=device, dtype=dtype
+        opened.module, call.args, call.kwargs, mode=options.mode, train=options.training, device=device, dtype=dtype
     )
     step = None
     if options.backward and forward.failure is None:
@@ -111,7 +110,8 @@ def _document(opened: Opened, inputs: Inputs, options: RunOptions, forward: Pass
             inputs=_tensors(inputs),
             inputs_from=inputs.how,
             inputs_kind=inputs.kind,
-            training=options.train or options.backward,
+            training=forward.modules[0].training if options.training is None else options.training,
+            as_is=options.as_is,
             dtype=options.dtype or "",
             backward=step_succeeded,
             assumptions=tuple(dict.fromkeys(assumptions)),

@@ -35,10 +35,20 @@ class RunOptions:
     """Keyword arguments for the function or class that builds the model."""
     trust: bool = False
     """Allow code stored in the file to run."""
+    as_is: bool = False
+    """Run every module in the mode it is in."""
 
     def __post_init__(self) -> None:
-        for name in ("train", "backward", "trust"):
+        for name in ("train", "backward", "trust", "as_is"):
             check_flag(name, getattr(self, name))
+        if self.as_is and (self.train or self.backward):
+            other = "backward" if self.backward else "train"
+            raise UsageError(f"as_is and {other} exclude each other: {other} runs all modules in training mode")
+
+    @property
+    def training(self) -> bool | None:
+        """Whether the pass runs in training mode; None if each module runs in its own."""
+        return None if self.as_is else self.train or self.backward
 
     @property
     def without_data(self) -> bool:
@@ -52,7 +62,9 @@ class RunOptions:
         """
         default = RunOptions()
         names = [name for name, is_set in others.items() if is_set]
-        names += [name for name in ("device", "dtype", "train") if getattr(self, name) != getattr(default, name)]
+        names += [
+            name for name in ("device", "dtype", "train", "as_is") if getattr(self, name) != getattr(default, name)
+        ]
         names += [f"mode {self.mode}"] * (self.mode != default.mode)
         if names:
             example = "give the model itself, for example file.py::load_model"

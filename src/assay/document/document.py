@@ -110,7 +110,9 @@ class Run(Struct, frozen=True, omit_defaults=True):
     inputs_kind: str = ""
     """`given`, `function`, `literal`, `inferred` or `example`; empty if nothing ran or it is unknown."""
     training: bool = False
-    """Whether the model was in training mode."""
+    """Whether the model ran in training mode; with `as_is`, whether the root did."""
+    as_is: bool = False
+    """Whether every module ran in its own mode (`Module.training`) instead of all in the same."""
     dtype: str = ""
     """The dtype the model was converted to; empty if it kept its own."""
     backward: bool = False

@@ -106,7 +106,7 @@ class Module(Struct, frozen=True, omit_defaults=True):
     aliases: tuple[str, ...] = ()
     """Other paths of the same module object."""
     training: bool = False
-    """Whether it was in training mode."""
+    """Whether it was in training mode before the pass; `Run.training` and `Run.as_is` tell how it ran."""
     created_in_forward: bool = False
     """Whether it was created during the forward pass."""
 

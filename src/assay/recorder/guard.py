@@ -1,7 +1,7 @@
-"""Restoring the model after a pass: attributes, tensors, modes, gradients and random states, even after errors.
+"""Restoring the model after a pass: Python state, tensors, modes, gradients and random states, even after errors.
 
 Values are saved just before the first op that would write to them (`Originals`), so that a 100 GB model costs nothing
-unless it is modified. Everything that is not tensor data is small and saved before the pass.
+unless it is modified. Everything that is not tensor data is saved before the pass (`state`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import contextlib
 import random
 import sys
 import threading
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from assay.recorder.shared import Shared
+from assay.recorder.state import PythonState
 from assay.recorder.storages import Life
 
 _HIDDEN_WRITERS = ("batch_norm", "instance_norm", "_fused_moving_avg", "_sync_")
@@ -65,11 +65,6 @@ def _may_write(func: Any) -> bool:
     return any(part in schema.name for part in _HIDDEN_WRITERS)
 
 
-_CONTAINERS = (dict, list, set, deque)
-STATS_ATTRIBUTE = "forward_stats"
-"""Assay's own attribute, not restored: another thread may start or stop recording calls during a pass."""
-
-
 class _ModuleLock:
     """Lets passes that share modules run only one after the other, because each restores the modules."""
 
@@ -108,86 +103,37 @@ class _TensorState(NamedTuple):
     grad: torch.Tensor | None
 
 
-class _ModuleState(NamedTuple):
-    """A module's attributes before the pass."""
-
-    module: nn.Module
-    attributes: dict[str, Any]
-    identities: list[int]
-    """The ids of the attributes, in order, to compare a whole module with one comparison."""
-    contents: list[tuple[Any, Any]]
-    """The containers among the attributes, each with a shallow copy."""
-
-
 @contextlib.contextmanager
-def unchanged(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator[None]:
-    """Restore the modules, tensors and random states after the block, even after an error."""
-    with _module_lock.exclusive(modules), _restored(modules, tensors):
-        yield
+def unchanged(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator[PythonState]:
+    """Restore after the block, even after an error, all that the modules can reach, the tensors and random states.
 
-
-@contextlib.contextmanager
-def _restored(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator[None]:
-    """Save the state of modules and tensors, and restore it after the block."""
-    states = [_module_state(module) for module in modules if not isinstance(module, torch.jit.ScriptModule)]
-    scripted = [(module, module.training) for module in modules if isinstance(module, torch.jit.ScriptModule)]
-    values = [_tensor_state(tensor) for tensor in tensors]
-    with random_state():
+    Only the values of tensors are not restored. Yields the saved state; raises `UsageError` before the block if
+    something cannot be restored.
+    """
+    with _module_lock.exclusive(modules), random_state():
+        state = PythonState(modules)
+        reachable = {id(tensor): tensor for tensor in (*tensors, *state.tensors)}
+        values = [_tensor_state(tensor) for tensor in reachable.values()]
         try:
-            yield
+            yield state
         finally:
-            for state in states:
-                _restore_module(state)
-            for module, training in scripted:
-                if module.training != training:
-                    module.train(training)
+            state.close()
             for value in values:
                 _restore_tensor(value)
 
 
-def _module_state(module: nn.Module) -> _ModuleState:
-    attributes = dict(module.__dict__)
-    contents = [
-        (value, value.copy() if value else ()) for value in attributes.values() if isinstance(value, _CONTAINERS)
-    ]
-    return _ModuleState(module, attributes, list(map(id, attributes.values())), contents)
-
-
-def _restore_module(state: _ModuleState) -> None:
-    for container, copy in state.contents:
-        if (container or copy) and _differs(container, copy):
-            _refill(container, copy)
-    current = state.module.__dict__
-    if list(map(id, current.values())) != state.identities or current.keys() != state.attributes.keys():
-        recorded = {name: value for name, value in current.items() if name == STATS_ATTRIBUTE}
-        current.clear()
-        current.update(
-            {name: value for name, value in state.attributes.items() if name != STATS_ATTRIBUTE} | recorded
-        )
-
-
-def _differs(container: Any, copy: Any) -> bool:
-    """Whether the container has other items than its copy, by identity, because tensors cannot be compared."""
-    if len(container) != len(copy):
-        return True
-    if isinstance(container, dict):
-        pairs: Iterable[tuple[Any, Any]] = zip(container.items(), copy.items(), strict=True)
-        return any((a[0] is not b[0] and a[0] != b[0]) or a[1] is not b[1] for a, b in pairs)
-    if isinstance(container, set):
-        return bool(container != copy)
-    return any(a is not b for a, b in zip(container, copy, strict=True))
-
-
-def _refill(container: Any, copy: Any) -> None:
-    container.clear()
-    if isinstance(container, (dict, set)):
-        container.update(copy)
-    else:
-        container.extend(copy)
+@contextlib.contextmanager
+def restored_state(modules: list[nn.Module]) -> Iterator[Callable[[], None]]:
+    """Yields a function that restores the Python state that the modules can reach; it is also restored at the end."""
+    state = PythonState(modules)
+    try:
+        yield state.restore
+    finally:
+        state.close()
 
 
 def _tensor_state(tensor: torch.Tensor) -> _TensorState:
-    alias = tensor.detach() if tensor.layout is torch.strided else tensor
+    alias = tensor.detach() if _has_strides(tensor) else tensor
     return _TensorState(
         tensor, alias, _address(tensor), tensor.requires_grad, tensor.grad if tensor.is_leaf else None
     )
@@ -195,7 +141,7 @@ def _tensor_state(tensor: torch.Tensor) -> _TensorState:
 
 def _restore_tensor(state: _TensorState) -> None:
     tensor, data = state.tensor, state.data
-    strided = tensor.layout is torch.strided and type(tensor) in (torch.Tensor, nn.Parameter)
+    strided = _has_strides(tensor) and type(tensor) in (torch.Tensor, nn.Parameter)
     if strided and (
         _address(tensor) != state.address or tensor.shape != data.shape or tensor.stride() != data.stride()
     ):
@@ -208,7 +154,12 @@ def _restore_tensor(state: _TensorState) -> None:
 
 
 def _address(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else 0
+    return tensor.untyped_storage()._cdata if _has_strides(tensor) else 0
+
+
+def _has_strides(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is one strided block; a nested tensor in the strided layout is not."""
+    return tensor.layout is torch.strided and not tensor.is_nested
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ def observe(
     kwargs: dict[str, Any],
     *,
     mode: str = "auto",
-    train: bool = False,
+    train: bool | None = False,
     device: str | None = None,
     dtype: str | None = None,
 ) -> Pass:

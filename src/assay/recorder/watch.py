@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -54,7 +55,8 @@ class PassSettings(NamedTuple):
 
     mode: str
     """`real`, `meta`, `fake` or `made-up`."""
-    train: bool = False
+    train: bool | None = False
+    """Training or evaluation mode for all modules; None to leave each module in its own."""
     device: str | None = None
     dtype: torch.dtype | None = None
     autograd: bool = False
@@ -73,6 +75,8 @@ class PreparedInputs(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     notes: tuple[str, ...]
+    held: list[torch.Tensor]
+    """All tensors that the model can reach: parameters, buffers and those in its other Python state."""
 
 
 def _call_directly(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -87,9 +91,10 @@ def prepared_model(
     modules, tensors = members
     # New containers around the same tensors, so that forward does not modify the caller's lists.
     args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor, (args, kwargs))
-    with guard.unchanged(modules, [*tensors, *tensors_among((args, kwargs))]), contextlib.ExitStack() as stack:
-        if any(module.training != setting.train for module in modules):
-            model.train(setting.train)
+    inputs = tensors_among((args, kwargs))
+    with guard.unchanged(modules, [*tensors, *inputs]) as state, contextlib.ExitStack() as stack:
+        if setting.train is not None:
+            _set_mode(modules, setting.train)
         convert = _conversion(setting, stack)
         if convert is not None:
             substitute.swap(modules, convert)
@@ -98,7 +103,18 @@ def prepared_model(
         if setting.backward:
             leaves = [tensor for tensor in tensors_among((args, kwargs)) if tensor.is_leaf]
             notes += backward.prepare([*inventory.members(model).tensors, *leaves])
-        yield PreparedInputs(args, kwargs, notes)
+        yield PreparedInputs(args, kwargs, notes, state.tensors)
+
+
+def _set_mode(modules: list[nn.Module], train: bool) -> None:
+    """Set the mode of each module by its flag: `train()` may be overridden, write to weights, or be forbidden."""
+    for module in modules:
+        if module.training == train:
+            continue
+        if isinstance(module, torch.jit.ScriptModule):
+            module.training = train
+        else:
+            module.__dict__["training"] = train
 
 
 def record_pass(
@@ -118,9 +134,13 @@ def record_pass(
         torch.empty(1, device="meta").add(1)
     # Meta tensors have no memory to free, and garbage collection took a third of a meta pass.
     pause = garbage_collection_paused() if setting.mode == "meta" else contextlib.nullcontext()
+    own_modes = [module.training for module in members.modules]
     with pause, prepared_model(model, members, args, kwargs, setting) as prepared:
         result = _record(model, members.modules, prepared.args, prepared.kwargs, setting, caller)
-        return result._replace(assumptions=prepared.notes + result.assumptions)
+    for index, training in enumerate(own_modes):
+        if result.modules[index].training != training:
+            result.modules[index] = msgspec.structs.replace(result.modules[index], training=training)
+    return result._replace(assumptions=prepared.notes + result.assumptions)
 
 
 def _record(

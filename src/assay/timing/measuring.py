@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_map_only
 
 from assay.recorder import inventory
 from assay.recorder.backward import differentiable
+from assay.recorder.guard import restored_state
 from assay.recorder.inventory import tensors_among
 from assay.recorder.watch import Pass, PassSettings, garbage_collection_paused, prepared_model, record_pass
 from assay.timing.device import device_of, now, synchronizer
@@ -122,12 +123,14 @@ def bench(
     members = inventory.members(model)
     with prepared_model(model, members, args, kwargs, setting) as prepared:
         placed = inventory.members(model).tensors
+        own = set(map(id, members.tensors))
+        held = [*placed, *(tensor for tensor in prepared.held if id(tensor) not in own)]
         inputs = tree_map_only(torch.Tensor, _own, (prepared.args, prepared.kwargs))
-        restored = [tensor for tensor in placed if keep_parameters or not isinstance(tensor, nn.Parameter)]
+        restored = [tensor for tensor in held if keep_parameters or not isinstance(tensor, nn.Parameter)]
         # A garbage collection inside a timed pass would be charged to the module that happens to run.
         gc.collect()
-        with _values_restored(restored), garbage_collection_paused():
-            yield _bench(model, inputs, placed, setting)
+        with _values_restored(restored), restored_state(members.modules) as restore, garbage_collection_paused():
+            yield _bench(model, inputs, placed, setting, restore)
 
 
 def clock_modules(test_bench: Bench, index: dict[int, int], budget: Budget) -> ClockedPasses:
@@ -207,6 +210,7 @@ def _bench(
     inputs: tuple[tuple[Any, ...], dict[str, Any]],
     placed: Sequence[torch.Tensor],
     setting: PassSettings,
+    restore: Callable[[], None],
 ) -> Bench:
     args, kwargs = inputs
     device = device_of([*placed, *tensors_among(inputs)])
@@ -226,22 +230,38 @@ def _bench(
     def clear() -> None:
         for tensor in placed:
             tensor.grad = None
+        restore()
 
     if setting.backward:
         return Bench(device, step, forward, clear)
-    return Bench(device, inference, inference, lambda: None)
+    return Bench(device, inference, inference, restore)
 
 
 @contextlib.contextmanager
 def _values_restored(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
     """Restore the values of `tensors` when the context ends."""
-    saved = [(tensor, tensor.detach().clone()) for tensor in tensors if not tensor.is_meta]
+    with torch.no_grad():
+        saved = [(values, values.clone()) for values in _values(tensors)]
     try:
         yield
     finally:
         with torch.no_grad():
-            for tensor, values in saved:
-                tensor.copy_(values)
+            for values, original in saved:
+                values.copy_(original)
+
+
+def _values(tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """The storages of the tensors, each once; a tensor without a single storage stands for itself."""
+    values: dict[int, Any] = {}
+    for tensor in tensors:
+        try:
+            storage = tensor.untyped_storage()
+        except (RuntimeError, NotImplementedError):
+            values[id(tensor)] = tensor
+        else:
+            if storage.device.type != "meta":
+                values[storage._cdata] = storage
+    return list(values.values())
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:

@@ -35,7 +35,7 @@ class ProfiledModel:
 
         return PassSettings(
             "made-up" if self.opened.model.on_meta else "real",
-            self.options.train or self.options.backward or backward,
+            True if backward else self.options.training,
             self.options.device,
             dtype_named(self.options.dtype),
             autograd=backward,

@@ -1,0 +1,353 @@
+"""A pass restores the state that a model keeps in Python objects, and refuses what it cannot restore."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import random
+import threading
+import types
+from collections import Counter, OrderedDict, defaultdict, deque
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+from clocks import HANG_S
+from torch import nn
+
+from assay.errors import UsageError
+from assay.recorder import passes
+
+MODES = ("real", "meta", "fake")
+
+
+class Stateful(nn.Module):
+    """A model whose output is its input plus the number of earlier calls, kept in `self.state` by `step`."""
+
+    def __init__(self, state, step):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.state = state
+        self.step = step
+
+    def forward(self, x):
+        return self.layer(x) + self.step(self.state, x)
+
+
+class Cache:
+    """What a KV cache does: tensors and counters that every call changes."""
+
+    def __init__(self):
+        self.length = 0
+        self.keys = torch.zeros(8, 2)
+        self.past = []
+        self.last = None
+
+    def update(self, x):
+        self.keys[self.length] = x[0]
+        self.length += 1
+        self.past.append(x)
+        self.last = x * 2
+        return self.keys.sum() + self.length + sum(each.sum() for each in self.past)
+
+
+class Slotted:
+    __slots__ = ("count", "unset")
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, x):
+        self.count += 1
+        self.unset = x
+        return self.count
+
+
+@dataclass
+class Record:
+    calls: int = 0
+    history: deque = field(default_factory=deque)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    inner: Record = field(default_factory=Record)
+
+
+class Counted:
+    calls = 0
+    seen: dict = {}
+
+    @classmethod
+    def count(cls, x):
+        cls.calls += 1
+        cls.seen[cls.calls] = x
+        Counted.latest = x
+        return len(cls.seen)
+
+
+class OwnDict(dict):
+    """A dictionary whose own methods must not be called by the guard."""
+
+    def copy(self):
+        raise AssertionError("the guard ran the model's code")
+
+    clear = update = __iter__ = copy
+
+
+CALLS = 0
+TABLE: dict = {}
+
+
+def count_globally(state, x):
+    global CALLS
+    CALLS += 1
+    TABLE[CALLS] = x
+    return CALLS + len(TABLE)
+
+
+@functools.lru_cache(4)
+def cached_ones(size, device):
+    return torch.ones(size, device=device)
+
+
+def record(state, x):
+    state.calls += 1
+    state.history.append(x)
+    return state.calls + len(state.history)
+
+
+def remember(state, x):
+    state[len(dict.keys(state))] = x
+    return len(dict.keys(state))
+
+
+def closure():
+    calls, history = 0, []
+
+    def step(state, x):
+        nonlocal calls
+        calls += 1
+        history.append(x)
+        return calls + len(history)
+
+    return step
+
+
+def attribute(state, x):
+    attribute.calls = getattr(attribute, "calls", 0) + 1
+    return attribute.calls
+
+
+def default(state, x, history=[]):  # noqa: B006
+    history.append(x)
+    return len(history)
+
+
+def move(state, x):
+    state.move_to_end(next(iter(state)))
+    return next(iter(state))
+
+
+def add_one(state, x):
+    state += 1
+    return int(state.sum())
+
+
+def count_method():
+    holder = Cache()
+    return lambda state, x: holder.update(x)
+
+
+CASES = {
+    "object": lambda: (Cache(), Cache.update),
+    "slots": lambda: (Slotted(), lambda state, x: state(x)),
+    "dataclass": lambda: (Record(), record),
+    "frozen dataclass": lambda: (Frozen(), lambda state, x: record(state.inner, x)),
+    "namespace": lambda: (types.SimpleNamespace(calls=0, history=[]), record),
+    "dict": lambda: ({}, remember),
+    "own dict": lambda: (OwnDict(), remember),
+    "dict in a list in a tuple": lambda: (([{}],), lambda state, x: remember(state[0][0], x)),
+    "defaultdict": lambda: (defaultdict(list), lambda state, x: (state["a"].append(x), len(state["a"]))[1]),
+    "counter": lambda: (Counter(), lambda state, x: (state.update("a"), state["a"])[1]),
+    "ordered dict": lambda: (OrderedDict([(1, 0), (2, 0)]), move),
+    "set": lambda: (set(), lambda state, x: (state.add(len(state)), len(state))[1]),
+    "deque": lambda: (deque([1, 2], maxlen=2), lambda state, x: (state.append(5), sum(state))[1]),
+    "bytearray": lambda: (bytearray(2), lambda state, x: (state.append(7), len(state))[1]),
+    "array": lambda: (np.zeros(3), add_one),
+    "closure": lambda: (None, closure()),
+    "closure over an object": lambda: (None, count_method()),
+    "partial": lambda: (None, functools.partial(lambda history, state, x: (history.append(x), len(history))[1], [])),
+    "bound method": lambda: (None, functools.partial(lambda update, state, x: update(x), Cache().update)),
+    "function attribute": lambda: (None, attribute),
+    "mutable default": lambda: (None, default),
+    "class attributes": lambda: (Counted, lambda state, x: state.count(x)),
+    "global variables": lambda: (None, count_globally),
+    "cached tensors": lambda: (None, lambda state, x: cached_ones(2, x.device)),
+    "counting iterator": lambda: (itertools.count(), lambda state, x: next(state)),
+    "list iterator": lambda: ([iter([5, 6, 7])], lambda state, x: next(state[0])),
+    "torch generator": lambda: (torch.Generator(), lambda state, x: torch.rand(2, generator=state)),
+    "python generator": lambda: (random.Random(1), lambda state, x: state.random()),
+    "numpy generator": lambda: (np.random.default_rng(1), lambda state, x: float(state.random())),
+    "numpy random state": lambda: (np.random.RandomState(1), lambda state, x: float(state.rand())),
+    "module in a list": lambda: ([nn.BatchNorm1d(2)], lambda state, x: state[0](x)),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", CASES)
+def test_the_next_call_gives_the_answer_it_would_have_given(name, mode):
+    model = Stateful(*CASES[name]())
+    x = torch.ones(2, 2)
+    with torch.no_grad():
+        model(x)  # so that there is state to keep
+        expected = _twin_answer(name, x, model.layer)
+        result = passes.observe(model, (x,), {}, mode=mode)
+        assert mode != "real" or result.failure is None
+        assert torch.equal(model(x), expected)
+
+
+def _twin_answer(name, x, layer):
+    """The answer to the second call, computed on state that no pass has touched."""
+    _forget()
+    twin = Stateful(*CASES[name]())
+    twin.layer = layer
+    twin(x)
+    answer = twin(x)
+    _forget()
+    twin(x)  # shared state (globals, class attributes, defaults) is as the first call leaves it
+    return answer
+
+
+def _forget():
+    global CALLS
+    CALLS = 0
+    TABLE.clear()
+    Counted.calls = 0
+    Counted.seen.clear()
+    default.__defaults__[0].clear()
+    attribute.__dict__.clear()
+    cached_ones.cache_clear()
+
+
+def test_an_optimizer_inside_a_module_gains_no_state():
+    class Learner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+            self.optimizer = torch.optim.Adam(self.layer.parameters())
+
+        def forward(self, x):
+            with torch.enable_grad():
+                self.layer.weight.grad = torch.ones(2, 2)
+                self.optimizer.step()
+            return self.layer(x)
+
+    model = Learner()
+    before = copy.deepcopy(model.state_dict())
+    result = passes.observe(model, (torch.ones(1, 2),), {})
+    assert result.failure is None
+    assert not model.optimizer.state
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert model.layer.weight.grad is None
+
+
+def test_state_is_restored_after_an_error():
+    class Failing(Stateful):
+        def forward(self, x):
+            super().forward(x)
+            raise ValueError("no")
+
+    model = Failing(Cache(), Cache.update)
+    passes.observe(model, (torch.ones(1, 2),), {}, mode="meta")
+    assert (model.state.length, model.state.past, model.state.last) == (0, [], None)
+    assert not model.state.keys.any()
+
+
+def test_a_scripted_counter_is_restored():
+    class Scripted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.count = 3
+            self.history = [1]
+
+        def forward(self, x):
+            self.count += 1
+            self.history.append(2)
+            return x + self.count
+
+    scripted = torch.jit.script(Scripted())
+    passes.observe(scripted, (torch.ones(1),), {})
+    assert (scripted.count, list(scripted.history)) == (3, [1])
+
+
+def test_what_cannot_be_restored_is_refused_before_it_runs():
+    ran = []
+
+    def numbers():
+        ran.append(True)
+        yield 1
+
+    model = Stateful(Cache(), lambda state, x: next(state.stream))
+    model.state.stream = numbers()
+    with pytest.raises(UsageError, match="'stream' is a generator, whose position cannot be restored"):
+        passes.observe(model, (torch.ones(1, 2),), {})
+    assert not ran
+    assert next(model.state.stream) == 1
+
+
+def test_code_of_the_model_is_not_run_while_saving():
+    class Guarded:
+        def __getattribute__(self, name):
+            if name == "__class__":  # for isinstance() in nn.Module.__setattr__
+                return object.__getattribute__(self, name)
+            raise AssertionError(name)
+
+    class Careful(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.guarded = Guarded()
+
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+        def forward(self, x):
+            return x + 1
+
+    assert passes.observe(Careful(), (torch.ones(1),), {}).failure is None
+
+
+def test_overlapping_passes_restore_the_state_they_share():
+    """The first pass ends while the second, which shares its state, is still running."""
+    shared = {"calls": 0}
+    second_started, first_ended = threading.Event(), threading.Event()
+
+    class Sharing(nn.Module):
+        def __init__(self, first):
+            super().__init__()
+            self.first = first
+            self.shared = shared
+
+        def forward(self, x):
+            self.shared["calls"] += 1
+            if self.first:
+                assert second_started.wait(HANG_S)
+            else:
+                second_started.set()
+                assert first_ended.wait(HANG_S)
+                self.shared["calls"] += 1
+            return x + 1
+
+    def run(first):
+        passes.observe(Sharing(first), (torch.ones(1),), {})
+        if first:
+            first_ended.set()
+
+    threads = [threading.Thread(target=run, args=(first,)) for first in (True, False)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG_S)
+    assert shared == {"calls": 0}
