@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import array
 import copy
 import functools
+import io
 import itertools
 import random
 import threading
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -78,7 +81,7 @@ class Frozen:
 
 class Counted:
     calls = 0
-    seen: dict = {}
+    seen: ClassVar[dict] = {}
 
     @classmethod
     def count(cls, x):
@@ -97,8 +100,38 @@ class OwnDict(dict):
     clear = update = __iter__ = copy
 
 
+class Tally(dict):
+    """A dictionary with a counter beside its items."""
+
+    calls = 0
+
+
+class Log(list):
+    __slots__ = ("calls",)
+
+    def __init__(self):
+        self.calls = 0
+
+
 CALLS = 0
 TABLE: dict = {}
+STATE_MODULE = types.ModuleType("state_module")
+STATE_MODULE.calls = 0
+
+
+def count_in_a_module(state, x):
+    STATE_MODULE.calls += 1
+    return STATE_MODULE.calls
+
+
+def count(state, x):
+    state.calls += 1
+    return state.calls
+
+
+def write_line(state, x):
+    state.write(b"x" if isinstance(state, io.BytesIO) else "x")
+    return len(state.getvalue()) + state.tell()
 
 
 def count_globally(state, x):
@@ -177,6 +210,14 @@ CASES = {
     "deque": lambda: (deque([1, 2], maxlen=2), lambda state, x: (state.append(5), sum(state))[1]),
     "bytearray": lambda: (bytearray(2), lambda state, x: (state.append(7), len(state))[1]),
     "array": lambda: (np.zeros(3), add_one),
+    "array of objects": lambda: (np.array([[Record()]]), lambda state, x: record(state[0, 0], x)),
+    "python array": lambda: (array.array("i", [1]), lambda state, x: (state.append(7), len(state))[1]),
+    "bytes in memory": lambda: (io.BytesIO(b"ab"), write_line),
+    "text in memory": lambda: (io.StringIO("ab"), write_line),
+    "attribute of a dict": lambda: (Tally(), count),
+    "slot of a list": lambda: (Log(), count),
+    "object as a key": lambda: ({Slotted(): None}, lambda state, x: next(iter(state))(x)),
+    "variable of a python module": lambda: (None, count_in_a_module),
     "closure": lambda: (None, closure()),
     "closure over an object": lambda: (None, count_method()),
     "partial": lambda: (None, functools.partial(lambda history, state, x: (history.append(x), len(history))[1], [])),
@@ -225,6 +266,7 @@ def _forget():
     global CALLS
     CALLS = 0
     TABLE.clear()
+    STATE_MODULE.calls = 0
     Counted.calls = 0
     Counted.seen.clear()
     default.__defaults__[0].clear()

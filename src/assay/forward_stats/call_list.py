@@ -9,7 +9,7 @@ from torch import nn
 
 from assay.errors import UsageError
 from assay.forward_stats.results import ForwardStats
-from assay.recorder.state import STATS_ATTRIBUTE
+from assay.recorder.kept import STATS_ATTRIBUTE
 from assay.sources.holders import named_modules
 
 ATTRIBUTE = STATS_ATTRIBUTE

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from assay.sources.holders import attributes_of
+
 MAX_LENGTH = 200
 """The longest line, in characters."""
 _MAX_ITEMS = 20
@@ -80,11 +82,7 @@ def _structured(value: Any, depth: int) -> str:
 
 def stored(value: object) -> dict[str, Any]:
     """The object's `__dict__`; empty if it has none."""
-    try:
-        fields = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
+    return attributes_of(value) or {}
 
 
 def _cut(value: Any) -> Any:

@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from assay.sources.holders import attributes_of
+
 _INTERNAL = frozenset(nn.Module().__dict__) | {"training", "forward_stats"}
 
 _POSITIONS = frozenset({"layer_idx", "layer_id", "layer_index", "layer_number", "block_idx", "block_index"})
@@ -110,11 +112,8 @@ def _sequence(items: list[Any], depth: int) -> Any:
 
 def _settings_object(value: Any, depth: int) -> Any:
     """A settings object (a dataclass, a namespace, a config) as its class and a digest of its content."""
-    try:
-        fields = dict(vars(value))
-    except TypeError:
-        return _OMIT
-    if not dataclasses.is_dataclass(value) and not _looks_like_settings(value):
+    fields = attributes_of(value)
+    if fields is None or not (dataclasses.is_dataclass(type(value)) or _looks_like_settings(value)):
         return _OMIT
     content = {name: _plain(item, depth) for name, item in sorted(fields.items()) if not name.startswith("_")}
     return f"{type(value).__name__}@{_digest(content)}"

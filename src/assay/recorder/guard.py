@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import random
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy.random
 import torch
 from torch import nn
 
@@ -174,8 +174,7 @@ def _generators() -> Iterator[None]:
     cpu = torch.get_rng_state()
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     python = random.getstate()
-    numpy_random = sys.modules.get("numpy.random")
-    numpy_state = numpy_random.get_state() if numpy_random is not None else None
+    numpy_state = numpy.random.get_state()
     try:
         yield
     finally:
@@ -183,8 +182,7 @@ def _generators() -> Iterator[None]:
         if devices:
             torch.cuda.set_rng_state_all(devices)
         random.setstate(python)
-        if numpy_random is not None:
-            numpy_random.set_state(numpy_state)
+        numpy.random.set_state(numpy_state)
 
 
 _shared_generators = Shared(_generators)

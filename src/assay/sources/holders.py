@@ -101,9 +101,13 @@ def _stored_items(value: object) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         yield from ((str(key), item) for key, item in dict.items(value))
         return
+    yield from ((str(name), item) for name, item in list((attributes_of(value) or {}).items()))
+
+
+def attributes_of(value: object) -> dict[str, Any] | None:
+    """The attribute dictionary of an object; None if it has none."""
     try:
-        stored = object.__getattribute__(value, "__dict__")
+        attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        return
-    if isinstance(stored, dict):
-        yield from ((str(name), item) for name, item in list(stored.items()))
+        return None
+    return attributes if isinstance(attributes, dict) else None

@@ -68,7 +68,7 @@ _SPECTRAL = (
 )
 
 
-def params_report(document: Document, options: ParamsOptions = ParamsOptions()) -> Report:  # noqa: B008  it is frozen
+def params_report(document: Document, options: ParamsOptions = ParamsOptions()) -> Report:
     """The report on the document's weights."""
     weights = document.weights
     assert weights is not None
