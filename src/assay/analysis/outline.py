@@ -11,6 +11,7 @@ from assay.analysis import folding
 from assay.analysis.cost.totals import module_totals, summed
 from assay.analysis.folding import FoldedRow, TreeNode
 from assay.analysis.parameters import PARAMETER, first_holders, sum_if_all_known, tensor_totals
+from assay.analysis.training_mode import mode_changes, mode_name
 from assay.analysis.uniques.canonical import canonical
 from assay.document import tree
 from assay.document.cost import Cost, CostTotals
@@ -54,6 +55,8 @@ class OutlineRow(Struct, frozen=True):
     same_as: str | None = None
     """Path of the row that already shows the same module; such a row has no values of its own."""
     created_in_forward: bool = False
+    mode: str = ""
+    """`training` or `evaluation`, if the row's modules were in another mode than the module above them."""
 
 
 def outline(document: Document, cost: Cost, *, runs: bool = True) -> list[OutlineRow]:
@@ -163,6 +166,7 @@ class _Facts:
         self.calls = _calls(document)
         self.own = [self._parameters(indices) for indices in first_holders(document)]
         self.below = self._subtrees()
+        self.mode_changes = frozenset(mode_changes(document))
 
     def _parameters(self, indices: Iterable[int]) -> list[Tensor]:
         tensors = self.document.tensors
@@ -209,6 +213,7 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
         totals=summed(facts.totals[index] for index in modules),
         ties=_ties(facts.document, module),
         created_in_forward=module.created_in_forward,
+        mode=mode_name(module.training) if first in facts.mode_changes else "",
     )
 
 

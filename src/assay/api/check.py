@@ -61,6 +61,7 @@ def check(
     device: str | None = None,
     dtype: str | None = None,
     train: bool = False,
+    as_is: bool = False,
     backward: bool = False,
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
@@ -80,6 +81,7 @@ def check(
         device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
         dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
+        as_is: Run every module in the mode it is in, training or evaluation.
         backward: Also record a training step, in training mode.
         model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
@@ -95,7 +97,7 @@ def check(
     """
     check_callable("progress", progress, optional=True)
     rules = selected_rules(select, ignore)
-    options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
+    options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
     opened = open_source(model, model_args=model_args, trust=trust)
     return check_document(document_to_check(opened, inputs, options, weights, progress), rules)
 

@@ -23,6 +23,7 @@ def roofline(
     mode: str = "auto",
     dtype: str | None = None,
     train: bool = False,
+    as_is: bool = False,
     backward: bool = False,
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
@@ -37,6 +38,7 @@ def roofline(
         mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
         dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
+        as_is: Run every module in the mode it is in, training or evaluation.
         backward: Analyse a training step instead of the forward pass.
         model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
@@ -51,7 +53,7 @@ def roofline(
     """
     check_text("device", device, "H100")
     chosen = device_or_this_machine(device)  # report an unknown device before running the model
-    options = RunOptions(mode, None, dtype, train, backward, model_args, trust)
+    options = RunOptions(mode, None, dtype, train, backward, model_args, trust, as_is=as_is)
     document = observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
     return roofline_of(document, chosen, training=backward)
 

@@ -76,6 +76,7 @@ def vary(
     device: str | None = None,
     dtype: str | None = None,
     train: bool = False,
+    as_is: bool = False,
     backward: bool = False,
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
@@ -93,6 +94,7 @@ def vary(
         device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
         dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
+        as_is: Run every module in the mode it is in, training or evaluation.
         backward: Also record training steps, in training mode.
         model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
@@ -106,7 +108,7 @@ def vary(
         InputsError: The inputs do not fit the model, or cannot be inferred.
         ReadError: The model or file cannot be read.
     """
-    options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
+    options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
     names = (over,) if isinstance(over, str) else list_of("over", over)
     sizes = _checked_points(points)
     return scaling_formulas(open_source(model, model_args=model_args, trust=trust), inputs, options, names, sizes)

@@ -17,6 +17,7 @@ from assay.errors import OK, PartialError
 from assay.messages import one_line, plural
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
+from assay.views.text.totals import mode_text
 
 
 def document_of(
@@ -70,12 +71,23 @@ def report_inputs(messages: Messages, how: str, kind: str) -> None:
         messages.note(f"inputs {how} (set them with --inputs)")
 
 
+def _report_mode(messages: Messages, document: Document, *, fresh: bool) -> None:
+    """Print the mode the pass ran in: always if a module was in another one, else with -v."""
+    run = document.run
+    changed = not run.as_is and any(module.training != run.training for module in document.modules)
+    (messages.note if changed and fresh else messages.detail)(f"recorded {mode_text(document)}{_AS_IS * changed}")
+
+
+_AS_IS = "; --as-is keeps its modes"
+
+
 def report_run(messages: Messages, document: Document, *, fresh: bool) -> None:
     """Print the inferred inputs if the pass is `fresh`; with -v also its mode and assumptions."""
     run = document.run
     if fresh:
         report_inputs(messages, run.inputs_from, run.inputs_kind)
-    if run.mode != "none":
+    if run.mode != "none" and document.modules:
+        _report_mode(messages, document, fresh=fresh)
         messages.detail(f"recorded {document.model_class} in {run.mode} mode with torch {document.machine.torch}")
     if run.backward_failure is not None:
         failure = run.backward_failure

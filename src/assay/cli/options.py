@@ -135,10 +135,11 @@ run_options = _options_as_value(
         _model_option(
             "--fake", "mode", flag_value="fake", help="Run on fake tensors: shapes only, devices are kept."
         ),
-        _model_option("--train", is_flag=True, help="Run in training mode."),
+        _model_option("--train", is_flag=True, help="Run in training mode instead of evaluation mode."),
+        _model_option("--as-is", is_flag=True, help="Run every module in the mode it is in."),
         _model_option("--trust", is_flag=True, help="Allow code stored in the file to run."),
     ],
-    ("model_args", "device", "dtype", "mode", "train", "trust"),
+    ("model_args", "device", "dtype", "mode", "train", "as_is", "trust"),
 )
 """Options for opening and running a model: `inputs` is passed separately, the rest as one `options` value."""
 

@@ -158,7 +158,7 @@ def profile(
     """
     from assay.api.profile.profiled import prepare
     from assay.api.profile.run import profile_prepared
-    from assay.cli.observed import report_inputs
+    from assay.cli.observed import report_run
     from assay.document import files
     from assay.sources.open import open_source
     from assay.views.json.files import encode
@@ -172,7 +172,7 @@ def profile(
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
         profiled = prepare(opened, inputs, replace(options, backward=backward))
         document = profile_prepared(profiled, profile_settings, messages.detail)
-    report_inputs(messages, document.run.inputs_from, document.run.inputs_kind)
+    report_run(messages, document, fresh=True)
     if output.save is not None:
         files.save(document, output.save, overwrite=output.force)
     rows = achieved_rows(messages, document)

@@ -9,6 +9,7 @@ from functools import cached_property
 from assay.analysis.cost.totals import add_up
 from assay.analysis.flow import DataFlow, ops_named
 from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters, storage_owners
+from assay.analysis.training_mode import left_in_training
 from assay.document import tree
 from assay.document.cost import Cost, KindCost
 from assay.document.document import Document
@@ -17,6 +18,7 @@ from assay.document.rows import OpKind
 
 BY_FORMULA = Counted("cost formulas applied to the recorded pass")
 BY_TENSORS = Counted("shapes and dtypes of parameters and buffers, tied tensors counted once")
+BY_MODE = Counted("the mode of each module before the pass")
 BY_PASS = Counted("ops and calls of the recorded pass")
 
 
@@ -76,6 +78,11 @@ class ModelFacts:
         storages = {index: storage for storage, index in enumerate(owners)}
         shared = [tensor.shares_storage_with for tensor in self.document.tensors]
         return {index: storages[index if other is None else other] for index, other in enumerate(shared)}
+
+    @cached_property
+    def left_in_training(self) -> frozenset[int]:
+        """The modules in training mode inside a model that is in evaluation mode."""
+        return frozenset(left_in_training(self.document))
 
     @property
     def bytes(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy.random
@@ -130,6 +130,33 @@ def restored_state(modules: list[nn.Module]) -> Iterator[Callable[[], None]]:
         yield state.restore
     finally:
         state.close()
+
+
+@contextlib.contextmanager
+def values_restored(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """Restore the values of `tensors` when the context ends."""
+    with torch.no_grad():
+        saved = [(values, values.clone()) for values in _values(tensors)]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for values, original in saved:
+                values.copy_(original)
+
+
+def _values(tensors: Iterable[torch.Tensor]) -> list[Any]:
+    """The storages of the tensors, each once; a tensor without a single storage stands for itself."""
+    values: dict[int, Any] = {}
+    for tensor in tensors:
+        try:
+            storage = tensor.untyped_storage()
+        except (RuntimeError, NotImplementedError):
+            values[id(tensor)] = tensor
+        else:
+            if storage.device.type != "meta":
+                values[storage._cdata] = storage
+    return list(values.values())
 
 
 def _tensor_state(tensor: torch.Tensor) -> _TensorState:

@@ -293,18 +293,16 @@ class _References(NamedTuple):
 
 @functools.lru_cache(8192)
 def _references(code: types.CodeType) -> _References:
-    used: defaultdict[str, set[str]] = defaultdict(set)
+    used = {field: set[str]() for field in _References._fields}
+    used["names"].update(code.co_names)
     for step in dis.get_instructions(code):
         if step.opname in _NAME_OPCODES:
             used[_NAME_OPCODES[step.opname]].add(step.argval)
-    inner = [_references(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return _References(
-        *(
-            frozenset(used[field]).union(*(getattr(each, field) for each in inner))
-            for field in _References._fields[:3]
-        ),
-        names=frozenset(code.co_names).union(*(each.names for each in inner)),
-    )
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            for field, names in _references(constant)._asdict().items():
+                used[field] |= names
+    return _References(**{field: frozenset(names) for field, names in used.items()})
 
 
 _NAME_OPCODES = {

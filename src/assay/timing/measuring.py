@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map_only
 
 from assay.recorder import inventory
 from assay.recorder.backward import differentiable
-from assay.recorder.guard import restored_state
+from assay.recorder.guard import restored_state, values_restored
 from assay.recorder.inventory import tensors_among
 from assay.recorder.watch import Pass, PassSettings, garbage_collection_paused, prepared_model, record_pass
 from assay.timing.device import device_of, now, synchronizer
@@ -129,7 +129,7 @@ def bench(
         restored = [tensor for tensor in held if keep_parameters or not isinstance(tensor, nn.Parameter)]
         # A garbage collection inside a timed pass would be charged to the module that happens to run.
         gc.collect()
-        with _values_restored(restored), restored_state(members.modules) as restore, garbage_collection_paused():
+        with values_restored(restored), restored_state(members.modules) as restore, garbage_collection_paused():
             yield _bench(model, inputs, placed, setting, restore)
 
 
@@ -235,33 +235,6 @@ def _bench(
     if setting.backward:
         return Bench(device, step, forward, clear)
     return Bench(device, inference, inference, restore)
-
-
-@contextlib.contextmanager
-def _values_restored(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-    """Restore the values of `tensors` when the context ends."""
-    with torch.no_grad():
-        saved = [(values, values.clone()) for values in _values(tensors)]
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for values, original in saved:
-                values.copy_(original)
-
-
-def _values(tensors: Sequence[torch.Tensor]) -> list[Any]:
-    """The storages of the tensors, each once; a tensor without a single storage stands for itself."""
-    values: dict[int, Any] = {}
-    for tensor in tensors:
-        try:
-            storage = tensor.untyped_storage()
-        except (RuntimeError, NotImplementedError):
-            values[id(tensor)] = tensor
-        else:
-            if storage.device.type != "meta":
-                values[storage._cdata] = storage
-    return list(values.values())
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:

@@ -65,6 +65,7 @@ def analyze(
     device: str | None = None,
     dtype: str | None = None,
     train: bool = False,
+    as_is: bool = False,
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
     on_step: OnStep | None = None,
@@ -100,6 +101,7 @@ def analyze(
         device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
         dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
+        as_is: Run every module in the mode it is in, training or evaluation.
         model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
         on_step: Called with one line of text before each step. If None, steps are not reported.
@@ -119,7 +121,7 @@ def analyze(
         warmup, passes, seconds, optimizer, threads, thread_counts, sweeps, memory_limit, system,
         EnergyOptions(grid, pue, price, by_op=energy_ops) if energy else None,
     )  # fmt: skip
-    options = RunOptions(mode, device, dtype, train, backward, model_args, trust)
+    options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
     return analysis_of(model, inputs, depth, options, profile_options, weights, on_step, progress)
 
 

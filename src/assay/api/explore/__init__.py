@@ -20,6 +20,7 @@ def explore(
     device: str | None = None,
     dtype: str | None = None,
     train: bool = False,
+    as_is: bool = False,
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> None:
@@ -35,6 +36,7 @@ def explore(
         device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
         dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
+        as_is: Run every module in the mode it is in, training or evaluation.
         model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
 
@@ -44,14 +46,15 @@ def explore(
         ReadError: The model or file cannot be read.
     """
     check_terminal(theme)
-    options = RunOptions(mode, device, dtype, train, model_args=model_args, trust=trust)
+    options = RunOptions(mode, device, dtype, train, model_args=model_args, trust=trust, as_is=as_is)
     run_explorer(explorer_subject(model, inputs, options), theme=theme)
 
 
 def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
     """Call `model` once, recording the statistics of every module call, then browse it in the terminal.
 
-    An exception raised by the model is raised again after the user quits.
+    The model runs in the mode it is in, and is restored afterwards. An exception that it raises is raised again after
+    the user quits.
 
     Args:
         model: A live module, or a callable object that holds modules.
@@ -63,9 +66,12 @@ def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
     """
     check_terminal()
     from assay.forward_stats import record_forward_stats
+    from assay.recorder.guard import unchanged, values_restored
+    from assay.sources.holders import named_modules
 
     failure: Exception | None = None
-    with record_forward_stats(model):
+    modules = [module for _, module in named_modules(model)]
+    with unchanged(modules, []) as state, values_restored(state.tensors), record_forward_stats(model):
         try:
             model(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  shown in the explorer first, and raised again below

@@ -77,7 +77,7 @@ def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, s
             document = observe_opened(opened, call, options)
             notes += _notes(document)
         if stats:
-            notes += _record_stats(opened, call)
+            notes += _record_stats(opened, call, options)
     except (InputsError, PartialError, ReadError) as error:
         if inputs is not None:
             raise
@@ -99,18 +99,30 @@ def _notes(document: Document) -> list[str]:
     return [f"inputs {document.run.inputs_from}"] if document.run.inputs_kind == INFERRED else []
 
 
-def _record_stats(opened: Opened, call: Any) -> list[str]:
+def _record_stats(opened: Opened, call: Any, options: RunOptions) -> list[str]:
     """Run the model once and record the statistics of every module call; return notes about problems."""
     import torch
 
     from assay.forward_stats import record_forward_stats
+    from assay.recorder.guard import values_restored
+    from assay.recorder.inventory import members
+    from assay.recorder.substitute import dtype_named
+    from assay.recorder.watch import PassSettings, prepared_model
     from assay.sources.usercode import guarded
 
     if opened.model.on_meta:
         return ["no forward statistics: the weights are on the meta device"]
+    module = opened.module
+    setting = PassSettings("real", options.training, options.device, dtype_named(options.dtype))
     try:
-        with guarded("the forward pass"), torch.no_grad(), record_forward_stats(opened.module):
-            opened.module(*call.args, **call.kwargs)
+        with (
+            prepared_model(module, members(module), call.args, call.kwargs, setting) as prepared,
+            values_restored(prepared.held),
+            guarded("the forward pass"),
+            torch.no_grad(),
+            record_forward_stats(module),
+        ):
+            module(*prepared.args, **prepared.kwargs)
     except AssayError as error:
         return [f"forward statistics are incomplete: {error}"]
     return []

@@ -49,7 +49,7 @@ class ProfiledModel:
     def observe(self, *, mode: str, backward: bool = False) -> Document:
         """The document of one pass in this mode."""
         device = None if mode in ("meta", "fake") else self.options.device
-        train = self.options.train or self.options.backward
+        train = self.options.training is True
         options = replace(self.options, mode=mode, device=device, train=train, backward=backward)
         return observe_opened(self.opened, self.inputs, options)
 

@@ -62,6 +62,7 @@ def profile(
     device: str | None = None,
     dtype: str | None = None,
     train: bool = False,
+    as_is: bool = False,
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
     on_step: OnStep | None = None,
@@ -93,6 +94,7 @@ def profile(
         device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
         dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
         train: Run in training mode instead of evaluation mode.
+        as_is: Run every module in the mode it is in, training or evaluation.
         model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
         on_step: Called with one line of text before each step. If None, steps are not reported.
@@ -114,7 +116,7 @@ def profile(
         energy_options if energy else None,
     )  # fmt: skip
     profile_options.check()
-    options = RunOptions("real", device, dtype, train, backward, model_args, trust)
+    options = RunOptions("real", device, dtype, train, backward, model_args, trust, as_is)
     opened = open_source(model, model_args=model_args, trust=trust)
     return profile_prepared(prepare(opened, inputs, options), profile_options, on_step)
 

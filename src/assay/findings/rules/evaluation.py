@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from assay import units
 from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, share_of
-from assay.findings.needs import EVALUATION, FLOW, WHOLE_PASS
-from assay.findings.rule import RuleMatch, in_ops
+from assay.findings.facts import BY_FORMULA, BY_MODE, BY_PASS, BY_TENSORS, ModelFacts, share_of
+from assay.findings.needs import EVALUATION, FLOW, MODULES, WHOLE_PASS
+from assay.findings.rule import RuleMatch, in_modules, in_ops
 from assay.messages import plural
 
 _DROPOUTS = (
@@ -22,6 +23,8 @@ _CONVOLUTIONS = (
     "aten.conv_transpose3d", "aten.convolution",
 )  # fmt: skip
 _BATCH_NORM = "aten.batch_norm"
+_MODE_MATTERS = re.compile(r"(Batch|Instance)Norm|Dropout|DropPath|StochasticDepth")
+"""Names of classes whose output depends on the mode."""
 
 
 @rule(
@@ -44,6 +47,7 @@ def active_dropout(facts: ModelFacts) -> Iterator[RuleMatch]:
         for op in facts.ops_of("aten.scaled_dot_product_attention")
         if (facts.kind(op).attributes.get("dropout_p") or 0) > 0
     ]
+    dropping = [op for op in dropping if facts.module(op) not in facts.left_in_training]
     if not dropping:
         return
     title = f"{plural(len(dropping), 'Dropout call')} active in evaluation mode"
@@ -60,7 +64,11 @@ def active_dropout(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def batch_statistics(facts: ModelFacts) -> Iterator[RuleMatch]:
     """BatchNorm ops that compute batch statistics in a pass in evaluation mode."""
-    ops = [op for op in facts.ops_of(_BATCH_NORM) if facts.kind(op).attributes.get("training") is True]
+    ops = [
+        op
+        for op in facts.ops_of(_BATCH_NORM)
+        if facts.kind(op).attributes.get("training") is True and facts.module(op) not in facts.left_in_training
+    ]
     if not ops:
         return
     title = f"{plural(len(ops), 'BatchNorm layer')} with batch statistics in evaluation mode"
@@ -82,6 +90,7 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         (first, norm)
         for first, norm in facts.flow.pairs(producers, facts.ops_of(_BATCH_NORM))
         if facts.kind(norm).attributes.get("training") is False
+        and facts.module(norm) not in facts.left_in_training
         and not facts.is_shared(first)
         and facts.kind(norm).inputs[0].type.shape == facts.kind(first).outputs[0].type.shape
     ]
@@ -99,6 +108,29 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         "share_of_bytes": share_of(moved, facts.bytes, BY_FORMULA),
     }
     yield in_ops(facts, norms, title, evidence)
+
+
+@rule(
+    "S205",
+    "warning",
+    "BatchNorm or Dropout left in training mode inside a model in evaluation mode",
+    advice="Call model.eval() on the whole model after loading it, and check train() overrides that skip submodules: "
+    "these layers drop values, or normalise by the batch and overwrite their running statistics, at every call. If "
+    "that is intended (Monte Carlo dropout, test-time adaptation), ignore this rule.",
+    needs=(MODULES,),
+)
+def training_layers(facts: ModelFacts) -> Iterator[RuleMatch]:
+    """BatchNorm and Dropout modules that were in training mode before the pass although the root was not."""
+    modules = facts.document.modules
+    layers = [index for index in sorted(facts.left_in_training) if _MODE_MATTERS.search(modules[index].class_name)]
+    if not layers:
+        return
+    norms = sum("Norm" in modules[index].class_name for index in layers)
+    counts = ((norms, "BatchNorm layer"), (len(layers) - norms, "Dropout layer"))
+    what = " and ".join(plural(count, noun) for count, noun in counts if count)
+    title = f"{what} left in training mode, in a model in evaluation mode"
+    evidence = {"batch_norms": Figure(norms, BY_MODE), "dropouts": Figure(len(layers) - norms, BY_MODE)}
+    yield in_modules(facts, layers, title, evidence)
 
 
 @rule(

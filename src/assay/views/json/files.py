@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from assay import host
+from assay.analysis.training_mode import own_modes
 from assay.analysis.uniques import unique_modules, unique_ops
 from assay.analysis.uniques.entries import Count, UniqueModule, UniqueOp
 from assay.document.document import Document, Failure
@@ -28,6 +29,12 @@ class EntryProvenance(Struct, frozen=True):
     complete: bool
     """Whether the forward pass ran to its end."""
     failure: Failure | None
+    training: bool
+    """Whether the model ran in training mode."""
+    as_is: bool
+    """Whether every module ran in its own mode instead."""
+    own_modes: dict[str, str]
+    """The mode before the pass, `training` or `evaluation`, of the root and of modules that differ from their parent."""
 
 
 class ModulesMetadata(Struct, frozen=True):
@@ -120,4 +127,7 @@ def provenance(document: Document) -> EntryProvenance:
         assumptions=run.assumptions,
         complete=document.complete,
         failure=run.failure,
+        training=run.training,
+        as_is=run.as_is,
+        own_modes=own_modes(document),
     )

@@ -39,6 +39,8 @@ class LayerEntry(Struct, frozen=True):
     tied: list[Tie]
     same_as: str | None
     created_in_forward: bool
+    mode: str
+    """`training` or `evaluation` if the module was in another mode than the module above it, else empty."""
 
 
 class SummaryFile(Struct, frozen=True):
@@ -86,4 +88,5 @@ def _layer(line: OutlineRow) -> LayerEntry:
         tied=list(line.ties),
         same_as=line.same_as,
         created_in_forward=line.created_in_forward,
+        mode=line.mode,
     )

@@ -211,6 +211,8 @@ def _notes(line: OutlineRow, failure: Failure | None) -> list[str]:
         notes.insert(0, f"×{units.exact(line.calls // line.modules)} calls")
     if line.created_in_forward:
         notes.append("created in forward")
+    if line.mode:
+        notes.append(f"in {line.mode} mode")
     # If the pass stopped, a module without recorded ops is marked unknown, although no op lacks a formula.
     if line.totals.unknown_ops and (failure is None or line.totals.ops):
         notes.append(plural(line.totals.unknown_ops, "unknown op"))

@@ -9,9 +9,11 @@ from operator import itemgetter
 from assay import units
 from assay.analysis.cost.totals import summed
 from assay.analysis.parameters import Parameters, parameters
+from assay.analysis.training_mode import mode_changes, mode_name
 from assay.document.cost import Cost, CostTotals, UnknownOp
 from assay.document.document import Document
 from assay.document.tree import path_text
+from assay.findings.naming import module_names
 from assay.messages import plural
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import Amounts
@@ -80,6 +82,8 @@ def captured_line(document: Document) -> str:
     """How the model was run: mode, torch version, source of the inputs, assumptions, and where it failed."""
     run = document.run
     parts = [_MODES.get(run.mode, run.mode)]
+    if run.mode != "none":
+        parts.append(mode_text(document))
     if document.machine.torch:
         parts.append(f"torch {document.machine.torch}")
     if run.inputs_from:
@@ -89,6 +93,19 @@ def captured_line(document: Document) -> str:
     if run.failure is not None:
         parts.append(f"stopped in {path_text(run.failure.module)}: totals cover only the ops before it")
     return ", ".join(parts)
+
+
+def mode_text(document: Document) -> str:
+    """`in evaluation mode (the model was in training mode)`; which modules differed is named."""
+    run, root = document.run, document.modules[0]
+    changes = mode_changes(document)
+    own = f"{mode_name(root.training)} mode"
+    if changes:
+        own += f", except {module_names(document, changes)} in {mode_name(not root.training)} mode"
+    if run.as_is:
+        return f"in its own mode ({own})"
+    ran = f"in {mode_name(run.training)} mode"
+    return f"{ran} (the model was in {own})" if changes or run.training != root.training else ran
 
 
 def _floored(share: float) -> str:
