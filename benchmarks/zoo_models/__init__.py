@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from zoo_models import detection, generative, hard_cases, hf, recommend, sequence, torch_nn, vision
+from zoo_models import detection, generative, hard_cases, hf, recommend, sequence, special, torch_nn, vision
 from zoo_models.registry import Entry
 
-SHELVES = (torch_nn, vision, detection, generative, sequence, recommend, hf, hard_cases)
+SHELVES = (torch_nn, vision, detection, generative, sequence, recommend, special, hf, hard_cases)
 
 
 def entries() -> list[Entry]:

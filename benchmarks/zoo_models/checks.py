@@ -1,4 +1,4 @@
-"""The six checks of an entry, each with a short verdict and, unless it is `yes`, the reason."""
+"""The seven checks of an entry, each with a short verdict and, unless it is `yes`, the reason."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from assay.document.document import Document
 from zoo_models import oracle
 from zoo_models.registry import Entry, Inputs
 from zoo_models.snapshot import changes, snapshot
+from zoo_models.verbs import raw_errors
 
 YES, NO, NONE = "yes", "no", "–"
 SAME, TO_THE_END, FAILED = "same", "to the end", "failed"
@@ -51,7 +52,7 @@ def gather(entry: Entry) -> Evidence:
     model, inputs = oracle.fresh(entry)
     paths = {path for path, _ in model.named_modules()}
     before = snapshot(model)
-    document = observe(model, arguments(inputs), train=entry.trains)
+    document = observe(model, arguments(inputs), train=entry.trains, as_is=entry.keeps_modes)
     return Evidence(entry, document, paths, changes(before, snapshot(model)))
 
 
@@ -151,7 +152,8 @@ def without_data(evidence: Evidence) -> Verdict:
     if evidence.entry.fails:
         return NONE, "fails by design"
     model, inputs = oracle.fresh(evidence.entry)
-    document = observe(model, arguments(inputs), mode="meta", train=evidence.entry.trains)
+    entry = evidence.entry
+    document = observe(model, arguments(inputs), mode="meta", train=entry.trains, as_is=entry.keeps_modes)
     if document.run.failure is not None:
         return FAILED, f"{document.run.failure.module}: {document.run.failure.error}"
     if document.run.mode not in ("meta", "fake"):
@@ -162,6 +164,13 @@ def without_data(evidence: Evidence) -> Verdict:
     return TO_THE_END, f"{document.run.mode}: {difference(found, evidence.targets)}"
 
 
+def verbs(evidence: Evidence) -> Verdict:
+    """(g) Every verb returns a result or raises an error of Assay, with and without data."""
+    model, inputs = oracle.fresh(evidence.entry)
+    raw = raw_errors(model, arguments(inputs), train=evidence.entry.trains, as_is=evidence.entry.keeps_modes)
+    return (NO, "; ".join(raw[:3])) if raw else (YES, "")
+
+
 CHECKS: dict[str, Callable[[Evidence], Verdict]] = {
     "captured": completes,
     "ops": counts,
@@ -169,6 +178,7 @@ CHECKS: dict[str, Callable[[Evidence], Verdict]] = {
     "unchanged": unchanged,
     "cost": costs,
     "no data": without_data,
+    "verbs": verbs,
 }
 
 

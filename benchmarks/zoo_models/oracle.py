@@ -74,7 +74,8 @@ def fresh(entry: Entry) -> tuple[nn.Module, Inputs]:
     numpy.random.seed(0)
     random.seed(0)
     model, inputs = entry.build()
-    model.train(entry.trains)
+    if not entry.keeps_modes:
+        model.train(entry.trains)
     return model, inputs
 
 

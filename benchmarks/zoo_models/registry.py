@@ -27,6 +27,11 @@ class Entry:
         """Whether the entry runs in training mode, derived from its name."""
         return self.name.endswith("training")
 
+    @property
+    def keeps_modes(self) -> bool:
+        """Whether every module runs in the mode that `build` left it in."""
+        return self.family in ("exported", "mode-mixed")
+
 
 class Shelf:
     """The entries of one file; used as a decorator with the family's name."""

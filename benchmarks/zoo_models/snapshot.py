@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
+import types
+from collections import deque
 from typing import Any
 
 import numpy
@@ -11,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+_TORCH_ATTRIBUTES = frozenset(nn.Module().__dict__)
 _HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -34,6 +38,7 @@ def snapshot(model: nn.Module) -> dict[str, Any]:
         facts[f"class of {name}"] = type(module).__qualname__
         facts[f"training of {name}"] = module.training
         facts[f"attributes of {name}"] = sorted(getattr(module, "__dict__", {}))
+        facts[f"state of {name}"] = _state(_own_state(module), set())
         facts[f"hooks of {name}"] = [
             [(key, id(hook)) for key, hook in getattr(module, kind, {}).items()] for kind in _HOOKS
         ]
@@ -50,6 +55,35 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 _ABSENT = object()
+
+
+def _own_state(module: nn.Module) -> dict[str, Any]:
+    """The attributes of a module that torch did not put there, and the data attributes of its class."""
+    own = {name: value for name, value in module.__dict__.items() if name not in _TORCH_ATTRIBUTES}
+    owned_by_class = {
+        name: value for name, value in vars(type(module)).items() if isinstance(value, (int, list, dict))
+    }
+    return own | {f"class {name}": value for name, value in owned_by_class.items()}
+
+
+def _state(value: Any, seen: set[int]) -> Any:
+    """Any value as nested tuples and digests, down to the attributes of plain objects; cycles are cut."""
+    if isinstance(value, (str, int, float, bytes, type(None))):
+        return value
+    if id(value) in seen or isinstance(value, (type, nn.Module)):
+        return type(value).__qualname__
+    seen = seen | {id(value)}
+    if isinstance(value, Tensor):
+        return _tensor(value)[1:]
+    if isinstance(value, dict):
+        return [(str(key) if isinstance(key, str) else id(key), _state(item, seen)) for key, item in value.items()]
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
+        return [_state(item, seen) for item in value]
+    if isinstance(value, itertools.count):
+        return repr(value)
+    if isinstance(value, types.FunctionType):
+        return [_state(cell.cell_contents, seen) for cell in value.__closure__ or ()]
+    return [type(value).__qualname__, _state(getattr(value, "__dict__", {}), seen)]
 
 
 def _tensor(tensor: Tensor) -> tuple[Any, ...]:

@@ -19,6 +19,11 @@ def is_view(kind: OpKind) -> bool:
     return shares and not any(operand.written for operand in kind.inputs)
 
 
+def writes_parameters(document: Document) -> bool:
+    """Whether any op of the pass writes to a parameter."""
+    return any(each.written and each.role == "parameter" for kind in document.kinds for each in kind.inputs)
+
+
 def ops_named(document: Document, *names: str) -> list[int]:
     """The ops with one of these names, in any overload: `ops_named(document, "aten.relu")`."""
     kinds = {index for index, kind in enumerate(document.kinds) if kind.target.rpartition(".")[0] in names}

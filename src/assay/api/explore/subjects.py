@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from assay.analysis.cost.totals import with_cost
+from assay.analysis.flow import writes_parameters
 from assay.api.explore.checkpoints import StoredInspector, checkpoint_subject, weights_subject
 from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
@@ -77,7 +78,8 @@ def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, s
             document = observe_opened(opened, call, options)
             notes += _notes(document)
         if stats:
-            notes += _record_stats(opened, call, options)
+            keep = document is None or writes_parameters(document)
+            notes += _record_stats(opened, call, options, keep_parameters=keep)
     except (InputsError, PartialError, ReadError) as error:
         if inputs is not None:
             raise
@@ -99,9 +101,10 @@ def _notes(document: Document) -> list[str]:
     return [f"inputs {document.run.inputs_from}"] if document.run.inputs_kind == INFERRED else []
 
 
-def _record_stats(opened: Opened, call: Any, options: RunOptions) -> list[str]:
+def _record_stats(opened: Opened, call: Any, options: RunOptions, *, keep_parameters: bool) -> list[str]:
     """Run the model once and record the statistics of every module call; return notes about problems."""
     import torch
+    from torch.nn import Parameter
 
     from assay.forward_stats import record_forward_stats
     from assay.recorder.guard import values_restored
@@ -117,7 +120,7 @@ def _record_stats(opened: Opened, call: Any, options: RunOptions) -> list[str]:
     try:
         with (
             prepared_model(module, members(module), call.args, call.kwargs, setting) as prepared,
-            values_restored(prepared.held),
+            values_restored(each for each in prepared.held if keep_parameters or not isinstance(each, Parameter)),
             guarded("the forward pass"),
             torch.no_grad(),
             record_forward_stats(module),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from assay.sources.opened import Opened
 
 if TYPE_CHECKING:
     from assay.recorder.watch import PassSettings
+    from assay.timing.measuring import Bench
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class ProfiledModel:
     opened: Opened
     inputs: Inputs
     options: RunOptions
+    writes_parameters: bool = False
+    """Whether the forward pass overwrites parameters, which are then restored after the measurements."""
 
     @property
     def backward(self) -> bool:
@@ -40,6 +44,18 @@ class ProfiledModel:
             dtype_named(self.options.dtype),
             autograd=backward,
             backward=backward,
+        )
+
+    def bench(self, *, backward: bool = False) -> AbstractContextManager[Bench]:
+        """The model prepared for repeated passes, or training steps with `backward`; restored afterwards."""
+        from assay.timing.measuring import bench
+
+        return bench(
+            self.opened.module,
+            self.inputs.args,
+            self.inputs.kwargs,
+            self.setting(backward=backward),
+            keep_parameters=backward or self.writes_parameters,
         )
 
     def with_inputs(self, inputs: Inputs) -> ProfiledModel:

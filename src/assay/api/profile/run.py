@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from msgspec.structs import replace
 
+from assay.analysis.flow import writes_parameters
 from assay.analysis.memory import memory_of
 from assay.api.arguments import check_callable
 from assay.api.machine import measure_machine
@@ -32,7 +34,7 @@ from assay.sources.open import open_source
 from assay.sources.resizing import axes
 from assay.timing import settings
 from assay.timing.device import synchronizer
-from assay.timing.measuring import Budget, bench, clock_modules, clock_ops
+from assay.timing.measuring import Budget, clock_modules, clock_ops
 
 MONITORED_S = 3.0
 """Minimum seconds to monitor the machine, because expensive samples may allow only a few per second."""
@@ -147,6 +149,7 @@ class _Profiling:
             document = self._profiled.observe(mode="real", backward=self._profiled.backward)
         except UsageError as error:
             return self._not_run(str(error))
+        self._profiled = dataclasses.replace(self._profiled, writes_parameters=writes_parameters(document))
         document = replace(document, profile=Profile())
         if document.run.failure is not None:
             failure = document.run.failure
@@ -170,12 +173,10 @@ class _Profiling:
         """The document with the times of the pass, its modules and its ops, and its memory."""
 
         from assay.recorder import inventory
-        from assay.timing.measuring import bench
 
         inputs, setting = self._profiled.inputs, self._profiled.setting()
         model = self._profiled.opened.module
-        writes = any(one.written and one.role == "parameter" for kind in document.kinds for one in kind.inputs)
-        with bench(model, inputs.args, inputs.kwargs, setting, keep_parameters=writes) as runner:
+        with self._profiled.bench() as runner:
             self._on_step("measuring memory")
             memory = self._memory(runner, document)
             others = OtherLoad()
@@ -244,11 +245,11 @@ class _Profiling:
 
     def _with_sensors(self, document: Document) -> Document:
         """The document with the machine's load and the energy, measured during additional passes."""
-        options, inputs = self._options, self._profiled.inputs
+        options = self._options
         if not options.system and options.energy is None:
             return document
 
-        with bench(self._profiled.opened.module, inputs.args, inputs.kwargs, self._profiled.setting()) as runner:
+        with self._profiled.bench() as runner:
             if options.system:
                 self._on_step("monitoring the machine")
                 document = _with(document, system=self._recorded(runner))

@@ -72,24 +72,18 @@ def _efficiency(single_s: float | None, point: ThreadPoint) -> float | None:
 
 def _bare(profiled: ProfiledModel, budget: Budget) -> list[int]:
     """Nanoseconds of bare passes."""
-    from assay.timing.measuring import bench
-
-    inputs = profiled.inputs
-    with bench(profiled.opened.module, inputs.args, inputs.kwargs, profiled.setting()) as runner:
+    with profiled.bench() as runner:
         return runner.repeat(budget)
 
 
 def _point(
     profiled: ProfiledModel, axis: str, size: int, predicted: Figure, budget: Budget, limit: Figure
 ) -> SweepPoint:
-    from assay.timing.measuring import bench
-
     sizes = {axis: size}
     if limit.value is not None and predicted.value is not None and predicted.value > limit.value:
         return SweepPoint(sizes, memory=predicted, problem="not run: it does not fit into memory")
-    inputs = profiled.inputs
     try:
-        with bench(profiled.opened.module, inputs.args, inputs.kwargs, profiled.setting()) as runner:
+        with profiled.bench() as runner:
             growth = resident.of_pass(runner)
             samples = runner.repeat(budget)
     except Exception as error:  # noqa: BLE001  a model may raise anything at a size it does not support

@@ -15,7 +15,7 @@ from assay.document.provenance import Figure, Measured, Unknown
 from assay.errors import UsageError
 from assay.recorder import inventory
 from assay.timing.device import now, synchronizer
-from assay.timing.measuring import bench, clock_ops
+from assay.timing.measuring import clock_ops
 
 _OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
     "sgd": ("SGD", {}),
@@ -41,7 +41,7 @@ def step(profiled: ProfiledModel, document: Document, budget: Any, optimizer: st
     """The times of one training step."""
 
     model, inputs, setting = profiled.opened.module, profiled.inputs, profiled.setting(backward=True)
-    with bench(model, inputs.args, inputs.kwargs, setting, keep_parameters=True) as runner:
+    with profiled.bench(backward=True) as runner:
         whole = runner.repeat(budget)
         forward = runner.repeat_forward(budget)
         optimizer_time = _optimizer(runner, inventory.members(model).tensors, optimizer)

@@ -34,7 +34,7 @@ class EntryProvenance(Struct, frozen=True):
     as_is: bool
     """Whether every module ran in its own mode instead."""
     own_modes: dict[str, str]
-    """The mode before the pass, `training` or `evaluation`, of the root and of modules that differ from their parent."""
+    """`training` or `evaluation` before the pass, for the root and for modules that differ from their parent."""
 
 
 class ModulesMetadata(Struct, frozen=True):
