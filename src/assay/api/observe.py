@@ -83,8 +83,7 @@ def _recorded(opened: Opened, inputs: Any, options: RunOptions) -> Document:
     from assay.sources.exported.run import with_classes
     from assay.sources.inputs import find_inputs
 
-    opened.model  # noqa: B018  report a model that cannot be opened before an option that is not valid
-    check_device_and_dtype(options)
+    check_can_run(opened, options)
     device, dtype = options.device, options.dtype
     call = find_inputs(inputs, opened, device=device, dtype=dtype)
     forward = passes.observe(
@@ -144,22 +143,36 @@ def _tensors(inputs: Inputs) -> tuple[InputTensor, ...]:
     )
 
 
-def check_device_and_dtype(options: RunOptions) -> None:
-    """Raise UsageError for a device that torch cannot use, or a dtype that does not exist."""
+def check_can_run(opened: Opened, options: RunOptions) -> None:
+    """Raise if the model cannot be opened, torch cannot use the device, or the dtype is not a floating-point type."""
+    opened.model  # noqa: B018  report a model that cannot be opened before an option that is not valid
+    _check_dtype(options.dtype)
+    _check_device(options.device)
+
+
+def _check_dtype(dtype: Any) -> None:
+    from assay.sources.tensors import DTYPES, dtype_name, is_floating
+
+    check_text("dtype", dtype, "bfloat16", optional=True)
+    if dtype is None:
+        return
+    name = dtype_name(dtype)
+    if name is None or not is_floating(name):
+        expected = ", ".join(filter(is_floating, DTYPES))
+        problem = "unknown dtype" if name is None else "cannot run in dtype"
+        raise UsageError(f"{problem} {dtype!r}: expected one of {expected}")
+
+
+def _check_device(name: Any) -> None:
     import torch
 
-    from assay.sources.tensors import DTYPES, dtype_name
-
-    check_text("dtype", options.dtype, "bfloat16", optional=True)
-    if options.dtype is not None and dtype_name(options.dtype) is None:
-        raise UsageError(f"unknown dtype {options.dtype!r}: expected one of {', '.join(DTYPES)}")
-    if not isinstance(options.device, torch.device):
-        check_text("device", options.device, "cuda:0", optional=True)
+    if not isinstance(name, torch.device):
+        check_text("device", name, "cuda:0", optional=True)
     try:
-        device = None if options.device is None else torch.device(options.device)
+        device = None if name is None else torch.device(name)
     except RuntimeError as error:
-        raise UsageError(f"unknown device {options.device!r}: expected cpu, cuda, cuda:1, mps or xpu") from error
+        raise UsageError(f"unknown device {name!r}: expected cpu, cuda, cuda:1, mps or xpu") from error
     try:
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UsageError(f"cannot run on device {options.device!r}: {first_line(error)}") from error
+    except (RuntimeError, AssertionError, ImportError) as error:
+        raise UsageError(f"cannot run on device {name!r}: {first_line(error)}") from error

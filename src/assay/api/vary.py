@@ -13,7 +13,7 @@ from assay.analysis.laws.reach import SizePlan
 from assay.analysis.laws.samples import SizeSample, sample
 from assay.analysis.laws.searching import along, search
 from assay.api.arguments import check_whole, list_of
-from assay.api.observe import observe_opened
+from assay.api.observe import check_can_run, observe_opened
 from assay.api.options import RunOptions
 from assay.document.document import Document
 from assay.errors import UsageError
@@ -160,6 +160,7 @@ def scaling_formulas(
 
 def _base_inputs_and_mode(opened: Opened, inputs: Any, options: RunOptions) -> tuple[Inputs, RunOptions]:
     """The inputs before resizing, and the options with mode `auto` resolved: `meta` if the model runs on shapes."""
+    check_can_run(opened, options)
     base = find_inputs(inputs, opened, device=options.device, dtype=options.dtype)
     if options.mode == "auto":
         attempt = observe_opened(opened, base, replace(options, mode="meta"))

@@ -25,6 +25,7 @@ from assay.messages import error_line, plural
 from assay.recorder import guard, inventory, substitute
 from assay.recorder.inventory import Members
 from assay.recorder.watch import Pass, PassSettings, record_pass
+from assay.sources.tensors import torch_dtype
 
 MODES = ("auto", "real", "meta", "fake")
 
@@ -62,7 +63,7 @@ def observe(
     model, notes = _initialised(model, members, args, kwargs)
     if notes:
         members = inventory.members(model)
-    setting = PassSettings("real", train, device, substitute.dtype_named(dtype))
+    setting = PassSettings("real", train, device, torch_dtype(dtype))
     failed_passes: list[Pass] = []
     for name in _order(mode, members.tensors):
         result = _try(model, members, args, kwargs, setting._replace(mode=name))
@@ -83,7 +84,7 @@ def observe_training(
 ) -> Pass:
     """Record one training step in the mode of the pass `forward`: a forward pass with autograd, then backward."""
     model, _ = _initialised(model, inventory.members(model), args, kwargs)
-    setting = PassSettings(forward.mode, True, device, substitute.dtype_named(dtype), autograd=True, backward=True)
+    setting = PassSettings(forward.mode, True, device, torch_dtype(dtype), autograd=True, backward=True)
     result = record_pass(model, inventory.members(model), args, kwargs, setting)
     return result._replace(ops=_same_calls(result, forward))
 

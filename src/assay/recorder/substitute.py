@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from assay.errors import InputsError
 from assay.recorder import inventory
 
 Convert = Callable[[torch.Tensor], torch.Tensor]
@@ -71,16 +70,6 @@ def placed(device: str | None, dtype: torch.dtype | None) -> Convert:
         return tensor.detach().to(device=device or tensor.device, dtype=new_dtype)
 
     return convert
-
-
-def dtype_named(name: str | None) -> torch.dtype | None:
-    """The dtype called `name`: `dtype_named("bfloat16") is torch.bfloat16`; raises `InputsError` if unknown."""
-    if name is None:
-        return None
-    dtype = getattr(torch, name.removeprefix("torch."), None)
-    if not isinstance(dtype, torch.dtype):
-        raise InputsError(f"unknown dtype {name!r}: expected float32, bfloat16, float16, …")
-    return dtype
 
 
 def _like(original: torch.Tensor, substitute: torch.Tensor) -> torch.Tensor:

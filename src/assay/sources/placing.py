@@ -6,10 +6,8 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from assay.errors import InputsError
-from assay.messages import one_line
-from assay.sources.needs import is_tensor, need
-from assay.sources.tensors import DTYPES, dtype_name
+from assay.sources.needs import is_tensor
+from assay.sources.tensors import torch_dtype
 
 
 def place(value: Any, device: str | None, dtype: str | None) -> Any:
@@ -17,13 +15,13 @@ def place(value: Any, device: str | None, dtype: str | None) -> Any:
 
     For `meta`, integer tensors stay on the CPU: they are indices, and the model's control flow can depend on them.
     """
-    torch_dtype = _torch_dtype(dtype)
+    new_dtype = torch_dtype(dtype)
 
     def move(tensor: Any) -> Any:
         floating = tensor.is_floating_point()
         if device == "meta" and not (floating or tensor.is_complex()):
             return tensor if tensor.is_meta else tensor.to("cpu")
-        return tensor.to(device=device, dtype=torch_dtype if floating else None)
+        return tensor.to(device=device, dtype=new_dtype if floating else None)
 
     return value if device is None and dtype is None else _mapped(value, move)
 
@@ -40,15 +38,6 @@ def model_dtype(module: Any) -> str:
         if tensor.is_floating_point() and tensor.element_size() > 1:
             return str(tensor.dtype).removeprefix("torch.")
     return "float32"
-
-
-def _torch_dtype(dtype: str | None) -> Any:
-    if dtype is None:
-        return None
-    name = dtype_name(dtype)
-    if name is None:
-        raise InputsError(f"unknown dtype {one_line(dtype)!r}: expected one of {', '.join(DTYPES)}")
-    return getattr(need("torch"), name)
 
 
 def _mapped(value: Any, move: Callable[[Any], Any]) -> Any:

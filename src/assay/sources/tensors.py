@@ -50,7 +50,7 @@ class TensorSpec(Struct, frozen=True):
     @property
     def floating(self) -> bool:
         """Whether the dtype is floating-point or complex."""
-        return self.dtype.startswith(("float", "bfloat", "complex"))
+        return is_floating(self.dtype)
 
     @property
     def text(self) -> str:
@@ -64,6 +64,21 @@ class TensorSpec(Struct, frozen=True):
 def dtype_name(text: str) -> str | None:
     """The full name of the dtype that `text` names (in full or short); None if it is unknown."""
     return _BY_NAME.get(text.removeprefix("torch."))
+
+
+def is_floating(name: str) -> bool:
+    """Whether the dtype of this full name is floating-point or complex."""
+    return name.startswith(("float", "bfloat", "complex"))
+
+
+def torch_dtype(text: str | None) -> Any:
+    """The torch dtype that `text` names (in full or short); None for None, InputsError if it is unknown."""
+    if text is None:
+        return None
+    name = dtype_name(text)
+    if name is None:
+        raise InputsError(f"unknown dtype {one_line(text)!r}: expected one of {', '.join(DTYPES)}")
+    return getattr(need("torch"), name)
 
 
 def literal_text(specs: Iterable[TensorSpec]) -> str:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from assay.analysis.cost.totals import with_cost
 from assay.analysis.flow import writes_parameters
 from assay.api.explore.checkpoints import StoredInspector, checkpoint_subject, weights_subject
-from assay.api.observe import observe_opened
+from assay.api.observe import check_can_run, observe_opened
 from assay.api.options import RunOptions
 from assay.document.document import INFERRED, Document
 from assay.errors import AssayError, InputsError, PartialError, ReadError
@@ -69,6 +69,8 @@ def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, s
 
     notes: list[str] = []
     document = None
+    if runs or stats:
+        check_can_run(opened, options)
     if stats:
         opened = opened.with_weights
     try:

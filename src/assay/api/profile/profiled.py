@@ -6,11 +6,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from assay.api.observe import check_device_and_dtype, observe_opened
+from assay.api.observe import check_can_run, observe_opened
 from assay.api.options import RunOptions
 from assay.document.document import Document
+from assay.errors import UsageError
 from assay.sources.inputs import Inputs, find_inputs
 from assay.sources.opened import Opened
+from assay.sources.tensors import torch_dtype
 
 if TYPE_CHECKING:
     from assay.recorder.watch import PassSettings
@@ -34,14 +36,13 @@ class ProfiledModel:
 
     def setting(self, *, backward: bool = False) -> PassSettings:
         """The recorder's settings for one pass; a backward pass runs in training mode."""
-        from assay.recorder.substitute import dtype_named
         from assay.recorder.watch import PassSettings
 
         return PassSettings(
             "made-up" if self.opened.model.on_meta else "real",
             True if backward else self.options.training,
             self.options.device,
-            dtype_named(self.options.dtype),
+            torch_dtype(self.options.dtype),
             autograd=backward,
             backward=backward,
         )
@@ -75,8 +76,11 @@ def prepare(opened: Opened, inputs: Any, options: RunOptions, *, load: bool = Tr
 
     Raises if the model cannot be run or the options are not valid.
     """
-    opened.model  # noqa: B018  report a model that cannot be opened before an option that is not valid
-    check_device_and_dtype(options)
+    check_can_run(opened, options)
+    if load and str(options.device) == "meta":
+        raise UsageError(
+            "cannot measure on device 'meta', which computes shapes only: expected cpu, cuda, mps or xpu"
+        )
     runnable = opened.with_weights if load else opened
     resolved = find_inputs(inputs, runnable, device=options.device, dtype=options.dtype)
     return ProfiledModel(runnable, resolved, options)
