@@ -78,7 +78,15 @@ def _without_compiling(owner: int) -> Observer:
     return wrap
 
 
-_force_eager = Shared(lambda: torch.compiler.set_stance("force_eager"))
+@Shared
+def _force_eager() -> contextlib.AbstractContextManager[None]:
+    if hasattr(torch.compiler, "set_stance"):
+        return torch.compiler.set_stance("force_eager")
+    # Before torch 2.6, every compiled function installs its compiler through this one: none is installed.
+    frames = sys.modules["torch._dynamo.eval_frame"]
+    name = "_maybe_set_eval_frame" if hasattr(frames, "_maybe_set_eval_frame") else "set_eval_frame"
+    install = getattr(frames, name)
+    return attribute(frames, name, lambda _: install(None))
 
 
 @Shared
