@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention.flex_attention import flex_attention
+from torch_versions import require_torch
 
 from models.registry import Inputs, case
 
@@ -86,7 +86,7 @@ def custom_function() -> tuple[nn.Module, Inputs]:
     return Between(UsesFunction()), (X,)
 
 
-@torch.library.custom_op("assay_tests::scaled_sine", mutates_args=())
+@torch.library.custom_op("assay_tests::scaled_sine", mutates_args=(), schema="(Tensor x, float scale) -> Tensor")
 def scaled_sine(x: Tensor, scale: float) -> Tensor:
     return torch.sin(x) * scale
 
@@ -106,7 +106,7 @@ def custom_op() -> tuple[nn.Module, Inputs]:
     return Between(UsesCustomOp()), (X,)
 
 
-@torch.library.custom_op("assay_tests::no_fake", mutates_args=())
+@torch.library.custom_op("assay_tests::no_fake", mutates_args=(), schema="(Tensor x) -> Tensor")
 def no_fake(x: Tensor) -> Tensor:
     return torch.from_numpy(x.detach().cpu().numpy() * 2)
 
@@ -127,12 +127,15 @@ class Flex(nn.Module):
         self.qkv = nn.Linear(16, 48)
 
     def forward(self, x: Tensor) -> Tensor:
+        from torch.nn.attention.flex_attention import flex_attention
+
         query, key, value = self.qkv(x).unflatten(-1, (3, 1, 16)).permute(2, 0, 3, 1, 4)
         return flex_attention(query, key, value, score_mod=lambda score, b, h, q, k: score + (q - k))
 
 
 @case
 def flexible_attention() -> tuple[nn.Module, Inputs]:
+    require_torch("2.5", "flex_attention")
     return Flex().requires_grad_(False), (torch.linspace(-1, 1, 256).reshape(1, 16, 16),)
 
 

@@ -93,12 +93,12 @@ def test_a_duplicate_is_rejected() -> None:
         register_cost("aten::mm")(lambda kind: 1)
 
 
-@torch.library.custom_op("assaytests::product", mutates_args=())
+@torch.library.custom_op("assaytests::product", mutates_args=(), schema="(Tensor a, Tensor b) -> Tensor")
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a @ b
 
 
-@torch.library.custom_op("assaytests::doubled", mutates_args=())
+@torch.library.custom_op("assaytests::doubled", mutates_args=(), schema="(Tensor a) -> Tensor")
 def doubled(a: torch.Tensor) -> torch.Tensor:
     return a * 2
 

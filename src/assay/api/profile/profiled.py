@@ -78,9 +78,7 @@ def prepare(opened: Opened, inputs: Any, options: RunOptions, *, load: bool = Tr
     """
     check_can_run(opened, options)
     if load and str(options.device) == "meta":
-        raise UsageError(
-            "cannot measure on device 'meta', which computes shapes only: expected cpu, cuda, mps or xpu"
-        )
+        raise UsageError("cannot measure on device 'meta', which has no data: expected cpu, cuda, mps or xpu")
     runnable = opened.with_weights if load else opened
     resolved = find_inputs(inputs, runnable, device=options.device, dtype=options.dtype)
     return ProfiledModel(runnable, resolved, options)

@@ -61,13 +61,14 @@ def step(profiled: ProfiledModel, document: Document, budget: Any, optimizer: st
 
 def _optimizer(runner: Any, tensors: Sequence[Any], name: str) -> Figure:
     """The time of one optimizer step; unknown if torch does not have this optimizer."""
-    if name not in _OPTIMIZERS:
-        return Figure(None, Unknown(f"torch has no optimizer named {name}"))
+    kind, options = _OPTIMIZERS.get(name, (name, {}))
+    optimizer_class = getattr(torch.optim, kind, None)
+    if optimizer_class is None:
+        return Figure(None, Unknown(f"torch {torch.__version__} has no optimizer named {name}"))
     trainable = [tensor for tensor in tensors if tensor.requires_grad]
     if not trainable:
         raise UsageError("no parameter is trainable, so there is no optimizer step to time")
-    kind, options = _OPTIMIZERS[name]
-    optimizer = getattr(torch.optim, kind)(trainable, lr=0.0, **options)
+    optimizer = optimizer_class(trainable, lr=0.0, **options)
     wait = synchronizer(runner.device)
     samples = []
     for _ in range(_REPEATS + 1):
