@@ -17,6 +17,13 @@ def test_a_gibibyte_and_a_percent_are_reserved():
     assert (fit.fits, fit.headroom) == (True, 24 * GIB - fit.reserve - 10 * GIB)
 
 
+@pytest.mark.parametrize("size", ["1MiB", "1GiB", "2GiB", "24GiB"])
+def test_headroom_is_memory_less_reserve_and_need(size):
+    (fit,) = fits(624, [device_with_memory(size)])
+    assert fit.memory - fit.reserve - fit.needed == fit.headroom
+    assert fit.fits == (fit.headroom >= 0)
+
+
 @pytest.mark.parametrize(("over", "verdict"), [(0, True), (1, False)])
 def test_one_byte_too_many_does_not_fit(over, verdict):
     device = find_device("T4")

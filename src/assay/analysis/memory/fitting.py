@@ -36,8 +36,8 @@ def reserve(device: Device) -> int:
 
 
 def budget(device: Device) -> int:
-    """Bytes of a device that are available to a model."""
-    return max(device.memory_bytes - reserve(device), 0)
+    """Bytes of a device that are available to a model; negative if the device is smaller than its reserve."""
+    return device.memory_bytes - reserve(device)
 
 
 def fits(needed: int, devices: Iterable[Device]) -> list[Fit]:
