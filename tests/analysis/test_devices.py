@@ -68,7 +68,33 @@ def test_a_size_is_a_device_too(text, size):
 
 
 def test_lists_of_devices():
-    assert [device.name for device in parse_devices("H100, 24GiB")] == ["H100 SXM", "24GiB"]
-    assert parse_devices("all") == devices()
+    assert [group.name for group in parse_devices("H100, 24GiB")] == ["H100 SXM", "24GiB"]
+    assert [group.device for group in parse_devices("all")] == list(devices())
     with pytest.raises(UsageError, match="no device in ' , '"):
         parse_devices(" , ")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "count"),
+    [
+        ("8xH100", "H100 SXM", 8), ("2x24GiB", "24GiB", 2), ("4 × RTX 4090", "RTX 4090", 4), 
+        ("8Xh100", "H100 SXM", 8), ("1xL4", "L4", 1),
+    ],
+)  # fmt: skip
+def test_several_equal_devices(text, name, count):
+    (group,) = parse_devices(text)
+    assert (group.device.name, group.count) == (name, count)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("8xH10", "unknown device 'H10': did you mean H100 SXM"),
+        ("0xH100", "no device in '0xH100': expected at least 1"),
+        ("8x", "unknown device '8x': expected"),
+        ("9" * 5000 + "xH100", "unknown device '999"),
+    ],
+)
+def test_unusable_groups_are_refused(text, message):
+    with pytest.raises(UsageError, match=message):
+        parse_devices(text)

@@ -83,6 +83,16 @@ def test_fit_checks_each_device(cli):
     assert fits[0]["how"]["type"] == "modelled"
 
 
+def test_fit_on_several_devices_states_what_they_share(cli):
+    out = cli("memory", "m", "--fit", "8xH100,T4", document=document()).out
+    assert "Does it fit? (inference, bytes per device)\n" in out
+    assert "8xH100 SXM  sharded " in out
+    assert "\n8 devices, tensor-parallel: parameters, gradients and optimizer state are divided by 8; " in out
+    data = json.loads(cli("memory", "m", "--fit", "8xH100,T4", "--format", "json", document=document()).out)
+    assert [fit.get("parallelism") for fit in data["fits"]] == ["sharded", "tensor-parallel", None]
+    assert [fit.get("count", 1) for fit in data["fits"]] == [8, 8, 1]
+
+
 def test_a_requested_cache_counts_towards_the_fit(cli):
     arguments = ["--kv", "batch=4,length=1000", "--fit", "T4", "--format", "json"]
     with_cache = json.loads(cli("memory", "m", *arguments, document=document()).out)
@@ -126,6 +136,18 @@ def test_the_largest_batch_is_found(process, in_place):
     assert search["batch"] == (search["budget"] - weights) // row
     assert search["peak_bytes"] == weights + row * search["batch"]
     assert search["captures"] < 40
+
+
+def test_the_largest_batch_of_several_devices_is_found(process, in_place):
+    (in_place / "m.py").write_text(MODEL)
+    arguments = ["--inputs", "m.py::get_inputs", "--fit", "2x1100MiB", "--batch-search", "--format", "json"]
+    result = process("memory", "m.py::load_model", *arguments)
+    assert result.returncode == 0, result.stderr
+    searches = json.loads(result.stdout)["largest_batch"]
+    assert list(searches) == ["2x1100MiB, sharded", "2x1100MiB, tensor-parallel"]
+    weights, row = 4 * (2 * 1024 * 4096 + 4096 + 1024), 4 * (1024 + 4096 + 4096)
+    for search in searches.values():
+        assert search["batch"] == (search["budget"] - weights // 2) // row
 
 
 def test_a_saved_document_cannot_be_searched(process, in_place):

@@ -23,6 +23,7 @@ THIS = "this"
 """The name of the current machine."""
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(GiB|GB|KiB|kB|MiB|MB|TiB|TB)", re.IGNORECASE)
+_GROUP = re.compile(r"(\d{1,6})\s*[x×]\s*(\S.*)", re.IGNORECASE)
 _UNITS = {
     "gib": GIB,
     "gb": 10**9,
@@ -68,6 +69,18 @@ class Device(Struct, frozen=True, omit_defaults=True):
         return None if tera is None else tera * 1e12
 
 
+class DeviceGroup(Struct, frozen=True):
+    """One or several equal devices."""
+
+    device: Device
+    count: int = 1
+
+    @property
+    def name(self) -> str:
+        """`H100 SXM`, or `8xH100 SXM` for several devices."""
+        return self.device.name if self.count == 1 else f"{self.count}x{self.device.name}"
+
+
 FindDevice = Callable[[], Device | None]
 """A function that returns the current machine as a device, or None if it was not measured."""
 
@@ -104,14 +117,22 @@ def device_with_memory(text: str) -> Device | None:
     return Device(text.strip(), size / GIB, source="user input")
 
 
-def parse_devices(text: str, this: FindDevice | None = None) -> Sequence[Device]:
-    """The devices in a list such as `H100,RTX4090,24GiB,this`; `all` is every built-in device."""
+def parse_devices(text: str, this: FindDevice | None = None) -> Sequence[DeviceGroup]:
+    """The devices in a list such as `H100,8xRTX4090,24GiB,this`; `all` is every built-in device."""
     if _plain(text) == "all":
-        return devices()
+        return [DeviceGroup(device) for device in devices()]
     names = [part for part in text.split(",") if part.strip()]
     if not names:
         raise UsageError(f"no device in {text!r}: expected names such as H100 or 24GiB, separated by commas, or all")
-    return [device_with_memory(name) or find_device(name, this) for name in names]
+    return [_group(name.strip(), this) for name in names]
+
+
+def _group(text: str, this: FindDevice | None) -> DeviceGroup:
+    match = _GROUP.fullmatch(text)
+    count, name = (int(match[1]), match[2]) if match else (1, text)
+    if not count:
+        raise UsageError(f"no device in {text!r}: expected at least 1, as in 8x{name}")
+    return DeviceGroup(device_with_memory(name) or find_device(name, this), count)
 
 
 @cache

@@ -17,8 +17,7 @@ from assay.cli.streams import prints_to_stderr
 from assay.errors import InputsError, UsageError
 
 if TYPE_CHECKING:
-    from assay.analysis.devices import Device
-    from assay.analysis.memory import LargestBatch, Memory
+    from assay.analysis.memory import LargestBatch, Memory, Need, Target
     from assay.document.document import Document
     from assay.document.provenance import Figure
     from assay.sources.opened import Opened
@@ -46,7 +45,7 @@ class _OptimizerSettings:
     "--optimizer", default="adamw", show_default=True, metavar="NAME", help="Optimizer of the training step."
 )
 @click.option("--master-weights", is_flag=True, help="Include float32 copies of lower-precision parameters.")
-@click.option("--fit", metavar="LIST", help="Check whether the model fits on these: H100,RTX4090,24GiB,this or all.")
+@click.option("--fit", metavar="LIST", help="Check whether the model fits on these: H100,8xL4,24GiB,this or all.")
 @click.option("--batch-search", is_flag=True, help="Find the largest batch that fits on each --fit device.")
 @click.option("--kv", metavar="SIZES", help="Include a KV cache of batch=8,length=32768.")
 @output_options
@@ -70,7 +69,7 @@ def memory(
     step, with gradients and optimizer state.
     """
     from assay.analysis.devices import parse_devices
-    from assay.analysis.memory import fits
+    from assay.analysis.memory import fits, need_of, targets
     from assay.analysis.memory.optimizers import optimizer_named
     from assay.api.roofline import this_machine
     from assay.cli.observed import document_of, exit_code
@@ -80,9 +79,9 @@ def memory(
     from assay.views.text.memory import report
 
     optimizer_named(optimizer)
-    devices = parse_devices(fit, this_machine) if fit is not None else []
+    fit_targets = targets(parse_devices(fit, this_machine)) if fit is not None else []
     cache_size = _parse_cache_size(kv) if kv is not None else None
-    if batch_search and not devices:
+    if batch_search and not fit_targets:
         raise click.UsageError("--batch-search requires --fit: name the devices", click.get_current_context())
     options = replace(options, backward=backward)
     optimizer_settings = _OptimizerSettings(optimizer, master_weights)
@@ -92,9 +91,9 @@ def memory(
     document = document_of(messages, opened, inputs, options, output)
     estimate = optimizer_settings.memory(document)
     cache = _cache_at(estimate, cache_size)
-    peak_bytes = _peak_bytes(estimate, cache)
-    fitting = fits(peak_bytes, devices) if peak_bytes is not None else []
-    batches = _search(messages, opened, inputs, options, optimizer_settings, devices) if batch_search else {}
+    need = need_of(estimate, int(cache[1].value or 0) if cache else 0)
+    fitting = fits(need, fit_targets) if need is not None else []
+    batches = _search(messages, opened, inputs, options, optimizer_settings, fit_targets) if batch_search else {}
     file = memory_file(document, estimate, cache=cache, fits=fitting, batches=batches)
     emit(
         output,
@@ -122,42 +121,36 @@ def _cache_at(estimate: Memory, cache_size: tuple[int, int] | None) -> tuple[str
     return f"batch {batch}, length {length:,}", estimate.cache.at(batch, length)
 
 
-def _peak_bytes(estimate: Memory, cache: tuple[str, Figure] | None) -> int | None:
-    """Peak bytes of the recorded pass, with `cache` instead of the recorded KV cache if it is larger."""
-    occupancy = estimate.training or estimate.inference
-    if occupancy is None:
-        return None
-    peak = int(occupancy.total.value or 0)
-    if cache is None or estimate.cache is None:
-        return peak
-    return peak + max(int(cache[1].value or 0) - estimate.cache.captured.bytes, 0)
-
-
 def _search(
     messages: Messages,
     opened: Opened,
     inputs: str | None,
     options: RunOptions,
     optimizer_settings: _OptimizerSettings,
-    devices: Sequence[Device],
+    fit_targets: Sequence[Target],
 ) -> dict[str, LargestBatch]:
-    """The largest batch that fits on each device, by device name."""
+    """The largest batch that fits on each target, by its label."""
     from assay.analysis.memory import largest_batch
     from assay.analysis.memory.fitting import budget
 
     with prints_to_stderr():
-        peak_at = _peak_by_batch(messages, opened, inputs, options, optimizer_settings)
-        return {device.name: largest_batch(peak_at, budget(device)) for device in devices}
+        need_at = _need_by_batch(messages, opened, inputs, options, optimizer_settings)
+
+        def largest(target: Target) -> LargestBatch:
+            return largest_batch(lambda batch: target.needed(need_at(batch)), budget(target.device))
+
+        return {target.label: largest(target) for target in fit_targets}
 
 
-def _peak_by_batch(
+def _need_by_batch(
     messages: Messages,
     opened: Opened,
     inputs: str | None,
     options: RunOptions,
     optimizer_settings: _OptimizerSettings,
-) -> Callable[[int], int]:
-    """A function that returns the peak bytes at a batch size, from a pass on shapes only; results are cached."""
+) -> Callable[[int], Need]:
+    """A function that returns the need at a batch size, from a pass on shapes only; results are cached."""
+    from assay.analysis.memory import need_of
     from assay.api.observe import observe_opened
     from assay.sources.inputs import find_inputs
     from assay.sources.resizing import resized
@@ -170,16 +163,16 @@ def _peak_by_batch(
     meta_options = replace(options, mode="meta", device=None)
 
     @cache
-    def peak_at(batch: int) -> int:
+    def need_at(batch: int) -> Need:
         messages.detail(f"recording batch {batch}")
         document = observe_opened(opened, resized(first_inputs, batch=batch), meta_options)
         if document.run.failure is not None:
             raise InputsError(f"the model does not run at batch {batch}: {document.run.failure.error}")
         if document.run.mode not in ("meta", "fake"):
             raise UsageError("--batch-search cannot be used: it runs on shapes only, and this model needs real data")
-        peak_bytes = _peak_bytes(optimizer_settings.memory(document), None)
-        if peak_bytes is None:
+        need = need_of(optimizer_settings.memory(document))
+        if need is None:
             raise UsageError("--batch-search cannot be used: the model ran no ops, so every batch fits")
-        return peak_bytes
+        return need
 
-    return peak_at
+    return need_at

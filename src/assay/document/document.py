@@ -81,6 +81,8 @@ class KeyValueCache(Struct, frozen=True, omit_defaults=True):
     """Cached positions per sequence."""
     tensors: int
     """Number of key and value tensors."""
+    heads: int | None = None
+    """The fewest heads of any of them; null if their layout is not (batch, heads, length, size)."""
 
 
 class Training(Struct, frozen=True, omit_defaults=True):

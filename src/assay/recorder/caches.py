@@ -23,7 +23,11 @@ def key_value_cache(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if ids is None or not tensors:
         return None
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    return KeyValueCache(bytes=size, batch=ids.shape[0], length=ids.shape[1], tensors=len(tensors))
+    batch, length = ids.shape
+    heads = {tensor.shape[1] for tensor in tensors}
+    if any(tensor.dim() != 4 or (tensor.shape[0], tensor.shape[2]) != (batch, length) for tensor in tensors):
+        heads = set()
+    return KeyValueCache(size, batch, length, len(tensors), heads=min(heads, default=None))
 
 
 def _tensors(value: Any, depth: int) -> Iterator[torch.Tensor]:

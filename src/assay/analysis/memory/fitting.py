@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from assay.analysis.devices import GIB, Device
+from assay.analysis.memory.sharing import Need, Target
 from assay.document.provenance import Modelled
 
 RESERVE_BYTES = GIB
@@ -16,9 +17,10 @@ RESERVE_SHARE = 0.01
 
 
 class Fit(Struct, frozen=True, omit_defaults=True):
-    """Whether the required memory fits on one device."""
+    """Whether the required memory fits on a device, or on several that share the model; all bytes are per device."""
 
     device: str
+    """Its name; `8xH100 SXM` for several devices."""
     needed: int
     memory: int
     """Total memory of the device in bytes."""
@@ -28,6 +30,10 @@ class Fit(Struct, frozen=True, omit_defaults=True):
     """Bytes left over; negative if memory is missing."""
     fits: bool
     how: Modelled
+    count: int = 1
+    """The number of devices."""
+    parallelism: str = ""
+    """How several devices share the model: `sharded` or `tensor-parallel`."""
 
 
 def reserve(device: Device) -> int:
@@ -40,20 +46,22 @@ def budget(device: Device) -> int:
     return device.memory_bytes - reserve(device)
 
 
-def fits(needed: int, devices: Iterable[Device]) -> list[Fit]:
-    """Whether `needed` bytes fit on each device."""
-    return [
-        Fit(
-            device=device.name,
-            needed=needed,
-            memory=device.memory_bytes,
-            reserve=reserve(device),
-            headroom=budget(device) - needed,
-            fits=needed <= budget(device),
-            how=Modelled(
-                f"memory from {device.source}",
-                ("1 GiB + 1 % reserved", "one device, no fragmentation, no workspaces"),
-            ),
-        )
-        for device in devices
-    ]
+def fits(need: Need, targets: Iterable[Target]) -> list[Fit]:
+    """Whether a model that needs `need` fits on each target."""
+    return [_fit(need, target) for target in targets]
+
+
+def _fit(need: Need, target: Target) -> Fit:
+    device, needed = target.device, target.needed(need)
+    assumptions = (target.assumption(need), "1 GiB + 1 % reserved", "no fragmentation, no workspaces")
+    return Fit(
+        device=target.name,
+        needed=needed,
+        memory=device.memory_bytes,
+        reserve=reserve(device),
+        headroom=budget(device) - needed,
+        fits=needed <= budget(device),
+        how=Modelled(f"memory from {device.source}", assumptions),
+        count=target.count,
+        parallelism=target.parallelism.name if target.parallelism else "",
+    )

@@ -44,6 +44,7 @@ _LIVE: tuple[Column[LiveStorage], ...] = (
 )
 _FITS: tuple[Column[Fit], ...] = (
     Column("device", lambda fit: fit.device),
+    Column("parallelism", lambda fit: fit.parallelism),
     Column("memory", lambda fit: fit.memory, "right", units.size),
     Column("reserve", lambda fit: fit.reserve, "right", units.size, drops=True),
     Column("needed", lambda fit: fit.needed, "right", units.size),
@@ -68,7 +69,8 @@ def report(
             parts += [f"{name}: peak {units.size(usage.total.value)} {_peak_text(usage)}", _chart_title(usage, name)]
             parts.append(timeline(usage, utf8=utf8))
             parts += ["Live tensors at the peak, largest first", Table(_LIVE, usage.peak.largest)]
-    parts += section(f"Does it fit? ({'training' if memory.training else 'inference'})", fit_table(fits))
+    parts += section(_fit_title(memory, fits), fit_table(fits))
+    parts += section("How several devices share the model (modelled)", sharing_table(fits))
     parts += section("Largest batch", batch_table(batches or {}))
     notes = [*memory.assumptions, f"not included: {'; '.join(memory.not_modelled)}"]
     parts += ["Notes", notes_table(notes)]
@@ -123,9 +125,22 @@ def _chart_title(usage: Occupancy, name: str) -> str:
     )
 
 
+def _fit_title(memory: Memory, fits: Sequence[Fit]) -> str:
+    """`Does it fit? (inference, bytes per device)`."""
+    each = ", bytes per device" if any(fit.parallelism for fit in fits) else ""
+    return f"Does it fit? ({'training' if memory.training else 'inference'}{each})"
+
+
 def fit_table(fits: Sequence[Fit]) -> Table:
-    """One row per device: its memory, what the model needs, and whether it fits."""
-    return Table(_FITS, fits)
+    """One row per device, or per way in which several share the model: memory, need, and whether it fits."""
+    shared = any(fit.parallelism for fit in fits)
+    return Table([column for column in _FITS if shared or column.title != "parallelism"], fits)
+
+
+def sharing_table(fits: Sequence[Fit]) -> Table:
+    """What the bytes per device assume, one line per number of devices and way of sharing."""
+    lines = [f"{fit.count} devices, {fit.parallelism}: {fit.how.assumptions[0]}" for fit in fits if fit.parallelism]
+    return notes_table(dict.fromkeys(lines))
 
 
 def batch_table(batches: Mapping[str, LargestBatch]) -> Table:
