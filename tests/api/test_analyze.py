@@ -266,6 +266,7 @@ def test_a_model_without_inferable_inputs_still_has_a_tree():
         def __init__(self):
             super().__init__()
             self.table = nn.Parameter(torch.ones(3))
+            self.register_buffer("steps", torch.zeros(5))
 
         def forward(self, thing):
             return thing.unheard_of(self.table)
@@ -274,6 +275,8 @@ def test_a_model_without_inferable_inputs_still_has_a_tree():
     assert {"computation", "memory of a pass"} <= set(found.missing) or found.document.run.failure is not None
     assert [module.class_name for module in found.document.modules] == ["Opaque"]
     assert found.document.weights.tensors[0].count == 3
+    assert line(screen(found), "parameters") == "3"
+    assert "3 (3 trainable), 12 B; buffers 20 B" in screen(found)
 
 
 @pytest.mark.parametrize("depth", ["structure", "inference"])

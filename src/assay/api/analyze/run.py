@@ -196,9 +196,13 @@ class _Analysis:
 
     def _of_tree(self, opened: Opened, why: str) -> Analysis:
         """The analysis of a model whose inputs cannot be inferred."""
+        from assay.recorder.inventory import take_inventory
+
         self._without_pass(why)
         self._on_step("reading weights")
-        return self._finished(weights_document(opened, progress=self._progress))
+        contents = take_inventory(opened.module)
+        document = weights_document(opened, progress=self._progress)
+        return self._finished(replace(document, modules=contents.modules, tensors=contents.tensors))
 
     def _of_document(self, opened: Opened, inputs: Any, why: str = "") -> Analysis:
         """The analysis of a saved document or an exported program, which is read and not run."""
