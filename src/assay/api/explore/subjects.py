@@ -19,6 +19,7 @@ from assay.messages import plural
 from assay.sources.inputs import find_inputs
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
+from assay.sources.tensors import torch_dtype
 from assay.views.tui.subject import ExploredModel, of_document
 
 
@@ -111,14 +112,13 @@ def _record_stats(opened: Opened, call: Any, options: RunOptions, *, keep_parame
     from assay.forward_stats import record_forward_stats
     from assay.recorder.guard import values_restored
     from assay.recorder.inventory import members
-    from assay.recorder.substitute import dtype_named
     from assay.recorder.watch import PassSettings, prepared_model
     from assay.sources.usercode import guarded
 
     if opened.model.on_meta:
         return ["no forward statistics: the weights are on the meta device"]
     module = opened.module
-    setting = PassSettings("real", options.training, options.device, dtype_named(options.dtype))
+    setting = PassSettings("real", options.training, options.device, torch_dtype(options.dtype))
     try:
         with (
             prepared_model(module, members(module), call.args, call.kwargs, setting) as prepared,
