@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import prod
 
 from msgspec import Struct
 
+from assay.analysis.cost.reading import is_ragged, numel
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.rows import Tensor, TensorType
@@ -73,7 +73,7 @@ def sum_of_known(counts: Iterable[int | None]) -> int | None:
 
 def elements(type: TensorType) -> int | None:
     """The number of elements: `elements(TensorType((2, 3), "float32")) == 6`; None if the tensor is ragged."""
-    return None if any(size < 0 for size in type.shape) else prod(type.shape)
+    return None if is_ragged(type) else numel(type)
 
 
 def storage_owners(document: Document) -> tuple[list[int], bool]:

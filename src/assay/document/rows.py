@@ -24,6 +24,8 @@ class TensorType(Struct, frozen=True, omit_defaults=True):
     """torch's layout name: `strided`, `sparse_coo`, …"""
     nnz: int | None = None
     """Stored elements of a sparse tensor; null for other layouts."""
+    components: tuple[tuple[int, ...], ...] | None = None
+    """The shape of each component of a nested tensor, whose differing dimensions are -1 in `shape`; else null."""
 
 
 class Operand(Struct, frozen=True, omit_defaults=True):

@@ -24,7 +24,7 @@ class TensorStats:
         self.path = path
         """Its position in the call: `args[0]`, `kwargs.mask`, `out.logits`."""
         plain = tensor.__class__ in _PLAIN and tensor.layout is torch.strided and not tensor.is_nested
-        self.shape: tuple[int, ...] = tensor.shape if plain else _shape(tensor)
+        self.shape: tuple[int, ...] = tensor.shape if plain else sizes(tensor)
         """The shape; a ragged dimension is -1."""
         self.dtype: torch.dtype = tensor.dtype
         self.device: torch.device = tensor.device
@@ -214,20 +214,6 @@ def _and_not(this: bool | None, other: bool | None) -> bool | None:
     if this is False or other is True:
         return False
     return None if this is None or other is None else True
-
-
-def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The shape of a tensor of any layout; a ragged dimension is -1."""
-    if tensor.layout is not torch.strided or not tensor.is_nested:
-        return sizes(tensor)
-    return tuple(_size(tensor, dim) for dim in range(tensor.dim()))
-
-
-def _size(tensor: torch.Tensor, dim: int) -> int:
-    try:
-        return int(tensor.size(dim))
-    except RuntimeError:
-        return -1
 
 
 def _bytes(tensor: torch.Tensor) -> int | None:

@@ -171,11 +171,10 @@ class CallLog:
                 self._collect(getattr(value, field.name, None), collected)
 
     def _type_of(self, tensor: torch.Tensor) -> TensorType:
+        if tensor.is_nested:
+            return inventory.tensor_type(tensor)
         key = (tensor.shape, tensor.dtype)
-        try:
-            tensor_type = self._types.get(key)
-        except TypeError:  # a ragged dimension is not hashable
-            return TensorType(inventory.sizes(tensor), inventory.dtype_name(tensor.dtype))
+        tensor_type = self._types.get(key)
         if tensor_type is None:
             tensor_type = self._types[key] = TensorType(inventory.sizes(tensor), inventory.dtype_name(tensor.dtype))
         return tensor_type

@@ -123,7 +123,8 @@ class Dataless:
             return self._create(func, args, kwargs, key)
         if all(life.values_known for life in lives):
             return self._compute(func, args, kwargs, tensors, lives)
-        policy = policies.TABLE.get(func._schema.name)
+        nested = any(tensor.is_nested for tensor in tensors)
+        policy = None if nested else policies.TABLE.get(func._schema.name)
         result = policies.NOT_HANDLED if policy is None else policy(self, func, args, kwargs)
         if result is not policies.NOT_HANDLED:
             _mark_unknown(_written(func, args, kwargs), lives)
@@ -187,6 +188,8 @@ class Dataless:
         stand_ins: dict[int, torch.Tensor] = {}
         arguments = tree_map_only(torch.device, lambda _: _META, (args, kwargs))
         try:
+            if any(tensor.is_nested for tensor in tensors) or _makes_nested(func):
+                raise NotImplementedError(f"{func} on nested tensors runs only with data")
             meta_args, meta_kwargs = tree_map_only(torch.Tensor, _once_per_tensor(without_data, stand_ins), arguments)
             result = func(*meta_args, **meta_kwargs)
         except Exception:
@@ -199,9 +202,11 @@ class Dataless:
         arguments_by_stand_in = {id(stand_ins[id(tensor)]): tensor for tensor in tensors if id(tensor) in stand_ins}
 
         def original(output: torch.Tensor) -> torch.Tensor:
-            """The caller's own tensor if the op returned its argument, else a meta tensor."""
+            """The caller's own tensor if the op returned its argument, else a meta tensor, unless it is nested."""
             own = arguments_by_stand_in.get(id(output))
-            return without_data(output) if own is None else own
+            if own is not None:
+                return own
+            return output if output.is_nested else without_data(output)
 
         return tree_map_only(torch.Tensor, original, result)
 
@@ -209,6 +214,8 @@ class Dataless:
         """The CPU kernel's result, with zeros for unknown values; None if that fails too."""
 
         def stand_in(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.is_nested:
+                return tensor
             if self.is_known(tensor):
                 return tensor.clone()
             return torch.zeros(tensor.shape, dtype=tensor.dtype)
@@ -245,6 +252,11 @@ def real_constants(enabled: bool) -> Iterator[None]:
         for name in ("tensor", "as_tensor") if enabled else ():
             stack.enter_context(observing(on_cpu, torch, name))
         yield
+
+
+def _makes_nested(func: Any) -> bool:
+    """Whether the op makes a nested tensor of regular ones."""
+    return "_nested_" in str(func)
 
 
 def _make(output: _Output, tensors: list[torch.Tensor]) -> Any:

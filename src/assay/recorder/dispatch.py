@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from assay.document.rows import Op, OpKind
 from assay.recorder import higher_order, kinds
 from assay.recorder.calls import CallLog
+from assay.recorder.inventory import tensor_type
 from assay.recorder.storages import Life, StorageLog
 
 Executor = Callable[[Any, tuple[Any, ...], dict[str, Any], tuple[Any, ...], list[torch.Tensor], list[Life]], Any]
@@ -126,28 +127,20 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if _CODES.get(result.__class__) == _TENSOR:
             life = storages.find(result, "activation")
             results = (life.number,)
-            try:
-                output_types: tuple[Any, ...] = (result.shape, result.stride(), result.dtype, life.number in reads)
-            except RuntimeError:
-                output_types = (result.shape, result.dtype, life.number in reads)
+            output_types: tuple[Any, ...] = (*_type_key(result), life.number in reads)
         elif result is None:
             output_types = ()
         else:
             outputs = list(kinds.tensors_in(result))
             results = tuple([storages.find(output, "activation").number for output in outputs])
             pairs = zip(outputs, results, strict=True)
-            output_types = tuple([(output.shape, output.dtype, number in reads) for output, number in pairs])
+            output_types = tuple([(*_type_key(output), number in reads) for output, number in pairs])
         storages.clock += 1
-        try:
-            first_kind = self._first_kinds.get(key)
-            if first_kind is not None and first_kind[1] == output_types:
-                self._ops.append((first_kind[0], call, reads, results))
-                return
-            kind = self._variants.get((key, output_types))
-        except TypeError:  # a ragged dimension is not hashable: treat the op as a new kind
-            kind = None
-            key = (id(output_types), len(self._ops))
-            output_types = ()
+        first_kind = self._first_kinds.get(key)
+        if first_kind is not None and first_kind[1] == output_types:
+            self._ops.append((first_kind[0], call, reads, results))
+            return
+        kind = self._variants.get((key, output_types))
         if kind is None:
             kind = len(self.kinds)
             roles = [life.role for life in lives]
@@ -168,10 +161,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             if code == _TENSOR:
                 try:
                     life = live.get(value.untyped_storage()._cdata) or self._storages.find(value, "constant")
-                    signature += (value.shape, value.stride(), value.dtype, life.role, life.values_known)
                 except (RuntimeError, NotImplementedError):
                     life = self._storages.find(value, "constant")
-                    signature += (value.shape, value.dtype, value.layout, life.role, life.values_known)
+                signature += (*_type_key(value), life.role, life.values_known)
                 tensors.append(value)
                 lives.append(life)
             elif code == _PLAIN:
@@ -197,6 +189,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             signature.append(id(value))
         else:
             self._sign((value,), signature, tensors, lives)
+
+
+def _type_key(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Everything about the type of a tensor that its kind of op depends on, quickly for a regular tensor."""
+    if tensor.layout is torch.strided and not tensor.is_nested:
+        return tensor.shape, tensor.stride(), tensor.dtype
+    return (tensor_type(tensor),)
 
 
 @contextlib.contextmanager

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten
 
 from assay.document.rows import Module, Tensor, TensorType
-from assay.recorder import config, quantized
+from assay.recorder import config, nested, quantized
 
 _USER_FILE_PREFIX = re.compile(r"^__user(_\d+)?__\.")
 """The prefix of modules loaded from a user's file, which is not part of their name."""
@@ -140,7 +141,9 @@ def entries(module: nn.Module) -> Iterator[tuple[str, str, torch.Tensor]]:
 
 
 def tensor_type(tensor: torch.Tensor) -> TensorType:
-    """The type of `tensor`: shape, dtype, strides if not contiguous, and layout."""
+    """The type of `tensor`: shape, dtype, strides if not contiguous, layout, and components if it is nested."""
+    if tensor.is_nested:
+        return _nested_type(tensor)
     dtype = dtype_name(tensor.dtype)
     if tensor.layout is not torch.strided:
         layout = str(tensor.layout).removeprefix("torch.")
@@ -149,10 +152,18 @@ def tensor_type(tensor: torch.Tensor) -> TensorType:
     return TensorType(sizes(tensor), dtype, strides)
 
 
+def _nested_type(tensor: torch.Tensor) -> TensorType:
+    with _disable_current_modes():  # reading the layout of a jagged tensor is an op
+        layout = str(tensor.layout).removeprefix("torch.")
+        return TensorType(
+            sizes(tensor), dtype_name(tensor.dtype), layout=layout, components=nested.components(tensor)
+        )
+
+
 def sizes(tensor: torch.Tensor) -> tuple[int, ...]:
     """The shape in plain integers; a ragged dimension is -1."""
     if type(tensor) in _PLAIN_TENSORS:
-        return tuple(tensor.shape)
+        return nested.sizes(tensor) if tensor.is_nested else tuple(tensor.shape)
     return tuple(size if type(size) is int else _plain_size(size) for size in tensor.shape)
 
 
@@ -164,7 +175,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def size_in_bytes(tensor: torch.Tensor) -> int:
     """The size of the tensor's stored elements in bytes; 0 for a sparse tensor without data."""
-    if tensor.layout is torch.strided:
+    if tensor.layout not in SPARSE_LAYOUTS:
         return int(tensor.numel() * tensor.element_size())
     stored = _stored(tensor)
     return 0 if stored is None else stored * tensor.element_size()

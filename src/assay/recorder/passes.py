@@ -196,7 +196,7 @@ def _check_call(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 def _names_hint(signature: inspect.Signature, args: tuple[Any, ...]) -> str:
     """The advice to give every required input of forward by name; empty if fewer than two are required."""
-    shapes = [_short(value) for value in args if isinstance(value, torch.Tensor) and value.shape]
+    shapes = [_short(value) for value in args if isinstance(value, torch.Tensor) and value.dim()]
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     required = [
         name
@@ -211,7 +211,7 @@ def _names_hint(signature: inspect.Signature, args: tuple[Any, ...]) -> str:
 def _short(value: Any) -> str:
     """A short description of an argument: its shape if it is a tensor, else its type."""
     if isinstance(value, torch.Tensor):
-        return "x".join(map(str, value.shape)) or "scalar"
+        return "x".join(map(str, inventory.sizes(value))) or "scalar"
     tensors = inventory.tensors_among(value)
     name = type(value).__name__
     return f"{name} of {plural(len(tensors), 'tensor')}" if tensors else name

@@ -30,7 +30,7 @@ class StorageLog:
 
     def __init__(self, *, dataless: bool = False) -> None:
         self.dataless = dataless
-        """Whether the pass runs without data, so that only CPU tensors have known values."""
+        """Whether the pass runs without data, so that only regular CPU tensors have known values."""
         self.live: dict[int, Life] = {}
         """Live storages by address; an address can be reused once its storage is freed."""
         self.clock = 0
@@ -53,7 +53,7 @@ class StorageLog:
             life.address = address
             life.number = len(self._created)
             life.role = role
-            life.values_known = self.dataless and not tensor.is_meta
+            life.values_known = self.dataless and not tensor.is_meta and not tensor.is_nested
             self._created.append((size, self.clock, role))
         return life
 

@@ -39,9 +39,14 @@ def to_meta(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def without_data(tensor: torch.Tensor) -> torch.Tensor:
-    """A meta tensor of the same shape, strides and dtype; `tensor` itself if it is on meta already."""
+    """A meta tensor of the same shape, strides and dtype; `tensor` itself if it is on meta already.
+
+    A nested tensor is copied instead: on meta it would lose the lengths of its components.
+    """
     if tensor.is_meta:
         return tensor
+    if tensor.is_nested:
+        return tensor.detach().clone()
     if tensor.layout is not torch.strided:
         return tensor.detach().to("meta")
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assay.analysis.cost.bytes import Traffic, streamed
 from assay.analysis.cost.categories import CUSTOM, OTHER
+from assay.analysis.cost.nested import work_of
 from assay.analysis.cost.registry import Formula, formula_of
 from assay.analysis.cost.work import Uncountable, Work
 from assay.document.cost import KindCost
@@ -23,7 +24,7 @@ def cost_of(kind: OpKind) -> KindCost:
         return _without_formula(kind)
     traffic = _traffic(formula, kind)
     try:
-        work = formula.work(kind)
+        work = work_of(formula.work, kind)
     except Uncountable as missing:
         return _cost(None, traffic, formula.category, str(missing))
     except _MISFITS as misfit:

@@ -11,15 +11,17 @@ from assay.document.rows import OpKind, TensorType
 
 
 def numel(tensor: TensorType) -> int:
-    """The number of elements of a tensor; raises `Uncountable` if a dimension is ragged (-1)."""
+    """The number of elements of a tensor; raises `Uncountable` if a dimension has unknown lengths (-1)."""
     if is_ragged(tensor):
         raise Uncountable("a ragged tensor: its lengths are known only at run time")
+    if tensor.components is not None:
+        return sum(map(prod, tensor.components))
     return prod(tensor.shape)
 
 
 def is_ragged(tensor: TensorType) -> bool:
-    """Whether the size of a dimension differs between rows; such a dimension is -1."""
-    return any(size < 0 for size in tensor.shape)
+    """Whether the sizes of a dimension (-1) are unknown; a nested tensor usually has the shapes of its components."""
+    return tensor.components is None and any(size < 0 for size in tensor.shape)
 
 
 def stored(tensor: TensorType) -> int:

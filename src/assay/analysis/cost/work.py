@@ -36,6 +36,10 @@ class Work(Struct, frozen=True):
             needed=_needed(self) + _needed(other),
         )
 
+    def __mul__(self, times: int) -> Work:
+        """The work of `times` executions."""
+        return Work(self.macs * times, self.pointwise * times, self.flops * times, _needed(self) * times)
+
 
 def _needed(work: Work) -> int:
     return work.flops if work.needed is None else work.needed
