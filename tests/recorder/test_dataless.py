@@ -9,6 +9,7 @@ from recorder.bare import split, targets
 from torch import nn
 
 from assay.recorder import passes
+from assay.recorder.dataless import NeedsDataError
 
 DIFFERS = {
     "autocast",  # autocast on the CPU does not apply to the meta device
@@ -86,7 +87,7 @@ def test_values_written_into_a_known_tensor_are_unknown():
     assert any("aten.item" in line for line in result.assumptions)
 
 
-def test_a_loop_that_depends_on_data_falls_back_to_a_real_pass():
+def test_a_loop_that_depends_on_data_is_refused_in_a_pass_on_shapes():
     class Converges(nn.Module):
         def forward(self, x):
             while x.norm().item() > 0.5:
@@ -94,8 +95,9 @@ def test_a_loop_that_depends_on_data_falls_back_to_a_real_pass():
             return x
 
     result = passes.observe(Converges(), (torch.ones(4),), {}, mode="meta")
-    assert (result.mode, result.failure) == ("real", None)
-    assert "the meta pass failed" in result.assumptions[0]
+    assert result.mode == "meta"
+    assert isinstance(result.error, NeedsDataError)
+    assert [attempt.mode for attempt in result.attempts] == ["fake"]
 
 
 def test_a_model_without_weights_runs_on_made_up_ones_if_necessary():

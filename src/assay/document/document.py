@@ -62,7 +62,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):
-    """A failed pass in another mode, before the recorded one."""
+    """A failed pass in another mode."""
 
     mode: str
     """The mode of the pass, as in `Run.mode`."""
@@ -124,7 +124,7 @@ class Run(Struct, frozen=True, omit_defaults=True):
     failure: Failure | None = None
     """Where and why the forward pass stopped; null if it completed."""
     attempts: tuple[Attempt, ...] = ()
-    """Failed passes in other modes before this one, in order."""
+    """Failed passes in other modes, in order."""
     backward_failure: Failure | None = None
     """Where and why the backward pass stopped; null if it completed or was not requested."""
     cache: KeyValueCache | None = None

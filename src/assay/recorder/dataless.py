@@ -22,7 +22,7 @@ from assay.recorder import policies
 from assay.recorder.guard import Originals
 from assay.recorder.intercept import Method, observing
 from assay.recorder.kinds import tensors_in
-from assay.recorder.storages import Life, StorageLog
+from assay.recorder.storages import Life, StorageLog, lacks_meta_form
 from assay.recorder.substitute import without_data
 
 _KNOWN_LIMIT = 1 << 22
@@ -123,8 +123,7 @@ class Dataless:
             return self._create(func, args, kwargs, key)
         if all(life.values_known for life in lives):
             return self._compute(func, args, kwargs, tensors, lives)
-        nested = any(tensor.is_nested for tensor in tensors)
-        policy = None if nested else policies.TABLE.get(func._schema.name)
+        policy = None if any(map(lacks_meta_form, tensors)) else policies.find(func._schema.name)
         result = policies.NOT_HANDLED if policy is None else policy(self, func, args, kwargs)
         if result is not policies.NOT_HANDLED:
             _mark_unknown(_written(func, args, kwargs), lives)
@@ -188,8 +187,8 @@ class Dataless:
         stand_ins: dict[int, torch.Tensor] = {}
         arguments = tree_map_only(torch.device, lambda _: _META, (args, kwargs))
         try:
-            if any(tensor.is_nested for tensor in tensors) or _makes_nested(func):
-                raise NotImplementedError(f"{func} on nested tensors runs only with data")
+            if any(map(lacks_meta_form, tensors)) or _makes_memory(func):
+                raise NotImplementedError(f"{func} on nested or quantized tensors needs memory")
             meta_args, meta_kwargs = tree_map_only(torch.Tensor, _once_per_tensor(without_data, stand_ins), arguments)
             result = func(*meta_args, **meta_kwargs)
         except Exception:
@@ -202,11 +201,11 @@ class Dataless:
         arguments_by_stand_in = {id(stand_ins[id(tensor)]): tensor for tensor in tensors if id(tensor) in stand_ins}
 
         def original(output: torch.Tensor) -> torch.Tensor:
-            """The caller's own tensor if the op returned its argument, else a meta tensor, unless it is nested."""
+            """The caller's own tensor if the op returned its argument, else a meta tensor if it can be one."""
             own = arguments_by_stand_in.get(id(output))
             if own is not None:
                 return own
-            return output if output.is_nested else without_data(output)
+            return output if lacks_meta_form(output) else without_data(output)
 
         return tree_map_only(torch.Tensor, original, result)
 
@@ -214,7 +213,7 @@ class Dataless:
         """The CPU kernel's result, with zeros for unknown values; None if that fails too."""
 
         def stand_in(tensor: torch.Tensor) -> torch.Tensor:
-            if tensor.is_nested:
+            if lacks_meta_form(tensor):
                 return tensor
             if self.is_known(tensor):
                 return tensor.clone()
@@ -254,9 +253,9 @@ def real_constants(enabled: bool) -> Iterator[None]:
         yield
 
 
-def _makes_nested(func: Any) -> bool:
-    """Whether the op makes a nested tensor of regular ones."""
-    return "_nested_" in str(func)
+def _makes_memory(func: Any) -> bool:
+    """Whether the op makes a nested or quantized tensor of regular ones."""
+    return "_nested_" in str(func) or "quantize_per" in str(func)
 
 
 def _make(output: _Output, tensors: list[torch.Tensor]) -> Any:

@@ -1,7 +1,7 @@
 """Choosing a pass: with data if there is any; else meta, then fake, then with made-up weights.
 
-The first pass that completes is used. If none does, the last one is used: it usually has real arithmetic, so that its
-error is the model's own.
+The first pass that completes is used. If none does, the last one with data is used, because its error is the model's
+own, else the first one. A pass on shapes that was asked for is never replaced by one with data.
 """
 
 from __future__ import annotations
@@ -14,20 +14,47 @@ from typing import Any
 import msgspec
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map_only
 
 from assay import units
+from assay.analysis.cost import cost_of
 from assay.document.document import Attempt
 from assay.document.rows import Op
 from assay.errors import InputsError, UsageError
 from assay.messages import error_line, plural
 from assay.recorder import guard, inventory, substitute
+from assay.recorder.dataless import NeedsDataError
 from assay.recorder.inventory import Members
 from assay.recorder.watch import Pass, PassSettings, record_pass
 from assay.sources.tensors import torch_dtype
 
 MODES = ("auto", "real", "meta", "fake")
+
+SHAPE_MODES = ("meta", "fake")
+"""The modes without data, in the order in which they are tried."""
+
+MADE_UP_FLOPS = 10**11
+"""In auto mode, no pass with made-up weights follows a pass on shapes that counted more FLOPs before it failed."""
+
+_LACKS_DATA = (
+    NotImplementedError,
+    NeedsDataError,
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+"""Errors of a pass that needs values or a kernel that does not exist for shapes."""
+
+_NO_META_FORM = ("meta", "NestedTensorImpl", "shape_env")
+"""Parts of torch's messages about values on meta, and about nested tensors in a fake pass."""
 
 _AUTOGRAD_ERRORS = (
     "does not require grad",
@@ -66,10 +93,14 @@ def observe(
     setting = PassSettings("real", train, device, torch_dtype(dtype))
     failed_passes: list[Pass] = []
     for name in _order(mode, members.tensors):
+        if name == "made-up" and mode == "auto" and max(map(_flops, failed_passes)) > MADE_UP_FLOPS:
+            break
         result = _try(model, members, args, kwargs, setting._replace(mode=name))
         if result.error is None:
             return _finished(result, notes, failed_passes)
         failed_passes.append(result)
+    if failed_passes[-1].mode in SHAPE_MODES:
+        return _refused(_finished(failed_passes[0], notes, failed_passes[1:]))
     return _finished(failed_passes[-1], notes, failed_passes[:-1])
 
 
@@ -111,7 +142,7 @@ def _try(
 ) -> Pass:
     """One pass; repeated with autograd on if the model needs it inside its forward."""
     result = record_pass(model, members, args, kwargs, setting)
-    if result.error is None or setting.mode in ("meta", "fake") or not _needs_autograd(result.error):
+    if result.error is None or not _needs_autograd(result.error):
         return result
     repeated = record_pass(model, members, args, kwargs, setting._replace(autograd=True))
     if repeated.error is not None:
@@ -133,7 +164,23 @@ def _order(mode: str, tensors: list[torch.Tensor]) -> list[str]:
         return with_data
     if mode == "auto" and not without_weights:
         return ["real"]
-    return [*(["fake"] if mode == "fake" else ["meta", "fake"]), *with_data]
+    return [*SHAPE_MODES, *with_data] if mode == "auto" else list(SHAPE_MODES[SHAPE_MODES.index(mode) :])
+
+
+def _flops(result: Pass) -> int:
+    """The known FLOPs of the ops that a pass recorded."""
+    counts = Counter(op.kind for op in result.ops)
+    return sum(count * (cost_of(result.kinds[kind]).flops or 0) for kind, count in counts.items())
+
+
+def _refused(result: Pass) -> Pass:
+    """A pass that failed on shapes, with the next step if it failed because it has no data."""
+    error, failure = result.error, result.failure
+    lacks_data = isinstance(error, _LACKS_DATA) or any(part in str(error) for part in _NO_META_FORM)
+    if failure is None or not lacks_data:
+        return result
+    text = f"cannot run on shapes only: {failure.error}; run with data: --real (mode='real' in Python)"
+    return result._replace(failure=msgspec.structs.replace(failure, error=text))
 
 
 def _finished(result: Pass, notes: tuple[str, ...], failed: list[Pass]) -> Pass:
@@ -143,6 +190,7 @@ def _finished(result: Pass, notes: tuple[str, ...], failed: list[Pass]) -> Pass:
         f"the {each.mode} pass failed in '{each.failure.module}' ({each.failure.error}); "
         f"a {result.mode} pass was used instead"
         for each in attempts
+        if result.error is None
     )
     return _with_notes(result, notes + history)._replace(attempts=attempts)
 

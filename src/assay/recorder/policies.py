@@ -27,7 +27,7 @@ MADE_UP_LIMIT = 1 << 20
 Policy = Callable[["Dataless", Any, tuple[Any, ...], dict[str, Any]], Any]
 
 TABLE: dict[str, Policy] = {}
-"""The policies by the name of the op's schema."""
+"""The policies by the name of the op's schema; `*` stands for any namespace."""
 
 
 def _policy(*names: str) -> Callable[[Policy], Policy]:
@@ -41,6 +41,11 @@ def _policy(*names: str) -> Callable[[Policy], Policy]:
         return policy
 
     return register
+
+
+def find(name: str) -> Policy | None:
+    """The policy for the op `name`, or for all ops of its name in any namespace."""
+    return TABLE.get(name) or TABLE.get(f"*::{name.rpartition('::')[2]}")
 
 
 def _meta(shape: list[int] | tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -181,6 +186,30 @@ def _grouped_mm(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: di
     if left.dim() == 3 and right.dim() == 3:
         return _meta((left.shape[0], left.shape[1], right.shape[2]), dtype)
     return _meta((left.shape[-2], right.shape[-1]), dtype)
+
+
+@_policy("*::nms")
+def _nms(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Non-maximum suppression, of torchvision or with the same arguments: at most every box is kept."""
+    boxes, scores = args[:2] if len(args) > 1 else (None, None)
+    if not isinstance(boxes, torch.Tensor) or not isinstance(scores, torch.Tensor) or len(func._schema.returns) != 1:
+        return NOT_HANDLED
+    if boxes.dim() != 2 or scores.shape != boxes.shape[:1]:
+        return NOT_HANDLED
+    executor.assume(str(func), f"no data, assumed the maximum of {plural(boxes.shape[0], 'box', 'boxes')} kept")
+    return _meta((boxes.shape[0],), torch.int64)
+
+
+@_policy("torchvision::roi_align", "torchvision::roi_pool", "torchvision::ps_roi_align", "torchvision::ps_roi_pool")
+def _regions(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Pooled regions of a feature map, one per box; all but `roi_align` return the positions too."""
+    features, boxes, height, width = args[0], args[1], args[3], args[4]
+    channels = features.shape[1]
+    if "ps_roi" in func._schema.name:
+        channels //= height * width
+    shape = (boxes.shape[0], channels, height, width)
+    pooled = _meta(shape, features.dtype)
+    return pooled if len(func._schema.returns) == 1 else (pooled, _meta(shape, torch.int32))
 
 
 @_policy("aten::to", "aten::_to_copy", "aten::cpu")

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 PACKED = frozenset({"linear", *(f"{conv}{n}d" for conv in ("conv", "conv_transpose") for n in (1, 2, 3))})
 """Ops whose weight and bias are in a packed object; torch has an `…_unpack` for each."""
@@ -17,7 +18,8 @@ _OBJECTS = {"LinearPackedParamsBase": "linear", **{f"Conv{n}dPackedParamsBase": 
 
 def unpack(stem: str, packed: Any) -> tuple[Any, Any]:
     """Weight and bias of the packed object of a `linear`, `conv2d`, …"""
-    weight, bias = getattr(torch.ops.quantized, f"{stem}_unpack")(packed)[:2]
+    with _disable_current_modes():  # a fake tensor cannot be quantized
+        weight, bias = getattr(torch.ops.quantized, f"{stem}_unpack")(packed)[:2]
     return weight, bias
 
 

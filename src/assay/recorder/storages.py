@@ -53,7 +53,7 @@ class StorageLog:
             life.address = address
             life.number = len(self._created)
             life.role = role
-            life.values_known = self.dataless and not tensor.is_meta and not tensor.is_nested
+            life.values_known = self.dataless and not tensor.is_meta and not lacks_meta_form(tensor)
             self._created.append((size, self.clock, role))
         return life
 
@@ -83,6 +83,11 @@ class StorageLog:
         if current is life:
             del self.live[life.address]
             self._freed[life.number] = self.clock
+
+
+def lacks_meta_form(tensor: torch.Tensor) -> bool:
+    """Whether the tensor keeps its memory in a pass without data: nested and quantized tensors cannot be on meta."""
+    return tensor.is_nested or tensor.is_quantized
 
 
 def _bytes_without_storage(tensor: torch.Tensor) -> int:

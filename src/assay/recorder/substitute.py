@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from assay.recorder import inventory
+from assay.recorder.storages import lacks_meta_form
 
 Convert = Callable[[torch.Tensor], torch.Tensor]
 
@@ -41,11 +42,11 @@ def to_meta(tensor: torch.Tensor) -> torch.Tensor:
 def without_data(tensor: torch.Tensor) -> torch.Tensor:
     """A meta tensor of the same shape, strides and dtype; `tensor` itself if it is on meta already.
 
-    A nested tensor is copied instead: on meta it would lose the lengths of its components.
+    A tensor that cannot be on meta is copied.
     """
     if tensor.is_meta:
         return tensor
-    if tensor.is_nested:
+    if lacks_meta_form(tensor):
         return tensor.detach().clone()
     if tensor.layout is not torch.strided:
         return tensor.detach().to("meta")

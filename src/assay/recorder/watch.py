@@ -25,7 +25,7 @@ from assay.recorder.dispatch import Executor, Recorder, below_autograd
 from assay.recorder.guard import Originals
 from assay.recorder.inventory import Members, tensors_among
 from assay.recorder.shared import Shared, attribute
-from assay.recorder.storages import Life, StorageLog
+from assay.recorder.storages import Life, StorageLog, lacks_meta_form
 
 _recursion_limit_lock = threading.Lock()
 _fake_log_off = Shared(lambda: attribute(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True))
@@ -289,6 +289,8 @@ def _conversion(setting: PassSettings, stack: contextlib.ExitStack) -> substitut
 
 def _faked(fake: Any, tensor: torch.Tensor) -> torch.Tensor:
     """A fake tensor on the CPU; while the mode `fake` is active, newly created tensors are fake as well."""
+    if lacks_meta_form(tensor):
+        return tensor
     if tensor.is_meta:
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
     return fake.from_tensor(tensor)

@@ -19,7 +19,7 @@ def place(value: Any, device: str | None, dtype: str | None) -> Any:
 
     def move(tensor: Any) -> Any:
         floating = tensor.is_floating_point()
-        if device == "meta" and not (floating or tensor.is_complex()):
+        if device == "meta" and (tensor.is_nested or not (floating or tensor.is_complex())):
             return tensor if tensor.is_meta else tensor.to("cpu")
         return tensor.to(device=device, dtype=new_dtype if floating else None)
 

@@ -30,8 +30,6 @@ def peak_of(document: Document, at: str = "these sizes") -> int:
     """Peak bytes of a pass that was recorded on shapes."""
     if document.run.failure is not None:
         raise InputsError(f"the model does not run at {at}: {document.run.failure.error}")
-    if document.run.mode not in ("meta", "fake"):
-        raise UsageError("memory cannot be predicted: the model does not run on shapes without data")
     memory = memory_of(document)
     occupancy = memory.training or memory.inference
     if occupancy is None or occupancy.total.value is None:
