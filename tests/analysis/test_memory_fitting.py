@@ -10,20 +10,29 @@ from torch import nn
 
 import assay
 from assay.analysis.devices import GIB, device_with_memory, find_device, parse_devices
-from assay.analysis.memory import Need, Target, fits, key_value, key_value_of_two, largest_batch, need_of, targets
+from assay.analysis.memory import (
+    PeakParts,
+    Target,
+    fits,
+    key_value,
+    key_value_of_two,
+    largest_batch,
+    need_of,
+    targets,
+)
 from assay.analysis.memory.totals import memory_of
 from assay.document.document import Document, KeyValueCache, Run
 
 
 def test_a_gibibyte_and_a_percent_are_reserved():
-    (fit,) = fits(Need(rest=10 * GIB), [Target(device_with_memory("24GiB"))])
+    (fit,) = fits(PeakParts(rest=10 * GIB), [Target(device_with_memory("24GiB"))])
     assert fit.reserve == GIB + round(0.24 * GIB)
     assert (fit.fits, fit.headroom) == (True, 24 * GIB - fit.reserve - 10 * GIB)
 
 
 @pytest.mark.parametrize("size", ["1MiB", "1GiB", "2GiB", "24GiB"])
 def test_headroom_is_memory_less_reserve_and_need(size):
-    (fit,) = fits(Need(rest=624), [Target(device_with_memory(size))])
+    (fit,) = fits(PeakParts(rest=624), [Target(device_with_memory(size))])
     assert fit.memory - fit.reserve - fit.needed == fit.headroom
     assert fit.fits == (fit.headroom >= 0)
 
@@ -31,8 +40,8 @@ def test_headroom_is_memory_less_reserve_and_need(size):
 @pytest.mark.parametrize(("over", "verdict"), [(0, True), (1, False)])
 def test_one_byte_too_many_does_not_fit(over, verdict):
     device = Target(find_device("T4"))
-    (exactly,) = fits(Need(), [device])
-    (fit,) = fits(Need(rest=exactly.headroom + over), [device])
+    (exactly,) = fits(PeakParts(), [device])
+    (fit,) = fits(PeakParts(rest=exactly.headroom + over), [device])
     assert (fit.fits, fit.headroom) == (verdict, -over)
     assert "datasheet" in fit.how.by
 
@@ -41,7 +50,7 @@ def test_one_byte_too_many_does_not_fit(over, verdict):
     ("heads", "cache"), [(None, 1000), (1, 1000), (3, 334), (8, 125), (64, 125)], ids=lambda value: str(value)
 )
 def test_several_devices_share_what_they_can(heads, cache):
-    need = Need(state=8001, cache=1000, rest=50, heads=heads)
+    need = PeakParts(state=8001, cache=1000, rest=50, heads=heads)
     sharded, parallel = fits(need, targets(parse_devices("8xH100")))
     assert [fit.parallelism for fit in (sharded, parallel)] == ["sharded", "tensor-parallel"]
     assert (sharded.needed, parallel.needed) == (1001 + 1000 + 50, 1001 + cache + 50)
@@ -52,7 +61,7 @@ def test_several_devices_share_what_they_can(heads, cache):
 
 
 def test_one_device_of_a_kind_needs_no_parallelism():
-    (fit,) = fits(Need(8, 8, 8), targets(parse_devices("1xH100")))
+    (fit,) = fits(PeakParts(8, 8, 8), targets(parse_devices("1xH100")))
     assert (fit.device, fit.needed, fit.parallelism) == ("H100 SXM", 24, "")
 
 

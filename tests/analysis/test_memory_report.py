@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.analysis.devices import parse_devices
-from assay.analysis.memory import LargestBatch, Need, fits, memory_of, targets
+from assay.analysis.memory import LargestBatch, PeakParts, fits, memory_of, targets
 from assay.document.document import Document, KeyValueCache, Run
 from assay.document.rows import Op, OpKind, Storage, Tensor, TensorType
 from assay.views import plots
@@ -74,7 +74,7 @@ def test_the_report_shows_the_peak_unknown_values_and_exclusions():
 
 
 def test_tables_have_one_row_per_device_and_batch():
-    rows = fit_table(fits(Need(rest=1 << 36), targets(parse_devices("H100,24GiB")))).values()
+    rows = fit_table(fits(PeakParts(rest=1 << 36), targets(parse_devices("H100,24GiB")))).values()
     assert {row["device"]: row["fits"] for row in rows} == {"H100 SXM": True, "24GiB": False}
     doubtful = LargestBatch(8, 100, 5, 200, monotone=False)
     ended = LargestBatch(64, 100, 7, 200, bounded=False)

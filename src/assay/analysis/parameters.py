@@ -85,6 +85,16 @@ def storage_owners(document: Document) -> tuple[list[int], bool]:
     return owners, matches and len(pairs) == len(owners)
 
 
+def tensor_storages(document: Document) -> dict[int, int]:
+    """The storage of each parameter and buffer, by tensor index; empty if the document does not have it."""
+    owners, is_known = storage_owners(document)
+    if not is_known:
+        return {}
+    storages = {index: storage for storage, index in enumerate(owners)}
+    shared = [tensor.shares_storage_with for tensor in document.tensors]
+    return {index: storages[index if other is None else other] for index, other in enumerate(shared)}
+
+
 def first_holders(document: Document) -> list[list[int]]:
     """For each module, the tensors that no earlier module owns; so every tensor appears once."""
     visited: set[int] = set()

@@ -17,7 +17,7 @@ from assay.cli.streams import prints_to_stderr
 from assay.errors import InputsError, UsageError
 
 if TYPE_CHECKING:
-    from assay.analysis.memory import LargestBatch, Memory, Need, Target
+    from assay.analysis.memory import LargestBatch, Memory, PeakParts, Target
     from assay.document.document import Document
     from assay.document.provenance import Figure
     from assay.sources.opened import Opened
@@ -148,7 +148,7 @@ def _need_by_batch(
     inputs: str | None,
     options: RunOptions,
     optimizer_settings: _OptimizerSettings,
-) -> Callable[[int], Need]:
+) -> Callable[[int], PeakParts]:
     """A function that returns the need at a batch size, from a pass on shapes only; results are cached."""
     from assay.analysis.memory import need_of
     from assay.api.observe import observe_opened
@@ -163,7 +163,7 @@ def _need_by_batch(
     meta_options = replace(options, mode="meta", device=None)
 
     @cache
-    def need_at(batch: int) -> Need:
+    def need_at(batch: int) -> PeakParts:
         messages.detail(f"recording batch {batch}")
         document = observe_opened(opened, resized(first_inputs, batch=batch), meta_options)
         if document.run.failure is not None:

@@ -81,6 +81,11 @@ class CostTotals(Struct, frozen=True, omit_defaults=True):
         return self.unknown_ops == 0 or self.unknown_ops < self.ops
 
     @property
+    def recorded(self) -> bool:
+        """Whether executions were recorded, or it is known that there were none; otherwise all sums are unknown."""
+        return self.ops > 0 or self.unknown_ops == 0
+
+    @property
     def flops(self) -> int | None:
         """Matrix plus pointwise FLOPs of the known executions; None if none is known."""
         return self.matrix_flops + self.pointwise_flops if self.known else None

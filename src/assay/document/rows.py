@@ -112,6 +112,11 @@ class Module(Struct, frozen=True, omit_defaults=True):
     created_in_forward: bool = False
     """Whether it was created during the forward pass."""
 
+    @property
+    def scripted(self) -> bool:
+        """Whether it is TorchScript, whose ops and calls of submodules may not be recorded."""
+        return self.class_path.startswith("torch.jit.")
+
 
 class Tensor(Struct, frozen=True, omit_defaults=True):
     """A parameter or buffer; tied parameters are one tensor with several names."""

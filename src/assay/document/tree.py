@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from assay.document.rows import Module
 
@@ -28,6 +28,17 @@ def depths(modules: Sequence[Module]) -> list[int]:
     result: list[int] = []
     for module in modules:
         result.append(0 if module.parent is None else result[module.parent] + 1)
+    return result
+
+
+def with_ancestors(modules: Sequence[Module], indices: Iterable[int]) -> set[int]:
+    """The modules with these indices, and all modules that contain them."""
+    result: set[int] = set()
+    for index in indices:
+        at: int | None = index
+        while at is not None and at not in result:
+            result.add(at)
+            at = modules[at].parent
     return result
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from assay.analysis.cost.totals import add_up
 from assay.analysis.flow import DataFlow, ops_named
-from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters, storage_owners
+from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters, tensor_storages
 from assay.analysis.training_mode import left_in_training
 from assay.document import tree
 from assay.document.cost import Cost, KindCost
@@ -72,12 +72,7 @@ class ModelFacts:
     @cached_property
     def tensor_storages(self) -> dict[int, int]:
         """The storage index of each parameter and buffer, by tensor index; empty if the document does not have it."""
-        owners, is_known = storage_owners(self.document)
-        if not is_known:
-            return {}
-        storages = {index: storage for storage, index in enumerate(owners)}
-        shared = [tensor.shares_storage_with for tensor in self.document.tensors]
-        return {index: storages[index if other is None else other] for index, other in enumerate(shared)}
+        return tensor_storages(self.document)
 
     @cached_property
     def left_in_training(self) -> frozenset[int]:

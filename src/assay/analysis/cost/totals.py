@@ -16,11 +16,12 @@ from assay.analysis.cost import cost_of
 from assay.document.cost import Cost, CostTotals, KindCost, ModuleCost, UnknownOp
 from assay.document.document import Document
 from assay.document.rows import Op, OpKind
+from assay.document.tree import with_ancestors
 
 _ZERO = (0,) * 9
 
 UNKNOWN = CostTotals(unknown_ops=1)
-"""The total if no ops were recorded although some may have run: the pass stopped early, or TorchScript hid them."""
+"""The total if no ops were recorded although some may run: a pass that stopped, TorchScript, or no call."""
 
 Label = TypeVar("Label", bound=Hashable)
 
@@ -86,7 +87,10 @@ def inside(document: Document, cost: Cost, labels: Sequence[Collection[Label]]) 
 
 
 def module_totals(document: Document, cost: Cost) -> list[CostTotals]:
-    """The total cost of each module's calls; for a container that is never called, of its submodules' calls."""
+    """The total cost of each module's calls; for a container that is never called, of its submodules' calls.
+
+    `UNKNOWN` for a module of which nothing was called.
+    """
     called = {call.module for call in document.calls}
     containers: list[tuple[int, ...]] = []
     for index, module in enumerate(document.modules):
@@ -94,7 +98,7 @@ def module_totals(document: Document, cost: Cost) -> list[CostTotals]:
         containers.append(above if index in called else (*above, index))
     contents = inside(document, cost, containers)
     return [
-        module.total if index in called or not module.total.known else contents.get(index, CostTotals())
+        module.total if index in called else contents.get(index, module.total)
         for index, module in enumerate(cost.modules)
     ]
 
@@ -166,10 +170,11 @@ def _modules(document: Document, calls: list[list[int]], backward: list[list[int
 
 
 def _possibly_unrecorded(document: Document) -> set[int]:
-    """Modules whose ops may be missing: all if the pass stopped early, otherwise those inside TorchScript."""
+    """Modules whose ops may be missing: all if the pass stopped early, else TorchScript and what was not called."""
     if not document.complete:
         return set(range(len(document.modules)))
-    return {index for index, module in enumerate(document.modules) if module.class_path.startswith("torch.jit.")}
+    called = with_ancestors(document.modules, (call.module for call in document.calls))
+    return {index for index, module in enumerate(document.modules) if module.scripted or index not in called}
 
 
 def _inclusive(document: Document, calls: list[list[int]]) -> list[list[int]]:

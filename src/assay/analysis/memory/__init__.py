@@ -6,14 +6,14 @@ Counted from the lifetimes of storages in a capture. Overheads of allocators and
 from assay.analysis.memory.batches import LargestBatch, largest_batch
 from assay.analysis.memory.caches import key_value, key_value_of_two
 from assay.analysis.memory.fitting import Fit, fits
-from assay.analysis.memory.sharing import Need, Target, need_of, targets
+from assay.analysis.memory.sharing import PeakParts, Target, need_of, targets
 from assay.analysis.memory.totals import Memory, memory_of
 
 __all__ = [
     "Fit",
     "LargestBatch",
     "Memory",
-    "Need",
+    "PeakParts",
     "Target",
     "fits",
     "key_value",

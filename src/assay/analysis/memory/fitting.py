@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from assay.analysis.devices import GIB, Device
-from assay.analysis.memory.sharing import Need, Target
+from assay.analysis.memory.sharing import PeakParts, Target
 from assay.document.provenance import Modelled
 
 RESERVE_BYTES = GIB
@@ -46,12 +46,12 @@ def budget(device: Device) -> int:
     return device.memory_bytes - reserve(device)
 
 
-def fits(need: Need, targets: Iterable[Target]) -> list[Fit]:
+def fits(need: PeakParts, targets: Iterable[Target]) -> list[Fit]:
     """Whether a model that needs `need` fits on each target."""
     return [_fit(need, target) for target in targets]
 
 
-def _fit(need: Need, target: Target) -> Fit:
+def _fit(need: PeakParts, target: Target) -> Fit:
     device, needed = target.device, target.needed(need)
     assumptions = (target.assumption(need), "1 GiB + 1 % reserved", "no fragmentation, no workspaces")
     return Fit(

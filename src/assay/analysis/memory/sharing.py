@@ -10,7 +10,7 @@ from assay.analysis.devices import Device, DeviceGroup
 from assay.analysis.memory.totals import Memory
 
 
-class Need(Struct, frozen=True):
+class PeakParts(Struct, frozen=True):
     """The peak memory of a pass, by what several devices can share."""
 
     state: int = 0
@@ -32,9 +32,9 @@ class Parallelism(Struct, frozen=True):
     """A way of sharing a model among devices."""
 
     name: str
-    per_device: Callable[[Need, int], int]
+    per_device: Callable[[PeakParts, int], int]
     """Bytes per device among that many devices."""
-    assumption: Callable[[Need, int], str]
+    assumption: Callable[[PeakParts, int], str]
 
 
 class Target(Struct, frozen=True):
@@ -54,16 +54,16 @@ class Target(Struct, frozen=True):
         """The name with the way of sharing: `8xH100 SXM, sharded`."""
         return f"{self.name}, {self.parallelism.name}" if self.parallelism else self.name
 
-    def needed(self, need: Need) -> int:
+    def needed(self, need: PeakParts) -> int:
         """Bytes per device."""
         return self.parallelism.per_device(need, self.count) if self.parallelism else need.total
 
-    def assumption(self, need: Need) -> str:
+    def assumption(self, need: PeakParts) -> str:
         """What the bytes per device assume."""
         return self.parallelism.assumption(need, self.count) if self.parallelism else "one device"
 
 
-def need_of(memory: Memory, requested_cache: int = 0) -> Need | None:
+def need_of(memory: Memory, requested_cache: int = 0) -> PeakParts | None:
     """The peak of the training step, else of inference, with a KV cache of the requested size if that is larger.
 
     None if no op was recorded.
@@ -76,7 +76,7 @@ def need_of(memory: Memory, requested_cache: int = 0) -> Need | None:
     kept = int(occupancy.total.value or 0) - int(occupancy.resident.value or 0) - int(occupancy.moving.value or 0)
     state = weights + occupancy.peak.by_role.get("gradient", 0) + kept
     live = min(recorded, int(occupancy.total.value or 0) - state)
-    return Need(
+    return PeakParts(
         state=state,
         cache=live + max(requested_cache - recorded, 0),
         rest=int(occupancy.total.value or 0) - state - live,
@@ -93,15 +93,15 @@ def targets(groups: Iterable[DeviceGroup]) -> list[Target]:
     ]
 
 
-def _sharded(need: Need, count: int) -> int:
+def _sharded(need: PeakParts, count: int) -> int:
     return _divided(need.state, count) + need.cache + need.rest
 
 
-def _tensor_parallel(need: Need, count: int) -> int:
+def _tensor_parallel(need: PeakParts, count: int) -> int:
     return _divided(need.state, count) + _divided(need.cache, _cache_parts(need, count)) + need.rest
 
 
-def _cache_parts(need: Need, count: int) -> int:
+def _cache_parts(need: PeakParts, count: int) -> int:
     """Among how many devices the heads of the KV cache can be divided; 1 if their number is unknown."""
     return min(count, need.heads or 1)
 
@@ -111,14 +111,14 @@ def _divided(size: int, parts: int) -> int:
     return -(-size // parts)
 
 
-def _sharded_assumption(need: Need, count: int) -> str:
+def _sharded_assumption(need: PeakParts, count: int) -> str:
     return (
         f"parameters, gradients and optimizer state are divided by {count}; every device holds the activations of a "
         "batch of its own; the gathered parameters of the running layer are not included"
     )
 
 
-def _tensor_parallel_assumption(need: Need, count: int) -> str:
+def _tensor_parallel_assumption(need: PeakParts, count: int) -> str:
     heads = "whose heads are unknown" if need.heads is None else f"of {need.heads} heads"
     parts = _cache_parts(need, count)
     cache = f"the KV cache {heads} is {f'divided by {parts}' if parts > 1 else 'not divided'}; " if need.cache else ""

@@ -20,6 +20,7 @@ from assay.analysis.memory.lifetimes import (
 )
 from assay.analysis.memory.optimizers import OptimizerState, state_of
 from assay.analysis.memory.weights import TrainedParameter, trained, weights_of
+from assay.analysis.modules_run import modules_run
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Modelled, Unknown
 
@@ -108,8 +109,16 @@ def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: b
         training_peak=_NOT_RECORDED if training is None else training.total,
         saved=_NOT_RECORDED if step is None else Figure(saved_for_backward(step), BY_STORAGES),
         cache=key_value(document),
-        assumptions=notes + ((UNFUSED,) if _attention_unfused(document) else ()),
+        assumptions=(*notes, *((UNFUSED,) if _attention_unfused(document) else ()), *_idle(document)),
     )
+
+
+def _idle(document: Document) -> tuple[str, ...]:
+    """A note on the modules that did not run; none if all did or it is unknown."""
+    run = modules_run(document)
+    if run is None or run.ran == run.of:
+        return ()
+    return (f"{run.of - run.ran} of {run.of} modules with parameters did not run: their activations are unknown",)
 
 
 def _only_read(document: Document) -> bool:

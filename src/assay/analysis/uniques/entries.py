@@ -36,7 +36,7 @@ class ModuleFigures(Struct, frozen=True, gc=False):
 
     flops: int | None
     macs: int | None
-    bytes: int
+    bytes: int | None
 
 
 class OpFigures(Struct, frozen=True, gc=False):

@@ -78,7 +78,9 @@ def _kinds(document: Document, signatures: list[Counter[_Signature]]) -> list[in
 
 
 def _figures(totals: CostTotals) -> ModuleFigures:
-    return ModuleFigures(totals.flops, totals.macs if totals.known else None, totals.bytes)
+    return ModuleFigures(
+        totals.flops, totals.macs if totals.known else None, totals.bytes if totals.recorded else None
+    )
 
 
 def _entry(

@@ -89,7 +89,7 @@ def _unused_modules(facts: ModelFacts, unused: set[int]) -> list[int]:
 
 def _scripted_parameters(facts: ModelFacts) -> set[int]:
     """Parameters of TorchScript modules, whose ops may not be recorded."""
-    scripted = [i for i, module in enumerate(facts.document.modules) if module.class_path.startswith("torch.jit.")]
+    scripted = [i for i, module in enumerate(facts.document.modules) if module.scripted]
     return set().union(*(facts.parameters_below[index] for index in scripted))
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from assay import units
 from assay.analysis.cost.totals import module_totals
 from assay.analysis.executed import ExecutedKind, executed_kinds
+from assay.analysis.modules_run import ModulesRun, modules_run
 from assay.analysis.parameters import Parameters, parameters
 from assay.document import tree
 from assay.document.cost import Cost, CostTotals, UnknownOp
@@ -31,10 +32,10 @@ class Figures(Struct, frozen=True):
     needed_flops: int | None
     flops: int | None
     """Matrix and pointwise FLOPs together."""
-    bytes_read_parameters: int
-    bytes_read_activations: int
-    bytes_written: int
-    bytes: int
+    bytes_read_parameters: int | None
+    bytes_read_activations: int | None
+    bytes_written: int | None
+    bytes: int | None
     intensity: float | None
     """FLOPs per byte."""
 
@@ -98,6 +99,8 @@ class CostFile(Struct, frozen=True):
     backward: Figures | None
     coverage: float | None
     """The share of executed ops that have a formula; null if nothing ran."""
+    modules_run: ModulesRun | None
+    """How many modules ran; null if unknown. The totals cover only these."""
     categories: dict[str, Figures]
     """The forward pass by type of op, largest first."""
     kinds: list[KindEntry]
@@ -116,6 +119,7 @@ def cost_file(document: Document, cost: Cost) -> CostFile:
         totals=figures(cost.forward),
         backward=figures_or_none(cost.backward),
         coverage=cost.coverage,
+        modules_run=modules_run(document),
         categories={name: figures(sums) for name, sums in cost.categories.items()},
         kinds=[_kind(row) for row in executed_kinds(document, cost)],
         modules=_modules(document, cost),
@@ -126,8 +130,8 @@ def cost_file(document: Document, cost: Cost) -> CostFile:
 
 
 def figures(sums: CostTotals) -> Figures:
-    """The totals as written to JSON; FLOPs are None if no op has a formula."""
-    known = sums.known
+    """The totals as written to JSON; FLOPs are None if no op has a formula, and bytes if no op was recorded."""
+    known, recorded = sums.known, sums.recorded
     return Figures(
         ops=sums.ops,
         unknown_ops=sums.unknown_ops,
@@ -136,10 +140,10 @@ def figures(sums: CostTotals) -> Figures:
         pointwise_flops=sums.pointwise_flops if known else None,
         needed_flops=sums.needed_flops if known else None,
         flops=sums.flops,
-        bytes_read_parameters=sums.read_parameters,
-        bytes_read_activations=sums.read_activations,
-        bytes_written=sums.written,
-        bytes=sums.bytes,
+        bytes_read_parameters=sums.read_parameters if recorded else None,
+        bytes_read_activations=sums.read_activations if recorded else None,
+        bytes_written=sums.written if recorded else None,
+        bytes=sums.bytes if recorded else None,
         intensity=sums.intensity,
     )
 
@@ -200,9 +204,9 @@ def _modules(document: Document, cost: Cost) -> list[ModuleCostEntry]:
             module_path=tree.path_text(module.path),
             class_name=module.class_name,
             calls=calls[index],
-            own=figures(cost.modules[index].own),
+            own=figures(cost.modules[index].own if totals[index].recorded else totals[index]),
             total=figures(totals[index]),
-            backward=figures_or_none(cost.modules[index].backward),
+            backward=figures_or_none(cost.modules[index].backward if totals[index].recorded else None),
         )
         for index, module in enumerate(document.modules)
     ]

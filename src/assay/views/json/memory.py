@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from assay.analysis.memory import Fit, LargestBatch, Memory
+from assay.analysis.modules_run import ModulesRun, modules_run
 from assay.document.document import Document
 from assay.document.provenance import Figure
 
@@ -22,6 +23,8 @@ class MemoryFile(Struct, frozen=True, omit_defaults=True):
     fits: list[Fit] = field(default_factory=list)
     largest_batch: dict[str, LargestBatch] = field(default_factory=dict)
     """By device."""
+    modules_run: ModulesRun | None = None
+    """How many modules ran; null if unknown. The activations are only theirs."""
     assumptions: tuple[str, ...] = ()
     """Assumptions of the recorded pass."""
 
@@ -43,5 +46,6 @@ def memory_file(
         cache_at=dict([cache]) if cache else {},
         fits=fits,
         largest_batch=batches,
+        modules_run=modules_run(document),
         assumptions=document.run.assumptions,
     )

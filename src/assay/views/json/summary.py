@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from assay.analysis.modules_run import ModulesRun, modules_run
 from assay.analysis.outline import OutlineRow, Tie
 from assay.analysis.parameters import Parameters, parameters
 from assay.document.cost import Cost
@@ -51,6 +52,8 @@ class SummaryFile(Struct, frozen=True):
     parameters: Parameters
     totals: Figures
     coverage: float | None
+    modules_run: ModulesRun | None
+    """How many modules ran; null if unknown. The totals cover only these."""
     inputs: list[InputTensor]
     outputs: list[TensorType]
     provenance: CountedHere
@@ -65,6 +68,7 @@ def summary_file(document: Document, cost: Cost, lines: Sequence[OutlineRow]) ->
         parameters=parameters(document),
         totals=figures(cost.forward),
         coverage=cost.coverage,
+        modules_run=modules_run(document),
         inputs=list(document.run.inputs),
         outputs=list(outermost.outputs) if outermost else [],
         provenance=counted(document, cost),

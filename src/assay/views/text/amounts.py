@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from assay import units
+from assay.document.cost import CostTotals
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,11 @@ class Amounts:
 
     count: Callable[[int | None], str]
     size: Callable[[int | None], str]
+
+
+def if_recorded(amount: int, sums: CostTotals) -> int | None:
+    """`amount`, a sum of `sums`; None if no op was recorded, so that it is unknown."""
+    return amount if sums.recorded else None
 
 
 def part_of(part: float | None, whole: float | None) -> float | None:

@@ -30,7 +30,7 @@ from assay.views.text.facts import facts_table, notes_table, reasons_table
 from assay.views.text.figures import shown as figure_text
 from assay.views.text.findings import NAMING, finding_parts, findings_report, summary_line
 from assay.views.text.report import Parts, Report, section
-from assay.views.text.totals import totals_tables
+from assay.views.text.totals import modules_run_facts, totals_tables
 
 LINES = 10
 """Rows per table on the screen; the text file contains all rows."""
@@ -101,6 +101,7 @@ def summary_table(analysis: Analysis, finding_totals: str) -> Table:
         ("source", f"{document.origin.location} ({document.origin.kind})"),
         ("architecture", analysis.architecture.label),
         ("modules", units.exact(len(document.modules)) if document.modules else units.UNKNOWN),
+        *modules_run_facts(document),
         # The roles of the tensors in a checkpoint are unknown: its values include buffers.
         (
             "values stored" if document.weights is not None and not document.tensors else "parameters",

@@ -13,7 +13,7 @@ from assay import units
 from assay.document.cost import Cost, CostTotals
 from assay.document.document import Document
 from assay.views.tables import Column, Table, percent
-from assay.views.text.amounts import amounts, part_of
+from assay.views.text.amounts import amounts, if_recorded, part_of
 from assay.views.text.cost_lines import BREAKDOWNS, CostBreakdown, CostRow, gathered
 from assay.views.text.report import Report
 from assay.views.text.totals import totals_tables
@@ -46,15 +46,15 @@ _FIGURES = {
     "count": _Figure("count", lambda row: row.own.ops, "exact"),
     "flops": _Figure("FLOPs", lambda row: row.own.flops, "count"),
     "macs": _Figure("MACs", lambda row: _macs(row.own), "count", drops=True),
-    "bytes": _Figure("bytes", lambda row: row.own.bytes, "size"),
+    "bytes": _Figure("bytes", lambda row: _bytes(row.own), "size"),
     "intensity": _Figure("intensity", lambda row: row.own.intensity, "ratio", drops=True),
     "each": _Figure("FLOPs each", lambda row: row.each, "count", drops=True),
     "self": _Figure("self FLOPs", lambda row: row.own.flops, "count"),
     "total": _Figure("total FLOPs", lambda row: row.total.flops if row.total else None, "count"),
     "self_macs": _Figure("self MACs", lambda row: _macs(row.own), "count", drops=True),
-    "self_bytes": _Figure("self bytes", lambda row: row.own.bytes, "size", drops=True),
-    "total_bytes": _Figure("total bytes", lambda row: row.total.bytes if row.total else None, "size", drops=True),
-    "backward": _Figure("backward self FLOPs", lambda row: row.backward.flops if row.backward else None, "count"),
+    "self_bytes": _Figure("self bytes", lambda row: _bytes(row.own), "size", drops=True),
+    "total_bytes": _Figure("total bytes", lambda row: _bytes(row.total) if row.total else None, "size", drops=True),
+    "backward": _Figure("backward self FLOPs", lambda row: _backward(row), "count"),
     "unknown": _Figure("unknown ops", lambda row: row.own.unknown_ops, "exact"),
 }
 """The columns by name; a column of kind `share` shows its value as a share of the total."""
@@ -156,6 +156,14 @@ def _column(figure: _Figure, whole: CostRow, exact: bool) -> Column[CostRow]:
 
 def _inclusive(line: CostRow) -> CostTotals:
     return line.own if line.total is None else line.total
+
+
+def _backward(row: CostRow) -> int | None:
+    return row.backward.flops if row.backward is not None and row.own.recorded else None
+
+
+def _bytes(sums: CostTotals) -> int | None:
+    return if_recorded(sums.bytes, sums)
 
 
 def _macs(sums: CostTotals) -> int | None:

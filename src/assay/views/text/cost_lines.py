@@ -57,7 +57,8 @@ def gathered(name: str, lines: Sequence[CostRow], total: CostTotals | None = Non
     numbers = [title for title in others if isinstance(lines[0].labels[title], int)]
     sums = {title: sum(line.labels[title] for line in lines) for title in numbers}
     labels = {first: name, **dict.fromkeys(others, ""), **sums}
-    own = costing.summed(line.own for line in lines)
+    recorded = [line.own for line in lines if line.own.recorded]
+    own = costing.summed(recorded) if recorded else costing.UNKNOWN
     return CostRow(labels, own, total, _summed_known(line.backward for line in lines))
 
 
@@ -138,7 +139,8 @@ def _by_module(document: Document, cost: Cost) -> CostBreakdown:
     for index in tree.preorder(document.modules):
         module, figures = document.modules[index], cost.modules[index]
         labels = {"module": tree.path_text(module.path), "class": module.class_name, "calls": calls[index]}
-        lines.append(CostRow(labels, figures.own, totals[index], figures.backward, depth=depths[index]))
+        own = figures.own if totals[index].recorded else costing.UNKNOWN
+        lines.append(CostRow(labels, own, totals[index], figures.backward, depth=depths[index]))
     columns = [_label("module", shrinks=True), _label("class", shrinks=True, cuts=True), _count("calls", drops=True)]
     return replace(_with_outside(columns, lines, cost, ordered=True), is_tree=True)
 
@@ -155,7 +157,10 @@ def _by_class(document: Document, cost: Cost) -> CostBreakdown:
         backward = _summed_known(cost.modules[index].backward for index in indices)
         labels = {"class": name, "modules": len(indices), "calls": calls[name]}
         own = costing.summed(cost.modules[index].own for index in indices)
-        lines.append(CostRow(labels, own, inside.get(name, CostTotals()), backward))
+        if any(cost.modules[index].total.recorded for index in indices):
+            lines.append(CostRow(labels, own, inside.get(name, CostTotals()), backward))
+        else:
+            lines.append(CostRow(labels, costing.UNKNOWN, costing.UNKNOWN, backward))
     columns = [_label("class", shrinks=True), _count("modules"), _count("calls")]
     return _with_outside(columns, lines, cost)
 

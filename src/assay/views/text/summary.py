@@ -19,10 +19,10 @@ from assay.document.tree import path_text as shown_path
 from assay.messages import plural
 from assay.views import html_tree
 from assay.views.tables import Column, Table, percent, printable
-from assay.views.text.amounts import Amounts, amounts, part_of
+from assay.views.text.amounts import Amounts, amounts, if_recorded, part_of
 from assay.views.text.facts import facts_table
 from assay.views.text.report import Report, as_text
-from assay.views.text.totals import captured_line, coverage_line, parameters_line
+from assay.views.text.totals import captured_line, coverage_line, modules_run_facts, parameters_line
 from assay.views.text.trees import TREE_KEEPS, branches
 
 NOT_CALLED = "not called"
@@ -108,6 +108,7 @@ class Summary:
             *self._memory(),
             *self._ends(),
             ("coverage", coverage_line(self.cost)),
+            *modules_run_facts(self.document),
             ("convention", self.cost.convention),
             ("captured", captured_line(self.document)),
         ]
@@ -172,7 +173,7 @@ def _tree_columns(formats: Amounts, whole: int | None) -> list[Column[_TreeRow]]
         Column("output", lambda row: "" if row.line.same_as is not None else _output(row.line), shrinks=True),
         figure("params", lambda line: line.parameters),
         figure("FLOPs", lambda line: line.totals.flops),
-        figure("activations", lambda line: line.totals.written, formats.size, drops=True),
+        figure("activations", lambda line: if_recorded(line.totals.written, line.totals), formats.size, drops=True),
         figure("share", lambda line: part_of(line.totals.flops, whole), percent, drops=True),
         figure("trainable", lambda line: line.trainable, drops=True),
         figure("own params", lambda line: line.own_parameters, drops=True),
@@ -197,7 +198,7 @@ def _data_columns(whole: int | None) -> list[Column[OutlineRow]]:
         own("trainable", lambda line: line.trainable),
         own("flops", lambda line: line.totals.flops),
         own("macs", lambda line: line.totals.macs if line.totals.known else None),
-        own("activation bytes", lambda line: line.totals.written),
+        own("activation bytes", lambda line: if_recorded(line.totals.written, line.totals)),
         own("share", lambda line: part_of(line.totals.flops, whole)),
         Column("same as", lambda line: line.same_as),
         own("tied", lambda line: ", ".join(f"{tie.name} = {tie.other}" for tie in line.ties) or None),
@@ -213,8 +214,8 @@ def _notes(line: OutlineRow, failure: Failure | None) -> list[str]:
         notes.append("created in forward")
     if line.mode:
         notes.append(f"in {line.mode} mode")
-    # If the pass stopped, a module without recorded ops is marked unknown, although no op lacks a formula.
-    if line.totals.unknown_ops and (failure is None or line.totals.ops):
+    # Without a complete pass, a module without recorded ops is marked unknown, although no op lacks a formula.
+    if line.totals.unknown_ops and line.totals.ops:
         notes.append(plural(line.totals.unknown_ops, "unknown op"))
     if failure is not None and shown_path(line.path) == failure.module:
         notes.append("failed")

@@ -8,17 +8,20 @@ from operator import itemgetter
 
 from assay import units
 from assay.analysis.cost.totals import summed
+from assay.analysis.modules_run import ModulesRun, modules_run
 from assay.analysis.parameters import Parameters, parameters
 from assay.analysis.training_mode import mode_changes, mode_name
 from assay.document.cost import Cost, CostTotals, UnknownOp
 from assay.document.document import Document
 from assay.document.tree import path_text
-from assay.findings.naming import module_names
+from assay.findings.naming import fold_names, joined_names, module_names
 from assay.messages import plural
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import Amounts
 from assay.views.text.facts import facts_table
 
+_MAX_NOT_RUN = 8
+"""Modules named that did not run; JSON lists all of them."""
 _MAX_UNKNOWN = 5
 """Ops without a formula that a line names; JSON lists all of them."""
 
@@ -36,6 +39,7 @@ def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Tabl
     counts = [("parameters", parameters_line(parameters(document), amounts))]
     about = [
         ("coverage", coverage_line(cost)),
+        *modules_run_facts(document),
         ("convention", cost.convention),
         ("captured", captured_line(document)),
     ]
@@ -70,6 +74,20 @@ def coverage_line(cost: Cost) -> str:
     named = ", ".join(unknown_op(op) for op in cost.unknown[:_MAX_UNKNOWN])
     more = f" and {len(cost.unknown) - _MAX_UNKNOWN} more" if len(cost.unknown) > _MAX_UNKNOWN else ""
     return f"{counted}; {units.exact(phases.unknown_ops)} unknown: {named}{more}"
+
+
+def modules_run_facts(document: Document) -> list[tuple[str, str]]:
+    """The share of modules that ran, as a fact; nothing if it is unknown."""
+    run = modules_run(document)
+    return [] if run is None else [("modules run", modules_run_line(run))]
+
+
+def modules_run_line(run: ModulesRun) -> str:
+    """`212 of 340 with parameters (62.3 %); not run: vision_tower, projector`."""
+    line = f"{units.exact(run.ran)} of {units.exact(run.of)} with parameters"
+    if run.ran == run.of:
+        return line
+    return f"{line} ({_floored(run.share)} %); not run: {joined_names(fold_names(run.not_run), _MAX_NOT_RUN)}"
 
 
 def unknown_op(op: UnknownOp) -> str:

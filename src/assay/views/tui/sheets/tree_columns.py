@@ -151,7 +151,9 @@ def _flops(tree: FoldedTree) -> list[SheetColumn]:
         return tree.figures([each.flops for each in module_totals(document, cost)] if cost else unknown)
 
     def own() -> Numbers:
-        return tree.figures([each.own.flops for each in cost.modules] if cost else unknown)
+        return tree.figures(
+            [each.own.flops if each.total.recorded else None for each in cost.modules] if cost else unknown
+        )
 
     return [
         SheetColumn(
