@@ -76,7 +76,7 @@ def resized(inputs: Inputs, *, base: Mapping[str, Axis] | None = None, **sizes: 
     positions = [index for index, value in enumerate(flat) if is_tensor(value)]
     for name, size in new_sizes.items():
         for leaf, dim in inputs_axes[name].places:
-            flat[positions[leaf]] = _with_size(flat[positions[leaf]], dim, size)
+            flat[positions[leaf]] = _with_size(flat[positions[leaf]], dim, size, name)
     args, kwargs = pytree.tree_unflatten(flat, structure)
     return replace(inputs, args=args, kwargs=kwargs)
 
@@ -105,11 +105,15 @@ def position_limit(opened: Opened) -> int | None:
     return None if limit == sys.maxsize else limit
 
 
-def _with_size(tensor: Any, dim: int, size: int) -> Any:
+def _with_size(tensor: Any, dim: int, size: int, axis: str) -> Any:
     """The tensor with `size` elements along `dim`, its values repeated or cut off."""
     torch = need("torch")
     index = torch.arange(size) % tensor.shape[dim]
-    return tensor.index_select(dim, index.to(tensor.device))
+    try:
+        return tensor.index_select(dim, index.to(tensor.device))
+    except (RuntimeError, NotImplementedError) as error:
+        layout = str(tensor.layout).removeprefix("torch.")
+        raise UsageError(f"cannot vary {axis}: an input with layout {layout} cannot be resized") from error
 
 
 def _batch(tensors: list[Leaf]) -> Iterator[tuple[int, int]]:
