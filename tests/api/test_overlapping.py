@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import queue
 import sys
 import threading
-import weakref
 
 import msgspec
 import pytest
@@ -18,8 +18,6 @@ from torch import nn
 import assay
 
 X = torch.ones(2, 3)
-MEANWHILE = weakref.WeakKeyDictionary()
-"""Kept outside the models, because their attributes are restored after each pass."""
 PLAIN = nn.Module.__dict__["__call__"]
 
 
@@ -35,18 +33,23 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    """A model that may call a function in the middle of its first pass, for example to wait."""
+    """A model that may call a function in the middle of its first pass, for example to wait.
+
+    The function is in a queue, because other state is restored after each pass.
+    """
 
     def __init__(self, width, meanwhile=None):
         super().__init__()
         self.first = Block(width)
         self.last = nn.Linear(3, 1)
-        MEANWHILE[self] = meanwhile
+        self.meanwhile = queue.Queue()
+        if meanwhile is not None:
+            self.meanwhile.put(meanwhile)
 
     def forward(self, x):
         x = self.first.forward(x)
-        if meanwhile := MEANWHILE.pop(self, None):
-            meanwhile()
+        if not self.meanwhile.empty():
+            self.meanwhile.get()()
         return self.last(torch.relu(x))
 
 

@@ -92,6 +92,7 @@ def test_every_option_reaches_the_recorder(cli):
         "dtype": "float16",
         "mode": "fake",
         "train": True,
+        "as_is": False,
         "trust": True,
         "backward": False,
     }

@@ -39,9 +39,9 @@ _FOREIGN = frozenset({"torch", "numpy", "assay", *sys.stdlib_module_names}) - {"
 """Packages whose functions and classes are not followed."""
 
 _BACKGROUND = frozenset(
-    {"logging", "threading", "queue", "asyncio", "concurrent", "contextlib", "multiprocessing", "socket"}
+    {"assay", "logging", "threading", "queue", "asyncio", "concurrent", "contextlib", "multiprocessing", "socket"}
 )
-"""Packages whose objects belong to the whole process: other threads may change them during a pass."""
+"""Packages whose objects belong to the whole process, or to a pass around this one: they may change meanwhile."""
 
 _ATOMIC = (
     *(int, float, complex, bool, str, bytes, range, slice, type(None), type(...), type(NotImplemented)),
@@ -150,7 +150,7 @@ class PythonState:
 
     def _visitor(self, cls: type) -> _Visitor | None:
         """The method that saves objects of this class and finds what they refer to; None for atomic values."""
-        if issubclass(cls, _ATOMIC) or (cls.__module__ or "").partition(".")[0] in _BACKGROUND:
+        if issubclass(cls, _ATOMIC) or _package(cls.__module__) in _BACKGROUND:
             return None
         special = next((visit for base, visit in self._table() if issubclass(cls, base)), None)
         if special is not None:
@@ -241,6 +241,9 @@ class PythonState:
         return False
 
     def _visit_function(self, value: types.FunctionType) -> None:
+        if _package(value.__globals__.get("__name__")) == "assay":  # a wrapper of an outer pass around a method
+            self._pending.append(vars(value).get("__wrapped__"))
+            return
         if not self._is_followed(value):
             return
         self._pending += (value.__closure__, value.__defaults__, value.__kwdefaults__, vars(value))
@@ -313,7 +316,11 @@ _NAME_OPCODES = {
 
 
 def _is_foreign(module: str | None) -> bool:
-    return (module or "").partition(".")[0] in _FOREIGN
+    return _package(module) in _FOREIGN
+
+
+def _package(module: str | None) -> str:
+    return (module or "").partition(".")[0]
 
 
 def _is_installed(variables: dict[str, Any]) -> bool:
