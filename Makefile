@@ -24,8 +24,8 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
-	$(BIN)/assay extract --model-path examples/resnet.py::load_model --inputs-path examples/resnet.py::get_inputs --dir out/demo
-	$(BIN)/assay analyze examples/resnet.py::load_model --inputs examples/resnet.py::get_inputs --inference --dir out/demo
+	$(BIN)/assay extract --model-path examples/resnet.py::load_model --inputs-path examples/resnet.py::get_inputs --dir out/demo --force
+	$(BIN)/assay analyze examples/resnet.py::load_model --inputs examples/resnet.py::get_inputs --inference --dir out/demo --force
 	@echo
 	@echo "Unique modules and ops:  out/demo/unique_modules.json, out/demo/pytorch_ops.json"
 	@echo "Full analysis:           out/demo/comprehensive_model_analysis.txt, out/demo/analysis.assay.json"

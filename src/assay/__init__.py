@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from assay.document.machine import MachineReport
     from assay.document.trace import Trace, TraceDiff, Traces
     from assay.document.weights import WeightsReport
-    from assay.errors import AssayError
+    from assay.errors import AssayError, PartialWarning
     from assay.findings.analyzed import Analysis
     from assay.forward_stats import (
         clear_forward_stats,
@@ -87,7 +87,7 @@ _MODULES = {
     "document.machine": ("MachineReport",),
     "document.trace": ("Trace", "TraceDiff", "Traces"),
     "document.weights": ("WeightsReport",),
-    "errors": ("AssayError",),
+    "errors": ("AssayError", "PartialWarning"),
     "findings.analyzed": ("Analysis",),
     "forward_stats": ("clear_forward_stats", "record_forward_stats", "record_torch_module_forward_stats"),
     "machine.monitor": ("Monitor",),
@@ -101,9 +101,9 @@ _MODULE_OF = {name: f"assay.{module}" for module, names in _MODULES.items() for 
 
 __all__ = [
     "Analysis", "AssayError", "CheckReport", "Cost", "Document", "Finding", "Laws", "MachineReport", "Memory",
-    "Monitor", "Opened", "Roofline", "Summary", "Trace", "TraceDiff", "Traces", "WeightsReport", "__version__",
-    "analyze", "analyze_weights", "capture", "capture_model", "check", "clear_forward_stats", "compare_traces",
-    "cost", "energy_meter", "explore", "explore_torch_module", "explore_torch_module_with_stats",
+    "Monitor", "Opened", "PartialWarning", "Roofline", "Summary", "Trace", "TraceDiff", "Traces", "WeightsReport",
+    "__version__", "analyze", "analyze_weights", "capture", "capture_model", "check", "clear_forward_stats",
+    "compare_traces", "cost", "energy_meter", "explore", "explore_torch_module", "explore_torch_module_with_stats",
     "explore_with_stats", "extract_pytorch_ops", "extract_unique_modules", "load", "measure_energy",
     "measure_machine", "memory", "observe", "open", "parse_model_trace", "profile", "read_trace", "read_traces",
     "record_forward_stats", "record_torch_module_forward_stats", "register_cost", "roofline", "save", "summary",

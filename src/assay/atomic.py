@@ -1,15 +1,24 @@
-"""Atomic file writes: write a temporary file next to the target, then rename it."""
+"""Atomic file writes: write a temporary file next to the target, then rename it.
+
+An incomplete result is written beside the complete one, as `name.partial.json`, and never replaces it.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from assay.errors import UsageError, WriteError
+
+_PREFIX, _SUFFIX = ".assay-", ".part"
+_STALE_S = 24 * 60 * 60
+"""Age at which a temporary file counts as left behind by a killed process; younger ones may still be in use."""
+_LONG_SUFFIXES = (".assay.json.gz", ".assay.json", ".json.gz")
 
 
 def write_bytes(path: Path, data: bytes, *, overwrite: bool = True) -> None:
@@ -36,7 +45,8 @@ def open_atomic(path: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
                 yield file
             return
         target = os.path.realpath(path)
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".assay-", suffix=".part")
+        _discard_stale(os.path.dirname(target))
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=_PREFIX, suffix=_SUFFIX)
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
@@ -49,6 +59,84 @@ def open_atomic(path: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
     finally:
         if temporary:
             _discard(temporary)
+
+
+def write_result(path: Path, data: bytes, *, partial: bool, overwrite: bool) -> Path:
+    """Write a result and return its path: `path`, or if it is incomplete, the path beside it.
+
+    An incomplete result replaces only an earlier incomplete one, which a complete result removes.
+    """
+    beside = partial_path(path)
+    if partial:
+        write_bytes(beside, data)
+        return beside
+    write_bytes(path, data, overwrite=overwrite)
+    if beside != path:
+        beside.unlink(missing_ok=True)
+    return path
+
+
+def write_results(directory: Path, contents: Mapping[str, bytes], *, partial: bool, overwrite: bool) -> list[Path]:
+    """Write the files of one result into `directory`, all or none, and return their paths; as `write_result`."""
+    targets = {directory / name: data for name, data in contents.items()}
+    if not partial and not overwrite:
+        refuse_existing(targets)
+    written = {partial_path(path) if partial else path: data for path, data in targets.items()}
+    for path in written:
+        if path.is_dir():
+            raise WriteError(f"cannot write {path}: it is a directory")
+    try:
+        with _created(directory), tempfile.TemporaryDirectory(dir=directory, prefix=_PREFIX) as staging:
+            # All files are staged first, so that a full disk leaves existing files intact.
+            for path, data in written.items():
+                write_bytes(Path(staging, path.name), data)
+            for path in written:
+                os.replace(Path(staging, path.name), path)
+    except OSError as error:
+        raise WriteError(f"cannot write into {directory}: {error.strerror or error}") from error
+    for path in () if partial else targets:
+        partial_path(path).unlink(missing_ok=True)
+    return list(written)
+
+
+def refuse_existing(paths: Iterable[Path]) -> None:
+    """Raise UsageError if one of the files exists."""
+    for path in paths:
+        if path.exists():
+            raise UsageError(f"{path} already exists: choose another name or allow overwriting it")
+
+
+def partial_path(path: Path) -> Path:
+    """The path of an incomplete result: `ops.partial.json` for `ops.json`; a pipe or device has none of its own."""
+    if path.exists() and not path.is_file():
+        return path
+    suffix = next((suffix for suffix in _LONG_SUFFIXES if path.name.endswith(suffix)), path.suffix)
+    return path.with_name(f"{path.name.removesuffix(suffix)}.partial{suffix}")
+
+
+@contextmanager
+def _created(directory: Path) -> Iterator[None]:
+    """Create `directory` and its parents; those that were created are removed again if the block raises."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    make_directory(directory)
+    try:
+        yield
+    except BaseException:
+        for path in missing:
+            with suppress(OSError):  # not empty: someone else uses it
+                path.rmdir()
+        raise
+
+
+def check_directory(directory: Path) -> None:
+    """Raise `WriteError` if `directory` cannot be created or written into; nothing is created."""
+    present = directory.absolute()
+    while not present.exists() and present != present.parent:
+        present = present.parent
+    if not present.is_dir():
+        raise WriteError(f"cannot write into {directory}: {present} is not a directory")
+    if not os.access(present, os.W_OK | os.X_OK):
+        raise WriteError(f"cannot write into {directory}: permission denied for {present}")
 
 
 def make_directory(path: Path) -> None:
@@ -65,6 +153,15 @@ def _umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current
+
+
+def _discard_stale(directory: str) -> None:
+    """Delete temporary files that a killed process left in `directory`."""
+    oldest = time.time() - _STALE_S
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIX) and entry.stat().st_mtime < oldest:
+                _discard(entry.path)
 
 
 def _discard(name: str) -> None:

@@ -2,7 +2,7 @@
 
     AssayError                      1
     ├── UsageError                  2   an argument or option is not valid
-    │   └── InputsError             2   the inputs do not fit the model or cannot be parsed
+    │   └── InputsError             2   the inputs do not match forward or cannot be parsed
     ├── ReadError                   3   a model or file cannot be read
     │   ├── TrustError              3   opening the file would run its code, and it is not trusted
     │   ├── VersionError            3   the document was written by a newer Assay
@@ -10,6 +10,8 @@
     ├── WriteError                  3   an output cannot be written
     └── PartialError                4   the model failed midway; the result is incomplete
     any other exception            70   a bug in Assay
+
+    PartialWarning                      the model failed midway; the result that is returned is marked as partial
 
 Each message is one line: what failed, where, and what to do. Nothing here formats or prints.
 """
@@ -42,7 +44,7 @@ class UsageError(AssayError):
 
 
 class InputsError(UsageError):
-    """The inputs do not fit the model, cannot be parsed, or cannot be inferred."""
+    """The inputs do not match the arguments of forward, cannot be parsed, or cannot be inferred."""
 
 
 class ReadError(AssayError):
@@ -78,3 +80,7 @@ class PartialError(AssayError):
     """The model failed midway, so the result is incomplete."""
 
     exit_code = 4
+
+
+class PartialWarning(UserWarning):
+    """The forward pass stopped midway: the result covers only the ops before, and is marked as partial."""

@@ -63,6 +63,8 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         received: dict[str, Any] = {}
 
         def opened(model: object, **_: object) -> Opened:
+            if isinstance(model, Opened):
+                return model
             received["model"] = model
             return Opened(Origin("file", str(model), str(model)), lambda: _Shapes(None))
 

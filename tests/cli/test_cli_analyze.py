@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from assay import atomic
 from assay.cli import analyze as command
 from assay.cli.main import run
 from assay.document import files
@@ -117,14 +118,15 @@ def test_quiet_prints_no_messages_and_model_output_stays_off_stdout(analyzed):
 
 def test_verbose_lists_skipped_rules(analyzed):
     assert " skipped: " in analyzed("net.py::Net", "-v").err
-    assert " skipped: " not in analyzed("net.py::Net").err
+    assert " skipped: " not in analyzed("net.py::Net", "--force").err
 
 
 def test_a_pass_that_stops_gives_an_incomplete_result(analyzed):
     result = analyzed("net.py::Stops", "--inference")
     assert result.code == 4
     assert "no further" in result.err
-    assert written() == [command.DOCUMENT, command.TEXT]
+    assert written() == ["analysis.partial.assay.json", "comprehensive_model_analysis.partial.txt"]
+    assert result.out.startswith("SUMMARY (partial: stopped in (root))")
     assert "UNKNOWN" in result.out
 
 
@@ -132,14 +134,14 @@ def test_a_memory_limit_gives_an_incomplete_result(analyzed):
     result = analyzed("net.py::Net", "--inputs", "1000000x8:float32", "--memory-limit", "1MiB")
     assert result.code == 4
     assert "the limit is 1,048,576" in result.err
-    assert files.load(Path("assay_analysis") / command.DOCUMENT).run.mode == "meta"
+    assert files.load(Path("assay_analysis/analysis.partial.assay.json")).run.mode == "meta"
 
 
 def test_weights_without_code_are_incomplete_only_if_time_is_requested(analyzed):
     save_file({"w": torch.ones(2, 3)}, "w.safetensors")
     before = Path("w.safetensors").read_bytes()
     assert analyzed("w.safetensors").code == 0
-    result = analyzed("w.safetensors", "--inference")
+    result = analyzed("w.safetensors", "--inference", "--force")
     assert result.code == 4
     assert "incomplete: time was not measured: w.safetensors contains weights without code" in result.err
     assert Path("w.safetensors").read_bytes() == before
@@ -149,7 +151,7 @@ def test_an_interrupted_run_writes_nothing(analyzed):
     before = Path("net.py").read_bytes()
     result = analyzed("net.py::Interrupted", "--inputs", "net.py::get_inputs", "--inference")
     assert result.code == 130
-    assert written() == []
+    assert not Path("assay_analysis").exists()
     assert Path("net.py").read_bytes() == before
     assert result.out == ""
 
@@ -161,16 +163,38 @@ def test_existing_files_stay_intact_if_new_ones_cannot_be_written(analyzed, monk
     def full(*_: object, **__: object) -> None:
         raise WriteError("cannot write: no space left")
 
-    monkeypatch.setattr(files, "save", full)
-    assert analyzed("net.py::Stops").code == 3
+    monkeypatch.setattr(atomic, "write_bytes", full)
+    assert analyzed("net.py::Net", "--force").code == 3
+    assert analyzed("net.py::Net", "--dir", "new/folder").code == 3
+    assert not Path("new").exists()
     assert {name: (Path("assay_analysis") / name).read_bytes() for name in written()} == old
+
+
+def test_existing_files_are_refused_before_any_work_without_force(analyzed):
+    analyzed("net.py::Net")
+    old = {name: (Path("assay_analysis") / name).read_bytes() for name in written()}
+    result = analyzed("net.py::Loud")
+    assert result.code == 2
+    assert "already exists: choose another name or pass --force" in result.err
+    assert "a model that prints" not in result.err
+    assert {name: (Path("assay_analysis") / name).read_bytes() for name in written()} == old
+
+
+def test_a_partial_result_never_replaces_a_complete_one_which_removes_it(analyzed):
+    analyzed("net.py::Net")
+    old = {name: (Path("assay_analysis") / name).read_bytes() for name in written()}
+    assert analyzed("net.py::Stops", "--force").code == 4
+    assert {name: (Path("assay_analysis") / name).read_bytes() for name in old} == old
+    assert len(written()) == 4
+    assert analyzed("net.py::Net", "--force").code == 0
+    assert written() == sorted(old)
 
 
 def test_an_impossible_folder_is_refused_before_any_work(analyzed):
     Path("taken").write_text("mine")
     result = analyzed("net.py::Loud", "--dir", "taken")
     assert result.code == 3
-    assert "cannot create directory taken" in result.err
+    assert "cannot write into taken" in result.err
     assert "a model that prints" not in result.err
     assert Path("taken").read_text() == "mine"
 

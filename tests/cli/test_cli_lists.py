@@ -78,7 +78,7 @@ def test_an_incomplete_document_is_shown_and_exits_with_4(cli, command):
     assert result.err == (
         "assay: incomplete: the forward pass stopped in module 3 (Conv2d) at torch.conv2d: boom and more\n"
     )
-    assert result.out == cli(command, "m", document=conv_stack()).out
+    assert result.out == "Partial: stopped in 3\n" + cli(command, "m", document=conv_stack()).out
 
 
 def test_every_option_reaches_the_recorder(cli):

@@ -6,11 +6,8 @@ import json
 
 import pytest
 import torch
-from torch import nn
 
-import assay
 from assay.cli.main import run
-from assay.errors import PartialError
 
 
 @pytest.fixture
@@ -57,10 +54,3 @@ def test_a_missing_trace_among_several_gives_an_incomplete_result(files, capsys)
 def test_a_grouping_without_rows_says_so(files, capsys):
     assert run(["trace", "t.json", "--by", "kernel"]) == 0
     assert "none in this trace" in capsys.readouterr().out
-
-
-def test_the_cost_of_a_pass_that_stops_is_an_error_not_a_partial_sum():
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(3, 3))
-    with pytest.raises(PartialError, match=r"failed in '1'"):
-        assay.cost(model, torch.ones(1, 2))
-    assert assay.observe(model, torch.ones(1, 2)).cost.forward.macs == 4

@@ -18,6 +18,7 @@ PUBLIC = {
     "Memory",
     "Monitor",
     "Opened",
+    "PartialWarning",
     "Roofline",
     "Summary",
     "Trace",

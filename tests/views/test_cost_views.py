@@ -199,7 +199,7 @@ def test_the_text_fits_the_terminal(trained, by, width):
 def test_an_empty_document_raises_no_error():
     document = Document()
     cost = add_up(document)
-    assert "no ops ran" in report.as_text(cost_report(document, cost, CostOptions()))
+    assert "no ops recorded" in report.as_text(cost_report(document, cost, CostOptions()))
     for by in BREAKDOWNS:
         assert tables.as_text(cost_table(document, cost, by, CostOptions())).splitlines()[-1].startswith("total")
 

@@ -12,12 +12,11 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from assay import atomic
 from assay.document.document import Document
-from assay.document.rows import Module
 from assay.errors import WriteError
 from assay.version import __version__
 from assay.views.json.files import encode, encode_lines, modules_file, ops_file
 from assay.views.json.schema import schema
-from assay.views.json.write import check_directory, default_directory, write_uniques
+from assay.views.json.write import default_directory, write_uniques
 
 
 def written(file: object) -> dict:
@@ -101,7 +100,7 @@ def test_the_schema_refuses_invalid_entries(damage):
 
 
 def _write(document: Document, directory):
-    return write_uniques(directory, modules_file(document), ops_file(document))
+    return write_uniques(directory, document)
 
 
 def test_both_files_are_written_and_nothing_else(tmp_path):
@@ -115,7 +114,7 @@ def test_both_files_are_written_and_nothing_else(tmp_path):
 
 
 def test_a_failure_at_the_second_file_keeps_the_existing_files(tmp_path, monkeypatch):
-    before = [path.read_bytes() for path in _write(stopped(), tmp_path)]
+    before = [path.read_bytes() for path in _write(conv_stack(), tmp_path)]
     write = atomic.write_bytes
     calls = []
 
@@ -142,13 +141,13 @@ def test_a_directory_with_the_name_of_a_file_is_refused_before_anything_is_writt
 def test_a_directory_below_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(WriteError, match="is not a directory"):
-        check_directory(tmp_path / "file" / "out")
+        atomic.check_directory(tmp_path / "file" / "out")
     with pytest.raises(WriteError, match="cannot create directory"):
         _write(conv_stack(), tmp_path / "file" / "out")
 
 
 def test_checking_a_directory_does_not_create_it(tmp_path):
-    check_directory(tmp_path / "new" / "out")
+    atomic.check_directory(tmp_path / "new" / "out")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -156,7 +155,7 @@ def test_checking_a_directory_does_not_create_it(tmp_path):
 def test_a_directory_without_permission_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(WriteError, match="permission denied"):
-        check_directory(tmp_path / "out")
+        atomic.check_directory(tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -164,4 +163,4 @@ def test_a_directory_without_permission_is_refused(tmp_path):
     [("Sequential", "Sequential"), ("../x/y", "___x_y"), ("", "model"), ("a" * 300, "a" * 100)],
 )
 def test_a_class_name_is_never_a_path(name, directory):
-    assert str(default_directory(Document(modules=[Module("", name, name, None)]))) == directory
+    assert str(default_directory(name)) == directory

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from assay import observe
-from assay.document.document import Document
+from assay.document.document import Document, Run
 from assay.views import tables
 from assay.views.text import report
 from assay.views.text.summary import Summary
@@ -165,5 +165,6 @@ def test_only_the_module_that_stopped_the_pass_is_marked():
 
 
 def test_an_empty_document_has_a_summary():
-    assert "no ops ran" in str(Summary(Document()))
+    assert "no ops recorded" in str(Summary(Document()))
+    assert "no ops ran" in str(Summary(Document(run=Run("real"))))
     parsed(Summary(Document())._repr_html_())

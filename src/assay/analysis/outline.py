@@ -174,6 +174,8 @@ class _Facts:
 
     def _subtrees(self) -> list[tuple[int | None, int | None]]:
         """For each module, the parameters of its whole subtree: all of them, and the trainable ones."""
+        if not self.document.knows_tensors:
+            return [(None, None)] * len(self.own)
         sums = [
             (tensor_totals(own).elements, tensor_totals(t for t in own if t.requires_grad).elements)
             for own in self.own
@@ -197,6 +199,7 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
     modules = [member for member in members if isinstance(member, int)]
     module = facts.document.modules[first]
     calls = facts.calls[first]
+    own_parameters = tensor_totals(tensor for index in modules for tensor in facts.own[index]).elements
     return OutlineRow(
         name=name,
         path=module.path,
@@ -207,7 +210,7 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
         calls=sum(len(facts.calls[index]) for index in modules),
         output_shapes=[units.shape(output.shape) for output in calls[0].outputs] if calls else [],
         varies=len({_shapes(call) for call in calls}) > 1,
-        own_parameters=tensor_totals(tensor for index in modules for tensor in facts.own[index]).elements,
+        own_parameters=own_parameters if facts.document.knows_tensors else None,
         parameters=sum_if_all_known(facts.below[index][0] for index in modules),
         trainable=sum_if_all_known(facts.below[index][1] for index in modules),
         totals=summed(facts.totals[index] for index in modules),

@@ -10,6 +10,7 @@ from assay.analysis.cost.reading import is_ragged, numel
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.rows import Tensor, TensorType
+from assay.document.weights import TensorStatistics
 
 PARAMETER = "parameter"
 BUFFER = "buffer"
@@ -22,22 +23,26 @@ class TensorTotals(Struct, frozen=True):
     bytes: int
 
 
-class Parameters(Struct, frozen=True):
-    """The parameters and buffers of a model."""
+class Parameters(Struct, frozen=True, omit_defaults=True):
+    """The parameters and buffers of a model; null if unknown."""
 
     count: int | None
     """Elements of all parameters; tied ones count once."""
     trainable: int | None
-    bytes: int
+    bytes: int | None
     by_dtype: dict[str, TensorTotals]
     """Parameters by dtype, most bytes first."""
-    buffers: TensorTotals
+    buffers: TensorTotals | None
     tied: list[tuple[str, ...]]
     """The names of each parameter that has more than one."""
+    stored: TensorTotals | None = None
+    """Parameters and buffers together, if only a checkpoint is known, which does not distinguish them."""
 
 
 def parameters(document: Document) -> Parameters:
     """The parameters and buffers of `document`."""
+    if not document.knows_tensors:
+        return Parameters(None, None, None, stored_by_dtype(document), None, [], stored(document))
     own = [tensor for tensor in document.tensors if tensor.role == PARAMETER]
     totals = tensor_totals(own)
     return Parameters(
@@ -48,6 +53,14 @@ def parameters(document: Document) -> Parameters:
         buffers=tensor_totals(tensor for tensor in document.tensors if tensor.role == BUFFER),
         tied=[tensor.names for tensor in own if len(tensor.names) > 1],
     )
+
+
+def stored(document: Document) -> TensorTotals | None:
+    """Elements and bytes of the tensors of a checkpoint; None if the weights were not read."""
+    if document.weights is None:
+        return None
+    rows = document.weights.tensors
+    return TensorTotals(sum(row.count for row in rows), sum(row.bytes for row in rows))
 
 
 def tensor_totals(tensors: Iterable[Tensor]) -> TensorTotals:
@@ -105,6 +118,18 @@ def first_holders(document: Document) -> list[list[int]]:
                 visited.add(tensor)
                 result[index].append(tensor)
     return result
+
+
+def stored_by_dtype(document: Document) -> dict[str, TensorTotals]:
+    """The tensors of a checkpoint by dtype, most bytes first; empty if the weights were not read."""
+    groups: dict[str, list[TensorStatistics]] = {}
+    for row in document.weights.tensors if document.weights is not None else []:
+        groups.setdefault(row.dtype, []).append(row)
+    sizes = {
+        dtype: TensorTotals(sum(row.count for row in rows), sum(row.bytes for row in rows))
+        for dtype, rows in groups.items()
+    }
+    return dict(sorted(sizes.items(), key=lambda item: -item[1].bytes))
 
 
 def _by_dtype(tensors: list[Tensor]) -> dict[str, TensorTotals]:

@@ -90,6 +90,7 @@ class Roofline(Struct, frozen=True, omit_defaults=True):
         ridge: FLOPs per byte above which matrix ops are compute-bound, by precision.
         kinds: The bound of each kind of op.
         how: Source of the peaks, and the assumptions.
+        partial: Whether the forward pass stopped midway, so that the sum covers only the ops before.
     """
 
     device: str
@@ -99,6 +100,7 @@ class Roofline(Struct, frozen=True, omit_defaults=True):
     ridge: dict[str, float]
     kinds: list[KindBound]
     how: Modelled
+    partial: bool = False
 
 
 def roofline_of(document: Document, device: Device, *, training: bool = False) -> Roofline:
@@ -115,7 +117,7 @@ def roofline_of(document: Document, device: Device, *, training: bool = False) -
     counts = Counter(op.kind for op in ops)
     rows = [_bound(index, kinds[index], costs[index], counts[index], device) for index in sorted(counts)]
     known = [(row.by, row.total_s) for row in rows if row.total_s is not None]
-    is_empty = not rows and document.run.failure is None
+    is_empty = not rows and document.recorded and document.complete
     return Roofline(
         device=device.name,
         bound_s=sum(seconds for _, seconds in known) if known or is_empty else None,
@@ -124,6 +126,7 @@ def roofline_of(document: Document, device: Device, *, training: bool = False) -
         ridge=_ridges(device),
         kinds=rows,
         how=_provenance(device),
+        partial=document.partial,
     )
 
 

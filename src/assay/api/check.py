@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from assay.api.arguments import check_callable
 from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
+from assay.api.partial import warn_if_partial
 from assay.api.weights import weights_document
 from assay.checkpoint.statistics.settings import Progress
 from assay.document.document import Document
@@ -38,6 +39,11 @@ class CheckReport(Struct, frozen=True):
     def findings(self) -> list[Finding]:
         """The findings, most severe first."""
         return self.checked.findings
+
+    @property
+    def partial(self) -> bool:
+        """Whether the forward pass stopped midway."""
+        return self.document.partial
 
     @property
     def skipped(self) -> list[Skipped]:
@@ -88,18 +94,22 @@ def check(
         progress: Called with the bytes of weights read so far and the total bytes. Default: no progress reports.
 
     Returns:
-        The report: the findings, most severe first, each with its evidence, and the rules that were skipped.
+        The report: the findings, most severe first, each with its evidence, and the rules that were skipped. If the
+        forward pass stops midway, a `PartialWarning` is issued, and rules that need a complete pass are skipped.
 
     Raises:
         UsageError: An argument is not valid, such as an unknown rule code, or does not apply to this model.
-        InputsError: The inputs do not fit the model, or cannot be inferred and there are no weights to check.
+        InputsError: The inputs do not match the arguments of forward, or cannot be parsed; or they cannot be inferred
+            and there are no weights to check.
         ReadError: The model or file cannot be read.
     """
     check_callable("progress", progress, optional=True)
     rules = selected_rules(select, ignore)
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
     opened = open_source(model, model_args=model_args, trust=trust)
-    return check_document(document_to_check(opened, inputs, options, weights, progress), rules)
+    document = document_to_check(opened, inputs, options, weights, progress)
+    warn_if_partial(document)
+    return check_document(document, rules)
 
 
 def check_document(document: Document, rules: Sequence[Rule]) -> CheckReport:

@@ -7,8 +7,8 @@ from typing import Any
 
 from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
+from assay.api.partial import warn_if_partial
 from assay.document.cost import Cost
-from assay.errors import PartialError
 from assay.sources.open import open_source
 
 
@@ -41,22 +41,16 @@ def cost(
 
     Returns:
         The cost: totals of the forward pass (and of the backward pass with `backward`), and one row per module and
-        per kind of op. FLOPs and MACs are counts, traffic is in bytes.
+        per kind of op. FLOPs and MACs are counts, traffic is in bytes. If the forward pass stops midway, a
+        `PartialWarning` is issued, `partial` is True, and the totals cover only the ops before.
 
     Raises:
-        PartialError: The pass failed midway, so the totals would be incomplete. `assay.observe` returns the
-            incomplete recording instead.
         UsageError: An argument is not valid, or does not apply to this model.
-        InputsError: The inputs do not fit the model, or cannot be inferred.
+        InputsError: The inputs do not match the arguments of forward, or cannot be parsed or inferred.
         ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
     document = observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
-    failure = document.run.failure
-    if failure is not None:
-        raise PartialError(
-            f"the forward pass failed in '{failure.module}' ({failure.error}); "
-            "assay.observe returns the incomplete recording"
-        )
+    warn_if_partial(document)
     assert document.cost is not None
     return document.cost

@@ -8,6 +8,7 @@ from typing import Any
 from assay.analysis.memory import Memory, memory_of
 from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
+from assay.api.partial import warn_if_partial
 from assay.sources.open import open_source
 
 
@@ -45,13 +46,15 @@ def memory(
     Returns:
         The memory in bytes: `parameters`, `buffers`, `gradients` and `optimizer` state; `inference` is the
         memory during the forward pass, with its peak in `total`, and `training` that of a training step; None if no
-        op ran or no step was recorded.
+        op ran or no step was recorded. If the forward pass stops midway, a `PartialWarning` is issued, `partial` is
+        True, and the peak covers only the ops before.
 
     Raises:
         UsageError: An argument is not valid, such as an unknown optimizer, or does not apply to this model.
-        InputsError: The inputs do not fit the model, or cannot be inferred.
+        InputsError: The inputs do not match the arguments of forward, or cannot be parsed or inferred.
         ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
     document = observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
+    warn_if_partial(document)
     return memory_of(document, optimizer=optimizer, master_weights=master_weights)

@@ -9,6 +9,7 @@ from assay import host
 from assay.analysis.cost.totals import with_cost
 from assay.api.arguments import check_text
 from assay.api.options import RunOptions
+from assay.api.partial import warn_if_partial
 from assay.document.document import Document, InputTensor, Run, Training
 from assay.document.this_machine import this_machine
 from assay.errors import UsageError
@@ -54,16 +55,18 @@ def observe(
         trust: Allow code stored in a file to run.
 
     Returns:
-        The document. If the pass failed midway, the document holds what was recorded until then, and
-        `document.run.failure` holds the module and the error.
+        The document. If the forward pass stops midway, a `PartialWarning` is issued, `complete` is False, the
+        document holds what was recorded until then, and `document.run.failure` holds the module and the error.
 
     Raises:
         UsageError: An argument is not valid, or does not apply to this model.
-        InputsError: The inputs do not fit the model, or cannot be inferred.
+        InputsError: The inputs do not match the arguments of forward, or cannot be parsed or inferred.
         ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
-    return observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
+    document = observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
+    warn_if_partial(document)
+    return document
 
 
 def observe_opened(opened: Opened, inputs: Any, options: RunOptions) -> Document:

@@ -11,6 +11,7 @@ from assay.analysis.roofline import Roofline, roofline_of
 from assay.api.arguments import check_text
 from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
+from assay.api.partial import warn_if_partial
 from assay.machine.reports import report_of_this_machine
 from assay.sources.open import open_source
 
@@ -44,17 +45,19 @@ def roofline(
         trust: Allow code stored in a file to run.
 
     Returns:
-        The roofline: `bound_s` is the lower bound in seconds, and `kinds` has one row per kind of op.
+        The roofline: `bound_s` is the lower bound in seconds, and `kinds` has one row per kind of op. If the forward
+        pass stops midway, a `PartialWarning` is issued, `partial` is True, and the bound covers only the ops before.
 
     Raises:
         UsageError: The device is unknown, this machine has not been measured, or another argument is not valid.
-        InputsError: The inputs do not fit the model, or cannot be inferred.
+        InputsError: The inputs do not match the arguments of forward, or cannot be parsed or inferred.
         ReadError: The model or file cannot be read.
     """
     check_text("device", device, "H100")
     chosen = device_or_this_machine(device)  # report an unknown device before running the model
     options = RunOptions(mode, None, dtype, train, backward, model_args, trust, as_is=as_is)
     document = observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
+    warn_if_partial(document)
     return roofline_of(document, chosen, training=backward)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from assay.api.arguments import check_whole
 from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
+from assay.api.partial import warn_if_partial
 from assay.sources.open import open_source
 from assay.views.text.summary import Summary
 
@@ -46,14 +47,16 @@ def summary(
         trust: Allow code stored in a file to run.
 
     Returns:
-        The summary: `print` it, display it in a notebook, or use its `rows`.
+        The summary: `print` it, display it in a notebook, or use its `rows`. If the forward pass stops midway, a
+        `PartialWarning` is issued, `partial` is True, and the totals cover only the ops before.
 
     Raises:
         UsageError: An argument is not valid, or does not apply to this model.
-        InputsError: The inputs do not fit the model, or cannot be inferred.
+        InputsError: The inputs do not match the arguments of forward, or cannot be parsed or inferred.
         ReadError: The model or file cannot be read.
     """
     check_whole("depth", depth, 0, optional=True)
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
     document = observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
+    warn_if_partial(document)
     return Summary(document, full=full, depth=depth, exact=exact)

@@ -105,7 +105,7 @@ def vary(
 
     Raises:
         UsageError: An argument is not valid, or the model does not run at other sizes.
-        InputsError: The inputs do not fit the model, or cannot be inferred.
+        InputsError: The inputs do not match the arguments of forward, or cannot be parsed or inferred.
         ReadError: The model or file cannot be read.
     """
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)

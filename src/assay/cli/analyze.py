@@ -12,7 +12,7 @@ from assay import atomic
 from assay.api.options import RunOptions
 from assay.cli.ceilings import achieved_rows
 from assay.cli.options import OptionGroups, model_argument, run_options, verbosity_options
-from assay.cli.output import show
+from assay.cli.output import refuse_existing, show
 from assay.cli.profile import (
     SENSOR_OPTIONS,
     TIMING_OPTIONS,
@@ -38,7 +38,8 @@ TEXT = "comprehensive_model_analysis.txt"
 @click.option("--profile", is_flag=True, help="As --inference, and also energy and machine load.")
 @click.option("--weights", metavar="FILE", help="Checkpoint with the weights, if the model is built without them.")
 @click.option("--dir", "folder", type=click.Path(path_type=Path), default=Path("assay_analysis"), show_default=True,
-              help="Directory for the files; overwrites those of an earlier run.")  # fmt: skip
+              help="Directory for the files.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @measurement_options
 @run_options
 @verbosity_options
@@ -51,20 +52,23 @@ def analyze(
     profile: bool,
     weights: str | None,
     folder: Path,
+    force: bool,
     backward: bool,
     **measuring: Any,
 ) -> int:
     """Report on MODEL: architecture, parameters, computation, memory and findings; with --inference also its time,
     with --profile also its energy.
 
-    Prints a report. Writes the document and a longer report, with every parameter and op, to --dir.
+    Prints a report. Writes the document and a longer report, with every parameter and op, to --dir. If a part of
+    the analysis fails, the files are called *.partial.* and the exit code is 4.
     """
     from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analysis_of
 
     depth = PROFILE if profile else INFERENCE if inference else STRUCTURE
     _refuse_unused(depth)
     profile_settings = profile_options(backward=backward, **measuring)
-    atomic.make_directory(folder)
+    atomic.check_directory(folder)
+    refuse_existing([folder / DOCUMENT, folder / TEXT], force=force)
     with prints_to_stderr(), ProgressLine(not messages.quiet) as progress:
         analysis = analysis_of(
             model,
@@ -76,7 +80,7 @@ def analyze(
             on_step=messages.note,
             progress=progress,
         )
-    return _write(messages, analysis, folder, weights)
+    return _write(messages, analysis, folder, weights, force=force)
 
 
 def _refuse_unused(depth: str) -> None:
@@ -89,7 +93,7 @@ def _refuse_unused(depth: str) -> None:
         raise click.UsageError(f"{parameter.opts[0]} requires {required}")
 
 
-def _write(messages: Messages, analysis: Analysis, folder: Path, weights: str | None) -> int:
+def _write(messages: Messages, analysis: Analysis, folder: Path, weights: str | None, *, force: bool) -> int:
     """Print the report, write the files to `folder`, and return the exit code."""
     from assay.document import files
     from assay.views.text.analysis import analysis_report, common_sections
@@ -99,12 +103,16 @@ def _write(messages: Messages, analysis: Analysis, folder: Path, weights: str | 
     _print_notes(messages, analysis, weights)
     rows = achieved_rows(messages, document)
     common = common_sections(analysis, verbose=messages.verbose > 0)
-    files.save(document, folder / DOCUMENT, overwrite=True)
-    atomic.write_bytes(folder / TEXT, full_report(analysis, common, rows).encode(), overwrite=True)
+    code = _exit_code(messages, analysis)
+    contents = {
+        DOCUMENT: files.encode(document, DOCUMENT),
+        TEXT: full_report(analysis, common, rows).encode(),
+    }
+    saved, text = atomic.write_results(folder, contents, partial=bool(code), overwrite=force)
     show(analysis_report(analysis, common, rows))
-    messages.note(f"wrote {folder / DOCUMENT} (open it with: assay explore {folder / DOCUMENT})")
-    messages.note(f"wrote {folder / TEXT} (every parameter and op)")
-    return _exit_code(messages, analysis)
+    messages.note(f"wrote {saved} (open it with: assay explore {saved})")
+    messages.note(f"wrote {text} (every parameter and op)")
+    return code
 
 
 def _print_notes(messages: Messages, analysis: Analysis, weights: str | None) -> None:

@@ -57,8 +57,13 @@ def check(
     For a checkpoint, only the weights are checked and no code runs. The exit code is 1 only with --fail-on.
     """
     from assay.api.check import check_document, document_to_check
-    from assay.cli.observed import exit_code, report_run, warn_of_other_weights, weights_exit_code
-    from assay.document import files
+    from assay.cli.observed import (
+        exit_code,
+        report_run,
+        save_document,
+        warn_of_other_weights,
+        weights_exit_code,
+    )
     from assay.findings.catalogue import selected_rules
     from assay.sources.open import open_source
     from assay.views.json.files import encode
@@ -81,18 +86,17 @@ def check(
         for line in document.run.assumptions:
             messages.note(line)
     result = check_document(document, selected)
-    if output.save is not None:
-        files.save(result.document, output.save, overwrite=output.force)
+    code = exit_code(messages, document) or weights_exit_code(messages, document)
+    save_document(result.document, output, partial=bool(code))
     for skipped in result.skipped:
         messages.detail(f"{skipped.code} skipped: {skipped.why}")
     emit(
         output,
         lambda: findings_report(result.document, result.checked, verbose=messages.verbose > 0),
         {"json": lambda: encode(findings_file(result.document, result.checked))},
+        partial=bool(code),
     )
-    return (
-        exit_code(messages, document) or weights_exit_code(messages, document) or _fail_on_exit_code(result, fail_on)
-    )
+    return code or _fail_on_exit_code(result, fail_on)
 
 
 def _codes(values: tuple[str, ...]) -> list[str]:

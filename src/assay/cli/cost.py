@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from assay.analysis.devices import Device
     from assay.document.cost import Cost
     from assay.document.document import Document
-    from assay.views.tables import Table
     from assay.views.text.cost import CostOptions
     from assay.views.text.report import Report
 
@@ -105,6 +104,7 @@ def cost(
         output,
         lambda: _view(document, totals, by, view_options),
         {"json": lambda: encode(cost_file(document, totals))},
+        partial=document.partial,
     )
     stopped = exit_code(messages, document)
     return stopped or (_strict_exit_code(messages, totals) if strict else stopped)
@@ -123,10 +123,16 @@ def _show_roofline(messages: Messages, document: Document, device: Device, outpu
     """Write the roofline of the device: a lower bound on the time of each kind of op."""
     from assay.analysis.roofline import roofline_of
     from assay.views.json.files import encode
+    from assay.views.text.partial_report import marked
     from assay.views.text.roofline import headline, report
 
     roofline = roofline_of(document, device, training=training)
-    emit(output, lambda: report(roofline), {"json": lambda: encode(roofline)})
+    emit(
+        output,
+        lambda: marked(report(roofline), document),
+        {"json": lambda: encode(roofline)},
+        partial=roofline.partial,
+    )
     if output.format != "table":
         messages.note(headline(roofline))
     if training:
@@ -146,10 +152,12 @@ def _warn_without_backward(messages: Messages, document: Document, totals: Cost)
     messages.warn(f"no backward pass to count{reason}")
 
 
-def _view(document: Document, totals: Cost, by: str | None, options: CostOptions) -> Table | Report:
+def _view(document: Document, totals: Cost, by: str | None, options: CostOptions) -> Report:
     from assay.views.text.cost import cost_report, cost_table
+    from assay.views.text.partial_report import marked
 
-    return cost_report(document, totals, options) if by is None else cost_table(document, totals, by, options)
+    view = cost_report(document, totals, options) if by is None else cost_table(document, totals, by, options)
+    return marked(view, document)
 
 
 def _strict_exit_code(messages: Messages, totals: Cost) -> int:

@@ -77,6 +77,7 @@ def memory(
     from assay.views.json.files import encode
     from assay.views.json.memory import memory_file
     from assay.views.text.memory import report
+    from assay.views.text.partial_report import marked
 
     optimizer_named(optimizer)
     fit_targets = targets(parse_devices(fit, this_machine)) if fit is not None else []
@@ -97,8 +98,9 @@ def memory(
     file = memory_file(document, estimate, cache=cache, fits=fitting, batches=batches)
     emit(
         output,
-        lambda: report(estimate, fits=fitting, batches=batches, cache=cache, utf8=utf8(output)),
+        lambda: marked(report(estimate, fits=fitting, batches=batches, cache=cache, utf8=utf8(output)), document),
         {"json": lambda: encode(file)},
+        partial=file.partial,
     )
     return exit_code(messages, document)
 

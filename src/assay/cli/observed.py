@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from assay import atomic, units
 from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
 from assay.cli.options import Output
@@ -13,7 +14,7 @@ from assay.cli.streams import prints_to_stderr
 from assay.document import files
 from assay.document.document import INFERRED, Document
 from assay.document.tree import path_text
-from assay.errors import OK, PartialError
+from assay.errors import OK, PartialError, ReadError
 from assay.messages import one_line, plural
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
@@ -29,10 +30,23 @@ def document_of(
     with prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
         document = observe_opened(opened, inputs, options)
-    if output is not None and output.save is not None:
-        files.save(document, output.save, overwrite=output.force)
+    if output is not None:
+        save_document(document, output, partial=document.partial)
     report_run(messages, document, fresh=opened.document is None)
     return document
+
+
+def need_pass(document: Document) -> None:
+    """Fail if the document holds no recorded pass, such as that of a checkpoint: its modules and ops are unknown."""
+    if not document.recorded:
+        raise ReadError(f"{one_line(document.origin.location)} has no recorded pass: give the model itself")
+
+
+def save_document(document: Document, output: Output, *, partial: bool) -> None:
+    """Save the document if requested; a `partial` one is saved beside the complete one."""
+    if output.save is not None:
+        data = files.encode(document, output.save.name)
+        atomic.write_result(output.save, data, partial=partial, overwrite=output.force)
 
 
 def exit_code(messages: Messages, document: Document) -> int:
@@ -92,5 +106,7 @@ def report_run(messages: Messages, document: Document, *, fresh: bool) -> None:
     if run.backward_failure is not None:
         failure = run.backward_failure
         messages.detail(f"the backward pass stopped in '{failure.module}': {failure.error}")
+    for each in run.empty_inputs:
+        messages.warn(f"input {each.name} is empty ({units.shape(each.type.shape)}): most ops compute nothing")
     for assumption in run.assumptions:
         messages.detail(f"assumed: {assumption}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import click
@@ -27,12 +27,19 @@ def refuse_overwrite(output: Output, *sources: str | os.PathLike[str] | None) ->
             raise UsageError(f"cannot write {path}: it is the file being read; choose another name")
         if path is not None and path.is_dir():
             raise UsageError(f"cannot write {path}: it is a directory")
-        if path is not None and path.exists() and not output.force:
-            raise UsageError(f"{path} already exists: choose another name or pass --force")
+        if path is not None:
+            refuse_existing([path], force=output.force)
         if path is not None and not path.parent.is_dir():
             raise UsageError(f"cannot write {path}: directory {path.parent} does not exist")
     if output.output is not None and output.output == output.save:
         raise UsageError(f"-o and --save both name {output.save}: choose two different files")
+
+
+def refuse_existing(paths: Iterable[Path], *, force: bool) -> None:
+    """Fail if one of the files exists, unless `force`."""
+    for path in paths:
+        if path.exists() and not force:
+            raise UsageError(f"{path} already exists: choose another name or pass --force")
 
 
 def _is_same_file(path: Path, source: Path) -> bool:
@@ -42,8 +49,14 @@ def _is_same_file(path: Path, source: Path) -> bool:
         return False
 
 
-def emit(output: Output, view: Callable[[], Table | Report], encoders: Mapping[str, Callable[[], bytes]]) -> None:
-    """Write a result to stdout or to the output file.
+def emit(
+    output: Output,
+    view: Callable[[], Table | Report],
+    encoders: Mapping[str, Callable[[], bytes]],
+    *,
+    partial: bool = False,
+) -> None:
+    """Write a result to stdout or to the output file; a `partial` one is written beside it, as `name.partial.json`.
 
     `encoders` maps formats (`json`, `jsonl`) to functions that encode the result; every other format is rendered
     from `view`. Without an encoder of its own, a command's JSON is the rows of `view`.
@@ -55,7 +68,7 @@ def emit(output: Output, view: Callable[[], Table | Report], encoders: Mapping[s
     if output.output is None:
         click.echo(data, nl=False)
     else:
-        atomic.write_bytes(output.output, data, overwrite=output.force)
+        atomic.write_result(output.output, data, partial=partial, overwrite=output.force)
 
 
 def show(view: Report) -> None:

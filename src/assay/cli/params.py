@@ -108,7 +108,7 @@ def params(
     """
     from assay.api.weights import weights_document
     from assay.checkpoint.statistics.settings import StatisticsSettings
-    from assay.document import files
+    from assay.cli.observed import save_document
     from assay.sources.open import open_source
     from assay.views.text.params import ParamsOptions
 
@@ -139,13 +139,18 @@ def params(
         raise
     if pattern is not None and not _weights(document).tensors:
         messages.warn(f"no tensor name matches {one_line(pattern)!r}")
-    if output.save is not None:
-        files.save(document, output.save, overwrite=output.force)
+    code = _exit_code(messages, _weights(document), stats)
+    save_document(document, output, partial=bool(code))
     view_options = ParamsOptions(full=full, sort=sort, top=top, histogram=histogram, utf8=utf8(output))
-    emit(output, lambda: _view(document, view_options, output.format), {"json": lambda: _encoded(document)})
+    emit(
+        output,
+        lambda: _view(document, view_options, output.format),
+        {"json": lambda: _encoded(document)},
+        partial=bool(code),
+    )
     if stats and _is_journal_done(journal, resume, pattern):
         journal.remove()
-    return _exit_code(messages, _weights(document), stats)
+    return code
 
 
 def _refuse_unused(stats: bool, **options: object) -> None:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from assay.analysis.achieved import Achieved
     from assay.api.profile.options import ProfileOptions
     from assay.document.document import Document
-    from assay.views.tables import Table
     from assay.views.text.report import Report
 
 GROUPINGS = ("module", "op")
@@ -158,8 +157,7 @@ def profile(
     """
     from assay.api.profile.profiled import prepare
     from assay.api.profile.run import profile_prepared
-    from assay.cli.observed import report_run
-    from assay.document import files
+    from assay.cli.observed import report_run, save_document
     from assay.sources.open import open_source
     from assay.views.json.files import encode
     from assay.views.json.profile import profile_file
@@ -173,11 +171,12 @@ def profile(
         profiled = prepare(opened, inputs, replace(options, backward=backward))
         document = profile_prepared(profiled, profile_settings, messages.detail)
     report_run(messages, document, fresh=True)
-    if output.save is not None:
-        files.save(document, output.save, overwrite=output.force)
     rows = achieved_rows(messages, document)
-    emit(output, lambda: _view(document, rows, by, top), {"json": lambda: encode(profile_file(document, rows))})
-    return _exit_code(messages, document)
+    code = _exit_code(messages, document)
+    save_document(document, output, partial=bool(code))
+    encoders = {"json": lambda: encode(profile_file(document, rows))}
+    emit(output, lambda: _view(document, rows, by, top), encoders, partial=bool(code))
+    return code
 
 
 def _refuse_shapes_only(options: RunOptions) -> None:
@@ -203,13 +202,14 @@ def _bytes(text: str | None) -> int | None:
     return device.memory_bytes
 
 
-def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int | None) -> Table | Report:
+def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int | None) -> Report:
     from assay.views.text import profile as views
+    from assay.views.text.partial_report import marked
 
     if by is None:
         return views.profile_report(document, rows, top=top)
     table = views.module_table(document) if by == "module" else views.op_table(rows)
-    return table.first(top)
+    return marked(table.first(top), document)
 
 
 def _exit_code(messages: Messages, document: Document) -> int:

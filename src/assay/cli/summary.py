@@ -39,5 +39,6 @@ def summary(
 
     document = document_of(messages, model, inputs, options, output)
     tree = Summary(document, full=full, depth=depth, exact=exact)
-    emit(output, tree.report, {"json": lambda: encode(summary_file(document, tree.cost, tree.rows))})
+    encoders = {"json": lambda: encode(summary_file(document, tree.cost, tree.rows))}
+    emit(output, tree.report, encoders, partial=tree.partial)
     return exit_code(messages, document)

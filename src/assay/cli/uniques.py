@@ -14,6 +14,7 @@ from assay.cli.stderr import Messages
 from assay.messages import plural
 
 if TYPE_CHECKING:
+    from assay.document.document import Document
     from assay.views.json.files import ModulesFile, OpsFile
     from assay.views.tables import Table
 
@@ -29,13 +30,15 @@ def modules(messages: Messages, model: str, inputs: str | None, options: RunOpti
     Modules are equal if their class, configuration, call signatures, own tensors and submodules are equal. The JSON
     output has the format of unique_modules.json.
     """
-    from assay.cli.observed import document_of, exit_code
+    from assay.cli.observed import document_of, exit_code, need_pass
     from assay.views.json.files import modules_file
     from assay.views.text.uniques import module_table
 
     document = document_of(messages, model, inputs, options, output)
+    if not document.modules:
+        need_pass(document)
     file = modules_file(document)
-    _show(output, file, file.modules, module_table)
+    _show(output, document, file, file.modules, module_table)
     counts = file.metadata
     messages.note(f"{plural(counts.total_modules, 'module')}, {counts.unique_modules:,} unique")
     return exit_code(messages, document)
@@ -52,19 +55,30 @@ def ops(messages: Messages, model: str, inputs: str | None, options: RunOptions,
     Ops are equal if their name, attributes and tensor types are equal. The JSON output has the format of
     pytorch_ops.json.
     """
-    from assay.cli.observed import document_of, exit_code
+    from assay.cli.observed import document_of, exit_code, need_pass
     from assay.views.json.files import ops_file
+    from assay.views.partial import marked_total
     from assay.views.text.uniques import op_table
 
     document = document_of(messages, model, inputs, options, output)
+    need_pass(document)
     file = ops_file(document)
-    _show(output, file, file.ops, op_table)
+    _show(output, document, file, file.ops, op_table)
     counts = file.metadata
-    messages.note(f"{plural(counts.total_ops, 'op')}, {counts.unique_ops:,} unique")
+    ops = marked_total(plural(counts.total_ops, "op"), partial=file.partial)
+    messages.note(f"{ops}, {counts.unique_ops:,} unique")
     return exit_code(messages, document)
 
 
-def _show(output: Output, file: ModulesFile | OpsFile, rows: list[Any], table: Callable[[list[Any]], Table]) -> None:
+def _show(
+    output: Output,
+    document: Document,
+    file: ModulesFile | OpsFile,
+    rows: list[Any],
+    table: Callable[[list[Any]], Table],
+) -> None:
     from assay.views.json.files import encode, encode_lines
+    from assay.views.text.partial_report import marked
 
-    emit(output, lambda: table(rows), {"json": lambda: encode(file), "jsonl": lambda: encode_lines(rows)})
+    encoders = {"json": lambda: encode(file), "jsonl": lambda: encode_lines(rows, partial=file.partial)}
+    emit(output, lambda: marked(table(rows), document), encoders, partial=file.partial)

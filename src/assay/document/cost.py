@@ -54,8 +54,8 @@ class CostTotals(Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         ops: Number of executions.
-        unknown_ops: Executions with unknown FLOPs, which the sums do not include; 1 if a pass stopped before any op
-            ran.
+        unknown_ops: Executions with unknown FLOPs, which the sums do not include; 1 if no op was recorded, but some
+            may run.
         macs: Multiply-accumulates.
         matrix_flops: FLOPs of matrix work.
         pointwise_flops: FLOPs of element-wise, reduction and normalisation work.
@@ -136,6 +136,7 @@ class Cost(Struct, frozen=True, omit_defaults=True):
         categories: Totals of the forward pass by category of op, largest first.
         unknown: Ops whose cost is unknown.
         convention: How the numbers are counted.
+        partial: Whether the forward pass stopped midway, so that the totals cover only the ops before.
     """
 
     kinds: list[KindCost] = field(default_factory=list)
@@ -146,10 +147,13 @@ class Cost(Struct, frozen=True, omit_defaults=True):
     categories: dict[str, CostTotals] = field(default_factory=dict)
     unknown: list[UnknownOp] = field(default_factory=list)
     convention: str = "1 MAC = 2 FLOPs; matrix and pointwise work counted separately; causal attention dense"
+    partial: bool = False
 
     @property
     def coverage(self) -> float | None:
-        """The share of executed ops with known cost, from 0 to 1; None if nothing ran."""
+        """The share of ops with known cost, from 0 to 1; None if nothing ran or the pass stopped midway."""
+        if self.partial:
+            return None
         ops = self.forward.ops + (self.backward.ops if self.backward else 0)
         unknown = self.forward.unknown_ops + (self.backward.unknown_ops if self.backward else 0)
         return 1 - unknown / ops if ops else None

@@ -132,6 +132,11 @@ class Run(Struct, frozen=True, omit_defaults=True):
     timestamp: str = ""
     """The local time of the run in ISO 8601; empty if unknown."""
 
+    @property
+    def empty_inputs(self) -> tuple[InputTensor, ...]:
+        """The inputs without elements, for which most ops compute nothing."""
+        return tuple(each for each in self.inputs if 0 in each.type.shape)
+
 
 class Document(Struct, frozen=True, omit_defaults=True):
     """Everything known about one model.
@@ -185,3 +190,18 @@ class Document(Struct, frozen=True, omit_defaults=True):
     def complete(self) -> bool:
         """Whether the forward pass completed."""
         return self.run.failure is None
+
+    @property
+    def partial(self) -> bool:
+        """Whether the forward pass stopped midway, so that totals cover only the ops before."""
+        return not self.complete
+
+    @property
+    def recorded(self) -> bool:
+        """Whether a pass was recorded; without one, zero ops mean that the ops are unknown."""
+        return bool(self.ops) or self.run.mode != "none"
+
+    @property
+    def knows_tensors(self) -> bool:
+        """Whether parameters and buffers are known; a checkpoint alone does not distinguish them."""
+        return bool(self.tensors) or self.recorded

@@ -34,6 +34,11 @@ def save(document: Document, path: str | Path, *, overwrite: bool = True) -> Non
         WriteError: The file cannot be written.
     """
     target = _path(path)
+    atomic.write_bytes(target, encode(document, target.name), overwrite=overwrite)
+
+
+def encode(document: Document, name: str) -> bytes:
+    """The content of a document's file called `name`; compressed if the name ends in `.gz`."""
     if not isinstance(document, Document):
         raise UsageError(
             f"cannot save {one_line(repr(document), 60)}: expected a document, such as assay.observe(model) returns"
@@ -41,9 +46,7 @@ def save(document: Document, path: str | Path, *, overwrite: bool = True) -> Non
     data = msgspec.json.encode(document)
     # omit_defaults drops the version too, but a file must always contain it.
     data = b'{"assay_schema":%d%s' % (SCHEMA_VERSION, b"," + data[1:] if data != b"{}" else b"}")
-    if target.suffix == ".gz":
-        data = gzip.compress(data, compresslevel=6, mtime=0)
-    atomic.write_bytes(target, data, overwrite=overwrite)
+    return gzip.compress(data, compresslevel=6, mtime=0) if name.endswith(".gz") else data
 
 
 def load(path: str | Path) -> Document:

@@ -33,3 +33,8 @@ class Analysis(Struct, frozen=True):
     memory: Memory | None = None
     missing: dict[str, str] = field(default_factory=dict)
     code: list[CodeOp] = field(default_factory=list)
+
+    @property
+    def partial(self) -> bool:
+        """Whether the forward pass stopped midway, so that its totals cover only the ops before."""
+        return self.document.partial

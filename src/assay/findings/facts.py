@@ -43,6 +43,11 @@ class ModelFacts:
         """The model's parameters, counted and summed up."""
         return parameters(self.document)
 
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of the model's parameters; 0 if they are unknown, which no rule reports."""
+        return self.parameters.bytes or 0
+
     @cached_property
     def children(self) -> list[list[int]]:
         """The child modules of each module."""

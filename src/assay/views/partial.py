@@ -1,29 +1,30 @@
-"""How views mark the results of a forward pass that stopped midway: in the title, at every total and in JSON."""
+"""How views mark the results of a forward pass that stopped midway: in the title, at every total and in data."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
+from assay import units
+from assay.document.cost import Cost
 from assay.document.document import Document
 from assay.document.tree import path_text
 
-MARK = "(partial)"
+PARTIAL = "partial"
+"""The key in JSON and the column in CSV and JSON lines."""
 
 
 def marked_title(title: str, document: Document) -> str:
     """`ResNet: one forward pass (partial: stopped in layer3.0)` for a pass that stopped, else `title`."""
     failure = document.run.failure
-    return title if failure is None else f"{title} (partial: stopped in {path_text(failure.module)})"
+    if failure is None:
+        return title
+    where = f"partial: stopped in {path_text(failure.module)}"
+    return f"{title} ({where})" if title else where.capitalize()
 
 
-def marked_total(label: str, document: Document) -> str:
+def marked_total(label: str, *, partial: bool) -> str:
     """`MACs (partial)` for a pass that stopped, else `label`."""
-    return label if document.complete else f"{label} {MARK}"
+    return f"{label} ({PARTIAL})" if partial else label
 
 
-def partial_keys(document: Document) -> dict[str, Any]:
-    """The keys `partial` and `failure` for JSON; none for a pass that completed."""
-    failure = document.run.failure
-    return {} if failure is None else {"partial": True, "failure": msgspec.to_builtins(failure)}
+def coverage_text(cost: Cost) -> str:
+    """`100.0 % of ops counted`, or `partial` for a pass that stopped, whose number of ops is unknown."""
+    return PARTIAL if cost.partial else f"{units.share(cost.coverage, 1)} of ops counted"

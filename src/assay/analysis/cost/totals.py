@@ -21,7 +21,7 @@ from assay.document.tree import with_ancestors
 _ZERO = (0,) * 9
 
 UNKNOWN = CostTotals(unknown_ops=1)
-"""The total if no ops were recorded although some may run: a pass that stopped, TorchScript, or no call."""
+"""The total if no ops were recorded although some may run: no complete pass, TorchScript, or no call."""
 
 Label = TypeVar("Label", bound=Hashable)
 
@@ -48,11 +48,12 @@ def add_up(document: Document) -> Cost:
     return Cost(
         kinds=kinds,
         modules=_modules(document, calls, backward_own),
-        outside=CostTotals(*outside),
-        forward=_sum([outside, *calls]) if document.ops or document.complete else UNKNOWN,
+        outside=CostTotals(*outside) if document.recorded else UNKNOWN,
+        forward=_sum([outside, *calls]) if document.ops or not _lacks_ops(document) else UNKNOWN,
         backward=backward,
         categories=_categories(document, kinds, columns),
         unknown=unknown,
+        partial=document.partial,
     )
 
 
@@ -170,11 +171,16 @@ def _modules(document: Document, calls: list[list[int]], backward: list[list[int
 
 
 def _possibly_unrecorded(document: Document) -> set[int]:
-    """Modules whose ops may be missing: all if the pass stopped early, else TorchScript and what was not called."""
-    if not document.complete:
+    """Modules whose ops may be missing: all unless a pass completed, else TorchScript and what was not called."""
+    if _lacks_ops(document):
         return set(range(len(document.modules)))
     called = with_ancestors(document.modules, (call.module for call in document.calls))
     return {index for index, module in enumerate(document.modules) if module.scripted or index not in called}
+
+
+def _lacks_ops(document: Document) -> bool:
+    """Whether ops of the model were not recorded: there was no pass, or it stopped early."""
+    return not (document.recorded and document.complete)
 
 
 def _inclusive(document: Document, calls: list[list[int]]) -> list[list[int]]:

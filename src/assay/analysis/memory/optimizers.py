@@ -138,6 +138,11 @@ def state_of(name: str, parameters: Sequence[TrainedParameter], *, master_weight
     )
 
 
+def unknown_state(name: str, why: Figure) -> OptimizerState:
+    """The state of the optimizer called `name` if the parameters it updates are unknown."""
+    return OptimizerState(name, optimizer_named(name).state, why, None, why)
+
+
 def _is_narrow(parameter: TrainedParameter) -> bool:
     return BITS.get(parameter.dtype, 32) < BITS[_MASTER]
 

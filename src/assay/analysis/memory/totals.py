@@ -18,9 +18,10 @@ from assay.analysis.memory.lifetimes import (
     saved_for_backward,
     training_step,
 )
-from assay.analysis.memory.optimizers import OptimizerState, state_of
+from assay.analysis.memory.optimizers import OptimizerState, state_of, unknown_state
 from assay.analysis.memory.weights import TrainedParameter, trained, weights_of
 from assay.analysis.modules_run import modules_run
+from assay.analysis.parameters import stored, stored_by_dtype
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Modelled, Unknown
 
@@ -36,6 +37,9 @@ UNFUSED = (
 )
 
 _NOT_RECORDED = Figure(None, Unknown("no training step was recorded"))
+
+
+_UNDISTINGUISHED = Figure(None, Unknown("a checkpoint does not distinguish parameters from buffers"))
 
 
 class Occupancy(Struct, frozen=True, omit_defaults=True):
@@ -60,7 +64,7 @@ class Memory(Struct, frozen=True, omit_defaults=True):
         buffers: Bytes of buffers.
         inputs: Bytes of inputs.
         by_dtype: Bytes of parameters and buffers per dtype.
-        trained_parameters: Elements that an optimizer updates.
+        trained_parameters: Elements that an optimizer updates; None if unknown.
         gradients: Bytes of gradients.
         optimizer: State of the optimizer and its master weights.
         inference: Memory during the forward pass; None if no op was recorded.
@@ -68,6 +72,7 @@ class Memory(Struct, frozen=True, omit_defaults=True):
         training_peak: The total of `training`, or the reason why it is unknown.
         saved: Bytes that the forward pass creates and the backward pass reads.
         cache: The KV cache; None if the forward pass did not return one.
+        partial: Whether the forward pass stopped midway, so that its peak covers only the ops before.
         assumptions: Assumptions behind the values.
         not_modelled: What the values do not include.
     """
@@ -76,7 +81,7 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     buffers: Figure
     inputs: Figure
     by_dtype: dict[str, int]
-    trained_parameters: int
+    trained_parameters: int | None
     gradients: Figure
     optimizer: OptimizerState
     inference: Occupancy | None
@@ -86,10 +91,13 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     cache: KeyValue | None = None
     assumptions: tuple[str, ...] = ()
     not_modelled: tuple[str, ...] = NOT_MODELLED
+    partial: bool = False
 
 
 def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: bool = False) -> Memory:
     """The memory that the document's model needs for inference and, if a training step was recorded, for training."""
+    if not document.knows_tensors:
+        return _stored_memory(document, optimizer)
     parameters, notes = trained(document)
     state = state_of(optimizer, parameters, master_weights=master_weights)
     weights = weights_of(document)
@@ -110,6 +118,26 @@ def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: b
         saved=_NOT_RECORDED if step is None else Figure(saved_for_backward(step), BY_STORAGES),
         cache=key_value(document),
         assumptions=(*notes, *((UNFUSED,) if _attention_unfused(document) else ()), *_idle(document)),
+        partial=document.partial,
+    )
+
+
+def _stored_memory(document: Document, optimizer: str) -> Memory:
+    """The memory of a checkpoint's tensors; everything else is unknown."""
+    size = stored(document)
+    unread = Figure(None, Unknown("the weights were not read"))
+    return Memory(
+        parameters=unread if size is None else Figure(size.bytes, Counted("tensors as stored, buffers included")),
+        buffers=_UNDISTINGUISHED,
+        inputs=_inputs(document),
+        by_dtype={dtype: sums.bytes for dtype, sums in stored_by_dtype(document).items()},
+        trained_parameters=None,
+        gradients=_UNDISTINGUISHED,
+        optimizer=unknown_state(optimizer, _UNDISTINGUISHED),
+        inference=None,
+        training=None,
+        training_peak=_NOT_RECORDED,
+        saved=_NOT_RECORDED,
     )
 
 

@@ -15,6 +15,7 @@ from assay.api.arguments import check_callable
 from assay.api.check import own_weights
 from assay.api.observe import observe_opened
 from assay.api.options import OnStep, RunOptions
+from assay.api.partial import stopped_text, warn_if_partial
 from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.predict import over_limit
 from assay.api.profile.profiled import ProfiledModel, prepare
@@ -109,12 +110,13 @@ def analyze(
 
     Returns:
         The analysis: a document with all results, the architecture, the memory and the findings. Its `missing` maps
-        each part that is not available to the reason.
+        each part that is not available to the reason. If the forward pass stops midway, a `PartialWarning` is
+        issued, and the parts it covers only in part are listed in `missing`.
 
     Raises:
         UsageError: An argument is not valid, or does not apply to this model.
-        InputsError: The given inputs do not fit the model. If none are given and they cannot be inferred, the model
-            is analysed without a pass instead.
+        InputsError: The given inputs do not match the arguments of forward, or cannot be parsed. If none are given
+            and they cannot be inferred, the model is analysed without a pass instead.
         ReadError: The model or file cannot be read.
     """
     profile_options = ProfileOptions(
@@ -122,7 +124,9 @@ def analyze(
         EnergyOptions(grid, pue, price, by_op=energy_ops) if energy else None,
     )  # fmt: skip
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
-    return analysis_of(model, inputs, depth, options, profile_options, weights, on_step, progress)
+    analysis = analysis_of(model, inputs, depth, options, profile_options, weights, on_step, progress)
+    warn_if_partial(analysis.document)
+    return analysis
 
 
 def analysis_of(
@@ -255,8 +259,18 @@ class _Analysis:
             self._missing[WEIGHT_VALUES] = str(error)
             return document
 
+    def _note_failure(self, document: Document) -> None:
+        """List the parts that a pass covers only in part because it stopped midway."""
+        if document.run.failure is None:
+            return
+        why = f"partial: {stopped_text(document.run.failure)}"
+        self._missing |= {COMPUTATION: why, PASS_MEMORY: why}
+        if self._depth != STRUCTURE:
+            self._missing.setdefault(TIME, why)
+
     def _finished(self, document: Document, code: list[CodeOp] | None = None) -> Analysis:
         self._on_step("checking rules")
+        self._note_failure(document)
         memory = memory_of(document) if document.tensors else None
         if memory is not None and not document.storages:  # without storages, activations are unknown, not zero
             memory = replace(memory, inference=None)

@@ -42,7 +42,7 @@ def explore(
 
     Raises:
         UsageError: There is no interactive terminal, the theme is unknown, or another argument is not valid.
-        InputsError: The given inputs do not fit the model.
+        InputsError: The given inputs do not match the arguments of forward, or cannot be parsed.
         ReadError: The model or file cannot be read.
     """
     check_terminal(theme)

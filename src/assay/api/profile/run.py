@@ -15,6 +15,7 @@ from assay.analysis.memory import memory_of
 from assay.api.arguments import check_callable
 from assay.api.machine import measure_machine
 from assay.api.options import OnStep, RunOptions
+from assay.api.partial import warn_if_partial
 from assay.api.profile import figures, module_times, op_times, resident
 from assay.api.profile import sweep as sweeping
 from assay.api.profile.energy import energy as energy_of
@@ -103,11 +104,12 @@ def profile(
 
     Returns:
         The document of one recorded pass, with measured times in seconds per module in `document.timing`, and
-        everything else in `document.profile`. Its `notes` list what could not be measured, with the reason.
+        everything else in `document.profile`. Its `notes` list what could not be measured, with the reason. If the
+        forward pass stops midway, a `PartialWarning` is issued, and nothing is measured.
 
     Raises:
         UsageError: An argument is not valid, or the model cannot be run, for example because it is a document.
-        InputsError: The inputs do not fit the model, or cannot be inferred.
+        InputsError: The inputs do not match the arguments of forward, or cannot be parsed or inferred.
         ReadError: The model or file cannot be read.
     """
     check_callable("on_step", on_step, optional=True)
@@ -120,7 +122,9 @@ def profile(
     profile_options.check()
     options = RunOptions("real", device, dtype, train, backward, model_args, trust, as_is)
     opened = open_source(model, model_args=model_args, trust=trust)
-    return profile_prepared(prepare(opened, inputs, options), profile_options, on_step)
+    document = profile_prepared(prepare(opened, inputs, options), profile_options, on_step)
+    warn_if_partial(document)
+    return document
 
 
 def profile_prepared(profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep | None = None) -> Document:

@@ -49,7 +49,7 @@ def saved_activations(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Activations saved for the backward pass that take at least twice the bytes of the parameters."""
     step = training_step(facts.document)
     saved = saved_for_backward(step) if step is not None else 0
-    size = facts.parameters.bytes
+    size = facts.parameter_bytes
     if saved < MIN_ACTIVATION_BYTES or saved < SAVED_RATIO * size:
         return
     yield RuleMatch(
@@ -107,7 +107,7 @@ def _is_logits(shape: tuple[int, ...]) -> bool:
 def cache(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The cached tokens that take as much memory as the parameters, if every attention has its own cache."""
     cached = key_value(facts.document)
-    size = facts.parameters.bytes
+    size = facts.parameter_bytes
     attentions = len(fused_attention(facts.document)) + len(unfused_attention(facts.document))
     # Otherwise part of the cache belongs to an encoder or a state, which does not grow with the tokens.
     if cached is not None and cached.captured.tensors != 2 * attentions:
@@ -190,7 +190,7 @@ def _overwriting(facts: ModelFacts, ops: list[int]) -> Document:
 )
 def optimizer_state(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The state and gradients that AdamW needs for a model with at least 1 GiB of parameters."""
-    if facts.parameters.bytes < MIN_PARAMETER_BYTES or not facts.parameters.trainable:
+    if facts.parameter_bytes < MIN_PARAMETER_BYTES or not facts.parameters.trainable:
         return
     memory = memory_of(facts.document)
     state, gradients = memory.optimizer.bytes, memory.gradients
@@ -198,7 +198,7 @@ def optimizer_state(facts: ModelFacts) -> Iterator[RuleMatch]:
         return
     yield RuleMatch(
         f"training with AdamW needs {units.size(state.value)} of optimizer state and {units.size(gradients.value)} "
-        f"of gradients for {units.size(facts.parameters.bytes)} of parameters",
+        f"of gradients for {units.size(facts.parameter_bytes)} of parameters",
         {"state_bytes": state, "gradient_bytes": gradients, "parameter_bytes": memory.parameters},
     )
 
@@ -215,15 +215,15 @@ def buffers(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Buffers that take at least a tenth of the bytes of the parameters."""
     rows = [tensor for tensor in facts.document.tensors if tensor.role == BUFFER]
     size = sum(tensor.bytes for tensor in rows)
-    if size < MIN_BUFFER_BYTES or size < BUFFER_SHARE * facts.parameters.bytes or not facts.parameters.bytes:
+    if size < MIN_BUFFER_BYTES or size < BUFFER_SHARE * facts.parameter_bytes or not facts.parameter_bytes:
         return
     largest = [tensor.names[0] for tensor in rows if tensor.bytes >= size / (10 * len(rows))]
     yield RuleMatch(
-        f"buffers take {units.size(size)}, compared with {units.size(facts.parameters.bytes)} of parameters: "
+        f"buffers take {units.size(size)}, compared with {units.size(facts.parameter_bytes)} of parameters: "
         f"{joined_names(fold_names(largest))}",
         {
             "buffer_bytes": Figure(size, BY_TENSORS),
-            "parameter_bytes": Figure(facts.parameters.bytes, BY_TENSORS),
+            "parameter_bytes": Figure(facts.parameter_bytes, BY_TENSORS),
             "buffers": Figure(len(rows), BY_PASS),
         },
         tensors=largest,

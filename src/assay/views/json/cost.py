@@ -17,7 +17,7 @@ from assay.document import tree
 from assay.document.cost import Cost, CostTotals, UnknownOp
 from assay.document.document import Document
 from assay.document.rows import Operand
-from assay.views.json.files import EntryProvenance, provenance, timestamp
+from assay.views.json.files import EntryProvenance, ResultFile, partial_keys, provenance, timestamp
 
 
 class Figures(Struct, frozen=True):
@@ -89,7 +89,7 @@ class ModuleCostEntry(Struct, frozen=True, rename={"own": "self"}):
     """The backward pass of the module's own ops, if it was recorded."""
 
 
-class CostFile(Struct, frozen=True):
+class CostFile(ResultFile, frozen=True):
     """The cost of one model."""
 
     metadata: Metadata
@@ -98,7 +98,7 @@ class CostFile(Struct, frozen=True):
     """The forward pass."""
     backward: Figures | None
     coverage: float | None
-    """The share of executed ops that have a formula; null if nothing ran."""
+    """The share of executed ops that have a formula; null if nothing ran or the pass stopped midway."""
     modules_run: ModulesRun | None
     """How many modules ran; null if unknown. The totals cover only these."""
     categories: dict[str, Figures]
@@ -126,6 +126,7 @@ def cost_file(document: Document, cost: Cost) -> CostFile:
         outside=figures(cost.outside),
         unknown=cost.unknown,
         provenance=counted(document, cost),
+        **partial_keys(document),
     )
 
 

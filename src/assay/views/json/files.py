@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -13,9 +14,19 @@ from assay.analysis.uniques import unique_modules, unique_ops
 from assay.analysis.uniques.entries import Count, UniqueModule, UniqueOp
 from assay.document.document import Document, Failure
 from assay.version import __version__
+from assay.views.partial import PARTIAL
 
 MODULES_NAME = "unique_modules.json"
 OPS_NAME = "pytorch_ops.json"
+
+
+class ResultFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first keys of every result of a pass, present only if the pass stopped midway."""
+
+    partial: bool = False
+    """Whether the forward pass stopped midway, so that all totals cover only the ops before."""
+    failure: Failure | None = None
+    """Where and why it stopped."""
 
 
 class EntryProvenance(Struct, frozen=True):
@@ -49,7 +60,7 @@ class ModulesMetadata(Struct, frozen=True):
     provenance: EntryProvenance
 
 
-class ModulesFile(Struct, frozen=True):
+class ModulesFile(ResultFile, frozen=True):
     """The unique modules of one model."""
 
     metadata: ModulesMetadata
@@ -66,7 +77,7 @@ class OpsMetadata(Struct, frozen=True):
     provenance: EntryProvenance
 
 
-class OpsFile(Struct, frozen=True):
+class OpsFile(ResultFile, frozen=True):
     """The unique ops of one model; module ids refer to the file of unique modules."""
 
     metadata: OpsMetadata
@@ -85,7 +96,7 @@ def modules_file(document: Document) -> ModulesFile:
         timestamp=timestamp(document),
         provenance=provenance(document),
     )
-    return ModulesFile(metadata, entries)
+    return ModulesFile(metadata, entries, **partial_keys(document))
 
 
 def ops_file(document: Document, source_modules_json: str = MODULES_NAME) -> OpsFile:
@@ -98,7 +109,7 @@ def ops_file(document: Document, source_modules_json: str = MODULES_NAME) -> Ops
         timestamp=timestamp(document),
         provenance=provenance(document),
     )
-    return OpsFile(metadata, entries)
+    return OpsFile(metadata, entries, **partial_keys(document))
 
 
 def encode(value: Struct) -> bytes:
@@ -106,9 +117,15 @@ def encode(value: Struct) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
-def encode_lines(entries: Sequence[Struct]) -> bytes:
-    """The entries as JSON lines, one per line."""
-    return msgspec.json.Encoder().encode_lines(entries)
+def encode_lines(entries: Sequence[Struct], *, partial: bool = False) -> bytes:
+    """The entries as JSON lines, one per line, each marked if they come from a pass that stopped midway."""
+    lines = [{**msgspec.to_builtins(entry), PARTIAL: True} for entry in entries] if partial else entries
+    return msgspec.json.Encoder().encode_lines(lines)
+
+
+def partial_keys(document: Document) -> dict[str, Any]:
+    """The values of the keys of `ResultFile`."""
+    return {"partial": document.partial, "failure": document.run.failure}
 
 
 def timestamp(document: Document) -> str:
@@ -125,7 +142,7 @@ def provenance(document: Document) -> EntryProvenance:
         mode=run.mode,
         inputs_from=run.inputs_from,
         assumptions=run.assumptions,
-        complete=document.complete,
+        complete=document.recorded and document.complete,
         failure=run.failure,
         training=run.training,
         as_is=run.as_is,

@@ -11,7 +11,7 @@ from assay.document.document import Document
 from assay.document.findings import Finding
 from assay.findings.engine import CheckResult, Skipped
 from assay.findings.rule import Rule
-from assay.views.json.files import timestamp
+from assay.views.json.files import ResultFile, partial_keys, timestamp
 
 
 class FindingModule(Struct, frozen=True):
@@ -21,7 +21,7 @@ class FindingModule(Struct, frozen=True):
     path: str
 
 
-class FindingsFile(Struct, frozen=True):
+class FindingsFile(ResultFile, frozen=True):
     """The findings of one model."""
 
     source: str
@@ -68,4 +68,5 @@ def findings_file(document: Document, checked: CheckResult) -> FindingsFile:
         modules=[FindingModule(index, tree.path_text(document.modules[index].path)) for index in indices],
         skipped=checked.skipped,
         rules=checked.rules,
+        **partial_keys(document),
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import field
 
 from assay.analysis.memory import Fit, LargestBatch, Memory
 from assay.analysis.modules_run import ModulesRun, modules_run
 from assay.document.document import Document
 from assay.document.provenance import Figure
+from assay.views.json.files import ResultFile, partial_keys
 
 
-class MemoryFile(Struct, frozen=True, omit_defaults=True):
+class MemoryFile(ResultFile, frozen=True, omit_defaults=True):
     """The memory one model needs, the devices it fits on, and the largest batch per device."""
 
     model: str
@@ -48,4 +49,5 @@ def memory_file(
         largest_batch=batches,
         modules_run=modules_run(document),
         assumptions=document.run.assumptions,
+        **partial_keys(document),
     )

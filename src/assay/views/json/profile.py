@@ -12,6 +12,7 @@ from assay.document.document import Document
 from assay.document.profile import Profile
 from assay.document.timing import ModuleTime, Timing
 from assay.views.json.cost import Metadata, metadata
+from assay.views.json.files import ResultFile, partial_keys
 
 
 class ModuleTimeEntry(Struct, frozen=True):
@@ -24,7 +25,7 @@ class ModuleTimeEntry(Struct, frozen=True):
     """Backward time of the module's own ops, if a training step was timed."""
 
 
-class ProfileFile(Struct, frozen=True):
+class ProfileFile(ResultFile, frozen=True):
     """The measured times and energies of one model."""
 
     metadata: Metadata
@@ -54,4 +55,5 @@ def profile_file(document: Document, rows: Sequence[Achieved]) -> ProfileFile:
         ],
         operations=list(rows),
         timing=document.timing,
+        **partial_keys(document),
     )

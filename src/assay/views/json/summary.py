@@ -14,6 +14,7 @@ from assay.document.document import Document, InputTensor
 from assay.document.rows import TensorType
 from assay.document.tree import path_text
 from assay.views.json.cost import CountedHere, Figures, Metadata, counted, figures, figures_or_none, metadata
+from assay.views.json.files import ResultFile, partial_keys
 
 
 class LayerEntry(Struct, frozen=True):
@@ -44,7 +45,7 @@ class LayerEntry(Struct, frozen=True):
     """`training` or `evaluation` if the module was in another mode than the module above it, else empty."""
 
 
-class SummaryFile(Struct, frozen=True):
+class SummaryFile(ResultFile, frozen=True):
     """The summary of one model."""
 
     metadata: Metadata
@@ -72,6 +73,7 @@ def summary_file(document: Document, cost: Cost, lines: Sequence[OutlineRow]) ->
         inputs=list(document.run.inputs),
         outputs=list(outermost.outputs) if outermost else [],
         provenance=counted(document, cost),
+        **partial_keys(document),
     )
 
 

@@ -20,6 +20,7 @@ from assay.document.provenance import Figure
 from assay.findings.analyzed import Analysis
 from assay.findings.engine import CheckResult
 from assay.messages import plural
+from assay.views.partial import marked_total
 from assay.views.tables import Column, Table
 from assay.views.text import memory as memory_views
 from assay.views.text import profile as profile_views
@@ -29,6 +30,7 @@ from assay.views.text.cost import CostOptions, cost_table
 from assay.views.text.facts import facts_table, notes_table, reasons_table
 from assay.views.text.figures import shown as figure_text
 from assay.views.text.findings import NAMING, finding_parts, findings_report, summary_line
+from assay.views.text.partial_report import marked
 from assay.views.text.report import Parts, Report, section
 from assay.views.text.totals import modules_run_facts, totals_tables
 
@@ -60,7 +62,8 @@ class CommonSections(NamedTuple):
 
 def common_sections(analysis: Analysis, *, verbose: bool = False) -> CommonSections:
     """The key figures, the architecture, the memory, and what is unknown; `verbose` as in `summary_line`."""
-    finding_totals = summary_line(analysis.checked, verbose=verbose)
+    partial = analysis.document.partial
+    finding_totals = marked_total(summary_line(analysis.checked, verbose=verbose), partial=partial)
     return CommonSections(
         summary_table(analysis, finding_totals),
         architecture_section(analysis.document, analysis.architecture),
@@ -87,7 +90,7 @@ def analysis_report(analysis: Analysis, common: CommonSections, rows: Sequence[A
         *_brief_recommendations(document, analysis.checked.findings, common.finding_totals),
         *common.missing,
     ]
-    return Report(parts, common.summary)
+    return marked(Report(parts, common.summary), document)
 
 
 def summary_table(analysis: Analysis, finding_totals: str) -> Table:
@@ -96,6 +99,10 @@ def summary_table(analysis: Analysis, finding_totals: str) -> Table:
     profile = document.profile
     flops = document.cost.forward.flops if document.cost is not None and document.ops else None
     peak = memory.inference.total.value if memory is not None and memory.inference is not None else None
+
+    def per_pass(label: str) -> str:
+        return marked_total(label, partial=document.partial)
+
     facts = [
         ("model", document.model_class or document.origin.name or "model"),
         ("source", f"{document.origin.location} ({document.origin.kind})"),
@@ -107,9 +114,9 @@ def summary_table(analysis: Analysis, finding_totals: str) -> Table:
             "values stored" if document.weights is not None and not document.tensors else "parameters",
             units.count(_numbers(document)),
         ),
-        ("ops per pass", units.exact(len(document.ops)) if document.ops else units.UNKNOWN),
-        ("FLOPs per pass", units.count(flops)),
-        ("peak memory", units.size(peak)),
+        (per_pass("ops per pass"), units.exact(len(document.ops)) if document.ops else units.UNKNOWN),
+        (per_pass("FLOPs per pass"), units.count(flops)),
+        (per_pass("peak memory"), units.size(peak)),
         ("time per pass", figure_text(profile.whole if profile is not None else NOT_MEASURED, units.seconds)),
         ("energy per pass", figure_text(_energy(document), units.joules)),
         ("findings", finding_totals),

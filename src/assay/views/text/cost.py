@@ -68,12 +68,15 @@ SORTS: dict[str, Callable[[CostRow], float | int | None]] = {
 
 def cost_report(document: Document, cost: Cost, options: CostOptions) -> Report:
     """Totals, costs by type of op, and the most expensive kinds; CSV and JSON lines contain the types of op."""
+    totals = totals_tables(document, cost, amounts(options.exact))
     kinds = CostOptions(options.exact, HEAVIEST if options.top is None else options.top, options.sort)
     types = cost_table(document, cost, "category", CostOptions(options.exact, sort=options.sort))
+    if not document.recorded:
+        return Report([_title(document, cost), *totals], types)
     return Report(
         [
             _title(document, cost),
-            *totals_tables(document, cost, amounts(options.exact)),
+            *totals,
             "By type of op",
             types,
             "Most expensive kinds of op",
@@ -87,14 +90,16 @@ def cost_table(document: Document, cost: Cost, by: str, options: CostOptions) ->
     """The cost of `document` broken down by one of the keys of `DIVISIONS`."""
     breakdown = BREAKDOWNS[by](document, cost)
     lines, rest = _selected_lines(breakdown, options)
-    names = [*breakdown.figures, *(["unknown"] if breakdown.whole.own.unknown_ops else [])]
+    names = [*breakdown.figures, *(["unknown"] if breakdown.whole.own.unknown_ops and document.recorded else [])]
     figures = [_column(_FIGURES[name], breakdown.whole, options.exact) for name in names]
     return Table([*_labels(breakdown, lines, options), *figures], lines, [*rest, breakdown.whole])
 
 
 def _title(document: Document, cost: Cost) -> str:
-    passes = "one forward pass" if cost.backward is None else "one forward and one backward pass"
-    return f"{document.model_class or 'model'}: {passes}"
+    name = document.model_class or document.origin.name or "model"
+    if not document.recorded:
+        return f"{name}: no forward pass was recorded"
+    return f"{name}: {'one forward pass' if cost.backward is None else 'one forward and one backward pass'}"
 
 
 def _selected_lines(breakdown: CostBreakdown, options: CostOptions) -> tuple[list[CostRow], list[CostRow]]:

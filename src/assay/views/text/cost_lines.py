@@ -14,6 +14,7 @@ from assay.analysis.executed import ExecutedKind, executed_kinds, grouped
 from assay.document import tree
 from assay.document.cost import Cost, CostTotals
 from assay.document.document import Document
+from assay.views.partial import marked_total
 from assay.views.tables import Column
 
 _OUTSIDE = "(outside any module)"
@@ -77,9 +78,10 @@ def _count(title: str, *, drops: bool = False) -> Column[CostRow]:
 
 
 def _breakdown(
-    labels: _Labels, lines: Sequence[CostRow], total: CostTotals, figures: str, ordered: bool = False
+    labels: _Labels, lines: Sequence[CostRow], total: CostTotals, figures: str, partial: bool, ordered: bool = False
 ) -> CostBreakdown:
-    whole = gathered("total", lines, total) if lines else CostRow(_blank("total", labels), total, total)
+    name = marked_total("total", partial=partial)
+    whole = gathered(name, lines, total) if lines else CostRow(_blank(name, labels), total, total)
     return CostBreakdown(labels, lines, whole, figures.split(), ordered)
 
 
@@ -116,7 +118,7 @@ def _by_execution(columns: _Labels, document: Document, cost: Cost, *, each: boo
     else:
         lines = [CostRow(named(values), sums) for values, sums in grouped(rows, key).items()]
     total = costing.summed([cost.forward, cost.backward or CostTotals()])
-    return _breakdown(shown, lines, total, f"{_EXECUTIONS} each" if each else _EXECUTIONS)
+    return _breakdown(shown, lines, total, f"{_EXECUTIONS} each" if each else _EXECUTIONS, cost.partial)
 
 
 _KIND_LABELS = (
@@ -195,7 +197,8 @@ def _with_outside(
     if cost.outside.ops or (backward is not None and backward.ops):
         lines.append(CostRow(_blank(_OUTSIDE, columns), cost.outside, cost.outside, backward))
     both = phases and cost.backward is not None
-    return _breakdown(columns, lines, cost.forward, f"{_MODULES} backward" if both else _MODULES, ordered)
+    figures = f"{_MODULES} backward" if both else _MODULES
+    return _breakdown(columns, lines, cost.forward, figures, cost.partial, ordered)
 
 
 BREAKDOWNS: dict[str, Callable[[Document, Cost], CostBreakdown]] = {

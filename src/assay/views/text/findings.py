@@ -14,8 +14,10 @@ from assay.findings.engine import CheckResult
 from assay.findings.naming import fold_names, joined_names, module_names
 from assay.findings.rule import Rule
 from assay.messages import plural
+from assay.views.partial import marked_total
 from assay.views.tables import Column, Table, percent
 from assay.views.text.facts import facts_table, notes_table
+from assay.views.text.partial_report import marked
 from assay.views.text.report import Parts, Report
 
 _SHOWN = 8
@@ -76,9 +78,9 @@ _LABELS = {
 
 def findings_report(document: Document, checked: CheckResult, *, verbose: bool = False) -> Report:
     """Every finding as a block, and a last line with totals; `verbose` as in `summary_line`."""
-    totals = summary_line(checked, verbose=verbose)
+    totals = marked_total(summary_line(checked, verbose=verbose), partial=document.partial)
     parts = [*finding_parts(document, checked.findings), notes_table([totals], "summary")]
-    return Report(parts, findings_table(document, checked.findings))
+    return marked(Report(parts, findings_table(document, checked.findings)), document)
 
 
 def finding_parts(document: Document, findings: Sequence[Finding]) -> Parts:

@@ -15,6 +15,7 @@ from assay.document.profile import KindEnergy
 from assay.document.rows import OpKind
 from assay.document.weights import QUANTILES, TensorStatistics
 from assay.findings.analyzed import Analysis
+from assay.views.partial import marked_title
 from assay.views.tables import Column, Table, printable
 from assay.views.text import analysis as sections
 from assay.views.text.analysis import CommonSections
@@ -59,7 +60,7 @@ def full_report(analysis: Analysis, common: CommonSections, rows: Sequence[Achie
     document = analysis.document
     every = len(document.modules) + len(document.kinds)
     first: Parts = [
-        "EXECUTIVE SUMMARY",
+        marked_title("EXECUTIVE SUMMARY", document),
         common.summary,
         *common.architecture,
         *parameter_section(document),

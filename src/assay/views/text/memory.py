@@ -12,6 +12,7 @@ from assay.analysis.memory.lifetimes import LiveStorage
 from assay.analysis.memory.totals import Memory, Occupancy
 from assay.document.provenance import Figure
 from assay.views import plots
+from assay.views.partial import marked_total
 from assay.views.tables import Column, Table
 from assay.views.text.facts import drawing_table, notes_table
 from assay.views.text.report import Parts, Report, section
@@ -66,10 +67,11 @@ def report(
     parts: Parts = ["Memory", summary]
     for name, usage in (("Inference", memory.inference), ("Training step", memory.training)):
         if usage is not None:
-            parts += [f"{name}: peak {units.size(usage.total.value)} {_peak_text(usage)}", _chart_title(usage, name)]
+            title = marked_total(f"{name}: peak {units.size(usage.total.value)}", partial=memory.partial)
+            parts += [f"{title} {_peak_text(usage)}", _chart_title(usage, name)]
             parts.append(timeline(usage, utf8=utf8))
             parts += ["Live tensors at the peak, largest first", Table(_LIVE, usage.peak.largest)]
-    parts += section(_fit_title(memory, fits), fit_table(fits))
+    parts += section(marked_total(_fit_title(memory, fits), partial=memory.partial), fit_table(fits))
     parts += section("How several devices share the model (modelled)", sharing_table(fits))
     parts += section("Largest batch", batch_table(batches or {}))
     notes = [*memory.assumptions, f"not included: {'; '.join(memory.not_modelled)}"]
@@ -93,7 +95,7 @@ def sizes_table(memory: Memory, cache: tuple[str, Figure] | None = None) -> Tabl
     ]
     if state.master.value:
         rows.append(_FigureRow("master weights", state.master, "float32 copies"))
-    rows += _pass_rows("inference", memory.inference)
+    rows += _pass_rows("inference", memory.inference, memory.partial)
     rows += [_FigureRow("training: saved for backward", memory.saved)]
     rows += _pass_rows("training", memory.training) or [_FigureRow("training: peak", memory.training_peak)]
     if memory.cache is not None:
@@ -155,13 +157,13 @@ def batch_table(batches: Mapping[str, LargestBatch]) -> Table:
     return Table(columns, list(batches))
 
 
-def _pass_rows(name: str, usage: Occupancy | None) -> list[_FigureRow]:
+def _pass_rows(name: str, usage: Occupancy | None, partial: bool = False) -> list[_FigureRow]:
     if usage is None:
         return []
     roles = ", ".join(f"{role} {units.size(size)}" for role, size in usage.peak.by_role.items())
     return [
-        _FigureRow(f"{name}: alive at the peak", usage.moving, roles),
-        _FigureRow(f"{name}: peak", usage.total, _peak_text(usage)),
+        _FigureRow(marked_total(f"{name}: alive at the peak", partial=partial), usage.moving, roles),
+        _FigureRow(marked_total(f"{name}: peak", partial=partial), usage.total, _peak_text(usage)),
     ]
 
 

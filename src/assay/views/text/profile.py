@@ -19,6 +19,7 @@ from assay.views.text.amounts import part_of
 from assay.views.text.energy import energy_facts, energy_table, energy_title, system_table
 from assay.views.text.facts import notes_table
 from assay.views.text.figures import FigureFact, bottleneck, fact, figures_table, spread
+from assay.views.text.partial_report import marked
 from assay.views.text.report import Parts, Report, section
 
 TOP = 15
@@ -91,7 +92,7 @@ def profile_report(document: Document, rows: Sequence[Achieved], *, top: int | N
         *system_parts(document),
         *section("Notes", notes_table(profile.notes)),
     ]
-    return Report(parts, module_table(document))
+    return marked(Report(parts, module_table(document)), document)
 
 
 def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from assay import units
 from assay.analysis.roofline import COMPUTE, NOTHING, KindBound, Roofline
 from assay.messages import plural
+from assay.views.partial import marked_total
 from assay.views.tables import Column, Table, percent
 from assay.views.text.amounts import part_of
 from assay.views.text.report import Report
@@ -44,7 +45,7 @@ def headline(roofline: Roofline) -> str:
     compute = units.share(roofline.by.get(COMPUTE), roofline.bound_s)
     missing = f"; not covered: {', '.join(coverage.unknown)}" if coverage.unknown else ""
     covered = f"{units.exact(coverage.known)} of {plural(coverage.total, 'op')} modelled{missing}"
-    return (
-        f"At least {units.seconds(roofline.bound_s)} on {roofline.device} "
-        f"(modelled lower bound: {compute} compute-bound; {covered})"
-    )
+    if not coverage.total and roofline.bound_s is None:
+        covered = "no ops recorded"
+    bound = marked_total(units.seconds(roofline.bound_s), partial=roofline.partial)
+    return f"At least {bound} on {roofline.device} (modelled lower bound: {compute} compute-bound; {covered})"

@@ -18,10 +18,12 @@ from assay.document.rows import TensorType
 from assay.document.tree import path_text as shown_path
 from assay.messages import plural
 from assay.views import html_tree
+from assay.views.partial import marked_title, marked_total
 from assay.views.tables import Column, Table, percent, printable
 from assay.views.text.amounts import Amounts, amounts, if_recorded, part_of
 from assay.views.text.facts import facts_table
-from assay.views.text.report import Report, as_text
+from assay.views.text.partial_report import marked
+from assay.views.text.report import Parts, Report, as_text
 from assay.views.text.totals import captured_line, coverage_line, modules_run_facts, parameters_line
 from assay.views.text.trees import TREE_KEEPS, branches
 
@@ -54,6 +56,11 @@ class Summary:
         self.rows: list[OutlineRow] = [line for line in lines if depth is None or line.depth <= depth]
         """One entry per row of the tree, parents first."""
 
+    @property
+    def partial(self) -> bool:
+        """Whether the forward pass stopped midway, so that the totals cover only the ops before."""
+        return self.document.partial
+
     def __str__(self) -> str:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         return as_text(self.report(), width=width)
@@ -61,13 +68,13 @@ class Summary:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        columns = _tree_columns(self._amounts, self.cost.forward.flops)
+        columns = self._columns()
         rows = [
             (line.depth, [column.text(_TreeRow(line, failure=self.document.run.failure)) for column in columns])
             for line in self.rows
         ]
         return html_tree.tree_table(
-            title=printable(self.document.model_class or "model"),
+            title=printable(marked_title(self._name, self.document)),
             headings=[column.title for column in columns],
             rows=rows,
             facts=[(name, printable(value)) for name, value in self.facts()],
@@ -79,13 +86,20 @@ class Summary:
         Returns:
             A `Report` whose `data` is the table of `rows` with full module paths.
         """
-        title = f"{self.document.model_class or 'model'}: summary"
         whole = self.cost.forward.flops
         trunks = branches([line.depth for line in self.rows])
         failure = self.document.run.failure
         rows = [_TreeRow(line, trunk, failure) for line, trunk in zip(self.rows, trunks, strict=True)]
-        tree = Table(_tree_columns(self._amounts, whole), rows)
-        return Report([title, tree, facts_table(self.facts())], Table(_data_columns(whole), self.rows))
+        tree = Table(self._columns(), rows)
+        parts: Parts = [f"{self._name}: summary", *([tree] if rows else []), facts_table(self.facts())]
+        return marked(Report(parts, Table(_data_columns(whole), self.rows)), self.document)
+
+    def _columns(self) -> list[Column[_TreeRow]]:
+        return _tree_columns(self._amounts, self.cost.forward.flops, recorded=self.document.recorded)
+
+    @property
+    def _name(self) -> str:
+        return self.document.model_class or self.document.origin.name or "model"
 
     def facts(self) -> list[tuple[str, str]]:
         """The totals below the tree.
@@ -93,9 +107,12 @@ class Summary:
         Returns:
             Pairs of a name and its value as text.
         """
-        counted = parameters(self.document)
+        document = self.document
+        counted = parameters(document)
         forward = self.cost.forward
         count, size = self._amounts.count, self._amounts.size
+        flops = f"{count(forward.flops)} ({count(forward.macs if forward.known else None)} MACs)"
+        written = f"{size(if_recorded(forward.written, forward))} written"
         return [
             ("parameters", parameters_line(counted, self._amounts)),
             *(
@@ -103,15 +120,18 @@ class Summary:
                 for dtype, sums in counted.by_dtype.items()
             ),
             *_tied(counted),
-            ("FLOPs", f"{count(forward.flops)} ({count(forward.macs)} MACs)"),
-            ("activations", f"{size(forward.written)} written"),
+            (self._total("FLOPs"), flops if document.recorded else units.UNKNOWN),
+            (self._total("activations"), written if document.recorded else units.UNKNOWN),
             *self._memory(),
             *self._ends(),
-            ("coverage", coverage_line(self.cost)),
-            *modules_run_facts(self.document),
+            (self._total("coverage"), coverage_line(self.cost)),
+            *modules_run_facts(document),
             ("convention", self.cost.convention),
-            ("captured", captured_line(self.document)),
+            ("captured", captured_line(document)),
         ]
+
+    def _total(self, label: str) -> str:
+        return marked_total(label, partial=self.partial)
 
     def _memory(self) -> list[tuple[str, str]]:
         """The memory inference needs; nothing if the recording has no tensor lifetimes."""
@@ -120,7 +140,10 @@ class Summary:
             return []
         size, moving = self._size(needed.total), self._size(needed.moving)
         return [
-            ("memory", f"{size} for inference: parameters, buffers, inputs and {moving} of activations at the peak")
+            (
+                self._total("memory"),
+                f"{size} for inference: parameters, buffers, inputs and {moving} of activations at the peak",
+            )
         ]
 
     def _size(self, figure: Figure) -> str:
@@ -156,7 +179,10 @@ class _TreeRow(NamedTuple):
         return ", ".join([self.line.class_name, *_notes(self.line, self.failure)])
 
 
-def _tree_columns(formats: Amounts, whole: int | None) -> list[Column[_TreeRow]]:
+def _tree_columns(formats: Amounts, whole: int | None, *, recorded: bool) -> list[Column[_TreeRow]]:
+    def output(line: OutlineRow) -> str:
+        return "" if line.same_as is not None else _output(line) if recorded else units.UNKNOWN
+
     def figure(title: str, of: _Of, show: _Show = formats.count, *, drops: bool = False) -> Column[_TreeRow]:
         """A column of numbers, empty for a module that already has a row further up."""
         return Column(
@@ -170,7 +196,7 @@ def _tree_columns(formats: Amounts, whole: int | None) -> list[Column[_TreeRow]]
     return [
         Column("layer", lambda row: row.name, shrinks=True, cuts=True, keeps=TREE_KEEPS),
         Column("class", lambda row: row.class_text, shrinks=True),
-        Column("output", lambda row: "" if row.line.same_as is not None else _output(row.line), shrinks=True),
+        Column("output", lambda row: output(row.line), shrinks=True),
         figure("params", lambda line: line.parameters),
         figure("FLOPs", lambda line: line.totals.flops),
         figure("activations", lambda line: if_recorded(line.totals.written, line.totals), formats.size, drops=True),

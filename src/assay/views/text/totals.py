@@ -16,8 +16,9 @@ from assay.document.document import Document
 from assay.document.tree import path_text
 from assay.findings.naming import fold_names, joined_names, module_names
 from assay.messages import plural
+from assay.views.partial import marked_total
 from assay.views.tables import Column, Table
-from assay.views.text.amounts import Amounts
+from assay.views.text.amounts import Amounts, if_recorded
 from assay.views.text.facts import facts_table
 
 _MAX_NOT_RUN = 8
@@ -38,16 +39,18 @@ def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Tabl
     """Parameters, FLOPs, bytes, coverage, convention and capture; forward and backward separately if both ran."""
     counts = [("parameters", parameters_line(parameters(document), amounts))]
     about = [
-        ("coverage", coverage_line(cost)),
+        (marked_total("coverage", partial=cost.partial), coverage_line(cost)),
         *modules_run_facts(document),
         ("convention", cost.convention),
         ("captured", captured_line(document)),
     ]
     if cost.backward is None:
-        figures = [(title, show(cost.forward)) for title, show in _figures([cost.forward], amounts).items()]
+        figures = [
+            (title, show(cost.forward)) for title, show in _figures([cost.forward], amounts, cost.partial).items()
+        ]
         return [facts_table([*counts, *figures, *about])]
     both = {"forward": cost.forward, "backward": cost.backward, "total": summed([cost.forward, cost.backward])}
-    shows = _figures(list(both.values()), amounts)
+    shows = _figures(list(both.values()), amounts, cost.partial)
     rows = [{"": title, **{phase: show(sums) for phase, sums in both.items()}} for title, show in shows.items()]
     columns = [Column(name, itemgetter(name), "right" if name else "left") for name in ("", *both)]
     return [Table(columns, rows), facts_table([*counts, *about])]
@@ -55,20 +58,30 @@ def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Tabl
 
 def parameters_line(counted: Parameters, amounts: Amounts) -> str:
     """`25.6 M (25.6 M trainable), 97.5 MiB; buffers 208 KiB; 1 tied, counted once`."""
+    if counted.stored is not None:
+        stored = counted.stored
+        return f"{amounts.count(stored.elements)} including buffers, {amounts.size(stored.bytes)} (as stored)"
     trainable = amounts.count(counted.trainable)
     line = f"{amounts.count(counted.count)} ({trainable} trainable), {amounts.size(counted.bytes)}"
-    if counted.buffers.bytes:
+    if counted.buffers is not None and counted.buffers.bytes:
         line += f"; buffers {amounts.size(counted.buffers.bytes)}"
     return f"{line}; {units.exact(len(counted.tied))} tied, counted once" if counted.tied else line
 
 
 def coverage_line(cost: Cost) -> str:
-    """`100 % of 175 ops counted`, followed by the ops without a formula, if any."""
+    """`100 % of 175 ops counted`, followed by the ops without a formula, if any.
+
+    A pass that stopped has no share, because its number of ops is unknown: `2 ops before the stop, 2 counted`.
+    """
+    phases = summed([cost.forward, cost.backward or CostTotals()])
+    if not phases.ops:
+        return "no ops ran" if phases.recorded else f"{units.UNKNOWN} (no ops recorded)"
     share = cost.coverage
     if share is None:
-        return "no ops ran"
-    phases = summed([cost.forward, cost.backward or CostTotals()])
-    counted = f"{_floored(share)} % of {plural(phases.ops, 'op')} counted"
+        known = units.exact(phases.ops - phases.unknown_ops)
+        counted = f"{known} of the {plural(phases.ops, 'op')} before the stop counted"
+    else:
+        counted = f"{_floored(share)} % of {plural(phases.ops, 'op')} counted"
     if not cost.unknown:
         return counted
     named = ", ".join(unknown_op(op) for op in cost.unknown[:_MAX_UNKNOWN])
@@ -79,7 +92,7 @@ def coverage_line(cost: Cost) -> str:
 def modules_run_facts(document: Document) -> list[tuple[str, str]]:
     """The share of modules that ran, as a fact; nothing if it is unknown."""
     run = modules_run(document)
-    return [] if run is None else [("modules run", modules_run_line(run))]
+    return [] if run is None else [(marked_total("modules run", partial=document.partial), modules_run_line(run))]
 
 
 def modules_run_line(run: ModulesRun) -> str:
@@ -107,7 +120,9 @@ def captured_line(document: Document) -> str:
     if run.inputs_from:
         parts.append(f"inputs {run.inputs_from}")
     assumptions = plural(len(run.assumptions), "assumption")
-    parts.append(f"{assumptions} (see -v)" if run.assumptions else "no assumptions")
+    if run.mode != "none" or run.assumptions:
+        parts.append(f"{assumptions} (see -v)" if run.assumptions else "no assumptions")
+    parts += [f"input {each.name} is empty ({units.shape(each.type.shape)})" for each in run.empty_inputs]
     if run.failure is not None:
         parts.append(f"stopped in {path_text(run.failure.module)}: totals cover only the ops before it")
     return ", ".join(parts)
@@ -131,18 +146,23 @@ def _floored(share: float) -> str:
     return "100" if share == 1 else f"{math.floor(1000 * share) / 10:.1f}"
 
 
-def _figures(phases: Sequence[CostTotals], amounts: Amounts) -> dict[str, Callable[[CostTotals], str]]:
+def _figures(phases: Sequence[CostTotals], amounts: Amounts, partial: bool) -> dict[str, Callable[[CostTotals], str]]:
+    """Functions that format each total, by its label."""
+
+    def size(amount: int, sums: CostTotals) -> str:
+        return amounts.size(if_recorded(amount, sums))
+
     figures: dict[str, Callable[[CostTotals], str]] = {
         "MACs": lambda sums: amounts.count(sums.macs if sums.known else None),
         "matrix FLOPs": lambda sums: amounts.count(sums.matrix_flops if sums.known else None),
         "needed FLOPs (causal)": lambda sums: amounts.count(sums.needed_flops if sums.known else None),
         "pointwise FLOPs": lambda sums: amounts.count(sums.pointwise_flops if sums.known else None),
         "total FLOPs": lambda sums: amounts.count(sums.flops),
-        "parameters read": lambda sums: amounts.size(sums.read_parameters),
-        "activations read": lambda sums: amounts.size(sums.read_activations),
-        "bytes written": lambda sums: amounts.size(sums.written),
+        "parameters read": lambda sums: size(sums.read_parameters, sums),
+        "activations read": lambda sums: size(sums.read_activations, sums),
+        "bytes written": lambda sums: size(sums.written, sums),
         "intensity": lambda sums: f"{units.ratio(sums.intensity)} FLOPs/byte",
     }
     if all(sums.needed_flops == sums.matrix_flops for sums in phases):
         del figures["needed FLOPs (causal)"]
-    return figures
+    return {marked_total(title, partial=partial): show for title, show in figures.items()}

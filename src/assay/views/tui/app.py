@@ -21,6 +21,7 @@ from textual.widgets import Input
 
 from assay.errors import UsageError
 from assay.messages import plural
+from assay.views.partial import marked_title
 from assay.views.tui import settings as remembering
 from assay.views.tui.actions import Actions
 from assay.views.tui.bars import KeyLine, StatusLine, TabBar
@@ -235,7 +236,7 @@ def title(subject: ExploredModel) -> str:
     """The class and the origin of the explored model."""
     document = subject.document
     parts = (document.model_class, document.origin.name or document.origin.location)
-    return " ".join(dict.fromkeys(filter(None, parts))) or "model"
+    return marked_title(" ".join(dict.fromkeys(filter(None, parts))) or "model", document)
 
 
 def new_tab(sheet: Sheet, remembered: ExplorerSettings) -> Tab:

@@ -10,6 +10,7 @@ from assay.analysis.parameters import parameters
 from assay.document.document import Document
 from assay.document.tree import path_text
 from assay.messages import plural
+from assay.views.partial import coverage_text
 from assay.views.tables import percent
 from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import Sheet, first_open
@@ -84,11 +85,11 @@ def _totals(document: Document) -> str:
     ]
     if counted.tied:
         parts.append(f"{len(counted.tied)} tied, counted once")
-    if counted.buffers.bytes:
+    if counted.buffers is not None and counted.buffers.bytes:
         parts.append(f"buffers {units.size(counted.buffers.bytes)}")
     if document.cost is not None and document.ops:
-        coverage = units.share(document.cost.coverage, 1)
-        parts.append(f"{units.count(document.cost.forward.flops, 'FLOPs')} ({coverage} of ops counted)")
+        flops = units.count(document.cost.forward.flops, "FLOPs")
+        parts.append(f"{flops} ({coverage_text(document.cost)})")
     return " · ".join(parts)
 
 

@@ -11,6 +11,7 @@ from assay.analysis.uniques.canonical import canonical
 from assay.document.document import Document
 from assay.document.rows import Operand, OpKind
 from assay.messages import plural
+from assay.views.partial import coverage_text
 from assay.views.tables import percent
 from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import Sheet
@@ -75,7 +76,7 @@ def _about(document: Document, counts: Counter[int], by_type: dict[str, list[int
     cost = document.cost
     parts = [plural(counts.total(), "op"), plural(len(counts), "kind"), plural(len(by_type), "type")]
     if cost is not None and counts:
-        parts.append(f"{units.count(cost.forward.flops, 'FLOPs')}, {units.share(cost.coverage, 1)} of ops counted")
+        parts.append(f"{units.count(cost.forward.flops, 'FLOPs')}, {coverage_text(cost)}")
     return " · ".join(parts)
 
 
