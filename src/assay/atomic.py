@@ -86,7 +86,7 @@ def write_results(directory: Path, contents: Mapping[str, bytes], *, partial: bo
         if path.is_dir():
             raise WriteError(f"cannot write {path}: it is a directory")
     try:
-        with _created(directory), tempfile.TemporaryDirectory(dir=directory, prefix=_PREFIX) as staging:
+        with created_directory(directory), tempfile.TemporaryDirectory(dir=directory, prefix=_PREFIX) as staging:
             # All files are staged first, so that a full disk leaves existing files intact.
             for path, data in written.items():
                 write_bytes(Path(staging, path.name), data)
@@ -115,17 +115,16 @@ def partial_path(path: Path) -> Path:
 
 
 @contextmanager
-def _created(directory: Path) -> Iterator[None]:
-    """Create `directory` and its parents; those that were created are removed again if the block raises."""
+def created_directory(directory: Path) -> Iterator[None]:
+    """Create `directory` and its parents if missing; those that are still empty after the block are removed again."""
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
-    make_directory(directory)
     try:
+        make_directory(directory)
         yield
-    except BaseException:
+    finally:
         for path in missing:
-            with suppress(OSError):  # not empty: someone else uses it
+            with suppress(OSError):  # it is not empty
                 path.rmdir()
-        raise
 
 
 def check_directory(directory: Path) -> None:

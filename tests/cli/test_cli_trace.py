@@ -160,8 +160,9 @@ def test_a_truncated_file_is_read_and_reported(cli, trace):
     text = trace.read_text()
     trace.write_text(text[: len(text) // 2])
     result = cli("trace", "t.json")
-    assert result.code == 0
-    assert "incomplete: the file is truncated" in result.out
+    assert result.code == cli("trace", "t.json", "--by", "stack").code == 4
+    assert "assay: incomplete: t.json is truncated" in result.err
+    assert "partial: the file is truncated" in result.out
     assert "cut off at the end" in result.out
 
 

@@ -28,7 +28,7 @@ NOT_RUN = {
     "assay run": "starts programs; tested in test_cli_run.py",
     "make ": "not an assay command",
 }
-FAILS = {"--fail-on": 1}
+FAILS = {"--fail-on": 1, "broken.json": 4}
 """Exit codes of commands that are documented to fail."""
 
 SHORT = ["--passes", "1", "--warmup", "0", "--no-system", "--memory-limit", "64MiB"]

@@ -14,6 +14,7 @@ from torch import nn
 
 from assay import observe
 from assay.document.document import Document, Run
+from assay.document.rows import Module
 from assay.views import tables
 from assay.views.text import report
 from assay.views.text.summary import Summary
@@ -166,5 +167,6 @@ def test_only_the_module_that_stopped_the_pass_is_marked():
 
 def test_an_empty_document_has_a_summary():
     assert "no ops recorded" in str(Summary(Document()))
-    assert "no ops ran" in str(Summary(Document(run=Run("real"))))
+    ran = Document(run=Run("real"), modules=[Module("", "Net", "Net", None)])
+    assert "no ops ran" in str(Summary(ran))
     parsed(Summary(Document())._repr_html_())

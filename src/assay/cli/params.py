@@ -13,7 +13,7 @@ from assay.cli.options import OptionGroups, Output, output_options, verbosity_op
 from assay.cli.output import emit, refuse_overwrite, utf8
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
-from assay.errors import OK, PartialError
+from assay.errors import OK, PartialError, WriteError
 from assay.messages import one_line
 
 if TYPE_CHECKING:
@@ -134,23 +134,35 @@ def params(
                 listing=not stats,
             )
     except KeyboardInterrupt:
-        if journal.path.exists():
-            messages.warn(f"finished tensors are in {journal.path}: add --resume to the same command to continue")
+        _announce(messages, journal)
+        raise
+    except BaseException:
+        journal.discard()
         raise
     if pattern is not None and not _weights(document).tensors:
         messages.warn(f"no tensor name matches {one_line(pattern)!r}")
     code = _exit_code(messages, _weights(document), stats)
-    save_document(document, output, partial=bool(code))
     view_options = ParamsOptions(full=full, sort=sort, top=top, histogram=histogram, utf8=utf8(output))
-    emit(
-        output,
-        lambda: _view(document, view_options, output.format),
-        {"json": lambda: _encoded(document)},
-        partial=bool(code),
-    )
+    try:
+        save_document(document, output, partial=bool(code))
+        emit(
+            output,
+            lambda: _view(document, view_options, output.format),
+            {"json": lambda: _encoded(document)},
+            partial=bool(code),
+        )
+    except WriteError:
+        _announce(messages, journal)
+        raise
     if stats and _is_journal_done(journal, resume, pattern):
         journal.remove()
     return code
+
+
+def _announce(messages: Messages, journal: Journal) -> None:
+    """Print where the finished tensors are, if they were written."""
+    if journal.path.exists():
+        messages.warn(f"finished tensors are in {journal.path}: add --resume to the same command to continue")
 
 
 def _refuse_unused(stats: bool, **options: object) -> None:

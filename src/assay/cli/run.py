@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     default="traces",
     show_default=True,
-    help="Directory for the traces; traces from the previous run are deleted.",
+    help="Directory for the traces; they replace those of the previous run.",
 )
 @click.option("--every", type=click.IntRange(min=1), metavar="N", help="Trace every Nth pass of each model.")
 @click.option("--warmup", type=click.IntRange(min=0), metavar="N", help="Skip the first N passes of each model.")
@@ -57,8 +57,6 @@ def run(
 
     command = child.child_command(command_words)
     with TraceDirectory(directory.absolute()).opened(keep=keep) as traces:
-        if traces.deleted_count:
-            messages.detail(f"deleted {plural(traces.deleted_count, 'trace')} of the previous run in {directory}")
         settings = {
             environment.CAPTURE: "1",
             environment.DIRECTORY: str(traces.path),
@@ -71,6 +69,8 @@ def run(
         }
         code = child.run_child(command, settings)
         _print_result(messages, traces, directory)
+    if traces.deleted_count:
+        messages.detail(f"deleted {plural(traces.deleted_count, 'trace')} of the previous run in {directory}")
     return code
 
 

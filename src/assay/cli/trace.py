@@ -87,8 +87,8 @@ def trace(
 
     FILE is a Chrome or Kineto trace, plain or gzipped. Truncated files are read as far as possible; unreadable events
     are counted. Several files or a directory are treated as passes or ranks of one model and reported together, with
-    the variation per layer and the slowest rank. If one of them cannot be read, the rest is reported and the exit
-    code is 4.
+    the variation per layer and the slowest rank. If one of them is truncated or cannot be read, the rest is reported
+    and the exit code is 4.
     """
     from assay.trace.read.parallel import read_with, trace_files
 
@@ -154,13 +154,15 @@ def _show(
 
     traces, failures = split_failures(results)
     _note_if_not_native(messages)
+    code = _exit_code(messages, failures.values(), traces)
     if len(results) == 1:
         single = traces[0]
-        emit(output, lambda: trace_report(single, options), {"json": lambda: encode(single)})
-        return 0
+        emit(output, lambda: trace_report(single, options), {"json": lambda: encode(single)}, partial=bool(code))
+        return code
     sets = trace_sets(traces)
-    emit(output, lambda: sets_report(sets, options), {"json": lambda: encode(Traces(sets, failures))})
-    return _exit_code(messages, failures.values())
+    encoders = {"json": lambda: encode(Traces(sets, failures))}
+    emit(output, lambda: sets_report(sets, options), encoders, partial=bool(code))
+    return code
 
 
 def _show_diff(
@@ -178,8 +180,10 @@ def _show_diff(
     old, old_failures = split_failures(before)
     new, new_failures = split_failures(after)
     comparison = compare(old, new)
-    emit(output, lambda: diff_report(comparison, options), {"json": lambda: encode(comparison)})
-    return _exit_code(messages, [*old_failures.values(), *new_failures.values()])
+    code = _exit_code(messages, [*old_failures.values(), *new_failures.values()], [*old, *new])
+    encoders = {"json": lambda: encode(comparison)}
+    emit(output, lambda: diff_report(comparison, options), encoders, partial=bool(code))
+    return code
 
 
 def _show_stacks(
@@ -197,13 +201,15 @@ def _show_stacks(
     stacks = stacks_of(parts)
     if export is not None:
         data = folded(stacks) if export.suffix in FOLDED_SUFFIXES else icicle(stacks, file.name)
-        atomic.write_bytes(export, data, overwrite=output.force)
-        messages.note(f"wrote {export}")
+        partial = not parts.columns.complete
+        messages.note(f"wrote {atomic.write_result(export, data, partial=partial, overwrite=output.force)}")
     if options.by != "stack":
         return _show(messages, [summarize(parts)], options, output)
     report = stacks_report(stacks, str(file), options)
-    emit(output, lambda: report, {"json": lambda: encode(stacks_file(stacks, str(file), options.sort, options.top))})
-    return 0
+    code = _exit_code(messages, (), [summarize(parts)])
+    encoders = {"json": lambda: encode(stacks_file(stacks, str(file), options.sort, options.top))}
+    emit(output, lambda: report, encoders, partial=bool(code))
+    return code
 
 
 def _write_perfetto(messages: Messages, file: Path, target: Path, output: Output, progress: Progress) -> None:
@@ -214,9 +220,9 @@ def _write_perfetto(messages: Messages, file: Path, target: Path, output: Output
     messages.note(f"wrote {target}: {events} ({counts.repaired:,} repaired), {counts.skipped:,} skipped")
 
 
-def _exit_code(messages: Messages, failures: Iterable[str]) -> int:
-    """0, or 4 after one message per trace that could not be read."""
-    reasons = list(failures)
+def _exit_code(messages: Messages, failures: Iterable[str], traces: Iterable[Trace]) -> int:
+    """0, or 4 after one message per trace that could not be read, or only in part because it ends early."""
+    reasons = [*failures, *(f"{trace.path} is truncated" for trace in traces if not trace.complete)]
     for reason in reasons:
         messages.warn(f"incomplete: {reason}")
     return PartialError.exit_code if reasons else OK

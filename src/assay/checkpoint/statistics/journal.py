@@ -48,6 +48,7 @@ class Journal:
         self._keys: list[str] = []
         self._unwritten: list[tuple[int, TensorStatistics]] = []
         self._handle: int | None = None
+        self._opened_here = False
 
     def begin(
         self, entries: Sequence[Entry], settings: Sequence[object], files: Files
@@ -82,6 +83,11 @@ class Journal:
         self.close()
         self.path.unlink(missing_ok=True)
 
+    def discard(self) -> None:
+        """Delete the file if this run created it and does not resume another: the run failed."""
+        if self._opened_here and not self.resumes:
+            self.remove()
+
     def _lines(self) -> dict[str, TensorStatistics]:
         try:
             with self.path.open("rb") as file:
@@ -107,6 +113,7 @@ class Journal:
         try:
             if self._handle is None:
                 self._handle = self._opened()
+                self._opened_here = True
             os.write(self._handle, line)
         except OSError as error:
             raise WriteError(f"cannot write {self.path}: {error.strerror or error}") from error

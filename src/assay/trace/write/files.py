@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from assay.atomic import make_directory
+from assay.atomic import created_directory
 from assay.errors import WriteError
 
 _TAIL = 4096
@@ -31,20 +31,20 @@ def place(
     If a file of that name exists, `on_name_taken` is called, then `name` again. Existing files are never
     changed, and readers never see an incomplete one.
     """
-    make_directory(directory)
     part = directory / f".assay-{os.getpid()}-{next(_parts)}.part"
-    try:
-        export(os.fspath(part))
-        while not _named(part, target := directory / name()):
-            on_name_taken()
-        return target
-    except OSError as error:
-        raise WriteError(f"cannot write a trace into {directory}: {error.strerror or error}") from error
-    finally:
-        # Torch itself writes to another temporary file, which it leaves behind if it fails.
-        for path in (part, _packed_name(part), part.with_suffix(".part.tmp")):
-            with contextlib.suppress(OSError):
-                path.unlink()
+    with created_directory(directory):
+        try:
+            export(os.fspath(part))
+            while not _named(part, target := directory / name()):
+                on_name_taken()
+            return target
+        except OSError as error:
+            raise WriteError(f"cannot write a trace into {directory}: {error.strerror or error}") from error
+        finally:
+            # Torch itself writes to another temporary file, which it leaves behind if it fails.
+            for path in (part, _packed_name(part), part.with_suffix(".part.tmp")):
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
 
 def _finish(part: Path, name: str) -> None:

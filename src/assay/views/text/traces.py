@@ -134,7 +134,7 @@ def headline(trace: Trace) -> str:
     """The trace in one line: its path, model, rank and number of events."""
     model = f"{trace.model_name}, " if trace.model_name else ""
     rank = f"rank {trace.rank}, " if trace.rank is not None else ""
-    truncated = "" if trace.complete else " (incomplete: the file is truncated)"
+    truncated = "" if trace.complete else " (partial: the file is truncated)"
     return f"{trace.path}: {model}{rank}{plural(trace.events, 'event')}{truncated}"
 
 
