@@ -167,7 +167,7 @@ def test_wrong_inputs_give_an_incomplete_result(process, in_place):
     result = process("extract", "my_model.py::load_model", "--inputs", "my_model.py::five_channels", "--dir", "out")
     assert result.returncode == 4
     assert "stopped in module 0 (Conv2d)" in result.stderr
-    for name in ("unique_modules.json", "pytorch_ops.json"):
+    for name in ("unique_modules.partial.json", "pytorch_ops.partial.json"):
         provenance = json.loads((in_place / "out" / name).read_text())["metadata"]["provenance"]
         assert (provenance["complete"], provenance["failure"]["module"]) == (False, "0")
 
