@@ -106,6 +106,19 @@ def test_a_summary_as_data(cli, form, lines):
     assert len(cli("summary", "m", "--format", form, document=conv_stack()).out.splitlines()) == lines
 
 
+def test_the_columns_of_a_summary_are_chosen(cli):
+    out = cli("summary", "m", "--columns", "input,mult_adds", document=conv_stack()).out
+    assert out.splitlines()[1].split() == ["layer", "class", "input", "MACs"]
+    rows = cli("summary", "m", "--columns", "input,mult_adds", "--format", "csv", document=conv_stack()).out
+    assert rows.splitlines()[0] == "path,class,depth,run,modules,input shapes,macs,same as,tied"
+
+
+def test_an_unknown_column_is_refused_before_anything_runs(cli):
+    result = cli("summary", "m", "--columns", "input,shape", document=conv_stack())
+    assert (result.code, result.out, result.received) == (2, "", {})
+    assert "unknown column 'shape': expected input, output" in result.err
+
+
 def test_a_summary_of_a_saved_document(cli):
     result = cli("summary", "m", "--depth", "1", "--exact", document=with_cost(conv_stack()))
     assert result.code == 0

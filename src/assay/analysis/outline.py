@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,7 +17,7 @@ from assay.analysis.uniques.canonical import canonical
 from assay.document import tree
 from assay.document.cost import Cost, CostTotals
 from assay.document.document import Document
-from assay.document.rows import Call, Module, Tensor
+from assay.document.rows import Call, Module, Tensor, TensorType
 
 
 class Tie(Struct, frozen=True):
@@ -41,6 +42,10 @@ class OutlineRow(Struct, frozen=True):
     """Number of modules it represents: its run in every copy of the rows above it."""
     calls: int = 0
     """Calls of all these modules."""
+    input_shapes: list[str] = []
+    """Shapes of the tensors passed to the first module's first call."""
+    inputs_vary: bool = False
+    """Whether the input shapes differ between calls."""
     output_shapes: list[str] = []
     """Output shapes of the first module's first call."""
     varies: bool = False
@@ -55,6 +60,8 @@ class OutlineRow(Struct, frozen=True):
     same_as: str | None = None
     """Path of the row that already shows the same module; such a row has no values of its own."""
     created_in_forward: bool = False
+    config: dict[str, Any] = {}
+    """The settings of the first module."""
     mode: str = ""
     """`training` or `evaluation`, if the row's modules were in another mode than the module above them."""
 
@@ -134,7 +141,7 @@ def _keys(document: Document) -> list[object]:
             canonical(module.config),
             tuple((name, *_tensor_key(document.tensors[at])) for name, at in module.tensors.items()),
             len(calls[index]),
-            tuple(dict.fromkeys(_shapes(call) for call in calls[index])),
+            tuple(dict.fromkeys(_shapes(call.outputs) for call in calls[index])),
             module.training,
             module.aliases != (),
         )
@@ -153,8 +160,8 @@ def _calls(document: Document) -> list[list[Call]]:
     return result
 
 
-def _shapes(call: Call) -> tuple[tuple[int, ...], ...]:
-    return tuple(output.shape for output in call.outputs)
+def _shapes(types: Iterable[TensorType]) -> tuple[tuple[int, ...], ...]:
+    return tuple(each.shape for each in types)
 
 
 class _Facts:
@@ -208,14 +215,17 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
         run=row.run,
         modules=len(modules),
         calls=sum(len(facts.calls[index]) for index in modules),
+        input_shapes=[units.shape(given.shape) for given in calls[0].inputs] if calls else [],
+        inputs_vary=len({_shapes(call.inputs) for index in modules for call in facts.calls[index]}) > 1,
         output_shapes=[units.shape(output.shape) for output in calls[0].outputs] if calls else [],
-        varies=len({_shapes(call) for call in calls}) > 1,
+        varies=len({_shapes(call.outputs) for call in calls}) > 1,
         own_parameters=own_parameters if facts.document.knows_tensors else None,
         parameters=sum_if_all_known(facts.below[index][0] for index in modules),
         trainable=sum_if_all_known(facts.below[index][1] for index in modules),
         totals=summed(facts.totals[index] for index in modules),
         ties=_ties(facts.document, module),
         created_in_forward=module.created_in_forward,
+        config=module.config,
         mode=mode_name(module.training) if first in facts.mode_changes else "",
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from assay.api.arguments import check_whole
@@ -11,6 +11,7 @@ from assay.api.options import RunOptions
 from assay.api.partial import warn_if_partial
 from assay.sources.open import open_source
 from assay.views.text.summary import Summary
+from assay.views.text.summary_columns import parse_columns
 
 
 def summary(
@@ -20,6 +21,7 @@ def summary(
     full: bool = False,
     depth: int | None = None,
     exact: bool = False,
+    columns: str | Iterable[str] | None = None,
     mode: str = "auto",
     device: str | None = None,
     dtype: str | None = None,
@@ -37,6 +39,8 @@ def summary(
         full: Show every module on its own line instead of folding runs of identical modules.
         depth: Show modules down to this depth; the root has depth 0. Default: all.
         exact: Show all digits instead of three significant ones.
+        columns: The columns to show, such as `["input", "output", "params", "macs"]`; torchinfo's names work too.
+            None shows the default ones.
         mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
         device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
         dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
@@ -56,7 +60,8 @@ def summary(
         ReadError: The model or file cannot be read.
     """
     check_whole("depth", depth, 0, optional=True)
+    chosen = None if columns is None else parse_columns(columns)
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
     document = observe_opened(open_source(model, model_args=model_args, trust=trust), inputs, options)
     warn_if_partial(document)
-    return Summary(document, full=full, depth=depth, exact=exact)
+    return Summary(document, full=full, depth=depth, exact=exact, columns=chosen)

@@ -14,6 +14,7 @@ from assay.cli.stderr import Messages
 @model_argument
 @click.option("--full", is_flag=True, help="Show every module; by default, consecutive equal modules share a row.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show modules down to depth N.")
+@click.option("--columns", metavar="LIST", help="Columns to show: input,output,params,macs,flops,…")
 @click.option("--exact", is_flag=True, help="Print all digits instead of three.")
 @run_options
 @output_options
@@ -27,6 +28,7 @@ def summary(
     full: bool,
     depth: int | None,
     exact: bool,
+    columns: str | None,
 ) -> int:
     """Print the module tree of MODEL with output shapes, parameters, FLOPs and activation memory.
 
@@ -36,9 +38,12 @@ def summary(
     from assay.views.json.files import encode
     from assay.views.json.summary import summary_file
     from assay.views.text.summary import Summary
+    from assay.views.text.summary_columns import parse_columns
 
+    if columns is not None:
+        parse_columns(columns)
     document = document_of(messages, model, inputs, options, output)
-    tree = Summary(document, full=full, depth=depth, exact=exact)
+    tree = Summary(document, full=full, depth=depth, exact=exact, columns=columns)
     encoders = {"json": lambda: encode(summary_file(document, tree.cost, tree.rows))}
     emit(output, tree.report, encoders, partial=tree.partial)
     return exit_code(messages, document)

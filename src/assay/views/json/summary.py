@@ -30,6 +30,8 @@ class LayerEntry(Struct, frozen=True):
     modules: int
     """The number of modules the entry covers: its run, times the copies of the entries above it."""
     calls: int
+    input_shapes: list[str]
+    """Shapes of the tensors passed to the first module's first call."""
     output_shapes: list[str]
     """Output shapes of the first module's first call."""
     parameters: int | None
@@ -86,6 +88,7 @@ def _layer(line: OutlineRow) -> LayerEntry:
         run=line.run,
         modules=line.modules,
         calls=line.calls,
+        input_shapes=line.input_shapes,
         output_shapes=line.output_shapes,
         parameters=line.parameters,
         own_parameters=line.own_parameters,

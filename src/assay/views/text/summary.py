@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from assay import units
@@ -19,17 +19,22 @@ from assay.document.tree import path_text as shown_path
 from assay.messages import plural
 from assay.views import html_tree
 from assay.views.partial import marked_title, marked_total
-from assay.views.tables import Column, Table, percent, printable
-from assay.views.text.amounts import Amounts, amounts, if_recorded, part_of
+from assay.views.tables import Column, Table, printable
+from assay.views.text.amounts import Amounts, amounts, if_recorded
 from assay.views.text.facts import facts_table
 from assay.views.text.partial_report import marked
 from assay.views.text.report import Parts, Report, as_text
+from assay.views.text.summary_columns import (
+    COLUMNS,
+    DATA_DEFAULT,
+    DEFAULT,
+    SummaryColumn,
+    Wholes,
+    parse_columns,
+)
 from assay.views.text.totals import captured_line, coverage_line, modules_run_facts, parameters_line
 from assay.views.text.trees import TREE_KEEPS, branches
 
-NOT_CALLED = "not called"
-_WITHOUT_FORWARD = frozenset({"ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
-"""Containers that have no forward, so that they are never called themselves."""
 _MAX_TIED = 3
 """Tied parameters named below the tree; JSON lists all of them."""
 
@@ -44,14 +49,23 @@ class Summary:
         full: Show one row per module; otherwise runs of equal siblings are one row.
         depth: The deepest level of modules to show; None shows all.
         exact: Write all digits instead of three.
+        columns: The columns to show, such as `["input", "output", "params", "macs"]`; None shows the default ones.
     """
 
     def __init__(
-        self, document: Document, *, full: bool = False, depth: int | None = None, exact: bool = False
+        self,
+        document: Document,
+        *,
+        full: bool = False,
+        depth: int | None = None,
+        exact: bool = False,
+        columns: str | Iterable[str] | None = None,
     ) -> None:
         self.document = document
         self.cost = document.cost if document.cost is not None else add_up(document)
         self._amounts = amounts(exact)
+        self._chosen = None if columns is None else parse_columns(columns)
+        self._wholes = Wholes(self.cost.forward.flops, parameters(document).count, document.recorded)
         lines = outline(document, self.cost, runs=not full)
         self.rows: list[OutlineRow] = [line for line in lines if depth is None or line.depth <= depth]
         """One entry per row of the tree, parents first."""
@@ -86,16 +100,15 @@ class Summary:
         Returns:
             A `Report` whose `data` is the table of `rows` with full module paths.
         """
-        whole = self.cost.forward.flops
         trunks = branches([line.depth for line in self.rows])
         failure = self.document.run.failure
         rows = [_TreeRow(line, trunk, failure) for line, trunk in zip(self.rows, trunks, strict=True)]
         tree = Table(self._columns(), rows)
         parts: Parts = [f"{self._name}: summary", *([tree] if rows else []), facts_table(self.facts())]
-        return marked(Report(parts, Table(_data_columns(whole), self.rows)), self.document)
+        return marked(Report(parts, Table(_data_columns(self._chosen, self._wholes), self.rows)), self.document)
 
     def _columns(self) -> list[Column[_TreeRow]]:
-        return _tree_columns(self._amounts, self.cost.forward.flops, recorded=self.document.recorded)
+        return _tree_columns(self._chosen, self._wholes, self._amounts)
 
     @property
     def _name(self) -> str:
@@ -157,10 +170,6 @@ class Summary:
         return [(name, ", ".join(_typed(*each) for each in types)) for name, types in ends if types]
 
 
-_Of = Callable[[OutlineRow], Any]
-_Show = Callable[[Any], str]
-
-
 class _TreeRow(NamedTuple):
     line: OutlineRow
     trunk: str = ""
@@ -179,37 +188,32 @@ class _TreeRow(NamedTuple):
         return ", ".join([self.line.class_name, *_notes(self.line, self.failure)])
 
 
-def _tree_columns(formats: Amounts, whole: int | None, *, recorded: bool) -> list[Column[_TreeRow]]:
-    def output(line: OutlineRow) -> str:
-        return "" if line.same_as is not None else _output(line) if recorded else units.UNKNOWN
+def _tree_columns(chosen: Sequence[str] | None, wholes: Wholes, formats: Amounts) -> list[Column[_TreeRow]]:
+    """The layer, its class, and the chosen columns; empty for a module that already has a row further up."""
 
-    def figure(title: str, of: _Of, show: _Show = formats.count, *, drops: bool = False) -> Column[_TreeRow]:
-        """A column of numbers, empty for a module that already has a row further up."""
+    def column(shown: SummaryColumn) -> Column[_TreeRow]:
         return Column(
-            title,
-            lambda row: "" if row.line.same_as is not None else of(row.line),
-            "right",
-            lambda value: value if isinstance(value, str) else show(value),
-            drops=drops,
+            shown.title,
+            lambda row: "" if row.line.same_as is not None else shown.shown(row.line, wholes, formats),
+            "left" if shown.kind == "text" else "right",
+            shrinks=shown.kind == "text",
+            drops=shown.drops and chosen is None,
         )
 
     return [
         Column("layer", lambda row: row.name, shrinks=True, cuts=True, keeps=TREE_KEEPS),
         Column("class", lambda row: row.class_text, shrinks=True),
-        Column("output", lambda row: output(row.line), shrinks=True),
-        figure("params", lambda line: line.parameters),
-        figure("FLOPs", lambda line: line.totals.flops),
-        figure("activations", lambda line: if_recorded(line.totals.written, line.totals), formats.size, drops=True),
-        figure("share", lambda line: part_of(line.totals.flops, whole), percent, drops=True),
-        figure("trainable", lambda line: line.trainable, drops=True),
-        figure("own params", lambda line: line.own_parameters, drops=True),
+        *(column(COLUMNS[name]) for name in chosen or DEFAULT),
     ]
 
 
-def _data_columns(whole: int | None) -> list[Column[OutlineRow]]:
-    def own(title: str, of: _Of) -> Column[OutlineRow]:
+def _data_columns(chosen: Sequence[str] | None, wholes: Wholes) -> list[Column[OutlineRow]]:
+    def own(title: str, of: Callable[[OutlineRow], Any]) -> Column[OutlineRow]:
         """A column that is empty for a module that already has a row further up."""
         return Column(title, lambda line: None if line.same_as is not None else of(line))
+
+    def column(shown: SummaryColumn) -> Column[OutlineRow]:
+        return own(shown.data_name, lambda line: shown.of(line, wholes))
 
     return [
         Column("path", lambda line: shown_path(line.path)),
@@ -217,15 +221,7 @@ def _data_columns(whole: int | None) -> list[Column[OutlineRow]]:
         Column("depth", lambda line: line.depth),
         Column("run", lambda line: line.run),
         Column("modules", lambda line: line.modules),
-        own("calls", lambda line: line.calls),
-        own("output shapes", lambda line: ", ".join(line.output_shapes) or None),
-        own("parameters", lambda line: line.parameters),
-        own("own parameters", lambda line: line.own_parameters),
-        own("trainable", lambda line: line.trainable),
-        own("flops", lambda line: line.totals.flops),
-        own("macs", lambda line: line.totals.macs if line.totals.known else None),
-        own("activation bytes", lambda line: if_recorded(line.totals.written, line.totals)),
-        own("share", lambda line: part_of(line.totals.flops, whole)),
+        *(column(COLUMNS[name]) for name in chosen or DATA_DEFAULT),
         Column("same as", lambda line: line.same_as),
         own("tied", lambda line: ", ".join(f"{tie.name} = {tie.other}" for tie in line.ties) or None),
     ]
@@ -246,13 +242,6 @@ def _notes(line: OutlineRow, failure: Failure | None) -> list[str]:
     if failure is not None and shown_path(line.path) == failure.module:
         notes.append("failed")
     return notes
-
-
-def _output(line: OutlineRow) -> str:
-    if not line.calls:
-        return units.UNKNOWN if line.class_name in _WITHOUT_FORWARD else NOT_CALLED
-    shapes = ", ".join(line.output_shapes) or units.UNKNOWN
-    return f"{shapes}, …" if line.varies else shapes
 
 
 def _tied(counted: Parameters) -> list[tuple[str, str]]:
