@@ -47,7 +47,9 @@ def test_one_byte_too_many_does_not_fit(over, verdict):
 
 
 @pytest.mark.parametrize(
-    ("heads", "cache"), [(None, 1000), (1, 1000), (3, 334), (8, 125), (64, 125)], ids=lambda value: str(value)
+    ("heads", "cache"),
+    [(None, 1000), (1, 1000), (3, 334), (8, 125), (12, 167), (64, 125)],
+    ids=lambda value: str(value),
 )
 def test_several_devices_share_what_they_can(heads, cache):
     need = PeakParts(state=8001, cache=1000, rest=50, heads=heads)

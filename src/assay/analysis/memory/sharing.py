@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from assay.analysis.devices import Device, DeviceGroup
 from assay.analysis.memory.totals import Memory
+from assay.messages import plural
 
 
 class PeakParts(Struct, frozen=True):
@@ -98,34 +99,37 @@ def _sharded(need: PeakParts, count: int) -> int:
 
 
 def _tensor_parallel(need: PeakParts, count: int) -> int:
-    return _divided(need.state, count) + _divided(need.cache, _cache_parts(need, count)) + need.rest
-
-
-def _cache_parts(need: PeakParts, count: int) -> int:
-    """Among how many devices the heads of the KV cache can be divided; 1 if their number is unknown."""
-    return min(count, need.heads or 1)
+    heads = need.heads or 1  # of a cache whose heads are unknown, nothing is divided
+    return _divided(need.state, count) + _divided(need.cache * _divided(heads, count), heads) + need.rest
 
 
 def _divided(size: int, parts: int) -> int:
-    """The largest of `parts` even parts."""
+    """The largest of `parts` parts that are as even as whole numbers can be."""
     return -(-size // parts)
 
 
 def _sharded_assumption(need: PeakParts, count: int) -> str:
+    held = "activations and KV cache" if need.cache else "activations"
     return (
-        f"parameters, gradients and optimizer state are divided by {count}; every device holds the activations of a "
+        f"parameters, gradients and optimizer state are divided by {count}; every device holds the {held} of a "
         "batch of its own; the gathered parameters of the running layer are not included"
     )
 
 
 def _tensor_parallel_assumption(need: PeakParts, count: int) -> str:
-    heads = "whose heads are unknown" if need.heads is None else f"of {need.heads} heads"
-    parts = _cache_parts(need, count)
-    cache = f"the KV cache {heads} is {f'divided by {parts}' if parts > 1 else 'not divided'}; " if need.cache else ""
     return (
-        f"parameters, gradients and optimizer state are divided by {count}; {cache}every device holds all "
-        f"{'other ' if cache else ''}activations; communication buffers are not included"
+        f"parameters, gradients and optimizer state are divided by {count}; every device holds "
+        f"{_held_cache(need, count)}the activations; communication buffers are not included"
     )
+
+
+def _held_cache(need: PeakParts, count: int) -> str:
+    """`1 of 8 heads of the KV cache and `."""
+    if not need.cache:
+        return ""
+    if need.heads is None:
+        return "the whole KV cache, whose heads are unknown, and "
+    return f"{_divided(need.heads, count)} of {plural(need.heads, 'head')} of the KV cache and "
 
 
 PARALLELISMS = (
