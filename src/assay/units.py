@@ -5,6 +5,7 @@ None means unknown and is printed as a dash, never as zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 UNKNOWN = "–"
@@ -63,6 +64,11 @@ def share(part: float | None, whole: float | None) -> str:
     if part is None or whole is None:
         return UNKNOWN
     return f"{100.0 * part / whole:.1f} %" if whole else UNKNOWN
+
+
+def floored_percent(part: float) -> str:
+    """A share of 1 as a percentage rounded down, so that it reads 100 % only if `part` is exactly 1."""
+    return "100 %" if part == 1 else f"{math.floor(1000 * part) / 10:.1f} %"
 
 
 def ratio(value: float | None) -> str:

@@ -10,6 +10,7 @@ from torch import nn
 
 import assay
 from assay.analysis.memory import memory_of
+from assay.views import tables
 from assay.views.json.cost import cost_file
 from assay.views.json.files import encode
 from assay.views.json.memory import memory_file
@@ -18,6 +19,7 @@ from assay.views.tables import Table
 from assay.views.text import report as reports
 from assay.views.text.cost import CostOptions, cost_report, cost_table
 from assay.views.text.memory import report as memory_report
+from assay.views.text.partial_report import marked
 from assay.views.text.summary import Summary
 
 LINE = "1 of 3 with parameters (33.3 %); not run: tower, spare"
@@ -49,8 +51,17 @@ def test_the_share_is_printed_beside_the_totals(document):
         assert line.removeprefix("modules run").strip() == LINE
 
 
+def test_titles_state_that_totals_cover_part_of_the_model(document):
+    assert str(Summary(document)).startswith("Model: summary (33.3 % of modules run)\n")
+    assert "(33.3 % of modules run)" in Summary(document)._repr_html_()
+    by_class = marked(cost_table(document, document.cost, "class", CostOptions()), document)
+    assert reports.as_text(by_class).startswith("33.3 % of modules run\n")
+    assert "run" not in tables.as_csv(by_class.data)
+
+
 def test_a_model_that_ran_completely_names_nothing():
     text = str(Summary(assay.observe(nn.Sequential(nn.Linear(2, 2)), torch.ones(1, 2))))
+    assert text.startswith("Sequential: summary\n")
     assert "modules run  1 of 1 with parameters\n" in text
 
 

@@ -1,8 +1,9 @@
-"""How views mark the results of a forward pass that stopped midway: in the title, at every total and in data."""
+"""How views mark results that do not cover the whole model: the pass stopped midway, or modules did not run."""
 
 from __future__ import annotations
 
 from assay import units
+from assay.analysis.modules_run import modules_run
 from assay.document.cost import Cost
 from assay.document.document import Document
 from assay.document.tree import path_text
@@ -12,12 +13,17 @@ PARTIAL = "partial"
 
 
 def marked_title(title: str, document: Document) -> str:
-    """`ResNet: one forward pass (partial: stopped in layer3.0)` for a pass that stopped, else `title`."""
-    failure = document.run.failure
-    if failure is None:
-        return title
-    where = f"partial: stopped in {path_text(failure.module)}"
-    return f"{title} ({where})" if title else where.capitalize()
+    """`ResNet: one forward pass (partial: stopped in layer3.0)`; `title` if the whole model ran."""
+    mark = _mark(document)
+    return f"{title} ({mark})" if title and mark else title or mark.capitalize()
+
+
+def _mark(document: Document) -> str:
+    """`partial: stopped in layer3.0`, `62.3 % of modules run`, or nothing if the whole model ran."""
+    if document.run.failure is not None:
+        return f"partial: stopped in {path_text(document.run.failure.module)}"
+    run = modules_run(document)
+    return "" if run is None or run.ran == run.of else f"{units.floored_percent(run.share)} of modules run"
 
 
 def marked_total(label: str, *, partial: bool) -> str:

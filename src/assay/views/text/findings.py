@@ -80,7 +80,8 @@ def findings_report(document: Document, checked: CheckResult, *, verbose: bool =
     """Every finding as a block, and a last line with totals; `verbose` as in `summary_line`."""
     totals = marked_total(summary_line(checked, verbose=verbose), partial=document.partial)
     parts = [*finding_parts(document, checked.findings), notes_table([totals], "summary")]
-    return marked(Report(parts, findings_table(document, checked.findings)), document)
+    report = Report(parts, findings_table(document, checked.findings))
+    return marked(report, document) if document.partial else report  # what did not run is a finding itself
 
 
 def finding_parts(document: Document, findings: Sequence[Finding]) -> Parts:

@@ -1,4 +1,4 @@
-"""A report with the marks of a pass that stopped midway."""
+"""A report with the marks of a pass that did not cover the whole model."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from assay.views.text.report import Report, as_report
 
 
 def marked(shown: Table | Report, document: Document) -> Report:
-    """The report with its title and the rows of its data marked if the pass of `document` stopped midway."""
+    """The report with its title marked if not the whole model ran, and its data if the pass stopped midway."""
     report = as_report(shown)
-    if document.complete:
-        return report
     first, *rest = report.parts
     has_title = isinstance(first, str)
     title = marked_title(first if isinstance(first, str) else "", document)
-    data = replace(report.data, columns=[*report.data.columns, Column(PARTIAL, lambda row: True)])
-    return Report([title, *(rest if has_title else report.parts)], data)
+    parts = [title, *(rest if has_title else report.parts)] if title else report.parts
+    if document.complete:
+        return Report(parts, report.data)
+    return Report(parts, replace(report.data, columns=[*report.data.columns, Column(PARTIAL, lambda row: True)]))

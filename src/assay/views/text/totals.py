@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
@@ -81,7 +80,7 @@ def coverage_line(cost: Cost) -> str:
         known = units.exact(phases.ops - phases.unknown_ops)
         counted = f"{known} of the {plural(phases.ops, 'op')} before the stop counted"
     else:
-        counted = f"{_floored(share)} % of {plural(phases.ops, 'op')} counted"
+        counted = f"{units.floored_percent(share)} of {plural(phases.ops, 'op')} counted"
     if not cost.unknown:
         return counted
     named = ", ".join(unknown_op(op) for op in cost.unknown[:_MAX_UNKNOWN])
@@ -100,7 +99,9 @@ def modules_run_line(run: ModulesRun) -> str:
     line = f"{units.exact(run.ran)} of {units.exact(run.of)} with parameters"
     if run.ran == run.of:
         return line
-    return f"{line} ({_floored(run.share)} %); not run: {joined_names(fold_names(run.not_run), _MAX_NOT_RUN)}"
+    return (
+        f"{line} ({units.floored_percent(run.share)}); not run: {joined_names(fold_names(run.not_run), _MAX_NOT_RUN)}"
+    )
 
 
 def unknown_op(op: UnknownOp) -> str:
@@ -139,11 +140,6 @@ def mode_text(document: Document) -> str:
         return f"in its own mode ({own})"
     ran = f"in {mode_name(run.training)} mode"
     return f"{ran} (the model was in {own})" if changes or run.training != root.training else ran
-
-
-def _floored(share: float) -> str:
-    """A percentage rounded down, so that it reads 100 only if `share` is exactly 1."""
-    return "100" if share == 1 else f"{math.floor(1000 * share) / 10:.1f}"
 
 
 def _figures(phases: Sequence[CostTotals], amounts: Amounts, partial: bool) -> dict[str, Callable[[CostTotals], str]]:
