@@ -48,6 +48,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def __init__(self, calls: CallLog, storages: StorageLog, executor: Executor, nominal_device: str | None) -> None:
         super().__init__()
+        higher_order.register(Recorder)
         self.kinds: list[OpKind] = []
         self.failed_op: tuple[BaseException, str] | None = None
         self._calls = calls

@@ -6,12 +6,14 @@ A body runs as plain Python with the recorder active, so that its ops are record
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from assay.recorder.intercept import Method, Observer, observing
 from assay.recorder.shared import Shared, attribute
@@ -48,6 +50,22 @@ def _map(f: Any, xs: Any, pos_args: Any = ()) -> Any:
 
 BODY_OPERATORS: dict[str, Any] = {"cond": _cond, "while_loop": _while_loop, "scan": _scan, "map_impl": _map}
 """Operators that do nothing but run their bodies, each with an equivalent Python function."""
+
+
+_registered: set[Any] = set()
+
+
+def register(mode: type[TorchDispatchMode]) -> None:
+    """Let `mode` receive all higher-order operators; up to torch 2.5, each is registered for each mode."""
+    if hasattr(TorchDispatchMode, "supports_higher_order_operators"):
+        return
+    for operator in {*torch._ops._higher_order_ops.values()} - _registered:
+        operator.py_impl(mode)(functools.partial(_to_mode, operator))
+        _registered.add(operator)
+
+
+def _to_mode(operator: Any, mode: TorchDispatchMode, *args: Any, **kwargs: Any) -> Any:
+    return mode.__torch_dispatch__(operator, (), args, kwargs)
 
 
 @contextlib.contextmanager
