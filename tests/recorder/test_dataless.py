@@ -100,6 +100,20 @@ def test_a_loop_that_depends_on_data_is_refused_in_a_pass_on_shapes():
     assert [attempt.mode for attempt in result.attempts] == ["fake"]
 
 
+def test_code_may_disable_autocast_for_the_device_of_its_tensors():
+    class Exact(nn.Module):
+        def forward(self, x, enabled=False):
+            with torch.autocast(device_type=x.device.type, enabled=enabled):
+                return x.cos()
+
+    result = passes.observe(Exact(), (torch.ones(4),), {}, mode="meta")
+    assert (result.mode, result.failure, result.attempts) == ("meta", None, ())
+    enabled = passes.observe(Exact(), (torch.ones(4),), {"enabled": True}, mode="meta")
+    assert enabled.mode != "meta"  # dtypes would not be those of a real pass
+    with pytest.raises(RuntimeError):
+        torch.autocast("meta", enabled=False)
+
+
 def test_a_model_without_weights_runs_on_made_up_ones_if_necessary():
     class Settles(nn.Module):
         def __init__(self):

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_map_only
 from assay.document.document import Attempt, Failure, KeyValueCache
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor
 from assay.recorder import backward, caches, explain, guard, higher_order, inventory, substitute
+from assay.recorder.autocast import disabled_on_meta
 from assay.recorder.calls import CallLog
 from assay.recorder.dataless import Dataless, real_constants
 from assay.recorder.dispatch import Executor, Recorder, below_autograd
@@ -201,7 +202,9 @@ def _record(
 @contextlib.contextmanager
 def _recording_calls(calls: CallLog, modules: list[nn.Module], setting: PassSettings) -> Iterator[None]:
     """Record module calls inside the block, without compilation, with autograd on or off as in `setting`."""
-    with higher_order.eager(), real_constants(setting.mode == "meta"), _doubled_recursion_limit(), calls:
+    on_meta = setting.mode == "meta"
+    autocast = disabled_on_meta if on_meta else contextlib.nullcontext()
+    with higher_order.eager(), real_constants(on_meta), autocast, _doubled_recursion_limit(), calls:
         calls.watch_forward(modules)
         if setting.backward:
             calls.watch_autograd()
