@@ -24,19 +24,20 @@ from assay.sources.opened import Model, Opened
 SOURCE = str(Path(assay.__file__).parents[1])
 
 
-for verb in [
-    "analyze.run",
-    "check",
-    "cost",
-    "explore.subjects",
-    "memory",
-    "observe",
-    "roofline",
-    "summary",
-    "vary",
-    "weights",
+for module in [
+    "api.analyze.run",
+    "api.check",
+    "api.cost",
+    "api.explore.subjects",
+    "api.memory",
+    "api.observe",
+    "api.roofline",
+    "api.summary",
+    "api.vary",
+    "api.weights",
+    "cli.observed",
 ]:
-    import_module(f"assay.api.{verb}")  # a first import while `open_source` is patched would keep the fake
+    import_module(f"assay.{module}")  # a first import while `open_source` is patched would keep the fake
 
 
 class _Shapes(Model):

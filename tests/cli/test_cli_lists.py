@@ -151,3 +151,18 @@ def test_a_terminal_gets_color_and_a_fitted_table_unless_no_color(cli, monkeypat
     assert ("\x1b" in result.out) is colored
     assert "attributes" not in result.out
     assert "\x1b" not in cli("ops", "m", "--color", "never", document=conv_stack()).out
+
+
+def test_linear_layers_with_and_without_bias_are_two_rows_that_differ(cli, in_place):
+    (in_place / "m.py").write_text(
+        "from torch import nn\n"
+        "def load_model():\n"
+        "    return nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4, bias=False), nn.Linear(4, 4))\n"
+    )
+    arguments = ("modules", "m.py::load_model", "--inputs", "2x4:float32")
+    linear = [line.split()[2:] for line in cli(*arguments).out.splitlines() if " Linear " in line]
+    assert [(row[0], row[-1]) for row in linear] == [("2", "bias=true"), ("1", "bias=false")]
+    entries = json.loads(cli(*arguments, "--format", "json").out)["modules"][1:]
+    settings = {"in_features": 4, "out_features": 4}
+    assert [entry["parameters"] for entry in entries] == [{**settings, "bias": True}, {**settings, "bias": False}]
+    assert [entry["occurrences"] for entry in entries] == [["0", "2"], ["1"]]

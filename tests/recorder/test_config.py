@@ -7,6 +7,7 @@ import enum
 import functools
 import types
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -78,6 +79,41 @@ def test_torch_layers_show_their_constructor_arguments():
     assert not any(name.startswith("_") for name in configuration)
     assert config.read(nn.MultiheadAttention(8, 2))["num_heads"] == 2
     assert config.read(nn.LayerNorm(8, eps=1e-3))["eps"] == 1e-3
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        functools.partial(nn.Linear, 4, 4),
+        functools.partial(nn.Bilinear, 4, 4, 4),
+        functools.partial(nn.Conv1d, 4, 4, 3),
+        functools.partial(nn.ConvTranspose2d, 4, 4, 3),
+        functools.partial(nn.LayerNorm, 4),
+        functools.partial(nn.MultiheadAttention, 4, 2),
+        functools.partial(nn.LSTM, 4, 4),
+        functools.partial(nn.GRUCell, 4, 4),
+        functools.partial(nn.LazyLinear, 4),
+    ],
+    ids=lambda build: build.func.__name__,
+)
+def test_whether_a_module_has_a_bias_is_configuration(build):
+    with_bias, without = config.read(build(bias=True)), config.read(build(bias=False))
+    assert (with_bias.pop("bias"), without.pop("bias")) == (True, False)
+    assert with_bias == without
+
+
+def test_a_module_that_never_has_a_bias_does_not_mention_it():
+    assert not [
+        m for m in (nn.ReLU(), nn.Embedding(3, 4), nn.RMSNorm(4), nn.Sequential()) if "bias" in config.read(m)
+    ]
+    assert config.read(nn.BatchNorm1d(4, affine=False))["bias"] is False
+    assert config.read(nn.MultiheadAttention(4, 2, add_bias_kv=True))["add_bias_kv"] is True
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_scripted_module_shows_whether_it_has_a_bias(bias):
+    assert config.read(torch.jit.script(nn.Linear(4, 4, bias=bias)))["bias"] is bias
 
 
 def test_scripted_modules_keep_their_configuration():

@@ -39,6 +39,15 @@ def test_the_counts_add_up_to_the_total(table, total):
     assert sum(int(row["count"]) for row in rows) == total
 
 
+def test_equal_modules_and_calls_have_headings_that_name_them():
+    heading = as_text(modules_of(conv_stack())).splitlines()[0].split("  ")
+    assert [title.strip() for title in heading if title.strip()][2:5] == ["modules", "calls (first)", "FLOPs (first)"]
+
+
+def test_the_names_in_csv_stay():
+    assert as_csv(modules_of(conv_stack())).startswith("id,class,count,calls,FLOPs,first path,")
+
+
 def test_a_module_never_called_has_dashes_for_shapes():
     line = as_text(modules_of(Document(modules=[Module("", "A", "p.A", None)]))).splitlines()[2]
     assert line.split() == ["mod_000", "A", "1", "0", "–", "(root)", "–", "–", "–"]

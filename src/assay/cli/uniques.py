@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 def modules(messages: Messages, model: str, inputs: str | None, options: RunOptions, output: Output) -> int:
     """List the unique modules of MODEL and how often each occurs.
 
-    Modules are equal if their class, configuration, call signatures, own tensors and submodules are equal. The JSON
-    output has the format of unique_modules.json.
+    Modules are equal if their class, configuration, call signatures, own tensors and submodules are equal. A row
+    shows how many modules are equal (`modules`; `count` in CSV, the length of `occurrences` in JSON), and the calls
+    and FLOPs of the first of them in one pass.
+
+    The JSON output has the format of unique_modules.json.
     """
     from assay.cli.observed import document_of, exit_code, need_pass
     from assay.views.json.files import modules_file
@@ -52,8 +55,8 @@ def modules(messages: Messages, model: str, inputs: str | None, options: RunOpti
 def ops(messages: Messages, model: str, inputs: str | None, options: RunOptions, output: Output) -> int:
     """List the unique ops of MODEL and how often each occurs.
 
-    Ops are equal if their name, attributes and tensor types are equal. The JSON output has the format of
-    pytorch_ops.json.
+    Ops are equal if their name, attributes and tensor types are equal. `count` is how often an op is executed in one
+    pass, over all calls of all modules. The JSON output has the format of pytorch_ops.json.
     """
     from assay.cli.observed import document_of, exit_code, need_pass
     from assay.views.json.files import ops_file

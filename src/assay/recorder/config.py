@@ -26,6 +26,9 @@ _INTERNAL = frozenset(nn.Module().__dict__) | {"training", "forward_stats"}
 _POSITIONS = frozenset({"layer_idx", "layer_id", "layer_index", "layer_number", "block_idx", "block_index"})
 """Attributes with a module's position, left out: otherwise every layer of a decoder would be unique."""
 
+_OPTIONAL = {"bias": "bias", "in_proj_bias": "bias", "bias_k": "add_bias_kv"}
+"""Parameters that a constructor argument leaves out, with the name of the argument."""
+
 _DEPTH = 4
 """Levels of nesting that are read; anything deeper is state or an unrelated object."""
 
@@ -52,7 +55,13 @@ def read(module: nn.Module) -> dict[str, Any]:
         plain = _plain(value, _DEPTH)
         if plain is not _OMIT:
             result[name] = plain
-    return result
+    return _with_optional(result, {name: value is not None for name, value in module.__dict__["_parameters"].items()})
+
+
+def _with_optional(configuration: dict[str, Any], parameters: Mapping[str, bool]) -> dict[str, Any]:
+    """The configuration and which optional parameters exist; `parameters` maps registered names to that."""
+    exists = {_OPTIONAL[name]: present for name, present in parameters.items() if name in _OPTIONAL}
+    return configuration | {name: present for name, present in exists.items() if name not in configuration}
 
 
 def plain_value(value: Any) -> Any:
@@ -137,4 +146,6 @@ def _scripted(module: torch.jit.ScriptModule) -> dict[str, Any]:
     if script_type is None:
         return {}
     constants = {name: _plain(value, _DEPTH) for name, value in sorted(script_type.get_constants().items())}
-    return {name: value for name, value in constants.items() if value is not _OMIT and name not in _POSITIONS}
+    kept = {name: value for name, value in constants.items() if value is not _OMIT and name not in _POSITIONS}
+    own = {name for name, _ in module.named_parameters(recurse=False)}
+    return _with_optional(kept, {name: name in own for name in script_type.get_attributes()})

@@ -20,7 +20,7 @@ class CallSignature(Struct, frozen=True):
     output_shapes: list[Shape]
     input_dtypes: list[Dtype]
     output_dtypes: list[Dtype]
-    count: Count
+    count: Annotated[Count, Meta(description="The number of calls with this signature.")]
 
 
 class OwnTensor(Struct, frozen=True, gc=False):
@@ -62,11 +62,10 @@ class UniqueModule(Struct, frozen=True, kw_only=True):
     input_dtypes: list[Dtype]
     output_dtypes: list[Dtype]
     parameters: dict[str, Any]
-    occurrences: list[str]
+    occurrences: Annotated[list[str], Meta(description="The paths of all equal modules, the first one included.")]
     class_path: str
     called: bool
-    calls: Count
-    """Calls of the first occurrence."""
+    calls: Annotated[Count, Meta(description="Calls of the first of the equal modules in one pass.")]
     call_signatures: list[CallSignature] | UnsetType = UNSET
     """Present only if the first occurrence was called with more than one signature."""
     aliases: list[str]
@@ -120,6 +119,6 @@ class UniqueOp(Struct, frozen=True):
     tensor_types: TensorTypes
     occurrences: list[Occurrence]
     target: str
-    count: Count
+    count: Annotated[Count, Meta(description="Executions in one pass: the number of occurrences.")]
     cost: OpFigures | None = None
     """Cost of the first execution; null if costs were not counted."""

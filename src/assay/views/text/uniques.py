@@ -15,9 +15,9 @@ from assay.views.tables import Column, Table
 _MODULE_COLUMNS: tuple[Column[UniqueModule], ...] = (
     Column("id", lambda entry: entry.id),
     Column("class", lambda entry: entry.class_name, shrinks=True),
-    Column("count", lambda entry: len(entry.occurrences), "right", units.exact),
-    Column("calls", lambda entry: entry.calls, "right", units.exact, drops=True),
-    Column("FLOPs", lambda entry: None if entry.cost is None else entry.cost.flops, "right", units.count, drops=True),
+    Column("modules", lambda entry: len(entry.occurrences), "right", units.exact, name="count"),
+    Column("calls (first)", lambda entry: entry.calls, "right", units.exact, drops=True, name="calls"),
+    Column("FLOPs (first)", lambda entry: _module_flops(entry), "right", units.count, drops=True, name="FLOPs"),
     Column("first path", lambda entry: entry.module_path, shrinks=True),
     Column("inputs", lambda entry: _joined(entry.input_shapes), shrinks=True),
     Column("outputs", lambda entry: _joined(entry.output_shapes), shrinks=True),
@@ -41,13 +41,17 @@ _OP_COLUMNS: tuple[Column[UniqueOp], ...] = (
 
 
 def module_table(entries: Sequence[UniqueModule]) -> Table:
-    """One row per unique module; `calls` and `FLOPs` are those of its first occurrence."""
+    """One row per unique module: how many modules are equal, and the calls and FLOPs of the first of them."""
     return Table(_MODULE_COLUMNS, entries)
 
 
 def op_table(entries: Sequence[UniqueOp]) -> Table:
     """One row per unique op."""
     return Table(_OP_COLUMNS, entries)
+
+
+def _module_flops(entry: UniqueModule) -> int | None:
+    return None if entry.cost is None else entry.cost.flops
 
 
 def _flops(entry: UniqueOp) -> int | None:
