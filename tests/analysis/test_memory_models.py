@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 from torch import nn
-from torch_versions import require_torch
+from versions import require
 
 from assay import observe
 from assay.analysis.memory import key_value, key_value_of_two, memory_of
@@ -52,7 +52,7 @@ def test_a_chain_of_layers_peaks_at_the_two_widest_neighbours(mode):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_optimizer_state_equals_that_of_torch_after_a_step(name, dtype):
     if name == "adafactor":
-        require_torch("2.5", "torch.optim.Adafactor")
+        require("torch", "2.5", "torch.optim.Adafactor")
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(16, 5), nn.LayerNorm(5)).to(dtype)
     predicted = memory_of(observe(model, torch.randn(2, 3, 4, 4, dtype=dtype), mode="meta"), optimizer=name)
     optimizer = TORCH_OPTIMIZERS[name](model.parameters())
@@ -67,6 +67,7 @@ def test_optimizer_state_equals_that_of_torch_after_a_step(name, dtype):
 def test_the_state_of_muon_equals_that_of_torch_for_matrices():
     model = mlp(8, 6, 4)
     predicted = memory_of(observe(model, torch.randn(2, 8), mode="meta"), optimizer="muon").optimizer.bytes.value
+    require("torch", "2.9", "torch.optim.Muon")
     optimizer = torch.optim.Muon(model.parameters())
     model(torch.randn(2, 8)).sum().backward()
     optimizer.step()

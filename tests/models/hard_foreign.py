@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_versions import require_torch
+from versions import require
 
 from models.registry import Inputs, case
 
@@ -135,7 +135,7 @@ class Flex(nn.Module):
 
 @case
 def flexible_attention() -> tuple[nn.Module, Inputs]:
-    require_torch("2.5", "flex_attention")
+    require("torch", "2.5", "flex_attention")
     return Flex().requires_grad_(False), (torch.linspace(-1, 1, 256).reshape(1, 16, 16),)
 
 

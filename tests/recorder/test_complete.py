@@ -11,7 +11,7 @@ import torch
 from models import hard
 from recorder.bare import bare_targets, split, targets
 from torch import nn
-from torch_versions import require_torch
+from versions import require
 
 from assay.recorder import passes
 
@@ -59,7 +59,7 @@ def test_the_body_of_a_condition_is_recorded():
 
 
 def test_flex_attention_is_one_op():
-    require_torch("2.5", "flex_attention")
+    require("torch", "2.5", "flex_attention")
     from torch.nn.attention.flex_attention import flex_attention
 
     class Flex(nn.Module):
@@ -193,7 +193,7 @@ def test_a_module_that_contains_its_own_parent_terminates():
 
 
 def test_operators_that_compile_themselves_are_recorded_in_a_fresh_process(tmp_path):
-    require_torch("2.5", "flex_attention")
+    require("torch", "2.5", "flex_attention")
     program = tmp_path / "fresh.py"
     program.write_text(
         "import torch, sys\n"

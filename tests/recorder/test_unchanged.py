@@ -54,7 +54,7 @@ def _plain_state(module):
 def _bytes(tensor):
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
         return None
-    if type(tensor) not in (torch.Tensor, nn.Parameter, nn.Buffer):
+    if type(tensor) not in (torch.Tensor, nn.Parameter, getattr(nn, "Buffer", None)):
         return None
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 

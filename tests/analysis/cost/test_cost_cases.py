@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from counted import Calls, counted, executed, only
 from torch import nn
-from torch_versions import require_torch
+from versions import require
 
 SDPA = F.scaled_dot_product_attention
 
@@ -189,7 +189,7 @@ CASES: dict[str, tuple[int, Callable[[], Any], Callable[[], Any]]] = {
     "checkpoint": (64**3, lambda: Calls(_checkpointed, _square()), _tokens),
     "autocast": (64**3, lambda: Calls(_autocast, _square()), _tokens),
     "cond, the shorter branch": (64**3, lambda: Calls(_twice_or_once, _square(), _square()), _tokens),
-    "flex attention": (2 * 8 * 16 * 16 * 64, lambda: require_torch("2.5", "flex_attention") or _flexible, _qkv),
+    "flex attention": (2 * 8 * 16 * 16 * 64, lambda: _flexible, _qkv),
     "int8 product": (32 * 64 * 64, lambda: torch._int_mm, lambda: (_int8(32, 64), _int8(64, 64))),
     "sparse product": (
         64 * 64 * 32 // 4, lambda: torch.sparse.mm, lambda: (_quarter_full(), torch.randn(64, 32))),
@@ -205,9 +205,19 @@ def _scan(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, x: torch.Tensor) ->
     return out
 
 
+SINCE = {
+    "grouped-query attention": ("2.5", "enable_gqa"),
+    "flex attention": ("2.5", "flex_attention"),
+    "routed experts, grouped": ("2.8", "grouped_mm"),
+}
+"""The version of torch that introduced what a case needs."""
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_macs_by_hand(case: str) -> None:
+    if case in SINCE:
+        require("torch", *SINCE[case])
     macs, model, inputs = CASES[case]
     arguments = inputs()
     cost = counted(model(), *(arguments if isinstance(arguments, tuple) else (arguments,)))

@@ -11,6 +11,7 @@ from counted import Dispatched, counted, only
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from versions import require
 
 from assay.analysis.cost import cost_of
 from assay.document.rows import Operand, OpKind, TensorType
@@ -107,6 +108,7 @@ def test_kernels_align_the_causal_mask_with_the_last_key(queries: int, keys: int
 
 def test_grouped_queries_cost_as_much_as_repeated_keys() -> None:
     q, k = torch.randn(2, 8, 5, 4), torch.randn(2, 2, 7, 4)
+    require("torch", "2.5", "enable_gqa")
     grouped = counted(lambda a, b: F.scaled_dot_product_attention(a, b, b, enable_gqa=True), q, k)
     repeated = k.repeat_interleave(4, 1)
     assert grouped.macs == counted(F.scaled_dot_product_attention, q, repeated, repeated).macs
