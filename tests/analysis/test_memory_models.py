@@ -186,6 +186,16 @@ def test_unfused_attention_in_training_is_an_assumption(mode):
     assert any("unfused" in note for note in memory_of(document).assumptions) is unfused
 
 
+def test_a_softmax_beside_fused_attention_is_not_unfused_attention():
+    class Gated(nn.Module):
+        def forward(self, x):
+            return nn.functional.scaled_dot_product_attention(x, x, x) * x.softmax(-1)
+
+    document = observe(nn.Sequential(nn.Linear(16, 16), Gated()), torch.randn(1, 2, 6, 16), backward=True)
+    decomposed = sum("softmax" in kind.target for kind in document.training.kinds) > 2  # one, and its backward
+    assert any("unfused" in note for note in memory_of(document).assumptions) is decomposed
+
+
 def test_a_model_without_a_cache_has_none():
     document = observe(mlp(8, 6), torch.randn(2, 8), mode="meta")
     assert key_value(document) is None

@@ -22,7 +22,7 @@ FUSED = frozenset(
 )  # fmt: skip
 """Fused attention ops."""
 
-_SOFTMAX = frozenset({"aten.softmax", "aten._softmax", "aten._safe_softmax"})
+SOFTMAX = frozenset({"aten.softmax", "aten._softmax", "aten._safe_softmax"})
 _PRODUCTS = frozenset({"aten.matmul", "aten.bmm", "aten.baddbmm", "aten.einsum"})
 _COPIES = frozenset({"aten.to", "aten._to_copy", "aten.clone", "aten.contiguous", "aten.reshape", "aten.expand"})
 _BEFORE = _COPIES | frozenset(
@@ -52,7 +52,7 @@ def unfused_attention(document: Document) -> list[UnfusedAttention]:
         return []
     flow = DataFlow(document)
     attentions = []
-    for index in ops_named(document, *_SOFTMAX):
+    for index in ops_named(document, *SOFTMAX):
         before = _ops_before(document, flow, index)
         after = _ops_after(document, flow, index)
         if before is not None and after is not None:

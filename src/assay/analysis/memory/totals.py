@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from assay.analysis.attention import SOFTMAX
 from assay.analysis.memory.caches import KeyValue, key_value
 from assay.analysis.memory.lifetimes import (
     BY_STORAGES,
@@ -24,6 +25,7 @@ from assay.analysis.modules_run import modules_run
 from assay.analysis.parameters import stored, stored_by_dtype
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Modelled, Unknown
+from assay.document.rows import Op, OpKind
 
 NOT_MODELLED = (
     "allocator rounding and fragmentation",
@@ -163,8 +165,14 @@ def _inputs(document: Document) -> Figure:
 def _attention_unfused(document: Document) -> bool:
     """Whether attention is a fused op in the forward pass and several ops in the training step."""
     fused = any("scaled_dot_product" in kind.target for kind in document.kinds)
-    step = document.training.kinds if document.training is not None else ()
-    return fused and any(kind.target.startswith("aten._safe_softmax.") for kind in step)
+    step = document.training
+    # Up to torch 2.4, unfused attention has the same softmax as other layers, so their number decides.
+    return fused and step is not None and _softmaxes(step.kinds, step.ops) > _softmaxes(document.kinds, document.ops)
+
+
+def _softmaxes(kinds: Sequence[OpKind], ops: Sequence[Op]) -> int:
+    is_softmax = [kind.target.rpartition(".")[0] in SOFTMAX for kind in kinds]
+    return sum(is_softmax[op.kind] for op in ops if op.phase == "forward")
 
 
 def _gradients(step: PassStorages | None, parameters: Sequence[TrainedParameter]) -> Figure:
