@@ -3,18 +3,22 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+OLDEST := .venv-oldest
+OLDEST_READY := $(OLDEST)/.ready
+OLDEST_TESTS := tests/recorder tests/sources tests/analysis tests/api tests/forward_stats tests/inspection tests/models
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test terminal check fuzz format schema clean
+.PHONY: help demo test test-oldest terminal check fuzz format schema clean
 
 help:
-	@echo "make demo    analyse the bundled ResNet-50 and print where the results are"
-	@echo "make test    run all tests on all cores"
-	@echo "make check   run linters, type checks, import rules and checks of the docs"
-	@echo "make fuzz    feed damaged files to the checkpoint readers for a few minutes"
-	@echo "make format  format the code with ruff"
-	@echo "make schema  regenerate the JSON Schemas in docs/schema"
-	@echo "make clean   delete .venv, out, build and dist"
+	@echo "make demo         analyse the bundled ResNet-50 and print where the results are"
+	@echo "make test         run all tests on all cores"
+	@echo "make test-oldest  run the core tests on the oldest supported torch (downloads gigabytes once)"
+	@echo "make check        run linters, type checks, import rules and checks of the docs"
+	@echo "make fuzz         feed damaged files to the checkpoint readers for a few minutes"
+	@echo "make format       format the code with ruff"
+	@echo "make schema       regenerate the JSON Schemas in docs/schema"
+	@echo "make clean        delete .venv, .venv-oldest, out, build and dist"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is required") if sys.version_info < (3, 10) else None'
@@ -41,6 +45,16 @@ terminal:
 test: $(READY) terminal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q --durations=10
 
+# Torch 2.4 has wheels for Python 3.10 to 3.12.
+$(OLDEST_READY): pyproject.toml constraints-oldest.txt
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt \
+	  -e ".[hf]" hypothesis jsonschema pytest pytest-xdist
+	touch $@
+
+test-oldest: $(OLDEST_READY)
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n auto -q $(OLDEST_TESTS)
+
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,4 +73,4 @@ schema: $(READY)
 	$(BIN)/python tools/check_docs.py --write
 
 clean:
-	rm -rf $(VENV) out build dist
+	rm -rf $(VENV) $(OLDEST) out build dist

@@ -33,7 +33,7 @@ def model_of(program: Any) -> Model:
         except (
             AssertionError,
             RuntimeError,
-        ):  # up to torch 2.5, the paths below a root of torch's own classes differ
+        ):  # up to torch 2.5, if the root is a class of torch itself
             module = program.module()
     return Model(module, inputs=program.example_inputs, classes=_classes(program))
 
