@@ -6,6 +6,7 @@ attributes are read, never properties.
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections import deque
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from assay.sources.needs import is_module, is_tensor
 if TYPE_CHECKING:
     from torch import nn
 
-_MAX_DEPTH = 3
+_MAX_DEPTH = 6
 _MAX_OBJECTS = 10_000
 """The search stops after this many objects that are not modules."""
 _LEAF_TYPES = (type, types.ModuleType, types.FunctionType, types.MethodType, str, bytes, int, float)
@@ -101,7 +102,17 @@ def _stored_items(value: object) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         yield from ((str(key), item) for key, item in dict.items(value))
         return
+    yield from _slots(value)
     yield from ((str(name), item) for name, item in list((attributes_of(value) or {}).items()))
+
+
+def _slots(value: object) -> Iterator[tuple[str, Any]]:
+    """The values in the slots of an object, by name."""
+    for cls in type(value).__mro__:
+        for name, descriptor in vars(cls).items() if "__slots__" in vars(cls) else ():
+            if isinstance(descriptor, types.MemberDescriptorType):
+                with contextlib.suppress(AttributeError):  # an empty slot
+                    yield name, descriptor.__get__(value)
 
 
 def attributes_of(value: object) -> dict[str, Any] | None:

@@ -48,7 +48,7 @@ def is_builder(source: Any) -> bool:
     """Whether calling `source` builds a model: a class, a function, or another callable without modules inside."""
     if isinstance(source, type) or inspect.isroutine(source):
         return True
-    return callable(source) and not is_module(source) and not outermost_modules(source)
+    return callable(source) and not _is_program(source) and not outermost_modules(source)
 
 
 def _open_text(text: str, model_args: Mapping[str, Any] | None, *, trust: bool) -> Opened:
@@ -105,8 +105,7 @@ def _model_of(value: Any) -> Model | None:
     """The model that `value` is or contains; None if there is no module in it."""
     if is_module(value):
         return Model(value, own_config(value))
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.export.ExportedProgram):
+    if _is_program(value):
         from assay.sources.exported.run import model_of
 
         return model_of(value)
@@ -117,6 +116,12 @@ def _model_of(value: Any) -> Model | None:
     # Written directly to the dictionary: add_module rejects dots, and user code must not be called.
     outer._modules.update(modules)
     return Model(outer, holder=value)
+
+
+def _is_program(value: Any) -> bool:
+    """Whether `value` is a live `torch.export.ExportedProgram`."""
+    export = sys.modules.get("torch.export")
+    return export is not None and isinstance(value, export.ExportedProgram)
 
 
 def _check_args(model_args: Mapping[str, Any] | None) -> None:

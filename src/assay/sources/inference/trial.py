@@ -56,9 +56,16 @@ def _meta_copy(module: Any) -> Any | None:
             empty = torch.empty_like(tensor, device="meta")
             is_parameter = isinstance(tensor, torch.nn.Parameter)
             memo[id(tensor)] = torch.nn.Parameter(empty, requires_grad=False) if is_parameter else empty
-        return copy.deepcopy(module, memo).eval()
+        return _in_evaluation(copy.deepcopy(module, memo))
     except Exception:  # noqa: BLE001 - copying runs the user's code, which may raise anything
         return None
+
+
+def _in_evaluation(module: Any) -> Any:
+    """`module` with all modules in evaluation mode, set by flag: `eval()` may be forbidden, as for exported programs."""
+    for each in module.modules():
+        each.training = False
+    return module
 
 
 def _reloaded_on_meta(torch: Any, module: Any) -> Any:
