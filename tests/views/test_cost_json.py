@@ -65,6 +65,7 @@ def test_the_cost_json_is_consistent_with_the_document():
     assert file["modules"][0]["total"] == file["totals"]
     assert sum(entry["ops"] for entry in file["categories"].values()) == file["totals"]["ops"]
     assert file["unknown"] == []
+    assert file["least"] is None
 
 
 def test_unknown_costs_are_null():

@@ -145,6 +145,23 @@ def test_an_op_without_formula_is_a_dash_and_named():
     assert (total["unknown ops"], sum(columns["unknown ops"])) == (2, 2)
 
 
+def test_ops_with_assumed_sizes_make_the_total_a_range():
+    document = conv_stack()
+    exact = add_up(document)
+    ops = [msgspec.structs.replace(op, assumed=index == 0) for index, op in enumerate(document.ops)]
+    cost = add_up(msgspec.structs.replace(document, ops=ops))
+    first = exact.kinds[ops[0].kind]
+    assert exact.least is None
+    assert cost.forward == exact.forward
+    assert cost.least.flops == exact.forward.flops - first.flops
+    text = report.as_text(cost_report(document, cost, CostOptions(exact=True)))
+    facts = dict(re.findall(r"^(\S.*?)  +(\S.*)$", text, re.MULTILINE))
+    assert facts["range"].startswith(
+        f"MACs {cost.least.macs:,} to {cost.forward.macs:,}, FLOPs {cost.least.flops:,} to"
+    )
+    assert "range" not in report.as_text(cost_report(document, exact, CostOptions(exact=True)))
+
+
 def test_the_report_shows_totals_types_and_kinds():
     document = conv_stack()
     text = report.as_text(cost_report(document, add_up(document), CostOptions(exact=True)))

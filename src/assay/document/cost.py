@@ -132,6 +132,8 @@ class Cost(Struct, frozen=True, omit_defaults=True):
         modules: The cost of each module in the forward pass, in the order of `Document.modules`.
         outside: Ops of the forward pass outside any module.
         forward: All ops of the forward pass.
+        least: The forward pass without the ops whose cost is an upper bound (`Op.assumed`), so the true cost is
+            between `least` and `forward`; null if there are none.
         backward: All ops of the backward pass; null if it was not recorded.
         categories: Totals of the forward pass by category of op, largest first.
         unknown: Ops whose cost is unknown.
@@ -143,6 +145,7 @@ class Cost(Struct, frozen=True, omit_defaults=True):
     modules: list[ModuleCost] = field(default_factory=list)
     outside: CostTotals = CostTotals()
     forward: CostTotals = CostTotals()
+    least: CostTotals | None = None
     backward: CostTotals | None = None
     categories: dict[str, CostTotals] = field(default_factory=dict)
     unknown: list[UnknownOp] = field(default_factory=list)

@@ -73,6 +73,8 @@ class Op(Struct, frozen=True, omit_defaults=True):
     """Storages it allocated or wrote into, as indices into `Document.storages`."""
     phase: str = "forward"
     """`forward` or `backward`."""
+    assumed: bool = False
+    """Whether it ran without data on a size that depends on data, so that its cost is an upper bound."""
 
 
 class Call(Struct, frozen=True, omit_defaults=True):

@@ -19,6 +19,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from assay.recorder import policies
+from assay.recorder.bounds import Bounds
 from assay.recorder.guard import Originals
 from assay.recorder.intercept import Method, observing
 from assay.recorder.kinds import tensors_in
@@ -85,6 +86,7 @@ class Dataless:
         self._recipes: dict[tuple[Any, ...], _Recipe] = {}
         self._assumed: Counter[str] = Counter()
         self._assumed_values = 0
+        self.bounds = Bounds(storages)
         self.made_up_values = False
         """Whether code outside torch has received made-up values."""
 
@@ -95,6 +97,11 @@ class Dataless:
     def assume(self, op: str, what: str) -> None:
         """Record that `op` had no data and what was assumed instead."""
         self._assumed[f"{op} in {self._module_label()}: {what}"] += 1
+
+    def assume_size(self, op: str, what: str) -> None:
+        """Record that a size of the current `op` depends on data, and the maximum that was assumed."""
+        self.bounds.assumed()
+        self.assume(op, f"no data, assumed {what}")
 
     def assume_value(self, op: str, value: Any) -> Any:
         """Return `value` for a scalar that depends on data; raises `NeedsDataError` in an endless loop."""
@@ -114,6 +121,20 @@ class Dataless:
         tensors: list[torch.Tensor],
         lives: list[Life],
     ) -> Any:
+        result = self._run(func, args, kwargs, key, tensors, lives)
+        self.bounds.follow(func, args, lives, result)
+        return result
+
+    def _run(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        key: tuple[Any, ...],
+        tensors: list[torch.Tensor],
+        lives: list[Life],
+    ) -> Any:
+        """The result of an op: cached, created, computed from known values, by its policy, or from shapes."""
         recipe = self._recipes.get(key)
         if recipe is not None:
             return recipe.make(tensors, lives)

@@ -7,7 +7,7 @@ A new kind goes through `kinds.build` once; every repeat is a dictionary look-up
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -95,8 +95,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self._forward_ops = len(self._ops)
         self._locate = locate
 
-    def rows(self) -> list[Op]:
-        """The ops in the order in which they ended."""
+    def rows(self, assumed: Collection[int] = ()) -> list[Op]:
+        """The ops in the order in which they ended; `assumed` are the indices of those with assumed sizes."""
         written = [[i for i, operand in enumerate(kind.inputs) if operand.written] for kind in self.kinds]
         fresh = [[i for i, output in enumerate(kind.outputs) if output.alias is None] for kind in self.kinds]
         boundary = len(self._ops) if self._forward_ops is None else self._forward_ops
@@ -107,6 +107,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 reads,
                 tuple([results[i] for i in fresh[kind]] + [reads[i] for i in written[kind]]),
                 "forward" if index < boundary else "backward",
+                index in assumed,
             )
             for index, (kind, call, reads, results) in enumerate(self._ops)
         ]

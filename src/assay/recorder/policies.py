@@ -72,18 +72,24 @@ def _no_check(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict
 
 @_policy("aten::nonzero", "aten::argwhere")
 def _nonzero(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    tensor = args[0]
-    executor.assume(str(func), f"no data, assumed the maximum of {plural(tensor.numel(), 'element')}")
-    return _meta((tensor.numel(), tensor.dim()), torch.int64)
+    positions = _positions(executor, func, args[0])
+    return positions if args[0].dim() else positions[:, :0]
 
 
 @_policy("aten::nonzero_numpy", "aten::where")
 def _where(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1:
         return NOT_HANDLED
-    tensor = args[0]
-    executor.assume(str(func), f"no data, assumed the maximum of {plural(tensor.numel(), 'element')}")
-    return [_meta((tensor.numel(),), torch.int64) for _ in range(max(tensor.dim(), 1))]
+    return list(_positions(executor, func, args[0]).unbind(1))
+
+
+def _positions(executor: Dataless, func: Any, mask: torch.Tensor) -> torch.Tensor:
+    """The positions of as many elements as can be true; known if these are all, so that loops over them work."""
+    most = executor.bounds.most_true(mask)
+    executor.assume_size(str(func), f"the maximum of {plural(most, 'element')}")
+    if most == mask.numel() <= MADE_UP_LIMIT:
+        return torch.ones(mask.shape or (1,)).nonzero()
+    return _meta((most, max(mask.dim(), 1)), torch.int64)
 
 
 @_policy("aten::masked_select")
@@ -92,8 +98,8 @@ def _masked_select(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs:
     shape = torch.broadcast_shapes(tensor.shape, mask.shape)
     if executor.is_known(mask):
         return _meta((int(mask.expand(shape).sum()),), tensor.dtype)
-    size = math.prod(shape)
-    executor.assume(str(func), f"no data, assumed the maximum of {plural(size, 'element')}")
+    size = executor.bounds.most_true(mask) * (math.prod(shape) // max(mask.numel(), 1))
+    executor.assume_size(str(func), f"the maximum of {plural(size, 'element')}")
     return _meta((size,), tensor.dtype)
 
 
@@ -111,8 +117,8 @@ def _index(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[st
         if executor.is_known(index):
             count = int(index.count_nonzero())
         else:
-            count = index.numel()
-            executor.assume(str(func), f"no data, assumed a mask with {plural(count, 'true element')}")
+            count = executor.bounds.most_true(index)
+            executor.assume_size(str(func), f"a mask with {plural(count, 'true element')}")
         positions.extend(_meta((count,), torch.int64) for _ in range(index.dim()))
     target = args[0]
     if "put" in func._schema.name:
@@ -123,7 +129,7 @@ def _index(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[st
 @_policy("aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::_unique")
 def _unique(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
-    executor.assume(str(func), f"no data, assumed {plural(tensor.numel(), 'distinct element')}")
+    executor.assume_size(str(func), plural(tensor.numel(), "distinct element"))
     inverse = _meta(tensor.shape, torch.int64)
     if func._schema.name == "aten::unique_dim":
         extent = tensor.shape[args[1]]
@@ -196,7 +202,7 @@ def _nms(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str,
         return NOT_HANDLED
     if boxes.dim() != 2 or scores.shape != boxes.shape[:1]:
         return NOT_HANDLED
-    executor.assume(str(func), f"no data, assumed the maximum of {plural(boxes.shape[0], 'box', 'boxes')} kept")
+    executor.assume_size(str(func), f"the maximum of {plural(boxes.shape[0], 'box', 'boxes')} kept")
     return _meta((boxes.shape[0],), torch.int64)
 
 

@@ -15,14 +15,18 @@ from assay.document.rows import Storage
 
 
 class Life(weakref.ref):  # type: ignore[type-arg]
-    """A live storage: its number, its role, and whether its values are known in a pass without data."""
+    """A live storage: its number and role and, in a pass without data, what is known about its values and sizes."""
 
-    __slots__ = ("address", "number", "role", "values_known")
+    __slots__ = ("address", "assumed", "choices", "number", "role", "values_known")
 
     address: int
     number: int
     role: str
     values_known: bool
+    assumed: bool
+    """Whether a size of its tensors is an assumed maximum, or derives from one."""
+    choices: tuple[int, int] | None
+    """The choices of a `topk` per row and in total, if its values are these choices or a mask of them."""
 
 
 class StorageLog:
@@ -54,6 +58,8 @@ class StorageLog:
             life.number = len(self._created)
             life.role = role
             life.values_known = self.dataless and not tensor.is_meta and not lacks_meta_form(tensor)
+            life.assumed = False
+            life.choices = None
             self._created.append((size, self.clock, role))
         return life
 
@@ -87,7 +93,7 @@ class StorageLog:
 
 def lacks_meta_form(tensor: torch.Tensor) -> bool:
     """Whether the tensor keeps its memory in a pass without data: nested and quantized tensors cannot be on meta."""
-    return tensor.is_nested or tensor.is_quantized
+    return bool(tensor.is_nested or tensor.is_quantized)
 
 
 def _bytes_without_storage(tensor: torch.Tensor) -> int:

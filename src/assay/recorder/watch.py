@@ -190,7 +190,7 @@ def _record(
         tensors=rows,
         calls=calls.rows(),
         kinds=recorder.kinds,
-        ops=recorder.rows(),
+        ops=recorder.rows(without_data.bounds.ops),
         storages=storages.rows(),
         assumptions=without_data.assumptions(),
         failure=None if error is None else explain.failure(error, calls, recorder.failed_op),

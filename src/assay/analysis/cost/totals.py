@@ -50,6 +50,7 @@ def add_up(document: Document) -> Cost:
         modules=_modules(document, calls, backward_own),
         outside=CostTotals(*outside) if document.recorded else UNKNOWN,
         forward=_sum([outside, *calls]) if document.ops or not _lacks_ops(document) else UNKNOWN,
+        least=_least(document.ops, columns),
         backward=backward,
         categories=_categories(document, kinds, columns),
         unknown=unknown,
@@ -64,6 +65,17 @@ def _by_call(ops: Sequence[Op], columns: list[tuple[int, ...]], count: int) -> t
     for (call, kind), times in Counter((op.call, op.kind) for op in ops).items():
         _add(outside if call < 0 else calls[call], columns[kind], times)
     return outside, calls
+
+
+def _least(ops: Sequence[Op], columns: list[tuple[int, ...]]) -> CostTotals | None:
+    """The sum over the ops whose sizes are not assumed; None if all sizes are known."""
+    certain = Counter(op.kind for op in ops if not op.assumed)
+    if certain.total() == len(ops):
+        return None
+    sums = list(_ZERO)
+    for kind, count in certain.items():
+        _add(sums, columns[kind], count)
+    return CostTotals(*sums)
 
 
 def per_call(document: Document, cost: Cost) -> list[CostTotals]:

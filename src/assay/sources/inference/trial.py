@@ -62,7 +62,7 @@ def _meta_copy(module: Any) -> Any | None:
 
 
 def _in_evaluation(module: Any) -> Any:
-    """`module` with all modules in evaluation mode, set by flag: `eval()` may be forbidden, as for exported programs."""
+    """`module` in evaluation mode, set by flag since `eval()` is forbidden for the module of an exported program."""
     for each in module.modules():
         each.training = False
     return module

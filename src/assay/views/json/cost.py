@@ -96,6 +96,9 @@ class CostFile(ResultFile, frozen=True):
     parameters: Parameters
     totals: Figures
     """The forward pass."""
+    least: Figures | None
+    """The forward pass without the ops whose sizes depend on data that was not there. The true cost is between this
+    and `totals`; null if `totals` is exact."""
     backward: Figures | None
     coverage: float | None
     """The share of executed ops that have a formula; null if nothing ran or the pass stopped midway."""
@@ -117,6 +120,7 @@ def cost_file(document: Document, cost: Cost) -> CostFile:
         metadata=metadata(document),
         parameters=parameters(document),
         totals=figures(cost.forward),
+        least=figures_or_none(cost.least),
         backward=figures_or_none(cost.backward),
         coverage=cost.coverage,
         modules_run=modules_run(document),

@@ -32,7 +32,7 @@ from assay.views.text.summary_columns import (
     Wholes,
     parse_columns,
 )
-from assay.views.text.totals import captured_line, coverage_line, modules_run_facts, parameters_line
+from assay.views.text.totals import captured_line, coverage_line, modules_run_facts, parameters_line, range_facts
 from assay.views.text.trees import TREE_KEEPS, branches
 
 _MAX_TIED = 3
@@ -135,6 +135,7 @@ class Summary:
             *_tied(counted),
             (self._total("FLOPs"), flops if document.recorded else units.UNKNOWN),
             (self._total("activations"), written if document.recorded else units.UNKNOWN),
+            *range_facts(self.cost, self._amounts),
             *self._memory(),
             *self._ends(),
             (self._total("coverage"), coverage_line(self.cost)),

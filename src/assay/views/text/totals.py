@@ -38,6 +38,7 @@ def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Tabl
     """Parameters, FLOPs, bytes, coverage, convention and capture; forward and backward separately if both ran."""
     counts = [("parameters", parameters_line(parameters(document), amounts))]
     about = [
+        *range_facts(cost, amounts),
         (marked_total("coverage", partial=cost.partial), coverage_line(cost)),
         *modules_run_facts(document),
         ("convention", cost.convention),
@@ -65,6 +66,16 @@ def parameters_line(counted: Parameters, amounts: Amounts) -> str:
     if counted.buffers is not None and counted.buffers.bytes:
         line += f"; buffers {amounts.size(counted.buffers.bytes)}"
     return f"{line}; {units.exact(len(counted.tied))} tied, counted once" if counted.tied else line
+
+
+def range_facts(cost: Cost, amounts: Amounts) -> list[tuple[str, str]]:
+    """The least and the most that the forward pass can cost, if sizes depend on data that was not there."""
+    least, most = cost.least, cost.forward
+    if least is None:
+        return []
+    ends = (("MACs", least.macs, most.macs), ("FLOPs", least.flops, most.flops))
+    text = ", ".join(f"{name} {amounts.count(low)} to {amounts.count(high)}" for name, low, high in ends)
+    return [("range", f"{text}: sizes in {plural(most.ops - least.ops, 'op')} depend on data")]
 
 
 def coverage_line(cost: Cost) -> str:
