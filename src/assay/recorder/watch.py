@@ -278,6 +278,7 @@ def _conversion(setting: PassSettings, stack: contextlib.ExitStack) -> substitut
     if setting.mode == "fake":
         stack.enter_context(_fake_log_off)
         fake = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        fake.cache_enabled = False  # its keys compare packed weights, which cannot be compared
         steps.append(lambda tensor: _faked(fake, tensor))
     if not steps:
         return None

@@ -82,7 +82,7 @@ def resized(inputs: Inputs, *, base: Mapping[str, Axis] | None = None, **sizes: 
 
 
 def leaves(inputs: Inputs) -> list[Leaf]:
-    """The tensors in the inputs, positional arguments first."""
+    """The tensors in the inputs, positional arguments first; raises `UsageError` for a nested tensor."""
     flatten = need("torch").utils._pytree.tree_flatten_with_path
     named = [(f"args[{index}]", value) for index, value in enumerate(inputs.args)] + list(inputs.kwargs.items())
     tensors: list[Leaf] = []
@@ -90,6 +90,8 @@ def leaves(inputs: Inputs) -> list[Leaf]:
         for path, tensor in flatten(value)[0]:
             if is_tensor(tensor):
                 label = name + "".join(str(key) for key in path)
+                if tensor.is_nested:
+                    raise UsageError(f"cannot vary sizes: {label} is a nested tensor, which cannot be resized")
                 integer = not (tensor.is_floating_point() or tensor.is_complex())
                 tensors.append(Leaf(label, tuple(tensor.shape), integer))
     return tensors

@@ -80,7 +80,9 @@ def _identity(tensor: Any) -> Any:
 
 
 def _shape(tensor: Any) -> tuple[int, ...]:
-    return () if _uninitialized(tensor) else tuple(tensor.shape)
+    from assay.recorder.inventory import sizes
+
+    return () if _uninitialized(tensor) else sizes(tensor)
 
 
 def _uninitialized(tensor: Any) -> bool:
@@ -96,6 +98,8 @@ def _problem(tensor: Any) -> str:
         return "on the meta device, which stores no values"
     if tensor.layout != torch.strided:
         return f"its layout is {str(tensor.layout).removeprefix('torch.')}: only strided tensors can be read"
+    if tensor.is_nested:
+        return "it is nested: only regular tensors can be read"
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         return f"its type is {type(tensor).__name__}: only plain tensors can be read"
     return ""
