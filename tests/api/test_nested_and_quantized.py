@@ -1,4 +1,4 @@
-"""Nested and quantized models through the public functions: answered or refused in one line, never a raw torch error."""
+"""Nested and quantized models through the public functions: answered, or refused in one line of our own."""
 
 from __future__ import annotations
 
