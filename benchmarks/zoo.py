@@ -17,6 +17,8 @@ import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from zoo_models import entries
 from zoo_models.registry import Entry
 
 GOOD = {"yes", "same", "–"}
+Job = Callable[[Entry], dict[str, Any]]
+"""Examines an entry in a child process: a row of plain data, with `broken` set if the entry does not run."""
 
 
 def main() -> int:
@@ -36,7 +40,7 @@ def main() -> int:
         print("\n".join(f"{entry.name}  ({entry.family})" for entry in chosen))
         return 0
     _preload(options.plain)
-    results = run(chosen, options)
+    results = run(chosen, partial(_checked, plain_only=options.plain), options.jobs, options.limit, _progress)
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     print(table(results))
@@ -63,13 +67,15 @@ def _preload(plain_only: bool) -> None:
         importlib.import_module(name)
 
 
-def run(chosen: list[Entry], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """One row per entry, in the order of the entries."""
+def run(
+    chosen: list[Entry], job: Job, jobs: int, limit_s: float, progress: Callable[[dict[str, Any]], str]
+) -> list[dict[str, Any]]:
+    """One row per entry, in the order of the entries; `progress` returns the line printed for each."""
     rows: dict[str, dict[str, Any]] = {}
     waiting, running = list(chosen), {}
     while waiting or running:
-        while waiting and len(running) < options.jobs:
-            child = Child(waiting.pop(0), options)
+        while waiting and len(running) < jobs:
+            child = Child(waiting.pop(0), job, limit_s)
             running[child.pipe] = child
         ready, _, _ = select.select(list(running), [], [], 0.5)
         for child in list(running.values()):
@@ -77,20 +83,20 @@ def run(chosen: list[Entry], options: argparse.Namespace) -> list[dict[str, Any]
             if row is not None:
                 del running[child.pipe]
                 rows[child.entry.name] = row
-                print(_progress(len(rows), len(chosen), row), file=sys.stderr, flush=True)
+                print(f"[{len(rows)}/{len(chosen)}] {progress(row)}", file=sys.stderr, flush=True)
     return [rows[entry.name] for entry in chosen]
 
 
 class Child:
     """One entry in a forked process, with a deadline."""
 
-    def __init__(self, entry: Entry, options: argparse.Namespace) -> None:
-        self.entry, self.began, self.limit = entry, time.monotonic(), options.limit
+    def __init__(self, entry: Entry, job: Job, limit_s: float) -> None:
+        self.entry, self.began, self.limit = entry, time.monotonic(), limit_s
         self.pipe, write = os.pipe()
         self.data = b""
         self.process = os.fork()
         if self.process == 0:
-            _work(entry, write, plain_only=options.plain)
+            _work(entry, write, job)
         os.close(write)
 
     def poll(self, readable: bool) -> dict[str, Any] | None:
@@ -114,28 +120,32 @@ class Child:
         return {**row, **json.loads(self.data)}
 
 
-def _work(entry: Entry, write: int, *, plain_only: bool) -> None:
-    """Run the checks in the child: output is discarded, and the results go through the pipe."""
+def _work(entry: Entry, write: int, job: Job) -> None:
+    """Run the job in the child: output is discarded, and the row goes through the pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     try:
-        from zoo_models import oracle
-
-        broken = oracle.plain(entry)
-        if broken or plain_only:
-            verdicts = {}
-        else:
-            from zoo_models import checks
-
-            verdicts = checks.check(entry)
+        row = job(entry)
     except BaseException as error:  # noqa: BLE001  the parent reports any error
-        broken, verdicts = f"{type(error).__name__}: {error}"[:400], {}
+        row = {"broken": f"{type(error).__name__}: {error}"[:400], "checks": {}}
     with os.fdopen(write, "wb") as pipe:
-        pipe.write(json.dumps({"broken": broken, "checks": verdicts}).encode())
+        pipe.write(json.dumps(row).encode())
     os._exit(0)
+
+
+def _checked(entry: Entry, *, plain_only: bool) -> dict[str, Any]:
+    """The verdicts of all checks, unless the entry does not run without Assay."""
+    from zoo_models import oracle
+
+    broken = oracle.plain(entry)
+    if broken or plain_only:
+        return {"broken": broken, "checks": {}}
+    from zoo_models import checks
+
+    return {"broken": "", "checks": checks.check(entry)}
 
 
 def table(results: list[dict[str, Any]]) -> str:
@@ -174,9 +184,9 @@ def _passed(row: dict[str, Any]) -> bool:
     return all(verdict in GOOD for verdict, _ in row["checks"].values())
 
 
-def _progress(done: int, total: int, row: dict[str, Any]) -> str:
+def _progress(row: dict[str, Any]) -> str:
     marks = row["broken"] or " ".join(f"{name}={verdict}" for name, (verdict, _) in row["checks"].items())
-    return f"[{done}/{total}] {row['name']} {row['seconds']:.1f} s {marks}"
+    return f"{row['name']} {row['seconds']:.1f} s {marks}"
 
 
 if __name__ == "__main__":

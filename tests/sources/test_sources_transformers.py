@@ -128,7 +128,7 @@ def test_inputs_of_a_live_model_are_inferred_like_those_of_a_folder(tmp_path):
     assert inputs.kwargs["input_ids"].device.type == "cpu"
 
 
-def test_ids_of_image_placeholders_are_avoided(tmp_path):
+def test_image_placeholders_are_as_many_as_patches_and_avoided_in_the_text(tmp_path):
     config = hf.LlavaConfig(
         text_config={"model_type": "llama", **LLAMA},
         vision_config={"model_type": "clip_vision_model", **VISION},
@@ -136,9 +136,11 @@ def test_ids_of_image_placeholders_are_avoided(tmp_path):
     )
     config.save_pretrained(tmp_path)
     inputs = find_inputs(None, open_model(tmp_path))
-    assert list(inputs.kwargs) == ["input_ids"]
-    assert inputs.kwargs["input_ids"].min() > 7
-    assert inputs.kwargs["input_ids"].max() < 60
+    ids = inputs.kwargs["input_ids"][0]
+    rows = (32 // 8) ** 2
+    assert ids[1 : rows + 1].unique().tolist() == [7]
+    assert ids[rows + 1 :].min() > 7
+    assert ids.max() < 60
 
 
 def test_on_meta_ids_have_values_and_pixels_do_not(tmp_path):

@@ -12,25 +12,23 @@ from assay.sources.tensors import TensorSpec, dtype_name
 from assay.sources.usercode import guarded
 
 _ATTRIBUTES = ("example_input_array", "dummy_inputs")
-_SETTINGS = ("pretrained_cfg", "default_cfg")
-"""Attributes in which image model libraries store the input size a model was trained with."""
 
 
 def declared(module: Any, config: Any | None) -> Guess | None:
-    """The example inputs or input size in the module's attributes, or None.
+    """The example inputs in the module's attributes, or None.
 
-    Examples are ignored if there is a transformers config, which is more reliable: every transformers model has
+    They are ignored if there is a transformers config, which is more reliable: every transformers model has
     `dummy_inputs`, mostly three rows of token ids whatever the model takes.
     """
     if config is None:
         for name in _ATTRIBUTES:
-            guess = _example(name, _read(module, name))
+            guess = _example(name, read_attribute(module, name))
             if guess is not None:
                 return guess
-    return next(_from_settings(module), None)
+    return None
 
 
-def _read(module: Any, name: str) -> Any:
+def read_attribute(module: Any, name: str) -> Any:
     """The attribute; None if it does not exist or its property raises."""
     try:
         with guarded(name):
@@ -60,15 +58,6 @@ def _specs(pairs: Any) -> tuple[TensorSpec, ...]:
         for name, value in pairs
         if is_tensor(value)
     )
-
-
-def _from_settings(module: Any) -> Iterator[Guess]:
-    """Guesses from the input size in the settings of an image model."""
-    for name in _SETTINGS:
-        settings = vars(module).get(name)
-        size = settings.get("input_size") if isinstance(settings, Mapping) else None
-        if isinstance(size, (tuple, list)) and all(isinstance(dim, int) for dim in size):
-            yield Guess((TensorSpec((1, *size)),), f"{name}['input_size']")
 
 
 def from_graph(module: Any) -> Iterator[Guess]:

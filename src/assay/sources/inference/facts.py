@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
@@ -12,7 +13,15 @@ TOKENS = 128
 """Tokens in a text, if the model allows that many."""
 
 _TEXT = ("text_config", "text_encoder", "decoder", "language_config", "llm_config", "thinker_config")
-_VISION = ("vision_config", "encoder", "image_encoder", "vision_encoder", "backbone_config", "vit_config")
+_VISION = (
+    "vision_config",
+    "image_config",
+    "encoder",
+    "image_encoder",
+    "vision_encoder",
+    "backbone_config",
+    "vit_config",
+)
 _AUDIO = ("audio_config", "audio_encoder", "speech_config", "encoder_config", "speech_encoder", "encoder")
 _COMMON_IDS = ("bos", "eos", "pad", "sep", "cls", "unk", "mask", "decoder_start", "begin", "forced")
 """Prefixes of special tokens that any text may contain; other special tokens represent images, sound and so on."""
@@ -31,16 +40,27 @@ class Facts(Struct, frozen=True):
     def vocabulary(self) -> tuple[int, int]:
         """The widest half-open range of ids without placeholders for images, sound and so on."""
         size = number((self.text, self.config), "vocab_size", "n_vocab", "src_vocab_size") or 2
-        placeholders = sorted(token for token in _placeholders((self.config, self.text)) if 0 <= token < size)
+        parts = (self.config, self.text, self.vision, self.audio)
+        placeholders = sorted(token for token in _placeholders(parts) if 0 <= token < size)
         edges = [-1, *placeholders, size]
         gaps = [(low + 1, high) for low, high in pairwise(edges)]
         return max(gaps, key=lambda gap: gap[1] - gap[0])
 
     @property
+    def positions(self) -> int:
+        """The longest text that the config allows, sys.maxsize if it does not limit it."""
+        limits = [number((part,), *_POSITIONS) for part in (self.text, self.config)]
+        return min((limit for limit in limits if limit and limit > 0), default=sys.maxsize)
+
+    @property
     def tokens(self) -> int:
         """The number of tokens in a text: `TOKENS`, or less if the config limits it."""
-        limits = [number((part,), *_POSITIONS) for part in (self.text, self.config)]
-        return min([TOKENS, *(limit for limit in limits if limit and limit > 0)])
+        return min(TOKENS, self.positions)
+
+    def placeholder(self, modality: str) -> int | None:
+        """The id of the token that stands for an `image`, a `video` or `audio` in a text; None if there is none."""
+        parts = (self.config, self.text, self.vision, self.audio)
+        return number(parts, f"{modality}_token_id", f"{modality}_token_index")
 
     @property
     def channels(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from assay.sources.tensors import TensorSpec, literal_text
 
@@ -22,6 +22,12 @@ class Guess(Struct, frozen=True):
     def text(self) -> str:
         """The inputs in one line."""
         return literal_text(self.specs) or "no tensors"
+
+
+def with_floats(guess: Guess, floats: str) -> Guess:
+    """`guess` with its float32 tensors in the model's own dtype, `floats`."""
+    specs = (structs.replace(spec, dtype=floats) if spec.dtype == "float32" else spec for spec in guess.specs)
+    return structs.replace(guess, specs=tuple(specs))
 
 
 def parameters(module: Any) -> dict[str, inspect.Parameter]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
-
-from msgspec import structs
 
 from assay.errors import InputsError
 from assay.sources.inference.configured import from_config
 from assay.sources.inference.declared import declared, from_graph
-from assay.sources.inference.guess import Guess
+from assay.sources.inference.facts import facts
+from assay.sources.inference.guess import Guess, with_floats
+from assay.sources.inference.multimodal import enriched
 from assay.sources.inference.signature import from_signature
-from assay.sources.inference.trial import choose
+from assay.sources.inference.trial import Trial, choose
 from assay.sources.literals import EXAMPLE
 from assay.sources.needs import need
 from assay.sources.placing import model_dtype
@@ -26,25 +26,22 @@ def infer(module: Any, config: Any | None) -> Guess:
     if example is not None:
         return example
     floats = model_dtype(module)
-    for guesses in _guesses(module, config):
-        chosen = choose(module, (_with_floats(guess, floats) for guess in guesses))
+    trial = Trial(module, floats)
+    for guesses in _guesses(module, config, trial):
+        chosen = choose(trial, guesses)
         if chosen is not None:
-            return chosen
+            return with_floats(chosen, floats)
     raise InputsError(
         f"the inputs of {type(module).__name__} cannot be inferred: give the inputs as file.py::function "
         f"or as a literal, for example {EXAMPLE}"
     )
 
 
-def _guesses(module: Any, config: Any | None) -> Iterator[Iterator[Guess]]:
+def _guesses(module: Any, config: Any | None, trial: Trial) -> Iterator[Iterable[Guess]]:
     """The guesses of each source, most reliable source first."""
     if config is not None:
-        yield from_config(module, config)
+        config_facts = facts(config)
+        chosen = choose(trial, from_config(module, config_facts))
+        yield () if chosen is None else (enriched(chosen, trial, module, config_facts),)
     yield from_graph(module)
     yield from_signature(module)
-
-
-def _with_floats(guess: Guess, floats: str) -> Guess:
-    """`guess` with its float32 tensors in the model's own dtype, `floats`."""
-    specs = (structs.replace(spec, dtype=floats) if spec.dtype == "float32" else spec for spec in guess.specs)
-    return structs.replace(guess, specs=tuple(specs))

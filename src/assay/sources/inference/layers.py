@@ -19,10 +19,12 @@ _LAYERS = 6
 """Number of kinds of layers examined: the layer that takes the input is among the first."""
 _IMAGE_SIDES = (224, 32, 28, 64, 96, 128, 256, 299, 384, 48, 84, 16, 8)
 _SIGNAL_LENGTHS = (1024, 128, 16000, 256, 512, 100, 64, 32, 16)
+_LARGE_SIDES = (336, 392, 448, 512, 518, 560, 640, 768, 896, 1024)
 _VOLUMES = ((16, 112, 112), (32, 32, 32), (64, 64, 64), (16, 16, 16), (8, 8, 8))
+_LARGE_VOLUMES = ((8, 224, 224), (16, 224, 224), (32, 224, 224))
 _LATENT_SIDES = (1, 4, 8, 16, 32)
 _OTHER_MODALITIES = re.compile(r"vision|visual|image|img|audio|speech|patch|pixel|video")
-_POSITIONS = re.compile(r"(^|\.|_)(w?pe|pos[a-z]*)(_emb[a-z]*)?$")
+POSITIONS = re.compile(r"(^|\.|_)(w?pe|pos[a-z]*)(_emb[a-z]*)?$")
 """Names of embeddings of absolute positions, as opposed to distances or tokens."""
 
 
@@ -45,7 +47,7 @@ def layers(module: Any) -> list[Layer]:
     for path, child in module.named_modules():
         if inside and path.startswith(inside):
             continue
-        entry = next((_TABLE[name] for name in _class_names(child) if name in _TABLE), None)
+        entry = next((_TABLE[name] for name in class_names(child) if name in _TABLE), None)
         if entry is None:
             continue
         noun, read, tokens = entry
@@ -64,7 +66,7 @@ def layers(module: Any) -> list[Layer]:
     return first_layers
 
 
-def _class_names(module: Any) -> Iterable[str]:
+def class_names(module: Any) -> Iterable[str]:
     """The names of the module's classes, most derived first; for a scripted module, its original class."""
     scripted = vars(module).get("original_name") or getattr(module, "original_name", None)
     return (scripted,) if isinstance(scripted, str) else (kind.__name__ for kind in type(module).__mro__)
@@ -155,8 +157,12 @@ def _sequence(features: int, batch_first: bool) -> Iterator[TensorSpec]:
 
 _TABLE: dict[str, tuple[str, Reader, bool]] = {
     "Conv1d": ("convolution", _channelled(_cubes(_SIGNAL_LENGTHS, 1), axis=1, otherwise=1), False),
-    "Conv2d": ("convolution", _channelled(_cubes(_IMAGE_SIDES, 2), _cubes(range(4, 257), 2), axis=1), False),
-    "Conv3d": ("convolution", _channelled(_VOLUMES, axis=1), False),
+    "Conv2d": (
+        "convolution",
+        _channelled(_cubes(_IMAGE_SIDES, 2), _cubes((*range(4, 257), *_LARGE_SIDES), 2), axis=1),
+        False,
+    ),
+    "Conv3d": ("convolution", _channelled(_VOLUMES, _LARGE_VOLUMES, axis=1), False),
     "ConvTranspose1d": ("transposed convolution", _channelled(_cubes(_LATENT_SIDES, 1)), False),
     "ConvTranspose2d": ("transposed convolution", _channelled(_cubes(_LATENT_SIDES, 2)), False),
     "ConvTranspose3d": ("transposed convolution", _channelled(_cubes(_LATENT_SIDES, 3)), False),
@@ -199,10 +205,10 @@ def learned_positions(module: Any, *, apart_from: str | None = None) -> int:
         - 1
         - (-1 if (pad := getattr(child, "padding_idx", None)) is None else pad)
         for path, child in _embeddings(module)
-        if _POSITIONS.search(path) and not _OTHER_MODALITIES.search(path) and not (apart_from and apart_from in path)
+        if POSITIONS.search(path) and not _OTHER_MODALITIES.search(path) and not (apart_from and apart_from in path)
     ]
     return min((limit for limit in limits if limit > 0), default=sys.maxsize)
 
 
 def _embeddings(module: Any) -> Iterator[tuple[str, Any]]:
-    return ((path, child) for path, child in module.named_modules() if "Embedding" in _class_names(child))
+    return ((path, child) for path, child in module.named_modules() if "Embedding" in class_names(child))

@@ -18,6 +18,12 @@ _SAMPLES = 16000
 _FRAMES = 8
 _GRID = 16
 """Patches along each side of an image."""
+_SHORTER = (64, 32, 16)
+"""Tokens in a text that is tried if the usual one is too long."""
+_SIDE = 224
+"""Pixels along each side of an image whose size the model leaves open."""
+_USUAL_SIDE = 512
+"""Larger sizes in a config are often only an upper limit."""
 _LARGER = ((512, 512), (1536, 1536))
 """Tried if a model rejects the usual image size."""
 _REGIONS = 36
@@ -36,7 +42,9 @@ def _decoder_ids(facts: Facts, module: Any) -> Options:
 
 def _text(facts: Facts, longest: int) -> Options:
     low, high = facts.vocabulary
-    return [TensorSpec((1, min(facts.tokens, longest)), "int64", low=low, high=high)]
+    usual = min(facts.tokens, longest)
+    lengths = [usual, *(length for length in _SHORTER if length < usual)]
+    return [TensorSpec((1, length), "int64", low=low, high=high) for length in lengths]
 
 
 def _question(facts: Facts, module: Any) -> Options:
@@ -46,17 +54,64 @@ def _question(facts: Facts, module: Any) -> Options:
 
 
 def _pixels(facts: Facts, module: Any) -> Options:
-    if "grid_thw" in parameters(module):
+    names = parameters(module)
+    if "grid_thw" in names or "image_grid_thw" in names:
         return _patches(facts, module)
+    if "spatial_shapes" in names:
+        return [TensorSpec((1, *spec.shape)) for spec in _patches(facts, module)]
+    if "target_sizes" in names:
+        return _strip(facts, module)
     frames = number((facts.vision, facts.config), "num_frames")
-    still = [TensorSpec((1, facts.channels, *size)) for size in (facts.image, *_LARGER)]
+    still = [TensorSpec((1, facts.channels, *size)) for size in _image_sizes(facts)]
     if frames is not None:
         return [TensorSpec((1, frames, facts.channels, *facts.image)), *still]
-    # Models that match two images take a pair.
-    return [*still, TensorSpec((1, 2, facts.channels, *facts.image))]
+    if "aspect_ratio_ids" in names:
+        return [_tiles(facts)]
+    # Models that match two images take a pair, others a list of crops or images.
+    return [*still[:1], *_crops(facts, module), *still[1:]]
+
+
+def _crops(facts: Facts, module: Any) -> Options:
+    """One image as a whole and cut into parts, as few as the config's grids allow."""
+    counts = sorted({1, 2, 3, 5, *_grid_parts(facts)})
+    return [TensorSpec((1, count, facts.channels, *size)) for size in _image_sizes(facts)[:2] for count in counts]
+
+
+def _grid_parts(facts: Facts) -> list[int]:
+    """The number of parts of the smallest grid into which an image may be cut, and the image itself."""
+    grids = getattr(facts.config, "image_grid_pinpoints", None) or ()
+    parts = [-(-height // facts.image[0]) * -(-width // facts.image[1]) for height, width in grids]
+    return [1 + min(parts)] if parts else []
+
+
+def _image_sizes(facts: Facts) -> list[tuple[int, int]]:
+    """Height and width of an image: the config's if it is small, else a small one first, which many models accept."""
+    unit = (number((facts.vision,), "patch_size") or 1) * (
+        number((facts.vision, facts.config), "spatial_merge_size") or 1
+    )
+    small = max(_SIDE // unit, 1) * unit
+    first = [(small, small)] if max(facts.image) > _USUAL_SIDE else []
+    return [*first, facts.image, *_LARGER]
+
+
+def _tiles(facts: Facts) -> TensorSpec:
+    """An image cut into as many tiles as the config allows."""
+    count = number((facts.vision,), "max_num_tiles") or 1
+    return TensorSpec((1, 1, count, facts.channels, *facts.image))
+
+
+def _strip(facts: Facts, module: Any) -> Options:
+    """All patches of an image side by side."""
+    side = number((facts.vision,), "patch_size") or 14
+    return [TensorSpec((1, facts.channels, side, _GRID * _GRID * side))]
 
 
 def _video(facts: Facts, module: Any) -> Options:
+    names = parameters(module)
+    if "video_grid_thw" in names:
+        return _patches(facts, module)
+    if "target_sizes_videos" in names:
+        return _strip(facts, module)
     frames = number((facts.vision, facts.config), "num_frames", "frames_per_clip") or _FRAMES
     return [TensorSpec((1, frames, facts.channels, *facts.image))]
 
@@ -66,13 +121,26 @@ def _patches(facts: Facts, module: Any) -> Options:
     side = number((facts.vision,), "patch_size") or 14
     depth = number((facts.vision,), "temporal_patch_size") or 1
     patches, channels = _GRID * _GRID, facts.channels
-    widths = dict.fromkeys((channels * depth * side * side, *_linear_widths(module)))
+    widths = dict.fromkeys((channels * depth * side * side, channels * side * side, *_linear_widths(module)))
     return [*(TensorSpec((patches, width)) for width in widths), TensorSpec((patches, channels, side, side))]
 
 
+def _flattened(facts: Facts, module: Any) -> Options:
+    """A sequence of patches, each after its row and column, which are 0."""
+    side = number((facts.vision,), "patch_size") or 16
+    width = number((facts.vision,), "patch_embed_hidden_size") or facts.channels * side * side
+    return [TensorSpec((1, _GRID * _GRID, 2 + width), low=0, high=1)]
+
+
 def _linear_widths(module: Any) -> list[int]:
-    """The features that the first linear layers take, for configs that do not specify them."""
-    return [spec.shape[-1] for layer in layers(module) if "linear" in layer.source for spec in layer.inputs]
+    """The features that the first linear layers take, those of patches first."""
+    patched = [
+        child.in_features
+        for path, child in module.named_modules()
+        if "patch" in path and isinstance(getattr(child, "in_features", None), int)
+    ]
+    first = [spec.shape[-1] for layer in layers(module) if "linear" in layer.source for spec in layer.inputs]
+    return [*patched[:1], *first]
 
 
 def _waveform(facts: Facts, module: Any) -> Options:
@@ -91,11 +159,6 @@ def _features(facts: Facts, module: Any) -> Options:
     wide = [TensorSpec((1, facts.mels, length)) for length in dict.fromkeys((steps, 400))]
     tall = [TensorSpec((1, 400, mels)) for mels in dict.fromkeys((facts.mels, *_linear_widths(module), 80, 128))]
     return [*wide, *tall, TensorSpec((1, 1, 1024, facts.mels))]
-
-
-def _features_mask(facts: Facts, module: Any) -> Options:
-    shapes = [spec.shape for spec in _features(facts, module)]
-    return [TensorSpec((1, max(shape[1:])), "int64", low=1, high=2) for shape in shapes]
 
 
 def _series(facts: Facts, module: Any) -> Options:
@@ -135,18 +198,16 @@ TABLE: dict[str, Callable[[Facts, Any], Options]] = {
     "input_ids": _ids,
     "decoder_input_ids": _decoder_ids,
     "qformer_input_ids": _question,
-    "attention_mask": lambda facts, module: [TensorSpec(_ids(facts, module)[0].shape, "int64", low=1, high=2)],
-    # One empty box for all tokens: corners in the wrong order would be rejected.
-    "bbox": lambda facts, module: [TensorSpec((*_ids(facts, module)[0].shape, 4), "int64", low=0, high=1)],
     "pixel_values": _pixels,
     "pixel_values_videos": _video,
+    "image_pixel_values": _crops,
+    "flattened_patches": _flattened,
     "visual_feats": _rows(_REGIONS, "visual_feat_dim"),
     "visual_pos": _rows(_REGIONS, "visual_pos_dim"),
     "hidden_states": _patches,
-    "grid_thw": lambda facts, module: [TensorSpec((1, 3), "int64", values=(1, _GRID, _GRID))],
     "input_values": _waveform,
     "input_features": _features,
-    "input_features_mask": _features_mask,
+    "audio_input_features": _features,
     "past_values": _series,
     "past_observed_mask": _series_mask,
     "past_time_features": lambda facts, module: _time_features(facts, _series(facts, module)[0].shape[1]),
@@ -160,7 +221,7 @@ TABLE: dict[str, Callable[[Facts, Any], Options]] = {
     "inputs_embeds": _hidden,
     "query_embeds": _hidden,
 }
-"""How the options for each input are derived from the config, by its name in forward."""
+"""How the options for each input are derived from the config, by its name in forward; see also `companions`."""
 
 TOGETHER: dict[str, tuple[str, ...]] = {
     "lxmert": ("visual_feats", "visual_pos"),

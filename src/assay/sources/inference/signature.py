@@ -10,6 +10,7 @@ from msgspec import structs
 
 from assay.sources.inference.guess import Guess, parameters, required
 from assay.sources.inference.layers import Layer, layers, learned_positions, vocabularies
+from assay.sources.inference.sizes import input_sizes
 from assay.sources.tensors import TensorSpec
 
 _IMAGE = TensorSpec((1, 3, 224, 224))
@@ -24,10 +25,23 @@ def from_signature(module: Any) -> Iterator[Guess]:
     if not needed and _takes_nothing(module):
         yield Guess((), "forward, which takes no arguments")
     elif first_layers:
+        yield from _guesses_from_sizes(module, needed, first_layers)
         yield from _guesses_from_layers(module, needed, first_layers)
     elif needed and all(parameter.name in _ROLES for parameter in needed):
         specs = _arguments(needed, _IMAGE, [])
         yield Guess(specs, f"forward({', '.join(parameter.name for parameter in needed)})")
+
+
+def _guesses_from_sizes(module: Any, needed: list[inspect.Parameter], first_layers: list[Layer]) -> Iterator[Guess]:
+    """One guess per size that the model was built for, with the channels that its first convolution takes."""
+    if needed and needed[0].name in _TOKENS:
+        return
+    likely = [spec.shape for layer in first_layers for spec in layer.inputs if "convolution" in layer.source]
+    channels = next((shape[1] for shape in likely), None)
+    for size in input_sizes(module):
+        if channels or size.channels:
+            spec = TensorSpec((1, channels or size.channels or 0, *size.dims))
+            yield Guess(_arguments(needed, spec, []), size.source)
 
 
 def _guesses_from_layers(module: Any, needed: list[inspect.Parameter], first_layers: list[Layer]) -> Iterator[Guess]:

@@ -9,11 +9,15 @@ import random
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
-from assay.sources.inference.guess import Guess
-from assay.sources.needs import need
+from msgspec import Struct
+
+from assay.sources.inference.guess import Guess, with_floats
+from assay.sources.inference.placeholders import count_placeholders
+from assay.sources.needs import is_tensor, need
 from assay.sources.tensors import make
 
 LIMIT = 400
@@ -22,7 +26,56 @@ _SELECT_ALL = "meta_nonzero_assume_all_nonzero"
 """A torch setting, not in every version: indexing with a meta mask selects all elements."""
 
 
-def choose(module: Any, guesses: Iterable[Guess]) -> Guess | None:
+class Outcome(Struct, frozen=True):
+    """The result of one trial."""
+
+    runs: bool | None
+    """None if the pass stopped because its tensors have no values."""
+    modules: frozenset[int] = frozenset()
+    """The ids of the copy's modules that were called."""
+    rows: tuple[int, ...] = ()
+    """Numbers of embeddings that were to replace placeholder tokens, in the order of the calls."""
+    flops: int = 0
+    """Operations in products and convolutions, two per multiply-add."""
+
+
+class Trial:
+    """A model's copy on the meta device, on which guesses are tried."""
+
+    def __init__(self, module: Any, floats: str) -> None:
+        self._module, self._floats = module, floats
+        self._rows: list[int] = []
+
+    @cached_property
+    def _copy(self) -> Any | None:
+        copied = _meta_copy(self._module)
+        if copied is not None:
+            count_placeholders(copied, self._rows)
+        return copied
+
+    def run(self, guess: Guess) -> Outcome:
+        """Call the copy with the guess."""
+        # Imported late, because it imports torch.
+        from assay.sources.inference.mixing import Mixing, Reading
+
+        torch = need("torch")
+        if self._copy is None:
+            return Outcome(None)
+        args, kwargs = make(with_floats(guess, self._floats).specs, "meta")
+        runs: bool | None = True
+        mixing, calls = Mixing(), _Calls()
+        self._rows.clear()
+        try:
+            with _quiet(), _same_random_state(torch), torch.no_grad(), calls, Reading(), mixing:
+                self._copy(*args, **kwargs)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - any failure means the guess is wrong
+            runs = None if isinstance(error, NotImplementedError) or _lacks_values(error) else False
+        # Where a pass stopped at a check, the last tensor before it is mostly what the model would have inserted.
+        last = () if runs else calls.rows
+        return Outcome(runs, frozenset(calls.ids), (*last, *self._rows, *mixing.rows), mixing.flops)
+
+
+def choose(trial: Trial, guesses: Iterable[Guess]) -> Guess | None:
     """The first guess that runs, else the first whose failure is unrelated to shapes, else the first guess.
 
     None if there are no guesses. A single guess is returned without a trial.
@@ -31,17 +84,38 @@ def choose(module: Any, guesses: Iterable[Guess]) -> Guess | None:
     start = list(islice(remaining, 2))
     if len(start) < 2:
         return start[0] if start else None
-    meta_copy = _meta_copy(module)
-    if meta_copy is None:
-        return start[0]
     undecided: Guess | None = None
     for guess in islice(chain(start, remaining), LIMIT):
-        verdict = _runs(meta_copy, guess)
+        verdict = trial.run(guess).runs
         if verdict:
             return guess
         if verdict is None:
             undecided = undecided or guess
     return undecided or start[0]
+
+
+class _Calls:
+    """The modules called inside the block: their ids, and the rows of the last tensor that one returned."""
+
+    def __init__(self) -> None:
+        self.ids: set[int] = set()
+        self.rows: tuple[int, ...] = ()
+
+    def __enter__(self) -> _Calls:
+        hooks = need("torch").nn.modules.module
+        self._handles = [
+            hooks.register_module_forward_pre_hook(lambda module, args: self.ids.add(id(module))),
+            hooks.register_module_forward_hook(self._returned),
+        ]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def _returned(self, module: Any, args: Any, output: Any) -> None:
+        if is_tensor(output) and output.dim() > 1 and output.shape[-1]:
+            self.rows = (output.numel() // output.shape[-1],)
 
 
 def _meta_copy(module: Any) -> Any | None:
@@ -76,21 +150,6 @@ def _reloaded_on_meta(torch: Any, module: Any) -> Any:
     return torch.jit.load(buffer, map_location="meta")
 
 
-def _runs(meta_copy: Any, guess: Guess) -> bool | None:
-    """Whether the copy runs on the guess; None if it stopped because its tensors have no values."""
-    # Imported late, because it imports torch.
-    from assay.sources.inference.mixing import Mixing
-
-    torch = need("torch")
-    args, kwargs = make(guess.specs, "meta")
-    try:
-        with _quiet(), _same_random_state(), torch.no_grad(), torch.random.fork_rng(devices=[]), Mixing():
-            meta_copy(*args, **kwargs)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - any failure means the guess is wrong
-        return None if isinstance(error, NotImplementedError) or _lacks_values(error) else False
-    return True
-
-
 def _lacks_values(error: BaseException) -> bool:
     """Whether the error is about missing values of meta tensors, not about shapes."""
     # The last line is the reason; in scripted code, the lines before it are a traceback.
@@ -99,12 +158,13 @@ def _lacks_values(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def _same_random_state() -> Iterator[None]:
-    """Restore the random states of Python and numpy after the block."""
+def _same_random_state(torch: Any) -> Iterator[None]:
+    """Restore the random states of torch, Python and numpy after the block."""
     numpy = sys.modules.get("numpy")
     python_state, numpy_state = random.getstate(), numpy.random.get_state() if numpy else None
     try:
-        yield
+        with torch.random.fork_rng(devices=[]):
+            yield
     finally:
         random.setstate(python_state)
         if numpy:
