@@ -13,6 +13,7 @@ _OWN_BACKBONE = {"use_timm_backbone": False, "backbone": None, "use_pretrained_b
 _ONE_MAP = {**_OWN_BACKBONE, "backbone_config": {**_RESNET, "out_features": ["stage4"]}}
 _MORE_MAPS = {**_OWN_BACKBONE, "backbone_config": {**_RESNET, "out_features": ["stage2", "stage3", "stage4"]}}
 _FORECAST = {"prediction_length": 4, "context_length": 8, "num_time_features": 1, "input_size": 1}
+_PLACEHOLDERS = {"image_token_id": 24, "video_token_id": 25}
 _CODEC = {"upsample_groups": WIDTH, "num_filters": 8, "codebook_size": 32}
 
 EXCEPTIONS: dict[str, dict[str, Any]] = {
@@ -57,4 +58,29 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "sam": {"vision_config": {"output_channels": WIDTH, "num_pos_feats": WIDTH // 2}},
     "sam_hq": {"vision_config": {"output_channels": WIDTH, "num_pos_feats": WIDTH // 2}},
     "step3p7": {"text_config": {"sliding_window": 16}},
+    "aria": {"projector_patch_to_query_dict": {4: 4}},
+    "gemma3": {"mm_tokens_per_image": 4},
+    "t5gemma2": {"encoder": {"mm_tokens_per_image": 4}},
+    "vipllava": {"vision_feature_layers": [-1, -2]},
+    "voxtral": {"audio_token_id": 24},
+    "minicpm_ocr": _PLACEHOLDERS,
+    "minicpmv4_6": _PLACEHOLDERS,
+    "minicpmv4_7": _PLACEHOLDERS,
+    "deepseek_vl_hybrid": {"high_res_vision_config": {"global_attn_indexes": [0]}},
+    "kimi_k25": {"projection_hidden_size": WIDTH},
+    "muse_glimmer": {"out_hidden_size": 4 * WIDTH},
+    "llava_next": {"image_grid_pinpoints": [[64, 128], [128, 64]]},
+    "phi4_multimodal": {"audio_config": {"audio_token_id": 25}},
+    "llama4": {
+        "vision_config": {
+            "intermediate_size": 4 * WIDTH,
+            "projector_input_dim": WIDTH,
+            "projector_output_dim": WIDTH,
+            "vision_output_dim": WIDTH,
+        }
+    },
+    "mllama": {
+        "vision_config": {"intermediate_layers_indices": [0, 1], "vision_output_dim": 3 * WIDTH},
+        "text_config": {"cross_attention_layers": [1]},
+    },
 }

@@ -84,11 +84,13 @@ def observe_opened(opened: Opened, inputs: Any, options: RunOptions) -> Document
 def _recorded(opened: Opened, inputs: Any, options: RunOptions) -> Document:
     from assay.recorder import passes
     from assay.sources.exported.run import with_classes
-    from assay.sources.inputs import find_inputs
+    from assay.sources.inputs import check_affordable, find_inputs
 
     check_can_run(opened, options)
     device, dtype = options.device, options.dtype
     call = find_inputs(inputs, opened, device=device, dtype=dtype)
+    if not options.without_data and not opened.model.on_meta:
+        check_affordable(call)
     forward = passes.observe(
         opened.module, call.args, call.kwargs, mode=options.mode, train=options.training, device=device, dtype=dtype
     )

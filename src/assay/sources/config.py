@@ -24,6 +24,11 @@ _AUTO = (
 )
 """The Auto classes tried for a config without `architectures`, most general first."""
 
+_PROCESSORS = ("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json")
+"""Files beside a config with the sizes of the inputs that a processor prepares."""
+_PART_MARKS = {"image_processor_type", "feature_extractor_type", "video_processor_type"}
+"""Keys that mark the settings of one processor inside those of a combined one."""
+
 
 def build(path: str, *, trust: bool, weights: bool = False) -> Model:
     """The model and its config, built from a directory with config.json or from the file itself.
@@ -54,7 +59,22 @@ def build(path: str, *, trust: bool, weights: bool = False) -> Model:
             model = model_class.from_pretrained(str(file.parent), config=config, local_files_only=True)
         else:
             model = model_class._from_config(config) if built_in else model_class.from_config(config)
-    return Model(model.eval(), config)
+    return Model(model.eval(), config, processor=_processor(file.parent))
+
+
+def _processor(folder: Path) -> dict[str, Any]:
+    """The settings of the image and audio processors stored in `folder`; empty if there are none."""
+    settings: dict[str, Any] = {}
+    for name in _PROCESSORS:
+        try:
+            stored = json.loads((folder / name).read_bytes())
+        except (OSError, ValueError, RecursionError):  # only a hint for inputs: the config alone is enough
+            continue
+        if isinstance(stored, dict):
+            parts = [part for part in stored.values() if isinstance(part, dict) and part.keys() & _PART_MARKS]
+            for part in (stored, *parts):
+                settings.update(part)
+    return settings
 
 
 def _fields(file: Path) -> Mapping[str, Any]:
@@ -128,4 +148,4 @@ def _remote(file: Path, fields: Mapping[str, Any], *, trust: bool, weights: bool
             model = model_class.from_pretrained(folder, config=config, **options)
         else:
             model = model_class.from_config(config, trust_remote_code=True)
-    return Model(model.eval(), config)
+    return Model(model.eval(), config, processor=_processor(file.parent))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from assay import units
 from assay.document.document import EXAMPLE, FUNCTION, GIVEN, INFERRED, LITERAL
 from assay.errors import InputsError
 from assay.messages import one_line, type_name
@@ -20,6 +21,8 @@ from assay.sources.specifier import file_function
 from assay.sources.tensors import literal_text, make
 from assay.sources.usercode import call
 
+AFFORDABLE_FLOPS = 20 * 10**12
+"""The largest pass on inferred inputs that runs with data on a CPU: minutes on a small machine."""
 _ACCEPTED = "a tensor, a tuple or list of arguments, a dict of keyword arguments, or (args, kwargs)"
 
 
@@ -33,6 +36,10 @@ class Inputs:
     """`given`, `my_model.py:get_inputs`, `literal 1x3x224x224:float32` or `inferred: ... from ...`."""
     kind: str = GIVEN
     """`given`, `function`, `literal`, `inferred` or `example` (stored in an exported program)."""
+    flops: int = 0
+    """Operations of a pass on inferred inputs, if they were counted; else 0."""
+    placeholders: int = 0
+    """Leading tokens that stand for images or sound: their number is fixed when the text is resized."""
 
 
 def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype: str | None = None) -> Inputs:
@@ -61,6 +68,15 @@ def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype
     return _placed(args, kwargs, named.location, FUNCTION, target_device, dtype)
 
 
+def check_affordable(inputs: Inputs) -> None:
+    """Raise if a pass with data on inferred inputs would take longer than anyone expects."""
+    if inputs.flops > AFFORDABLE_FLOPS:
+        raise InputsError(
+            f"a pass on the inferred inputs takes {units.count(inputs.flops, 'FLOP')}, more than the limit of "
+            f"{units.count(AFFORDABLE_FLOPS, 'FLOP')}: give smaller ones with --inputs, or use --meta ({inputs.how})"
+        )
+
+
 def _reject_holder(holder: object) -> None:
     """Raise if the opened object contains several models instead of being one."""
     if holder is None:
@@ -70,10 +86,12 @@ def _reject_holder(holder: object) -> None:
 
 
 def _inferred(model: Model, device: str | None, dtype: str | None) -> Inputs:
-    guess = infer(model.module, model.config)
+    guess = infer(model.module, model.config, model.processor)
     args, kwargs = guess.values or make(guess.specs, device or model_device(model.module))
     args, kwargs = _split((args, kwargs), "the inferred inputs")
-    return _placed(args, kwargs, f"inferred: {guess.text} from {one_line(guess.source)}", INFERRED, device, dtype)
+    how = f"inferred: {guess.text} from {one_line(guess.source)}"
+    placed = _placed(args, kwargs, how, INFERRED, device, dtype)
+    return replace(placed, flops=guess.flops, placeholders=guess.placeholders)
 
 
 def _placed(args: Any, kwargs: Any, how: str, kind: str, device: str | None, dtype: str | None) -> Inputs:

@@ -27,6 +27,8 @@ class Model(NamedTuple):
     """The positional and keyword arguments stored with it: the inputs a program was exported with."""
     classes: Mapping[str, tuple[str, str]] = {}
     """Name and path of the original class, by module path, for modules whose own class is a stand-in."""
+    processor: Mapping[str, Any] = {}
+    """The settings of the processor that prepares the inputs, if they lie beside a transformers config."""
 
     @property
     def on_meta(self) -> bool:

@@ -20,6 +20,13 @@ from assay.sources.opened import Opened
 
 _FOLLOWERS = ("decoder_input_ids", "decoder_attention_mask", "decoder_inputs_embeds", "decoder_position_ids")
 """A decoder's own inputs, whose length is set to `seq` even if it was different before."""
+_PATCHES = (
+    ("grid_thw", "hidden_states"),
+    ("grid_thw", "pixel_values"),
+    ("image_grid_thw", "pixel_values"),
+    ("video_grid_thw", "pixel_values_videos"),
+)
+"""Inputs with one row per image, and those with the rows of all patches of all images."""
 _MASKS = ("mask", "bias")
 """Substrings of input names that may have the sequence length in several dimensions."""
 
@@ -75,10 +82,15 @@ def resized(inputs: Inputs, *, base: Mapping[str, Axis] | None = None, **sizes: 
     flat, structure = pytree.tree_flatten((inputs.args, inputs.kwargs))
     positions = [index for index, value in enumerate(flat) if is_tensor(value)]
     for name, size in new_sizes.items():
+        kept = inputs.placeholders if name == "seq" else 0
+        if size <= kept:
+            raise UsageError(f"seq={size} is too short: the first {kept} tokens stand for images or sound")
         for leaf, dim in inputs_axes[name].places:
-            flat[positions[leaf]] = _with_size(flat[positions[leaf]], dim, size, name)
+            tensor = flat[positions[leaf]]
+            times = tensor.shape[dim] // inputs_axes[name].size if name == "batch" else 1
+            flat[positions[leaf]] = _with_size(tensor, dim, size * times, kept)
     args, kwargs = pytree.tree_unflatten(flat, structure)
-    return replace(inputs, args=args, kwargs=kwargs)
+    return replace(inputs, args=args, kwargs=kwargs, flops=0)
 
 
 def leaves(inputs: Inputs) -> list[Leaf]:
@@ -107,22 +119,28 @@ def position_limit(opened: Opened) -> int | None:
     return None if limit == sys.maxsize else limit
 
 
-def _with_size(tensor: Any, dim: int, size: int, axis: str) -> Any:
-    """The tensor with `size` elements along `dim`, its values repeated or cut off."""
+def _with_size(tensor: Any, dim: int, size: int, kept: int) -> Any:
+    """The tensor with `size` elements along `dim`: cut off, or with those after the first `kept` repeated."""
     torch = need("torch")
-    index = torch.arange(size) % tensor.shape[dim]
+    length = int(tensor.shape[dim])
+    kept = kept if kept < length else 0
+    index = torch.arange(size)
+    index = torch.where(index < length, index, kept + (index - length) % (length - kept))
     try:
         return tensor.index_select(dim, index.to(tensor.device))
     except (RuntimeError, NotImplementedError) as error:
         layout = str(tensor.layout).removeprefix("torch.")
-        raise UsageError(f"cannot vary {axis}: an input with layout {layout} cannot be resized") from error
+        raise UsageError(f"an input with layout {layout} cannot be resized: give strided inputs") from error
 
 
 def _batch(tensors: list[Leaf]) -> Iterator[tuple[int, int]]:
-    """Dimension 0 of the first tensor, and of every other tensor in which it has the same size."""
+    """Dimension 0 of the first tensor, and of every other tensor in which it has the same size or holds patches."""
     first = next((leaf for leaf in tensors if leaf.shape), None)
+    names = {leaf.name for leaf in tensors}
+    patched = {data for grid, data in _PATCHES if grid in names}
     for index, leaf in enumerate(tensors):
-        if first is not None and leaf.shape and leaf.shape[0] == first.shape[0] and leaf.shape[0] > 0:
+        same = first is not None and leaf.shape and leaf.shape[0] == first.shape[0]
+        if leaf.shape and leaf.shape[0] > 0 and (same or leaf.name in patched):
             yield index, 0
 
 

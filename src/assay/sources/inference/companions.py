@@ -66,7 +66,7 @@ def _tile_mask(pixels: TensorSpec) -> TensorSpec | None:
 
 def _merge_size(name: str) -> Companion:
     def companion(facts: Facts, chosen: Chosen) -> TensorSpec | None:
-        size = number((facts.vision, facts.config), "spatial_merge_size", "merge_size") or 1
+        size = number((facts.vision, facts.config, facts.processor), "spatial_merge_size", "merge_size") or 1
         return TensorSpec((1,), "int64", values=(size,)) if name in chosen else None
 
     return companion
@@ -83,6 +83,12 @@ def _patch_mask(facts: Facts, chosen: Chosen) -> TensorSpec | None:
     if pixels is None or patch is None or len(pixels.shape) != 5:
         return None
     return _ones(*pixels.shape[:2], pixels.shape[-2] // patch, pixels.shape[-1] // patch)
+
+
+def _high_resolution(facts: Facts, chosen: Chosen) -> TensorSpec | None:
+    """The same image for a second tower, which takes it larger."""
+    side = number((getattr(facts.config, "high_res_vision_config", None),), "image_size")
+    return TensorSpec((1, facts.channels, side, side)) if side and "pixel_values" in chosen else None
 
 
 def _token_types(facts: Facts, chosen: Chosen) -> TensorSpec | None:
@@ -109,6 +115,7 @@ TABLE: dict[str, Companion] = {
     "target_sizes": _of("pixel_values", _shape),
     "target_sizes_videos": _of("pixel_values_videos", _shape),
     "image_sizes": _of(("pixel_values", "image_pixel_values"), _image_size),
+    "high_res_pixel_values": _high_resolution,
     "pixel_attention_mask": _of("pixel_values", _pixel_mask),
     "aspect_ratio_ids": _of("pixel_values", lambda pixels: _exact(1)),
     "aspect_ratio_mask": _of("pixel_values", _tile_mask),

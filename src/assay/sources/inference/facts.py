@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec import Struct
@@ -35,6 +36,8 @@ class Facts(Struct, frozen=True):
     text: Any
     vision: Any
     audio: Any
+    processor: Any = None
+    """The settings of the processor that prepares inputs, if they lie beside the config."""
 
     @property
     def vocabulary(self) -> tuple[int, int]:
@@ -70,8 +73,8 @@ class Facts(Struct, frozen=True):
     @property
     def image(self) -> tuple[int, int]:
         """Height and width of an image."""
-        for part in (self.vision, self.config):
-            for name in ("image_size", "img_size", "input_size", "crop_size"):
+        for part in (self.vision, self.config, self.processor):
+            for name in ("image_size", "img_size", "input_size", "crop_size", "size"):
                 size = _size(getattr(part, name, None))
                 if size is not None:
                     return size
@@ -82,12 +85,13 @@ class Facts(Struct, frozen=True):
         """The number of audio features per time step."""
         names = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim", "input_feat_size")
         more = ("num_mel_filters", "feature_size", "input_dim", "mel_bins", "n_mels", "num_mels", "input_size")
-        return number((self.audio, self.config), *names, *more) or 80
+        return number((self.audio, self.config, self.processor), *names, *more) or 80
 
 
-def facts(config: Any) -> Facts:
+def facts(config: Any, processor: Mapping[str, Any]) -> Facts:
     """The parts of `config`; a missing part is the config itself."""
-    return Facts(config, _part(config, _TEXT), _part(config, _VISION), _part(config, _AUDIO))
+    text, vision, audio = (_part(config, names) for names in (_TEXT, _VISION, _AUDIO))
+    return Facts(config, text, vision, audio, SimpleNamespace(**processor))
 
 
 def number(parts: Iterable[Any], *names: str) -> int | None:
@@ -123,7 +127,8 @@ def _placeholders(parts: Iterable[Any]) -> set[int]:
 def _size(value: Any) -> tuple[int, int] | None:
     """Height and width from a number, a pair, or a dictionary of both."""
     if isinstance(value, dict):
-        value = [value.get("height"), value.get("width")]
+        edge = value.get("shortest_edge")
+        value = edge if isinstance(edge, int) else [value.get("height"), value.get("width")]
     if isinstance(value, int) and value > 1:
         return value, value
     if isinstance(value, (list, tuple)) and value and all(isinstance(side, int) for side in value):

@@ -17,6 +17,10 @@ class Guess(Struct, frozen=True):
     source: str
     """Where the guess comes from: `the first convolution 'conv1'`."""
     values: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+    flops: int = 0
+    """Operations of a pass, as counted in a trial; 0 if there was none."""
+    placeholders: int = 0
+    """Leading tokens of the text up to the last one that stands for an image, a video or sound."""
 
     @property
     def text(self) -> str:

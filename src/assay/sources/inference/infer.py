@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from msgspec import structs
 
 from assay.errors import InputsError
 from assay.sources.inference.configured import from_config
 from assay.sources.inference.declared import declared, from_graph
-from assay.sources.inference.facts import facts
+from assay.sources.inference.facts import Facts, facts
 from assay.sources.inference.guess import Guess, with_floats
 from assay.sources.inference.multimodal import enriched
 from assay.sources.inference.signature import from_signature
@@ -18,7 +20,7 @@ from assay.sources.needs import need
 from assay.sources.placing import model_dtype
 
 
-def infer(module: Any, config: Any | None) -> Guess:
+def infer(module: Any, config: Any | None, processor: Mapping[str, Any] = {}) -> Guess:
     """The likeliest inputs of `module`, from its own example, its config, its graph, or its signature and layers."""
     if getattr(module.forward, "__func__", None) is need("torch").nn.Module.forward:
         raise InputsError(f"{type(module).__name__} has no forward method: give one of its submodules instead")
@@ -27,20 +29,19 @@ def infer(module: Any, config: Any | None) -> Guess:
         return example
     floats = model_dtype(module)
     trial = Trial(module, floats)
-    for guesses in _guesses(module, config, trial):
+    for guesses in _guesses(module, config and facts(config, processor), trial):
         chosen = choose(trial, guesses)
         if chosen is not None:
-            return with_floats(chosen, floats)
+            return structs.replace(with_floats(chosen, floats), flops=trial.flops(chosen))
     raise InputsError(
         f"the inputs of {type(module).__name__} cannot be inferred: give the inputs as file.py::function "
         f"or as a literal, for example {EXAMPLE}"
     )
 
 
-def _guesses(module: Any, config: Any | None, trial: Trial) -> Iterator[Iterable[Guess]]:
+def _guesses(module: Any, config_facts: Facts | None, trial: Trial) -> Iterator[Iterable[Guess]]:
     """The guesses of each source, most reliable source first."""
-    if config is not None:
-        config_facts = facts(config)
+    if config_facts is not None:
         chosen = choose(trial, from_config(module, config_facts))
         yield () if chosen is None else (enriched(chosen, trial, module, config_facts),)
     yield from_graph(module)

@@ -118,8 +118,8 @@ def _video(facts: Facts, module: Any) -> Options:
 
 def _patches(facts: Facts, module: Any) -> Options:
     """A square image cut into a sequence of patches."""
-    side = number((facts.vision,), "patch_size") or 14
-    depth = number((facts.vision,), "temporal_patch_size") or 1
+    side = number((facts.vision, facts.processor), "patch_size") or 14
+    depth = number((facts.vision, facts.processor), "temporal_patch_size") or 1
     patches, channels = _GRID * _GRID, facts.channels
     widths = dict.fromkeys((channels * depth * side * side, channels * side * side, *_linear_widths(module)))
     return [*(TensorSpec((patches, width)) for width in widths), TensorSpec((patches, channels, side, side))]
@@ -155,7 +155,8 @@ def _waveform(facts: Facts, module: Any) -> Options:
 
 def _features(facts: Facts, module: Any) -> Options:
     positions = number((facts.audio, facts.config), "max_source_positions", "max_position_embeddings")
-    steps = 2 * positions if positions and positions <= 5000 else 400
+    frames = number((facts.processor,), "nb_max_frames")
+    steps = 2 * positions if positions and positions <= 5000 else frames or 400
     wide = [TensorSpec((1, facts.mels, length)) for length in dict.fromkeys((steps, 400))]
     tall = [TensorSpec((1, 400, mels)) for mels in dict.fromkeys((facts.mels, *_linear_widths(module), 80, 128))]
     return [*wide, *tall, TensorSpec((1, 1, 1024, facts.mels))]

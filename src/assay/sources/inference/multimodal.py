@@ -106,4 +106,4 @@ def _described(found: _Found, facts: Facts) -> Guess:
     names = {facts.placeholder(modality): modality for modality in _MAIN}
     parts = [plural(count, f"{names[token]} token") for token, count in found.tokens.items()]
     source = f"{found.guess.source} with {' and '.join(parts)}" if parts else found.guess.source
-    return structs.replace(found.guess, source=source)
+    return structs.replace(found.guess, source=source, placeholders=sum(found.tokens.values()) + len(parts))

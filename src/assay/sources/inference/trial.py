@@ -18,7 +18,7 @@ from msgspec import Struct
 from assay.sources.inference.guess import Guess, with_floats
 from assay.sources.inference.placeholders import count_placeholders
 from assay.sources.needs import is_tensor, need
-from assay.sources.tensors import make
+from assay.sources.tensors import TensorSpec, make
 
 LIMIT = 400
 """Number of guesses tried before falling back to one that did not run."""
@@ -45,6 +45,7 @@ class Trial:
     def __init__(self, module: Any, floats: str) -> None:
         self._module, self._floats = module, floats
         self._rows: list[int] = []
+        self._outcomes: dict[tuple[TensorSpec, ...], Outcome] = {}
 
     @cached_property
     def _copy(self) -> Any | None:
@@ -54,7 +55,16 @@ class Trial:
         return copied
 
     def run(self, guess: Guess) -> Outcome:
-        """Call the copy with the guess."""
+        """The outcome of calling the copy with the guess, once."""
+        if guess.specs not in self._outcomes:
+            self._outcomes[guess.specs] = self._run(guess)
+        return self._outcomes[guess.specs]
+
+    def flops(self, guess: Guess) -> int:
+        """The operations of a pass, if the guess was tried; else 0."""
+        return self._outcomes[guess.specs].flops if guess.specs in self._outcomes else 0
+
+    def _run(self, guess: Guess) -> Outcome:
         # Imported late, because it imports torch.
         from assay.sources.inference.mixing import Mixing, Reading
 
