@@ -122,6 +122,7 @@ TABLE: dict[str, Companion] = {
     "image_attention_mask": _patch_mask,
     "input_features_mask": _of("input_features", _frames_mask),
     "feature_attention_mask": _of("input_features", _frames_mask),
+    "protein_attention_mask": _of("protein_input_ids", lambda ids: _ones(*ids.shape)),
     "audio_attention_mask": _of("audio_input_features", _frames_mask),
 }
 """How each input follows from the others, by its name in forward."""

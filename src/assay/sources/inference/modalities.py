@@ -29,11 +29,25 @@ _LARGER = ((512, 512), (1536, 1536))
 _REGIONS = 36
 """Number of image regions from an object detector."""
 _STATES = 20
-"""Steps in a trajectory."""
+"""Steps in a trajectory, or in another short sequence."""
 
 
 def _ids(facts: Facts, module: Any) -> Options:
-    return _text(facts, learned_positions(module))
+    return [*_text(facts, learned_positions(module)), *_codes(facts)]
+
+
+def _codes(facts: Facts) -> Options:
+    """Text beside the codes of sound: one row of ids per step."""
+    codebooks = number((facts.config,), "num_codebooks")
+    sizes = [number((facts.config,), name) for name in ("vocab_size", "codebook_vocab_size")]
+    high = min((size for size in sizes if size), default=2)
+    columns = (codebooks + 1, codebooks) if codebooks else ()
+    return [TensorSpec((1, _STATES, count), "int64", low=0, high=high) for count in columns]
+
+
+def _protein(facts: Facts, module: Any) -> Options:
+    part = getattr(facts.config, "protein_encoder_config", None)
+    return [TensorSpec((1, _STATES), "int64", low=0, high=number((part,), "vocab_size") or 2)]
 
 
 def _decoder_ids(facts: Facts, module: Any) -> Options:
@@ -199,6 +213,7 @@ TABLE: dict[str, Callable[[Facts, Any], Options]] = {
     "input_ids": _ids,
     "decoder_input_ids": _decoder_ids,
     "qformer_input_ids": _question,
+    "protein_input_ids": _protein,
     "pixel_values": _pixels,
     "pixel_values_videos": _video,
     "image_pixel_values": _crops,

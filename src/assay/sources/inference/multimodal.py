@@ -21,6 +21,7 @@ _MAIN: dict[str, tuple[str, ...]] = {
     "image": ("pixel_values", "image_pixel_values", "flattened_patches"),
     "video": ("pixel_values_videos",),
     "audio": ("input_features", "audio_input_features", "input_values"),
+    "protein": ("protein_input_ids",),
 }
 """The inputs that hold the data of a modality."""
 _ATTEMPTS = 12
