@@ -159,8 +159,10 @@ def _discard_stale(directory: str) -> None:
     oldest = time.time() - _STALE_S
     with os.scandir(directory) as entries:
         for entry in entries:
-            if entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIX) and entry.stat().st_mtime < oldest:
-                _discard(entry.path)
+            if entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIX):
+                with suppress(OSError):  # another process renamed it meanwhile, or owns it
+                    if entry.stat().st_mtime < oldest:
+                        _discard(entry.path)
 
 
 def _discard(name: str) -> None:
