@@ -6,6 +6,7 @@ import msgspec
 import pytest
 import torch
 from handmade import conv_stack
+from models import hard
 from torch import nn
 from torch.nn import functional
 
@@ -13,6 +14,7 @@ import assay
 from assay.analysis.cost.totals import module_totals
 from assay.analysis.modules_run import modules_run, which_ran
 from assay.document.document import Document, Run
+from assay.findings.engine import check_all
 
 X = torch.ones(2, 8)
 
@@ -73,6 +75,21 @@ def test_forward_hooks_agree(inputs, mode):
     coverage = modules_run(document)
     assert ran(document) == expected
     assert (coverage.ran, coverage.of) == (len(expected), 11)
+
+
+@pytest.mark.parametrize("name", sorted(hard.CASES.keys() - {"scripted", "traced"}))
+def test_every_module_whose_hook_fires_ran(name):
+    model, inputs = hard.CASES[name]()
+    document = assay.observe(model, (tuple(inputs), {}) if isinstance(inputs, tuple) else inputs)
+    which = dict(zip((module.path for module in document.modules), which_ran(document), strict=True))
+    fired: set[str] = set()
+    again, inputs = hard.CASES[name]()
+    for path, module in again.named_modules():
+        module.register_forward_hook(lambda *_, path=path, **__: fired.add(path))
+    args = inputs if isinstance(inputs, tuple) else () if isinstance(inputs, dict) else (inputs,)
+    with torch.no_grad():
+        again.eval()(*args, **(inputs if isinstance(inputs, dict) else {}))
+    assert {path for path in fired if which[path] is not True} == set()
 
 
 def test_what_did_not_run_is_named_by_its_topmost_modules():
@@ -136,6 +153,14 @@ def test_modules_inside_torchscript_that_ran_are_unknown():
     assert which["scripted.0"] is not False
     assert (which["idle"], which["idle.0"]) == (False, False)
     assert modules_run(document).not_run == ("idle",)
+
+
+def test_the_packed_weights_of_a_quantized_module_ran_with_it():
+    model = hard.CASES["quantized"]()[0]
+    document = assay.observe(model, hard.CASES["quantized"]()[1])
+    coverage = modules_run(document)
+    assert (coverage.ran, coverage.of, coverage.not_run) == (3, 3, ())
+    assert "S101" not in {finding.code for finding in check_all(document).findings}
 
 
 def test_a_shared_module_and_one_created_in_forward_ran():

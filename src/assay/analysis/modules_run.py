@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from assay.analysis.flow import DataFlow
+from assay.analysis.flow import is_view
 from assay.analysis.parameters import PARAMETER, tensor_storages
 from assay.document.document import Document
 from assay.document.tree import path_text, with_ancestors
@@ -42,13 +42,15 @@ def modules_run(document: Document) -> ModulesRun | None:
 def which_ran(document: Document) -> list[bool | None]:
     """For each module, whether it or a submodule ran; None if unknown.
 
-    A module ran if it was called or an op read one of its parameters, as with `F.linear(x, self.proj.weight)`.
+    A module ran if it was called or an op read one of its parameters, as with `F.linear(x, self.proj.weight)`. Packed
+    weights of a quantized module ran with it.
     """
     if not document.calls and not document.ops:
         return [None] * len(document.modules)
     used = _owners_of_read_parameters(document)
-    evident = {call.module for call in document.calls} | (used or set())
-    ran = with_ancestors(document.modules, evident)
+    called = {call.module for call in document.calls}
+    packed = {i for i, module in enumerate(document.modules) if module.quantized and module.parent in called}
+    ran = with_ancestors(document.modules, called | packed | (used or set()))
     hidden = _hidden(document, ran)
     if used is None:
         hidden |= set(_owners(document)) - ran
@@ -78,11 +80,13 @@ def _owners(document: Document) -> list[int]:
 
 def _owners_of_read_parameters(document: Document) -> set[int] | None:
     """The modules with a parameter that an op reads; None if the document does not record what ops read."""
-    storages, readers = tensor_storages(document), DataFlow(document).readers
-    if not readers or (document.tensors and not storages):
+    views = {index for index, kind in enumerate(document.kinds) if is_view(kind)}
+    read = {storage for op in document.ops if op.kind not in views for storage in op.reads}
+    storages = tensor_storages(document)
+    if not read or (document.tensors and not storages):
         return None
     return {
         index
         for index in _owners(document)
-        if any(storages[tensor] in readers for tensor in document.modules[index].tensors.values())
+        if any(storages[tensor] in read for tensor in document.modules[index].tensors.values())
     }

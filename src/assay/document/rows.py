@@ -115,6 +115,11 @@ class Module(Struct, frozen=True, omit_defaults=True):
     """Whether it was created during the forward pass."""
 
     @property
+    def quantized(self) -> bool:
+        """Whether it is one of torch's quantized modules, whose packed weights no op is seen to read."""
+        return self.class_path.startswith("torch.ao.nn.") and ".quantized." in self.class_path
+
+    @property
     def scripted(self) -> bool:
         """Whether it is TorchScript, whose ops and calls of submodules may not be recorded."""
         return self.class_path.startswith("torch.jit.")

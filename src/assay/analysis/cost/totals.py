@@ -111,8 +111,7 @@ def module_totals(document: Document, cost: Cost) -> list[CostTotals]:
         containers.append(above if index in called else (*above, index))
     contents = inside(document, cost, containers)
     return [
-        module.total if index in called else contents.get(index, module.total)
-        for index, module in enumerate(cost.modules)
+        module.total if index in called else contents.get(index, UNKNOWN) for index, module in enumerate(cost.modules)
     ]
 
 

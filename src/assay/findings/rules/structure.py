@@ -41,7 +41,7 @@ def unused_parameters(facts: ModelFacts) -> Iterator[RuleMatch]:
         for index, storage in facts.tensor_storages.items()
         if tensors[index].role == PARAMETER and storage not in facts.flow.readers
     }
-    unused -= _scripted_parameters(facts)
+    unused -= _parameters_read_unseen(facts)
     modules = _unused_modules(facts, unused)
     lost = sorted(unused & {tensor for module in modules for tensor in facts.parameters_below[module]})
     if not lost:
@@ -87,10 +87,10 @@ def _unused_modules(facts: ModelFacts, unused: set[int]) -> list[int]:
     return result
 
 
-def _scripted_parameters(facts: ModelFacts) -> set[int]:
-    """Parameters of TorchScript modules, whose ops may not be recorded."""
-    scripted = [i for i, module in enumerate(facts.document.modules) if module.scripted]
-    return set().union(*(facts.parameters_below[index] for index in scripted))
+def _parameters_read_unseen(facts: ModelFacts) -> set[int]:
+    """Parameters that ops may read without a record: of TorchScript modules, and packed ones of quantized modules."""
+    unseen = [i for i, module in enumerate(facts.document.modules) if module.scripted or module.quantized]
+    return set().union(*(facts.parameters_below[index] for index in unseen))
 
 
 def _has_called_sibling(facts: ModelFacts, index: int) -> bool:
