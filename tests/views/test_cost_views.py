@@ -160,6 +160,7 @@ def test_ops_with_assumed_sizes_make_the_total_a_range():
         f"MACs {cost.least.macs:,} to {cost.forward.macs:,}, FLOPs {cost.least.flops:,} to"
     )
     assert "range" not in report.as_text(cost_report(document, exact, CostOptions(exact=True)))
+    assert add_up(msgspec.structs.replace(stopped(), ops=ops)).least is None
 
 
 def test_the_report_shows_totals_types_and_kinds():

@@ -133,7 +133,7 @@ class Cost(Struct, frozen=True, omit_defaults=True):
         outside: Ops of the forward pass outside any module.
         forward: All ops of the forward pass.
         least: The forward pass without the ops whose cost is an upper bound (`Op.assumed`), so the true cost is
-            between `least` and `forward`; null if there are none.
+            between `least` and `forward`; null if there are none, or if the pass stopped.
         backward: All ops of the backward pass; null if it was not recorded.
         categories: Totals of the forward pass by category of op, largest first.
         unknown: Ops whose cost is unknown.

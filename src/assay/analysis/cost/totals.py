@@ -50,7 +50,7 @@ def add_up(document: Document) -> Cost:
         modules=_modules(document, calls, backward_own),
         outside=CostTotals(*outside) if document.recorded else UNKNOWN,
         forward=_sum([outside, *calls]) if document.ops or not _lacks_ops(document) else UNKNOWN,
-        least=_least(document.ops, columns),
+        least=_least(document.ops, columns) if document.complete else None,
         backward=backward,
         categories=_categories(document, kinds, columns),
         unknown=unknown,
