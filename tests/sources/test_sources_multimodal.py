@@ -61,8 +61,14 @@ MODELS = {
         {
             "text_config": SECTIONED,
             "vision_config": {
-                **{"depth": 2, "hidden_size": 32, "out_hidden_size": 32, "num_heads": 2, "intermediate_size": 32},
-                **{"patch_size": 8, "window_size": 64, "fullatt_block_indexes": [1]},
+                "depth": 2,
+                "hidden_size": 32,
+                "out_hidden_size": 32,
+                "num_heads": 2,
+                "intermediate_size": 32,
+                "patch_size": 8,
+                "window_size": 64,
+                "fullatt_block_indexes": [1],
             },
             **GRIDDED,
         },

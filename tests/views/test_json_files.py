@@ -42,6 +42,9 @@ def test_modules_metadata():
         "assumptions": [],
         "complete": True,
         "failure": None,
+        "training": False,
+        "as_is": False,
+        "own_modes": {"(root)": "evaluation"},
     }
 
 

@@ -110,7 +110,7 @@ class Module(Struct, frozen=True, omit_defaults=True):
     aliases: tuple[str, ...] = ()
     """Other paths of the same module object."""
     training: bool = False
-    """Whether it was in training mode before the pass; `Run.training` and `Run.as_is` tell how it ran."""
+    """Whether it was in training mode before the pass; see `Run.training` and `Run.as_is` for the mode it ran in."""
     created_in_forward: bool = False
     """Whether it was created during the forward pass."""
 

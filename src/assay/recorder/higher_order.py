@@ -99,7 +99,8 @@ def _without_compiling(owner: int) -> Observer:
 @Shared
 def _force_eager() -> contextlib.AbstractContextManager[None]:
     if hasattr(torch.compiler, "set_stance"):
-        return torch.compiler.set_stance("force_eager")
+        stance: contextlib.AbstractContextManager[None] = torch.compiler.set_stance("force_eager")
+        return stance
     # Before torch 2.6, every compiled function installs its compiler through this one: none is installed.
     frames = sys.modules["torch._dynamo.eval_frame"]
     name = "_maybe_set_eval_frame" if hasattr(frames, "_maybe_set_eval_frame") else "set_eval_frame"
