@@ -82,7 +82,11 @@ def _opaque(read: Callable[[Any], Any], write: Callable[[Any, Any], Any]) -> Kin
 
 
 def _read_dict(value: dict[Any, Any]) -> Content:
-    return (tuple(dict.keys(value)), tuple(dict.values(value))) if dict.__len__(value) else _NOTHING
+    if not dict.__len__(value):
+        return _NOTHING
+    # A copy in one step: garbage collection may remove weak references in the middle of a loop.
+    copy = dict.copy(value)
+    return tuple(copy), tuple(copy.values())
 
 
 def _write_dict(value: dict[Any, Any], content: Content) -> None:
@@ -179,8 +183,9 @@ def _write_script(module: torch.jit.ScriptModule, content: Content) -> None:
 
 
 def _read_attributes(module: nn.Module) -> Content:
-    items = [(name, item) for name, item in module.__dict__.items() if name != STATS_ATTRIBUTE]
-    return tuple(name for name, _ in items), tuple(item for _, item in items)
+    attributes = module.__dict__.copy()
+    attributes.pop(STATS_ATTRIBUTE, None)
+    return tuple(attributes), tuple(attributes.values())
 
 
 def _write_attributes(module: nn.Module, content: Content) -> None:
@@ -194,7 +199,7 @@ def _read_class(cls: type) -> Content:
     """The attributes of a class that are data: no code, nested classes or special names."""
     data = {
         name: item
-        for name, item in vars(cls).items()
+        for name, item in vars(cls).copy().items()
         if not name.startswith("__") and not issubclass(type(item), _NOT_DATA)
     }
     return tuple(data), tuple(data.values())
@@ -266,7 +271,7 @@ KINDS: tuple[tuple[type, Kind], ...] = (
     (nn.Module, Kind(_read_attributes, _write_attributes)),
     (OrderedDict, Kind(_read_ordered, _write_ordered)),
     (dict, Kind(_read_dict, _write_dict)),
-    (list, Kind(lambda value: ((), tuple(list.__iter__(value))), _write_list)),
+    (list, Kind(lambda value: ((), tuple(list.copy(value))), _write_list)),
     (deque, Kind(lambda value: ((), tuple(deque.__iter__(value))), _write_deque)),
     (set, Kind(lambda value: ((), tuple(set.__iter__(value))), _write_set)),
     (types.CellType, Kind(_read_cell, _write_cell)),

@@ -275,7 +275,7 @@ class PythonState:
             return
         self._save(CLASS, value)
         self._pending.extend(value.__mro__)
-        for name, attribute in vars(value).items():
+        for name, attribute in vars(value).copy().items():
             if isinstance(attribute, _CODE):
                 called = name in self._called or name.startswith("__")
                 (self._pending if called else self._uncalled[name]).extend(_functions(attribute))
