@@ -34,6 +34,7 @@ class Bounds:
     def __init__(self, storages: StorageLog) -> None:
         self._storages = storages
         self._here = False
+        self._names: dict[Any, str] = {}
         self.ops: set[int] = set()
         """Indices of the ops that have a size that was assumed, or that derives from one."""
 
@@ -51,7 +52,9 @@ class Bounds:
 
     def follow(self, func: Any, args: tuple[Any, ...], lives: list[Life], result: Any) -> None:
         """Record what the inputs of an op, or its own assumption, mean for the op and its result."""
-        name = getattr(getattr(func, "_schema", None), "name", "")
+        name = self._names.get(func)
+        if name is None:
+            name = self._names[func] = getattr(getattr(func, "_schema", None), "name", "")
         self._follow_choices(name, args, lives, result)
         if not self._here and not any(life.assumed for life in lives):
             return

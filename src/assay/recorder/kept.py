@@ -262,13 +262,13 @@ def _write_variable(place: tuple[dict[str, Any], str], content: Content) -> None
 ARRAY = _opaque(np.copy, _write_array)
 CACHE = _opaque(lambda value: value.cache_info().misses, _clear_cache)
 CLASS = Kind(_read_class, _write_class)
+MODULE = Kind(_read_attributes, _write_attributes)
+SCRIPT = Kind(_read_script, _write_script)
 SLOTS = Kind(_read_slots, _write_slots)
 VARIABLE = Kind(_read_variable, _write_variable)
 """A global variable, given as (the dictionary of globals, its name)."""
 
 KINDS: tuple[tuple[type, Kind], ...] = (
-    (torch.jit.ScriptModule, Kind(_read_script, _write_script)),
-    (nn.Module, Kind(_read_attributes, _write_attributes)),
     (OrderedDict, Kind(_read_ordered, _write_ordered)),
     (dict, Kind(_read_dict, _write_dict)),
     (list, Kind(lambda value: ((), tuple(list.copy(value))), _write_list)),

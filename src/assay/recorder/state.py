@@ -22,7 +22,7 @@ import sys
 import threading
 import types
 import warnings
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ from torch import nn
 
 from assay.errors import UsageError
 from assay.messages import one_line, type_name
-from assay.recorder.kept import ARRAY, CACHE, CLASS, KINDS, LRU_CACHE, SLOTS, VARIABLE, Kind, Saved
+from assay.recorder.kept import ARRAY, CACHE, CLASS, KINDS, LRU_CACHE, MODULE, SCRIPT, SLOTS, VARIABLE, Kind, Saved
 from assay.sources.holders import attributes_of
 
 _FOREIGN = frozenset({"torch", "numpy", "assay", *sys.stdlib_module_names}) - {"__main__", "test"}
@@ -58,6 +58,8 @@ _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _COPIED_ITERATORS: tuple[type, ...] = (itertools.count, type(iter([])), type(iter(())), type(iter(range(0))))
 """Iterators whose position is visible and that can be copied at that position."""
 _STRINGS = frozenset({str})
+_HOOK_TYPES = (dict, OrderedDict, set)
+_HOOK_NAMES = frozenset(name for name, value in nn.Module().__dict__.items() if type(value) in _HOOK_TYPES)
 _HEAP_TYPE = 1 << 9
 """The flag of classes that are created at run time, whose objects may have attributes besides their content."""
 
@@ -75,6 +77,14 @@ _Visitor = Callable[[Any], None]
 _lock = threading.Lock()
 _active: list[PythonState] = []
 """The saved states of all running passes."""
+
+_LibraryKey = tuple[frozenset[int], frozenset[str]]
+_library_objects: dict[_LibraryKey, tuple[list[Any], list[Any]]] = {}
+"""What the code of installed packages refers to, by where it was entered and which names were called.
+
+The entered functions and classes, and the objects that keep state. That code does not change between passes.
+"""
+_MAX_LIBRARIES = 32
 
 
 class PythonState:
@@ -96,12 +106,13 @@ class PythonState:
         self._library: list[Any] = []
         """Functions and classes of installed packages, which are followed last."""
         self._in_library = False
+        self._follows_code = True
+        self._hooks: list[Any] = []
+        """The empty containers that `nn.Module` creates for hooks, which are rarely used."""
         self._visitors: dict[type, _Visitor | None] = {}
         with _lock:
             self._follow()
-            self._in_library = True
-            self._pending.extend(self._library)
-            self._follow()
+            self._follow_library()
             self._inherit()
             _active.append(self)
 
@@ -123,8 +134,11 @@ class PythonState:
             self._iterators = [_copied(advanced.get(id(each.value), each.value)) for each in self._iterators]
         others = [other._saved for other in self._others()]
         for key, saved in self._saved.items():
-            if not any(key in other for other in others):
+            if not others or not any(key in other for other in others):
                 saved.restore()
+        for container in self._hooks:
+            if container:
+                container.clear()
 
     def _others(self) -> list[PythonState]:
         return [other for other in _active if other._thread != self._thread]
@@ -148,6 +162,23 @@ class PythonState:
                 seen[id(value)] = value
                 visit(value)
 
+    def _follow_library(self) -> None:
+        """Visit what the code of installed packages refers to."""
+        self._in_library = True
+        key = frozenset(map(id, self._library)), frozenset(self._called)
+        if key in _library_objects:
+            self._follows_code = False
+            self._pending.extend(_library_objects[key][1])
+            self._follow()
+            return
+        entered, before = list(self._library), frozenset(self._saved)
+        self._pending.extend(entered)
+        self._follow()
+        found = [saved.value for at, saved in self._saved.items() if at not in before and saved.kind is not VARIABLE]
+        if len(_library_objects) == _MAX_LIBRARIES:
+            _library_objects.clear()
+        _library_objects[key] = entered, found
+
     def _visitor(self, cls: type) -> _Visitor | None:
         """The method that saves objects of this class and finds what they refer to; None for atomic values."""
         if issubclass(cls, _ATOMIC) or _package(cls.__module__) in _BACKGROUND:
@@ -165,6 +196,8 @@ class PythonState:
         follow = self._pending.extend
         return [
             (torch.Tensor, self._visit_tensor),
+            (torch.jit.ScriptModule, functools.partial(self._visit_kept, SCRIPT)),
+            (nn.Module, self._visit_module),
             (type, self._visit_class),
             ((tuple, frozenset), lambda value: follow((*value, attributes_of(value)))),
             (types.FunctionType, self._visit_function),
@@ -187,10 +220,17 @@ class PythonState:
     def _visit_kept(self, kind: Kind, value: Any) -> None:
         """Save an object of a class that derives from a builtin, and may have attributes besides."""
         self._save(kind, value)
-        if isinstance(value, nn.Module):
-            self._pending.append(type(value))
-        else:
-            self._visit_object(value)
+        self._visit_object(value)
+
+    def _visit_module(self, module: nn.Module) -> None:
+        content = MODULE.read(module)
+        self._saved[id(module)] = Saved(module, content, MODULE)
+        self._pending.append(type(module))
+        for name, item in zip(*content, strict=True):
+            if name in _HOOK_NAMES and not item and type(item) in _HOOK_TYPES:
+                self._hooks.append(item)
+            else:
+                self._pending.append(item)
 
     def _visit_array(self, value: Any) -> None:
         self._save(ARRAY, value)
@@ -241,6 +281,8 @@ class PythonState:
         return False
 
     def _visit_function(self, value: types.FunctionType) -> None:
+        if not self._follows_code:
+            return
         if _package(value.__globals__.get("__name__")) == "assay":  # a wrapper of an outer pass around a method
             self._pending.append(vars(value).get("__wrapped__"))
             return
@@ -274,6 +316,8 @@ class PythonState:
         if not self._is_followed(value):
             return
         self._save(CLASS, value)
+        if not self._follows_code:
+            return
         self._pending.extend(value.__mro__)
         for name, attribute in vars(value).copy().items():
             if isinstance(attribute, _CODE):
