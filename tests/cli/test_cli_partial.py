@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 import assay
@@ -224,3 +225,26 @@ def test_empty_inputs_are_reported(net, capsys):
     shown = capsys.readouterr()
     assert "input args[0] is empty (0x4)" in shown.out
     assert "assay: input args[0] is empty (0x4): most ops compute nothing" in shown.err
+
+
+def test_whether_weights_alone_fit_is_unknown(weights, capsys):
+    assert run(["memory", weights, "--fit", "H100"]) == 0
+    assert "unknown whether it fits" in capsys.readouterr().err
+
+
+def test_totals_without_a_lost_shard_are_partial(in_place, capsys):
+    for number in (1, 2):
+        save_file({f"w{number}": torch.ones(2, 2)}, f"m-0000{number}-of-00002.safetensors")
+    index = {"weight_map": {f"w{number}": f"m-0000{number}-of-00002.safetensors" for number in (1, 2)}}
+    Path("m.safetensors.index.json").write_text(json.dumps(index))
+    Path("m-00002-of-00002.safetensors").unlink()
+    assert run(["params", "m.safetensors.index.json", "--save", "m.assay.json"]) == 4
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[0].endswith("(partial: 1 file not read)")
+    assert "\ntotal (partial) " in shown
+    run(["params", "m.partial.assay.json", "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["partial"] is True
+    run(["params", "m.partial.assay.json", "--format", "csv"])
+    assert capsys.readouterr().out.splitlines()[0].endswith(",partial")
+    run(["cost", "m.partial.assay.json"])
+    assert "4 including buffers, 16 B (as stored; partial: files not read)" in capsys.readouterr().out

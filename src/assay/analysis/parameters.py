@@ -37,12 +37,15 @@ class Parameters(Struct, frozen=True, omit_defaults=True):
     """The names of each parameter that has more than one."""
     stored: TensorTotals | None = None
     """Parameters and buffers together, if only a checkpoint is known, which does not distinguish them."""
+    partial: bool = False
+    """Whether files of the checkpoint could not be read, so that `stored` covers only the rest."""
 
 
 def parameters(document: Document) -> Parameters:
     """The parameters and buffers of `document`."""
     if not document.knows_tensors:
-        return Parameters(None, None, None, stored_by_dtype(document), None, [], stored(document))
+        partial = document.weights is not None and document.weights.partial
+        return Parameters(None, None, None, stored_by_dtype(document), None, [], stored(document), partial)
     own = [tensor for tensor in document.tensors if tensor.role == PARAMETER]
     totals = tensor_totals(own)
     return Parameters(

@@ -94,6 +94,8 @@ def memory(
     cache = _cache_at(estimate, cache_size)
     need = need_of(estimate, int(cache[1].value or 0) if cache else 0)
     fitting = fits(need, fit_targets) if need is not None else []
+    if fit_targets and need is None:
+        messages.warn("unknown whether it fits: no ops were recorded")
     batches = _search(messages, opened, inputs, options, optimizer_settings, fit_targets) if batch_search else {}
     file = memory_file(document, estimate, cache=cache, fits=fitting, batches=batches)
     emit(

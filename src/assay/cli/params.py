@@ -202,9 +202,11 @@ def _view(document: Document, options: ParamsOptions, form: str) -> Report | Tab
     """A report for people, or for row formats a table with every value of every tensor."""
     from assay.views.text.params import params_report
     from assay.views.text.params_data import params_table
+    from assay.views.text.partial_report import marked_rows
 
     if form in ROW_FORMATS:
-        return params_table(document, replace(options, full=True))  # unfolded, so that --top counts tensors
+        table = params_table(document, replace(options, full=True))  # unfolded, so that --top counts tensors
+        return marked_rows(table) if _weights(document).partial else table
     return params_report(document, options)
 
 

@@ -227,3 +227,8 @@ class WeightsReport(Struct, frozen=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     files_lost: tuple[str, ...] = ()
+
+    @property
+    def partial(self) -> bool:
+        """Whether files are missing, so that totals cover only the tensors of the rest."""
+        return bool(self.files_lost)

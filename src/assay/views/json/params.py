@@ -26,6 +26,8 @@ class ParamsFile(Struct, frozen=True, omit_defaults=True):
     quantile_shares: tuple[float, ...] = field(default=())
     """The shares at which the quantiles of every tensor were computed."""
     modules: list[StoredModuleEntry] = field(default_factory=list)
+    partial: bool = False
+    """Whether files could not be read, so that the totals cover only the rest."""
 
 
 def params_file(document: Document) -> ParamsFile:
@@ -40,4 +42,5 @@ def params_file(document: Document) -> ParamsFile:
         weights=weights,
         quantile_shares=QUANTILES,
         modules=[StoredModuleEntry(module.path, module.class_path) for module in document.modules],
+        partial=weights.partial,
     )

@@ -86,7 +86,9 @@ def sizes_table(memory: Memory, cache: tuple[str, Figure] | None = None) -> Tabl
     each = "" if state.bytes_per_parameter is None else f", {state.bytes_per_parameter:.3g} B per trained parameter"
     rows = [
         _FigureRow(
-            "parameters", memory.parameters, f"parameters and buffers: {dtypes}" if memory.buffers.value else dtypes
+            "parameters",
+            memory.parameters,
+            f"parameters and buffers: {dtypes}" if memory.buffers.value != 0 else dtypes,
         ),
         _FigureRow("buffers", memory.buffers),
         _FigureRow("inputs", memory.inputs),

@@ -15,6 +15,7 @@ from assay.document.rows import Module
 from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport
 from assay.messages import plural
 from assay.views import plots
+from assay.views.partial import marked_total
 from assay.views.tables import Column, Table, percent
 from assay.views.text.facts import drawing_table, notes_table, reasons_table
 from assay.views.text.params_lines import STATISTICS, TensorRow, lines_of, shown_name, sorted_lines
@@ -77,7 +78,7 @@ def params_report(document: Document, options: ParamsOptions = ParamsOptions()) 
     parts: Parts = [
         _headline(weights),
         tensors,
-        *section("Totals by dtype", _dtypes(weights)),
+        *section(marked_total("Totals by dtype", partial=weights.partial), _dtypes(weights)),
         *section("Tied names (one tensor each)", _tied(weights, options)),
         *section("Duplicates (equal bytes)", _duplicates(weights, options)),
         *section("Outliers within their family", _outliers(weights, options)),
@@ -104,7 +105,8 @@ def _headline(weights: WeightsReport) -> str:
     tensors = plural(len(weights.tensors), "tensor")
     values = f"{units.count(count)} {'value' if count == 1 else 'values'}"
     source = "model in memory" if weights.format == "live" else weights.format
-    return f"{weights.path}: {source}, {tensors}, {values}, {units.size(size)}{kernel}"
+    lost = f" (partial: {plural(len(weights.files_lost), 'file')} not read)" if weights.partial else ""
+    return f"{weights.path}: {source}, {tensors}, {values}, {units.size(size)}{kernel}{lost}"
 
 
 def _tensors(
@@ -118,7 +120,7 @@ def _tensors(
 
     remaining = [tensor for line in omitted for tensor in line.tensors]
     rest = [sums(f"({plural(len(omitted), 'more row')})", remaining)] if remaining else []
-    footer = [*rest, sums("total", weights.tensors)] if weights.tensors else []
+    footer = [*rest, sums(marked_total("total", partial=weights.partial), weights.tensors)] if weights.tensors else []
     return Table(columns, lines, footer)
 
 

@@ -17,6 +17,9 @@ def marked(shown: Table | Report, document: Document) -> Report:
     has_title = isinstance(first, str)
     title = marked_title(first if isinstance(first, str) else "", document)
     parts = [title, *(rest if has_title else report.parts)] if title else report.parts
-    if document.complete:
-        return Report(parts, report.data)
-    return Report(parts, replace(report.data, columns=[*report.data.columns, Column(PARTIAL, lambda row: True)]))
+    return Report(parts, report.data if document.complete else marked_rows(report.data))
+
+
+def marked_rows(table: Table) -> Table:
+    """The table with a column that marks every row as part of a partial result."""
+    return replace(table, columns=[*table.columns, Column(PARTIAL, lambda row: True)])

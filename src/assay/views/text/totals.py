@@ -59,8 +59,8 @@ def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Tabl
 def parameters_line(counted: Parameters, amounts: Amounts) -> str:
     """`25.6 M (25.6 M trainable), 97.5 MiB; buffers 208 KiB; 1 tied, counted once`."""
     if counted.stored is not None:
-        stored = counted.stored
-        return f"{amounts.count(stored.elements)} including buffers, {amounts.size(stored.bytes)} (as stored)"
+        stored, lost = counted.stored, "; partial: files not read" if counted.partial else ""
+        return f"{amounts.count(stored.elements)} including buffers, {amounts.size(stored.bytes)} (as stored{lost})"
     trainable = amounts.count(counted.trainable)
     line = f"{amounts.count(counted.count)} ({trainable} trainable), {amounts.size(counted.bytes)}"
     if counted.buffers is not None and counted.buffers.bytes:
