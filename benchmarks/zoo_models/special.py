@@ -218,7 +218,9 @@ def frozen_batch_norm() -> tuple[nn.Module, Inputs]:
     return model, _IMAGE
 
 
-@torch.library.custom_op("assay_zoo::nms", mutates_args=())
+@torch.library.custom_op(
+    "assay_zoo::nms", mutates_args=(), schema="(Tensor boxes, Tensor scores, float threshold) -> Tensor"
+)
 def _suppress(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
     """Non-maximum suppression as detection libraries register it: a kernel for data, none for meta tensors."""
     order, kept = scores.argsort(descending=True).tolist(), []
