@@ -166,3 +166,8 @@ def test_linear_layers_with_and_without_bias_are_two_rows_that_differ(cli, in_pl
     settings = {"in_features": 4, "out_features": 4}
     assert [entry["parameters"] for entry in entries] == [{**settings, "bias": True}, {**settings, "bias": False}]
     assert [entry["occurrences"] for entry in entries] == [["0", "2"], ["1"]]
+
+
+@pytest.mark.parametrize(("flags", "mode"), [([], "auto"), (["--real"], "real"), (["--meta"], "meta")])
+def test_the_mode_is_auto_unless_a_flag_sets_it(cli, flags, mode):
+    assert cli("modules", "m.py::f", *flags, document=conv_stack()).received["mode"] == mode

@@ -104,6 +104,12 @@ def _options_as_value(
     return decorate
 
 
+def _mode_option(flag: str, **settings: Any) -> Decorator:
+    """One of the flags that set the mode of the pass; without any, it is `auto`."""
+    # In click 8.1, a default of "auto" would select the value of the flag.
+    return _model_option(flag, "mode", callback=lambda ctx, param, value: value or "auto", **settings)
+
+
 model_argument = click.argument("model", metavar="MODEL", shell_complete=_complete_path)
 optional_model_argument = click.argument("model", metavar="[MODEL]", required=False, shell_complete=_complete_path)
 
@@ -128,13 +134,9 @@ run_options = _options_as_value(
         ),
         _model_option("--device", metavar="NAME", help="Device to run on: cpu, cuda, cuda:1, mps, …"),
         _model_option("--dtype", metavar="NAME", help="Floating-point type to run in: float32, bfloat16, …"),
-        _model_option("--real", "mode", default="auto", flag_value="real", help="Run with real weights and data."),
-        _model_option(
-            "--meta", "mode", flag_value="meta", help="Run on meta tensors: shapes only, no memory for weights."
-        ),
-        _model_option(
-            "--fake", "mode", flag_value="fake", help="Run on fake tensors: shapes only, devices are kept."
-        ),
+        _mode_option("--real", flag_value="real", help="Run with real weights and data."),
+        _mode_option("--meta", flag_value="meta", help="Run on meta tensors: shapes only, no memory for weights."),
+        _mode_option("--fake", flag_value="fake", help="Run on fake tensors: shapes only, devices are kept."),
         _model_option("--train", is_flag=True, help="Run in training mode instead of evaluation mode."),
         _model_option("--as-is", is_flag=True, help="Run every module in the mode it is in."),
         _model_option("--trust", is_flag=True, help="Allow code stored in the file to run."),
