@@ -6,6 +6,7 @@ import msgspec
 import pytest
 import torch
 from torch import nn
+from versions import require
 
 import assay
 from assay.analysis.devices import find_device
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 
 
 def test_a_grouped_product_reads_no_more_experts_than_rows():
+    require("torch", "2.8", "grouped_mm")
+
     class Experts(nn.Module):
         def __init__(self):
             super().__init__()

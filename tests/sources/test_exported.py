@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from models import hard
 from torch import Tensor, nn
+from versions import require
 
 import assay
 from assay.document.document import Document
@@ -67,6 +68,7 @@ def model() -> Model:
 
 @pytest.fixture(scope="module")
 def program(model: Model) -> Any:
+    require("torch", "2.6", "exporting in-place ops")
     batch = torch.export.Dim("batch", min=2, max=64)
     inputs = (torch.arange(15).reshape(3, 5), torch.ones(4))
     return torch.export.export(model, inputs, dynamic_shapes=({0: batch}, None))
@@ -160,6 +162,7 @@ def test_tied_weights_are_one_tensor(document: Document):
 
 
 def test_views_of_one_storage_are_marked_as_shared(tmp_path: Path):
+    require("torch", "2.9", "an archive that records shared storages")
     _, path = export_case("weights_of_one_storage", tmp_path)
     rows = {row.names[0]: row for row in read(path).tensors}
     assert (rows["first"].shares_storage_with, rows["second"].shares_storage_with) == (None, 0)
@@ -226,6 +229,7 @@ def test_reading_needs_no_torch(saved: Path):
 
 
 def test_wrappers_are_inlined_and_control_flow_is_noted(tmp_path: Path):
+    require("torch", "2.6", "exporting autocast")
     _, path = export_case("autocast", tmp_path)
     document = read(path)
     linear = next(op for op in document.ops if document.kinds[op.kind].target == "aten.linear.default")

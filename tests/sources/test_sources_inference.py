@@ -9,6 +9,7 @@ import pytest
 import torch
 from opening import open_model
 from torch import nn
+from versions import require
 
 from assay.errors import InputsError
 from assay.sources.inputs import find_inputs
@@ -224,6 +225,8 @@ def test_a_traced_graph_has_the_input_sizes():
 
 @pytest.mark.parametrize("make", [torch.jit.script, lambda module: torch.jit.trace(module, torch.ones(1, 1, 28, 28))])
 def test_the_inputs_of_a_saved_script_are_inferred_from_its_layers(tmp_path, make):
+    if make is not torch.jit.script:
+        require("torch", "2.6", "traced convolutions on the meta device")
     make(convolutional(1, 28)).save(tmp_path / "m.pt")
     opened = open_model(tmp_path / "m.pt", trust=True)
     inputs = find_inputs(None, opened)
