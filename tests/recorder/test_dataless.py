@@ -64,6 +64,29 @@ def test_known_values_determine_the_control_flow():
     assert linear.inputs[0].type.shape == (5, 8)
 
 
+@pytest.mark.parametrize(
+    "shaped",
+    [
+        lambda mask, x: mask[..., None].expand_as(x),
+        lambda mask, x: mask[..., None].expand(x.shape).flatten().view_as(x),
+        lambda mask, x: mask[..., None].expand(x.shape).flatten().reshape_as(x),
+    ],
+)
+def test_a_known_mask_stays_known_in_the_shape_of_an_unknown_tensor(shaped):
+    class Placeholders(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(50, 8)
+
+        def forward(self, ids):
+            x = self.embed(ids)
+            return x[shaped(ids == 7, x)]
+
+    result = passes.observe(Placeholders(), (torch.tensor([[1, 7, 7, 2]]),), {}, mode="meta")
+    assert result.assumptions == ()
+    assert result.kinds[-1].outputs[0].type.shape == (2 * 8,)
+
+
 def test_unknown_sizes_take_their_upper_bound_with_an_assumption():
     class Picks(nn.Module):
         def forward(self, x):

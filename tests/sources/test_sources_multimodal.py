@@ -9,6 +9,7 @@ import torch
 import transformers as hf
 from opening import open_model
 
+import assay
 from assay.errors import InputsError, UsageError
 from assay.sources import inputs as inputs_module
 from assay.sources.inputs import check_affordable, find_inputs
@@ -209,6 +210,12 @@ def test_a_text_shorter_than_its_placeholders_is_refused():
     inputs = find_inputs(None, open_model(built("Qwen2VLForConditionalGeneration")))
     with pytest.raises(UsageError, match=r"seq=20 is too short: the first 65 tokens"):
         resized(inputs, seq=20)
+
+
+def test_without_data_the_placeholders_match_and_nothing_is_assumed():
+    document = assay.observe(built("VoxtralForConditionalGeneration"), mode="meta")
+    assert document.complete
+    assert document.run.assumptions == ()
 
 
 def saved_resnet(folder, **processor):

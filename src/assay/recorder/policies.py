@@ -126,6 +126,15 @@ def _index(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[st
     return torch.ops.aten.index.Tensor(_meta(target.shape, target.dtype), positions)
 
 
+@_policy("aten::expand_as", "aten::view_as", "aten::reshape_as")
+def _shaped_as(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Known values stay known: only the shape of the other tensor matters."""
+    tensor, other = args
+    if not executor.is_known(tensor):
+        return NOT_HANDLED
+    return func(tensor, torch.empty((), dtype=other.dtype).expand(other.shape))
+
+
 @_policy("aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::_unique")
 def _unique(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]

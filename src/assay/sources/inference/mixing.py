@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ class Mixing(TorchDispatchMode):  # type: ignore[misc]  # torch is not read by t
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        tensors = [*_tensors(args), *_tensors(kwargs.values())]
         if any(tensor.is_meta for tensor in tensors):
             if func is _aten._local_scalar_dense.default:
                 return _made_up(args[0].dtype)
@@ -50,7 +51,8 @@ class Mixing(TorchDispatchMode):  # type: ignore[misc]  # torch is not read by t
             if func is _aten.embedding.default:
                 _check_index(args[0].shape[0], args[1])
             args = _with_positions(args) if func in _INDEXED else args
-            args, kwargs = tree_map(_to_meta, (args, kwargs))
+            if not all(tensor.is_meta for tensor in tensors):
+                args, kwargs = tree_map(_to_meta, (args, kwargs))
             if kwargs.get("device") is not None:
                 kwargs["device"] = torch.device("meta")
         elif _on_meta(kwargs.get("device")) and _may_stay(func, args, tensors):
@@ -71,6 +73,15 @@ class Reading(TorchFunctionMode):  # type: ignore[misc]
         if func is Tensor.tolist and args[0].is_meta:
             return torch.full(args[0].shape, _made_up(args[0].dtype), device="cpu").tolist()
         return func(*args, **(kwargs or {}))
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among the arguments of an op, which nest no deeper than lists."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
 
 
 def _on_meta(device: Any) -> bool:

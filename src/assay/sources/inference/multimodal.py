@@ -65,9 +65,13 @@ class _Search:
         followers = [name for name in self._names if name in companions.FOLLOWERS]
         # Some models reject companions that others of their kind need.
         for added, more in product(additions, (followers, ()) if followers else ((),)):
-            found = self._run(best, added, more, token)
-            if found is not None and (present or len(found.outcome.modules) > len(best.outcome.modules)):
+            first = self._with_tokens(best, added, more, token, 1)
+            gains = present or not best.outcome.runs or not first.outcome.modules <= best.outcome.modules
+            found = self._with_enough_tokens(best, first, added, more, token) if gains else None
+            if found is not None:
                 return found
+            if not gains and (first.outcome.runs or len(first.outcome.rows) > len(best.outcome.rows)):
+                break  # its embeddings exist, and the modules that make them run already
         return best
 
     def _additions(self, mains: tuple[str, ...]) -> Iterator[Specs]:
@@ -77,12 +81,16 @@ class _Search:
                 for spec in modalities.TABLE[name](self._facts, self._module):
                     yield {name: spec}
 
-    def _run(self, best: _Found, added: Specs, more: Iterable[str], token: int | None) -> _Found | None:
-        """`best` with the added inputs and as many placeholders as there are embeddings; None if it does not run."""
-        first = self._with_tokens(best, added, more, token, 1)
-        counts = dict.fromkeys(reversed(first.outcome.rows)) if token is not None else ()
+    def _with_enough_tokens(
+        self, best: _Found, first: _Found, added: Specs, more: Iterable[str], token: int | None
+    ) -> _Found | None:
+        """`best` with the added inputs and as many placeholders as there are embeddings; None if it does not run.
+
+        Where the pass `first` stopped at a check, the last tensor before it is mostly what would have been inserted.
+        """
+        rows = (*first.outcome.last, *first.outcome.rows) if token is not None else ()
         # The embeddings of other modalities are counted too: try them last.
-        for count in sorted(counts, key=list(best.tokens.values()).count):
+        for count in sorted(dict.fromkeys(reversed(rows)), key=list(best.tokens.values()).count):
             found = self._with_tokens(best, added, more, token, count)
             if found.outcome.runs:
                 return found

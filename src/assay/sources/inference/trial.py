@@ -35,6 +35,8 @@ class Outcome(Struct, frozen=True):
     """The ids of the copy's modules that were called."""
     rows: tuple[int, ...] = ()
     """Numbers of embeddings that were to replace placeholder tokens, in the order of the calls."""
+    last: tuple[int, ...] = ()
+    """The rows of the last tensor that a module returned before the pass stopped; empty if it did not stop."""
     flops: int = 0
     """Operations in products and convolutions, two per multiply-add."""
 
@@ -80,9 +82,8 @@ class Trial:
                 self._copy(*args, **kwargs)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - any failure means the guess is wrong
             runs = None if isinstance(error, NotImplementedError) or _lacks_values(error) else False
-        # Where a pass stopped at a check, the last tensor before it is mostly what the model would have inserted.
         last = () if runs else calls.rows
-        return Outcome(runs, frozenset(calls.ids), (*last, *self._rows, *mixing.rows), mixing.flops)
+        return Outcome(runs, frozenset(calls.ids), (*self._rows, *mixing.rows), last, mixing.flops)
 
 
 def choose(trial: Trial, guesses: Iterable[Guess]) -> Guess | None:
