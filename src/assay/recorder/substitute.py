@@ -35,8 +35,10 @@ def swap(modules: list[nn.Module], convert: Convert) -> None:
 
 
 def to_meta(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor on meta; integer tensors keep their values, because control flow depends on them."""
-    return without_data(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
+    """The tensor on meta; integer tensors keep their values, on the CPU, because control flow depends on them."""
+    if tensor.is_floating_point() or tensor.is_complex():
+        return without_data(tensor)
+    return tensor if tensor.is_meta else tensor.cpu()
 
 
 def without_data(tensor: torch.Tensor) -> torch.Tensor:
