@@ -253,3 +253,7 @@ def test_an_enormous_pass_on_inferred_inputs_is_refused(monkeypatch):
     with pytest.raises(InputsError, match=r"more than the limit of 1\S* ?kFLOP: give smaller ones with --inputs"):
         check_affordable(inputs)
     check_affordable(resized(inputs, batch=2))
+    with pytest.raises(InputsError, match=r"--inputs, or use --meta"):
+        assay.observe(built("CLIPModel"))
+    assert assay.observe(built("CLIPModel"), mode="meta").complete
+    assert find_inputs(None, open_model(built("CLIPModel")), device="meta").flops == 0

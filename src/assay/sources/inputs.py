@@ -21,7 +21,7 @@ from assay.sources.specifier import file_function
 from assay.sources.tensors import literal_text, make
 from assay.sources.usercode import call
 
-AFFORDABLE_FLOPS = 20 * 10**12
+AFFORDABLE_FLOPS = 50 * 10**12
 """The largest pass on inferred inputs that runs with data on a CPU: minutes on a small machine."""
 _ACCEPTED = "a tensor, a tuple or list of arguments, a dict of keyword arguments, or (args, kwargs)"
 
@@ -37,7 +37,7 @@ class Inputs:
     kind: str = GIVEN
     """`given`, `function`, `literal`, `inferred` or `example` (stored in an exported program)."""
     flops: int = 0
-    """Operations of a pass on inferred inputs, if they were counted; else 0."""
+    """Operations of a pass on inferred inputs on a CPU, if they were counted; else 0."""
     placeholders: int = 0
     """Leading tokens that stand for images or sound: their number is fixed when the text is resized."""
 
@@ -91,7 +91,8 @@ def _inferred(model: Model, device: str | None, dtype: str | None) -> Inputs:
     args, kwargs = _split((args, kwargs), "the inferred inputs")
     how = f"inferred: {guess.text} from {one_line(guess.source)}"
     placed = _placed(args, kwargs, how, INFERRED, device, dtype)
-    return replace(placed, flops=guess.flops, placeholders=guess.placeholders)
+    on_cpu = (device or model_device(model.module) or "cpu").startswith("cpu")
+    return replace(placed, flops=guess.flops if on_cpu else 0, placeholders=guess.placeholders)
 
 
 def _placed(args: Any, kwargs: Any, how: str, kind: str, device: str | None, dtype: str | None) -> Inputs:
