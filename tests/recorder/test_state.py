@@ -20,6 +20,7 @@ import torch
 from clocks import HANG_S
 from torch import nn
 
+import assay
 from assay.errors import UsageError
 from assay.recorder import passes
 
@@ -393,3 +394,29 @@ def test_overlapping_passes_restore_the_state_they_share():
     for thread in threads:
         thread.join(HANG_S)
     assert shared == {"calls": 0}
+
+
+class Shared(nn.Module):
+    """A model whose copies share state with it: class attributes, globals and closures."""
+
+    calls = 0
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 4, 3)
+        self.history = history = []
+        self.remember = lambda x: history.append(x)
+
+    def forward(self, x):
+        type(self).calls += 1
+        TABLE[len(TABLE)] = x
+        self.remember(x)
+        return self.convolution(x)
+
+
+@pytest.mark.parametrize("verb", [assay.observe, assay.cost, lambda model: assay.vary(model, over=("batch",))])
+def test_trying_inputs_on_a_copy_leaves_what_it_shares_with_the_model(verb):
+    _forget()
+    model = Shared()
+    verb(model)  # inputs are inferred
+    assert (Shared.calls, TABLE, model.history) == (0, {}, [])

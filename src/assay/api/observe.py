@@ -84,11 +84,11 @@ def observe_opened(opened: Opened, inputs: Any, options: RunOptions) -> Document
 def _recorded(opened: Opened, inputs: Any, options: RunOptions) -> Document:
     from assay.recorder import passes
     from assay.sources.exported.run import with_classes
-    from assay.sources.inputs import check_affordable, find_inputs
+    from assay.sources.inputs import check_affordable
 
     check_can_run(opened, options)
     device, dtype = options.device, options.dtype
-    call = find_inputs(inputs, opened, device=device, dtype=dtype)
+    call = inputs_for(opened, inputs, device=device, dtype=dtype)
     if not options.without_data and not opened.model.on_meta:
         check_affordable(call)
     forward = passes.observe(
@@ -146,6 +146,18 @@ def _tensors(inputs: Inputs) -> tuple[InputTensor, ...]:
     return tuple(
         InputTensor(name, inventory.tensor_type(value)) for name, value in named if isinstance(value, torch.Tensor)
     )
+
+
+def inputs_for(opened: Opened, inputs: Any, *, device: str | None, dtype: str | None) -> Inputs:
+    """The inputs of a pass: given, or inferred without a trace in what the model shares with the copy that is tried."""
+    from assay.recorder.guard import restored_state
+    from assay.recorder.inventory import members
+    from assay.sources.inputs import find_inputs
+
+    if inputs is not None:
+        return find_inputs(inputs, opened, device=device, dtype=dtype)
+    with restored_state(members(opened.module).modules):
+        return find_inputs(None, opened, device=device, dtype=dtype)
 
 
 def check_can_run(opened: Opened, options: RunOptions) -> None:

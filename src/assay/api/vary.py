@@ -13,12 +13,12 @@ from assay.analysis.laws.reach import SizePlan
 from assay.analysis.laws.samples import SizeSample, sample
 from assay.analysis.laws.searching import along, search
 from assay.api.arguments import check_whole, list_of
-from assay.api.observe import check_can_run, observe_opened
+from assay.api.observe import check_can_run, inputs_for, observe_opened
 from assay.api.options import RunOptions
 from assay.document.document import Document
 from assay.errors import UsageError
 from assay.messages import plural
-from assay.sources.inputs import Inputs, find_inputs
+from assay.sources.inputs import Inputs
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 from assay.sources.placing import place
@@ -161,7 +161,7 @@ def scaling_formulas(
 def _base_inputs_and_mode(opened: Opened, inputs: Any, options: RunOptions) -> tuple[Inputs, RunOptions]:
     """The inputs before resizing, and the options with mode `auto` resolved: `meta` if the model runs on shapes."""
     check_can_run(opened, options)
-    base = find_inputs(inputs, opened, device=options.device, dtype=options.dtype)
+    base = inputs_for(opened, inputs, device=options.device, dtype=options.dtype)
     if options.mode == "auto":
         attempt = observe_opened(opened, base, replace(options, mode="meta"))
         works = attempt.run.mode in ("meta", "fake") and attempt.run.failure is None

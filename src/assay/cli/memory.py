@@ -155,15 +155,14 @@ def _need_by_batch(
 ) -> Callable[[int], PeakParts]:
     """A function that returns the need at a batch size, from a pass on shapes only; results are cached."""
     from assay.analysis.memory import need_of
-    from assay.api.observe import observe_opened
-    from assay.sources.inputs import find_inputs
+    from assay.api.observe import inputs_for, observe_opened
     from assay.sources.resizing import resized
 
     if opened.document is not None:
         raise UsageError(
             f"--batch-search cannot run {opened.origin.location} at other batch sizes: give the model itself instead"
         )
-    first_inputs = find_inputs(inputs, opened, device="meta", dtype=options.dtype)
+    first_inputs = inputs_for(opened, inputs, device="meta", dtype=options.dtype)
     meta_options = replace(options, mode="meta", device=None)
 
     @cache

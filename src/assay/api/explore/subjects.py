@@ -10,13 +10,12 @@ from msgspec.structs import replace
 from assay.analysis.cost.totals import with_cost
 from assay.analysis.flow import writes_parameters
 from assay.api.explore.checkpoints import StoredInspector, checkpoint_subject, weights_subject
-from assay.api.observe import check_can_run, observe_opened
+from assay.api.observe import check_can_run, inputs_for, observe_opened
 from assay.api.options import RunOptions
 from assay.document.document import INFERRED, Document
 from assay.errors import AssayError, InputsError, PartialError, ReadError
 from assay.findings.engine import check_all
 from assay.messages import plural
-from assay.sources.inputs import find_inputs
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 from assay.sources.tensors import torch_dtype
@@ -76,7 +75,7 @@ def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, s
         opened = opened.with_weights
     try:
         # Resolved once, for both the recorded pass and the statistics.
-        call = find_inputs(inputs, opened, device=options.device, dtype=options.dtype) if runs or stats else None
+        call = inputs_for(opened, inputs, device=options.device, dtype=options.dtype) if runs or stats else None
         if runs:
             document = observe_opened(opened, call, options)
             notes += _notes(document)

@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from assay.api.observe import check_can_run, observe_opened
+from assay.api.observe import check_can_run, inputs_for, observe_opened
 from assay.api.options import RunOptions
 from assay.document.document import Document
 from assay.errors import UsageError
-from assay.sources.inputs import Inputs, check_affordable, find_inputs
+from assay.sources.inputs import Inputs, check_affordable
 from assay.sources.opened import Opened
 from assay.sources.tensors import torch_dtype
 
@@ -80,6 +80,6 @@ def prepare(opened: Opened, inputs: Any, options: RunOptions, *, load: bool = Tr
     if load and str(options.device) == "meta":
         raise UsageError("cannot measure on device 'meta', which has no data: expected cpu, cuda, mps or xpu")
     runnable = opened.with_weights if load else opened
-    resolved = find_inputs(inputs, runnable, device=options.device, dtype=options.dtype)
+    resolved = inputs_for(runnable, inputs, device=options.device, dtype=options.dtype)
     check_affordable(resolved)
     return ProfiledModel(runnable, resolved, options)
