@@ -214,7 +214,7 @@ def _initialised(
     memo: dict[int, Any] = {id(tensor): type(tensor)(device=tensor.device, dtype=tensor.dtype) for tensor in lazy}
     initialised = copy.deepcopy(model, memo)
     args, kwargs = tree_map_only(torch.Tensor, _with_values, (args, kwargs))
-    with torch.no_grad(), guard.random_state():
+    with torch.no_grad(), guard.random_state(), guard.restored_state(members.modules):
         try:
             initialised(*args, **kwargs)
         except Exception as error:
