@@ -149,7 +149,7 @@ def _tensors(inputs: Inputs) -> tuple[InputTensor, ...]:
 
 
 def inputs_for(opened: Opened, inputs: Any, *, device: str | None, dtype: str | None) -> Inputs:
-    """The inputs of a pass: given, or inferred by trials on a copy, which leave what it shares with the model as is."""
+    """The inputs of a pass: given, or inferred by trials on a copy that leave the state it shares with the model."""
     from assay.recorder.guard import restored_state
     from assay.recorder.inventory import members
     from assay.sources.inputs import find_inputs
