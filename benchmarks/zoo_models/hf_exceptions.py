@@ -70,7 +70,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "kimi_k25": {"projection_hidden_size": WIDTH},
     "muse_glimmer": {"out_hidden_size": 4 * WIDTH},
     "llava_next": {"image_grid_pinpoints": [[64, 128], [128, 64]]},
-    "phi4_multimodal": {"audio_config": {"audio_token_id": 25}},
+    "phi4_multimodal": {"audio_config": {"audio_token_id": 25, "ext_pw_out_channel": WIDTH}},
     "llama4": {
         "vision_config": {
             "intermediate_size": 4 * WIDTH,

@@ -85,6 +85,15 @@ def _patch_mask(facts: Facts, chosen: Chosen) -> TensorSpec | None:
     return _ones(*pixels.shape[:2], pixels.shape[-2] // patch, pixels.shape[-1] // patch)
 
 
+def _audio_lengths(facts: Facts, chosen: Chosen) -> TensorSpec | None:
+    """The number of embeddings of the sound."""
+    features = chosen.get("audio_input_features")
+    if features is None or len(features.shape) != 3:
+        return None
+    steps = [number((facts.audio,), name) or 1 for name in ("time_reduction", "downsample_rate")]
+    return TensorSpec((1,), "int64", values=(-(-features.shape[1] // math.prod(steps)),))
+
+
 def _high_resolution(facts: Facts, chosen: Chosen) -> TensorSpec | None:
     """The same image for a second tower, which takes it larger."""
     side = number((getattr(facts.config, "high_res_vision_config", None),), "image_size")
@@ -123,6 +132,7 @@ TABLE: dict[str, Companion] = {
     "input_features_mask": _of("input_features", _frames_mask),
     "feature_attention_mask": _of("input_features", _frames_mask),
     "protein_attention_mask": _of("protein_input_ids", lambda ids: _ones(*ids.shape)),
+    "audio_embed_sizes": _audio_lengths,
     "audio_attention_mask": _of("audio_input_features", _frames_mask),
 }
 """How each input follows from the others, by its name in forward."""
