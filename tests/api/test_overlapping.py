@@ -14,6 +14,7 @@ import pytest
 import torch
 from clocks import HANG_S
 from torch import nn
+from versions import require
 
 import assay
 
@@ -255,6 +256,7 @@ def test_a_patch_made_during_a_pass_is_kept_and_can_be_removed_later(first, late
 def test_overlapping_threads_restore_the_random_state_and_the_compiler(tmp_path):
     import torch._dynamo.eval_frame as compiler
 
+    require("torch", "2.6", "torch.compiler.set_stance")
     first, second = Worker("observe", tmp_path), Worker("observe", tmp_path)
     before, stance = torch.get_rng_state(), compiler._stance.stance
     first.begin()
