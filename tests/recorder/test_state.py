@@ -341,6 +341,21 @@ def test_what_cannot_be_restored_is_refused_before_it_runs():
     assert next(model.state.stream) == 1
 
 
+def test_an_iterator_that_no_code_of_the_model_names_is_no_obstacle():
+    """As with a module that refers to its trainer, which is in the middle of a loop."""
+    model = Stateful(Cache(), Cache.update)
+    model.state.trainer = types.SimpleNamespace(batches=(number for number in range(3)))
+    assert passes.observe(model, (torch.ones(1, 2),), {}).failure is None
+    assert next(model.state.trainer.batches) == 0
+
+
+def test_an_iterator_named_in_a_text_is_refused():
+    model = Stateful(Cache(), lambda state, x: next(getattr(state, "stream")))  # noqa: B009
+    model.state.stream = (number for number in range(3))
+    with pytest.raises(UsageError, match="'stream' is a generator"):
+        passes.observe(model, (torch.ones(1, 2),), {})
+
+
 def test_code_of_the_model_is_not_run_while_saving():
     class Guarded:
         def __getattribute__(self, name):

@@ -98,6 +98,10 @@ class PythonState:
         self._saved: dict[Any, Saved] = {}
         self._seen: dict[int, Any] = {}
         self._iterators: list[_Iterator] = []
+        self._unrestorable: list[Any] = []
+        """Iterators whose position cannot be restored."""
+        self._forward_names: set[str] = set()
+        """Names in the forward methods of installed packages, which are followed last."""
         self._called = {"forward"}
         """Names in the code that has been followed."""
         self._uncalled: defaultdict[str, list[Any]] = defaultdict(list)
@@ -112,6 +116,7 @@ class PythonState:
         self._visitors: dict[type, _Visitor | None] = {}
         with _lock:
             self._follow()
+            self._refuse_unrestorable()
             self._follow_library()
             self._inherit()
             _active.append(self)
@@ -257,10 +262,18 @@ class PythonState:
         if isinstance(value, _COPIED_ITERATORS):
             self._iterators.append(_copied(value))
         elif not self._in_library:
-            what = next((f"{one_line(name)!r} is" for name in self._names(value)), "it holds")
+            self._unrestorable.append(value)
+
+    def _refuse_unrestorable(self) -> None:
+        """Raise `UsageError` for an iterator that code of the model may advance: it uses its name, or there is none."""
+        for iterator in self._unrestorable:
+            names = list(self._names(iterator))
+            if names and self._called.isdisjoint(names) and self._forward_names.isdisjoint(names):
+                continue
+            what = f"{one_line(names[0])!r} is" if names else "it holds"
             raise UsageError(
-                f"the model cannot be run without changing it: {what} a {type_name(value)}, whose position cannot be "
-                "restored; replace it by a list, or remove it from the model"
+                f"the model cannot be run without changing it: {what} a {type_name(iterator)}, whose position cannot "
+                "be restored; replace it by a list, or remove it from the model"
             )
 
     def _names(self, value: Any) -> Iterable[str]:
@@ -278,6 +291,9 @@ class PythonState:
             return True
         del self._seen[id(code)]
         self._library.append(code)
+        forward = vars(code).get("forward")
+        if isinstance(forward, types.FunctionType):
+            self._forward_names |= _references(forward.__code__).names
         return False
 
     def _visit_function(self, value: types.FunctionType) -> None:
@@ -335,13 +351,13 @@ class _References(NamedTuple):
     assigned: frozenset[str]
     """Attributes it assigns or deletes."""
     names: frozenset[str]
-    """All names, attributes included."""
+    """All names, attributes included, and texts, which may be names of attributes."""
 
 
 @functools.lru_cache(8192)
 def _references(code: types.CodeType) -> _References:
     used = {field: set[str]() for field in _References._fields}
-    used["names"].update(code.co_names)
+    used["names"].update(code.co_names, (each for each in code.co_consts if isinstance(each, str)))
     for step in dis.get_instructions(code):
         if step.opname in _NAME_OPCODES:
             used[_NAME_OPCODES[step.opname]].add(step.argval)
