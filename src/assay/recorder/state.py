@@ -13,7 +13,6 @@ global variables belong to the whole process.
 from __future__ import annotations
 
 import copy
-import dis
 import functools
 import io
 import itertools
@@ -32,6 +31,7 @@ from torch import nn
 
 from assay.errors import UsageError
 from assay.messages import one_line, type_name
+from assay.recorder.code_names import names_in
 from assay.recorder.kept import ARRAY, CACHE, CLASS, KINDS, LRU_CACHE, MODULE, SCRIPT, SLOTS, VARIABLE, Kind, Saved
 from assay.sources.holders import attributes_of
 
@@ -265,7 +265,7 @@ class PythonState:
             self._unrestorable.append(value)
 
     def _refuse_unrestorable(self) -> None:
-        """Raise `UsageError` for an iterator that code of the model may advance: it uses its name, or there is none."""
+        """Raise `UsageError` for an iterator that the model may advance: its code uses the name, or it has none."""
         for iterator in self._unrestorable:
             names = list(self._names(iterator))
             if names and self._called.isdisjoint(names) and self._forward_names.isdisjoint(names):
@@ -293,7 +293,7 @@ class PythonState:
         self._library.append(code)
         forward = vars(code).get("forward")
         if isinstance(forward, types.FunctionType):
-            self._forward_names |= _references(forward.__code__).names
+            self._forward_names |= names_in(forward.__code__).names
         return False
 
     def _visit_function(self, value: types.FunctionType) -> None:
@@ -305,7 +305,7 @@ class PythonState:
         if not self._is_followed(value):
             return
         self._pending += (value.__closure__, value.__defaults__, value.__kwdefaults__, vars(value))
-        references = _references(value.__code__)
+        references = names_in(value.__code__)
         self._visit_variables(value.__globals__, references.loaded, references.stored)
         for name in references.loaded:
             module = value.__globals__.get(name)
@@ -339,40 +339,6 @@ class PythonState:
             if isinstance(attribute, _CODE):
                 called = name in self._called or name.startswith("__")
                 (self._pending if called else self._uncalled[name]).extend(_functions(attribute))
-
-
-class _References(NamedTuple):
-    """The names in the code of a function and of the functions inside it."""
-
-    loaded: frozenset[str]
-    """Global variables it reads."""
-    stored: frozenset[str]
-    """Global variables it assigns or deletes."""
-    assigned: frozenset[str]
-    """Attributes it assigns or deletes."""
-    names: frozenset[str]
-    """All names, attributes included, and texts, which may be names of attributes."""
-
-
-@functools.lru_cache(8192)
-def _references(code: types.CodeType) -> _References:
-    used = {field: set[str]() for field in _References._fields}
-    used["names"].update(code.co_names, (each for each in code.co_consts if isinstance(each, str)))
-    for step in dis.get_instructions(code):
-        if step.opname in _NAME_OPCODES:
-            used[_NAME_OPCODES[step.opname]].add(step.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            for field, names in _references(constant)._asdict().items():
-                used[field] |= names
-    return _References(**{field: frozenset(names) for field, names in used.items()})
-
-
-_NAME_OPCODES = {
-    "LOAD_GLOBAL": "loaded",
-    **dict.fromkeys(("STORE_GLOBAL", "DELETE_GLOBAL"), "stored"),
-    **dict.fromkeys(("STORE_ATTR", "DELETE_ATTR"), "assigned"),
-}
 
 
 def _is_foreign(module: str | None) -> bool:
