@@ -23,6 +23,7 @@ class CodeNames(NamedTuple):
 
 @functools.lru_cache(8192)
 def names_in(code: types.CodeType) -> CodeNames:
+    """The names in `code` and in the code inside it."""
     used = {field: set[str]() for field in CodeNames._fields}
     used["names"].update(code.co_names, (each for each in code.co_consts if isinstance(each, str)))
     for step in dis.get_instructions(code):
