@@ -15,6 +15,8 @@ class CodeNames(NamedTuple):
     """Global variables it reads."""
     stored: frozenset[str]
     """Global variables it assigns or deletes."""
+    imported: frozenset[str]
+    """Modules it imports."""
     assigned: frozenset[str]
     """Attributes it assigns or deletes."""
     names: frozenset[str]
@@ -38,6 +40,7 @@ def names_in(code: types.CodeType) -> CodeNames:
 
 _NAME_OPCODES = {
     "LOAD_GLOBAL": "loaded",
+    "IMPORT_NAME": "imported",
     **dict.fromkeys(("STORE_GLOBAL", "DELETE_GLOBAL"), "stored"),
     **dict.fromkeys(("STORE_ATTR", "DELETE_ATTR"), "assigned"),
 }

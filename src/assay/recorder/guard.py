@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy.random
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from assay.recorder.shared import Shared
 from assay.recorder.state import PythonState
@@ -44,16 +45,20 @@ class Originals:
         for tensor, life in zip(tensors, lives, strict=True):
             if life.role != "activation" and life.number not in self._saved:
                 with contextlib.suppress(RuntimeError, NotImplementedError):  # no storage to overwrite
-                    storage = tensor.untyped_storage()
-                    if storage.device.type != "meta":
-                        self._saved[life.number] = (storage, storage.clone())
+                    self._save(life.number, tensor.untyped_storage())
+
+    def _save(self, number: int, storage: torch.UntypedStorage) -> None:
+        if storage.device.type != "meta":
+            with _disable_current_modes():  # the copy must hold data, also in a fake pass
+                self._saved[number] = (storage, storage.clone())
 
     def restore(self) -> None:
         """Restore all saved storages."""
-        for storage, copy in self._saved.values():
-            if storage.nbytes() != copy.nbytes():
-                storage.resize_(copy.nbytes())
-            storage.copy_(copy)
+        with _disable_current_modes():
+            for storage, copy in self._saved.values():
+                if storage.nbytes() != copy.nbytes():
+                    storage.resize_(copy.nbytes())
+                storage.copy_(copy)
         self._saved.clear()
 
 
@@ -110,7 +115,7 @@ def unchanged(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator
     Only the values of tensors are not restored. Yields the saved state; raises `UsageError` before the block if
     something cannot be restored.
     """
-    with _module_lock.exclusive(modules), random_state():
+    with _module_lock.exclusive(modules), random_state(), _default_dtype():
         state = PythonState(modules)
         reachable = {id(tensor): tensor for tensor in (*tensors, *state.tensors)}
         values = [_tensor_state(tensor) for tensor in reachable.values()]
@@ -210,6 +215,17 @@ def _generators() -> Iterator[None]:
             torch.cuda.set_rng_state_all(devices)
         random.setstate(python)
         numpy.random.set_state(numpy_state)
+
+
+@contextlib.contextmanager
+def _default_dtype() -> Iterator[None]:
+    """Restore torch's default dtype after the block."""
+    dtype = torch.get_default_dtype()
+    try:
+        yield
+    finally:
+        if torch.get_default_dtype() != dtype:
+            torch.set_default_dtype(dtype)
 
 
 _shared_generators = Shared(_generators)

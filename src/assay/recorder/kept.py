@@ -36,11 +36,11 @@ EMPTY = object()
 
 LRU_CACHE: Any = type(functools.lru_cache(lambda: None))
 
-_NOT_DATA = (
-    *(types.FunctionType, staticmethod, classmethod, property, type),
-    *(types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType),
-)
-"""Types of class attributes that are code."""
+_FIXED = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
+"""Types of class attributes that cannot change."""
+
+_PATCHED = frozenset({"forward"})
+"""Methods that passes in other threads may replace at any time."""
 
 
 class Kind(NamedTuple):
@@ -158,14 +158,22 @@ def _write_stream(value: Any, state: tuple[Any, int]) -> None:
     value.seek(position)
 
 
-def _clear_cache(value: Any, misses: int) -> None:
-    """Empty a function's cache if the pass added tensors to it, for example tensors without data."""
-    if value.cache_info().misses == misses:
+def cached_results(value: Any) -> list[Any]:
+    """The results in a function's cache; its keys are among them if its size is limited."""
+    # The cache refers to keys and results first, if its size is limited, then to its table and to the function.
+    referents = gc.get_referents(value)
+    end = max((at for at, each in enumerate(referents) if each is value.__wrapped__), default=0) - 1
+    if end < 0 or type(referents[end]) is not dict:
+        return []
+    return list(referents[end].values()) if value.cache_info().maxsize is None else referents[:end]
+
+
+def _clear_cache(value: Any, before: Any) -> None:
+    """Empty a function's cache if it was empty before, or if the pass added tensors to it."""
+    if value.cache_info().misses == before.misses:
         return
-    # The results are referents of the cache's dictionary, or of the links in it if the size is limited.
-    entries = [entry for table in gc.get_referents(value) if type(table) is dict for entry in table.values()]
-    results = [result for entry in entries for result in (entry, *gc.get_referents(entry))]
-    if any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(results)):
+    is_tensor = any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(cached_results(value)))
+    if is_tensor or not before.currsize:
         value.cache_clear()
 
 
@@ -196,13 +204,13 @@ def _write_attributes(module: nn.Module, content: Content) -> None:
 
 
 def _read_class(cls: type) -> Content:
-    """The attributes of a class that are data: no code, nested classes or special names."""
-    data = {
+    """The attributes of a class, except special names and those that cannot change."""
+    attributes = {
         name: item
         for name, item in vars(cls).copy().items()
-        if not name.startswith("__") and not issubclass(type(item), _NOT_DATA)
+        if not name.startswith("__") and name not in _PATCHED and not isinstance(item, _FIXED)
     }
-    return tuple(data), tuple(data.values())
+    return tuple(attributes), tuple(attributes.values())
 
 
 def _write_class(cls: type, content: Content) -> None:
@@ -260,8 +268,8 @@ def _write_variable(place: tuple[dict[str, Any], str], content: Content) -> None
 
 
 ARRAY = _opaque(np.copy, _write_array)
-CACHE = _opaque(lambda value: value.cache_info().misses, _clear_cache)
-CLASS = Kind(_read_class, _write_class)
+CACHE = _opaque(lambda value: value.cache_info(), _clear_cache)
+CLASS = Kind(_read_class, _write_class, refers=False)
 MODULE = Kind(_read_attributes, _write_attributes)
 SCRIPT = Kind(_read_script, _write_script)
 SLOTS = Kind(_read_slots, _write_slots)

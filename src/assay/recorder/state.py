@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import io
 import itertools
 import re
@@ -21,6 +22,7 @@ import sys
 import threading
 import types
 import warnings
+import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -32,7 +34,20 @@ from torch import nn
 from assay.errors import UsageError
 from assay.messages import one_line, type_name
 from assay.recorder.code_names import names_in
-from assay.recorder.kept import ARRAY, CACHE, CLASS, KINDS, LRU_CACHE, MODULE, SCRIPT, SLOTS, VARIABLE, Kind, Saved
+from assay.recorder.kept import (
+    ARRAY,
+    CACHE,
+    CLASS,
+    KINDS,
+    LRU_CACHE,
+    MODULE,
+    SCRIPT,
+    SLOTS,
+    VARIABLE,
+    Kind,
+    Saved,
+    cached_results,
+)
 from assay.sources.holders import attributes_of
 
 _FOREIGN = frozenset({"torch", "numpy", "assay", *sys.stdlib_module_names}) - {"__main__", "test"}
@@ -46,12 +61,15 @@ _BACKGROUND = frozenset(
 _ATOMIC = (
     *(int, float, complex, bool, str, bytes, range, slice, type(None), type(...), type(NotImplemented)),
     *(torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, np.dtype, np.generic),
+    *(weakref.ref, weakref.ProxyType, weakref.CallableProxyType),
     *(types.ModuleType, types.BuiltinFunctionType, types.CodeType, torch.fx.Graph, io.FileIO, io.TextIOWrapper),
     *(types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType),
 )
 """Types that cannot change, or whose changes do not affect the model's result."""
 
 _CODE = (types.FunctionType, staticmethod, classmethod, property)
+_NOT_DATA = (*_CODE, type)
+"""Types of class attributes that are code, which is followed by name, or nested classes."""
 _LIBRARY_VARIABLES = (types.FunctionType, type, dict, list, set, LRU_CACHE)
 """Types of the global variables that are followed in the code of installed packages."""
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
@@ -209,6 +227,7 @@ class PythonState:
             (types.MethodType, lambda value: follow((value.__self__, value.__func__))),
             (functools.partial, lambda value: follow((value.func, value.args, value.keywords, vars(value)))),
             (np.random.Generator, lambda value: follow((value.bit_generator,))),
+            (types.MappingProxyType, lambda value: follow(gc.get_referents(value))),
             (np.ndarray, self._visit_array),
             (LRU_CACHE, self._visit_cache),
         ]
@@ -245,10 +264,12 @@ class PythonState:
     def _visit_cache(self, value: Any) -> None:
         self._save(CACHE, value)
         self._pending += (value.__wrapped__, vars(value))
+        self._pending.extend(cached_results(value))
 
     def _visit_tensor(self, value: torch.Tensor) -> None:
         self.tensors.append(value)
-        self._pending.append(attributes_of(value))
+        hooks = value._backward_hooks, getattr(value, "_post_accumulate_grad_hooks", None)
+        self._pending += (attributes_of(value), *hooks)
 
     def _visit_object(self, value: Any) -> None:
         attributes = attributes_of(value)
@@ -307,8 +328,8 @@ class PythonState:
         self._pending += (value.__closure__, value.__defaults__, value.__kwdefaults__, vars(value))
         references = names_in(value.__code__)
         self._visit_variables(value.__globals__, references.loaded, references.stored)
-        for name in references.loaded:
-            module = value.__globals__.get(name)
+        used = [value.__globals__.get(name) for name in references.loaded]
+        for module in (*used, *map(sys.modules.get, references.imported)):
             if isinstance(module, types.ModuleType):
                 self._visit_variables(vars(module), references.names, references.assigned)
         for name in references.names - self._called:
@@ -332,10 +353,14 @@ class PythonState:
         if not self._is_followed(value):
             return
         self._save(CLASS, value)
+        attributes = vars(value).copy()
+        self._pending.extend(
+            item for name, item in attributes.items() if not name.startswith("__") and not isinstance(item, _NOT_DATA)
+        )
         if not self._follows_code:
             return
-        self._pending.extend(value.__mro__)
-        for name, attribute in vars(value).copy().items():
+        self._pending += (*value.__mro__, type(value))
+        for name, attribute in attributes.items():
             if isinstance(attribute, _CODE):
                 called = name in self._called or name.startswith("__")
                 (self._pending if called else self._uncalled[name]).extend(_functions(attribute))
