@@ -208,3 +208,16 @@ def test_without_data_flow_only_calls_are_known():
 
 def test_a_model_without_parameters_has_no_share():
     assert modules_run(assay.observe(nn.Sequential(nn.ReLU()), X)) is None
+
+
+def test_a_pass_that_stops_before_any_op_ran_no_module_with_parameters():
+    class Stops(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+
+        def forward(self, x):
+            raise ValueError("no")
+
+    run = modules_run(assay.observe(Stops(), torch.ones(1, 2)))
+    assert (run.ran, run.of) == (0, 3)

@@ -134,6 +134,13 @@ def test_layers_left_in_training_mode_are_found_and_not_folded():
     assert not {"S201", "S202"} & as_is, "one finding per cause"
 
 
+def test_a_model_in_training_mode_is_noted_and_its_norms_are_not_folded():
+    findings = {finding.code: finding for finding in assay.check(Net(), X).findings}
+    assert len(findings["S206"].modules) == 4
+    assert "S203" not in findings
+    assert "S206" not in {finding.code for finding in assay.check(Net().eval(), X).findings}
+
+
 @pytest.mark.parametrize("model", [Net, lambda: Net().eval(), lambda: nn.Sequential(nn.BatchNorm2d(3).eval())])
 def test_a_model_in_one_mode_or_with_frozen_layers_has_no_such_finding(model):
     assert "S205" not in {finding.code for finding in assay.check(model(), X).findings}

@@ -82,7 +82,7 @@ def test_extract_writes_both_files_as_described(process, in_place):
     result = process("extract", "--model-path", "my_model.py::load_model", "--inputs-path", "my_model.py::get_inputs")
     assert (result.returncode, result.stderr) == (
         0,
-        "assay: recorded in evaluation mode (the model was in training mode); --as-is keeps its modes\n"
+        "assay: recorded in evaluation mode (the model was in training mode); --as-is runs it in its own mode\n"
         "assay: 7 modules, 5 unique; 6 ops, 4 unique\n",
     )
     modules, ops = (json.loads(Path(in_place, name).read_text()) for name in result.stdout.split())

@@ -204,7 +204,7 @@ def blocks(bias=False, between=None):
 
 
 def test_batch_norm_that_can_be_folded():
-    model = nn.Sequential(blocks(), nn.Conv2d(4, 3, 1), blocks())
+    model = nn.Sequential(blocks(), nn.Conv2d(4, 3, 1), blocks()).eval()
     document = assay.observe(model, IMAGE)
     finding = in_document("S203", document)
     assert paths(document, finding) == ["0.1", "2.1"]

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import assay
 from assay.recorder import config
 
 
@@ -119,3 +120,14 @@ def test_a_scripted_module_shows_whether_it_has_a_bias(bias):
 def test_scripted_modules_keep_their_configuration():
     scripted = torch.jit.script(nn.Conv2d(3, 8, 3, stride=2))
     assert config.read(scripted)["stride"] == [2, 2]
+
+
+def test_a_partial_with_a_tensor_and_a_lone_surrogate_can_be_saved(tmp_path):
+    model = nn.Linear(2, 2)
+    model.activation = functools.partial(torch.add, other=torch.zeros(1))
+    model.label = "\ud800"
+    document = assay.observe(model, torch.ones(1, 2))
+    assay.save(document, tmp_path / "model.assay.json")
+    config = assay.load(tmp_path / "model.assay.json").modules[0].config
+    assert config["label"] == "\\ud800"
+    assert str(assay.summary(document))

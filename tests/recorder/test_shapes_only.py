@@ -41,6 +41,7 @@ def libraries():
         ],
         "othernms": [("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", suppress)],
         "picky": [("select(Tensor x) -> Tensor", refuse)],
+        "choosy": [("pick(Tensor x) -> Tensor", lambda x: x.flatten().nonzero())],
     }
     kept = []
     for namespace, ops in definitions.items():
@@ -137,3 +138,13 @@ def test_an_error_of_the_model_itself_keeps_its_text():
     result = passes.observe(nn.Linear(4, 4), (torch.randn(2, 5),), {}, mode="meta")
     assert "shapes only" not in result.failure.error
     assert "expected … x 4" in result.failure.error
+
+
+def test_an_op_whose_shape_depends_on_data_is_not_run_on_made_up_values():
+    class Picks(nn.Module):
+        def forward(self, x):
+            return torch.ops.choosy.pick(x).float()
+
+    result = passes.observe(Picks(), (torch.rand(4),), {}, mode="meta")
+    assert "cannot run on shapes only" in result.failure.error
+    assert "depends on data" in result.failure.error

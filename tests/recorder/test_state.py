@@ -5,11 +5,14 @@ from __future__ import annotations
 import array
 import copy
 import functools
+import gc
 import io
 import itertools
 import random
+import sys
 import threading
 import types
+import weakref
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -118,6 +121,7 @@ CALLS = 0
 TABLE: dict = {}
 STATE_MODULE = types.ModuleType("state_module")
 STATE_MODULE.calls = 0
+sys.modules["state_module"] = STATE_MODULE
 
 
 def count_in_a_module(state, x):
@@ -190,6 +194,50 @@ def add_one(state, x):
     return int(state.sum())
 
 
+@functools.lru_cache
+def cached_state():
+    return []
+
+
+@functools.cache
+def endless():
+    return []
+
+
+class Meta(type):
+    total = 0
+
+
+class Measured(metaclass=Meta):
+    @staticmethod
+    def factor():
+        return 1
+
+
+def count_instances(state, x):
+    type(state).total += 1
+    return type(state).total
+
+
+def replace_a_method(state, x):
+    result = state.factor()
+    state.factor = staticmethod(lambda: result + 1)
+    return result
+
+
+def remember_behind(state, x):
+    (table,) = gc.get_referents(state)
+    table[len(table)] = x
+    return len(table)
+
+
+def count_imported(state, x):
+    import state_module
+
+    state_module.calls += 1
+    return state_module.calls
+
+
 def count_method():
     holder = Cache()
     return lambda state, x: holder.update(x)
@@ -228,6 +276,13 @@ CASES = {
     "class attributes": lambda: (Counted, lambda state, x: state.count(x)),
     "global variables": lambda: (None, count_globally),
     "cached tensors": lambda: (None, lambda state, x: cached_ones(2, x.device)),
+    "cached state": lambda: (None, lambda state, x: (cached_state().append(x), len(cached_state()))[1]),
+    "cached state without a limit": lambda: (None, lambda state, x: (endless().append(x), len(endless()))[1]),
+    "tensor": lambda: (torch.zeros(2), lambda state, x: state.add_(1)),
+    "metaclass": lambda: (Measured, count_instances),
+    "method of a class": lambda: (Measured, replace_a_method),
+    "read-only view": lambda: (types.MappingProxyType({}), remember_behind),
+    "import inside a function": lambda: (None, count_imported),
     "counting iterator": lambda: (itertools.count(), lambda state, x: next(state)),
     "list iterator": lambda: ([iter([5, 6, 7])], lambda state, x: next(state[0])),
     "torch generator": lambda: (torch.Generator(), lambda state, x: torch.rand(2, generator=state)),
@@ -268,6 +323,10 @@ def _forget():
     CALLS = 0
     TABLE.clear()
     STATE_MODULE.calls = 0
+    Meta.total = 0
+    Measured.factor = staticmethod(lambda: 1)
+    cached_state.cache_clear()
+    endless.cache_clear()
     Counted.calls = 0
     Counted.seen.clear()
     default.__defaults__[0].clear()
@@ -435,3 +494,53 @@ def test_trying_inputs_on_a_copy_leaves_what_it_shares_with_the_model(verb):
     model = Shared()
     verb(model)  # inputs are inferred
     assert (Shared.calls, TABLE, model.history) == (0, {}, [])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_view_of_a_parameter_in_an_attribute_is_restored(mode):
+    class Doubling(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+            self.row = self.layer.weight.data[1:]
+
+        def forward(self, x):
+            self.row.mul_(2)
+            return self.layer(x)
+
+    model = Doubling()
+    before = model.layer.weight.clone()
+    passes.observe(model, (torch.ones(1, 2),), {}, mode=mode)
+    assert torch.equal(model.layer.weight, before)
+
+
+def test_what_hooks_of_parameters_change_is_restored():
+    seen = []
+    model = nn.Linear(2, 2)
+    model.weight.register_hook(lambda gradient: seen.append(1))
+    model.bias.register_post_accumulate_grad_hook(lambda parameter: seen.append(2))
+    assert assay.observe(model, torch.ones(1, 2), backward=True).run.backward
+    assert seen == []
+
+
+def test_a_weak_proxy_is_no_obstacle():
+    class Parent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+            self.me = weakref.proxy(self.layer)
+
+        def forward(self, x):
+            return self.me(x)
+
+    assert passes.observe(Parent(), (torch.ones(1, 2),), {}).failure is None
+
+
+def test_the_default_dtype_is_restored():
+    class Precise(nn.Module):
+        def forward(self, x):
+            torch.set_default_dtype(torch.float64)
+            return x + torch.zeros(1)
+
+    passes.observe(Precise(), (torch.ones(1),), {})
+    assert torch.get_default_dtype() is torch.float32

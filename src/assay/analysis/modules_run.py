@@ -83,7 +83,7 @@ def _owners_of_read_parameters(document: Document) -> set[int] | None:
     views = {index for index, kind in enumerate(document.kinds) if is_view(kind)}
     read = {storage for op in document.ops if op.kind not in views for storage in op.reads}
     storages = tensor_storages(document)
-    if not read or (document.tensors and not storages):
+    if (document.ops and not read) or (document.tensors and not storages):
         return None
     return {
         index

@@ -89,10 +89,8 @@ def _report_mode(messages: Messages, document: Document, *, fresh: bool) -> None
     """Print the mode the pass ran in: always if a module was in another one, else with -v."""
     run = document.run
     changed = not run.as_is and any(module.training != run.training for module in document.modules)
-    (messages.note if changed and fresh else messages.detail)(f"recorded {mode_text(document)}{_AS_IS * changed}")
-
-
-_AS_IS = "; --as-is keeps its modes"
+    hint = "; --as-is runs it in its own mode" if changed and not run.training else ""
+    (messages.note if changed and fresh else messages.detail)(f"recorded {mode_text(document)}{hint}")
 
 
 def report_run(messages: Messages, document: Document, *, fresh: bool) -> None:

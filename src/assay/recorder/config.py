@@ -77,6 +77,8 @@ def _is_private_setting(name: str, value: Any) -> bool:
 
 def _plain(value: Any, depth: int) -> Any:
     """`value` as plain JSON, or `_OMIT` if it is not configuration."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be written to a file
     if type(value) in _ATOMS:
         return value
     if isinstance(value, enum.Enum):
@@ -105,7 +107,8 @@ def _structured(value: Any, depth: int) -> Any:
         kept = {key: item for key, item in items.items() if item is not _OMIT}
         return kept if kept or not items else _OMIT
     if isinstance(value, functools.partial):
-        return {"partial": _plain(value.func, depth), "keywords": _plain(value.keywords, depth)}
+        parts = {"partial": _plain(value.func, depth), "keywords": _plain(value.keywords, depth)}
+        return {name: part for name, part in parts.items() if part is not _OMIT}
     if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)):
         return f"{value.__module__}.{value.__qualname__}" if value.__module__ else value.__qualname__
     return _settings_object(value, depth)

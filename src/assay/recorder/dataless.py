@@ -231,21 +231,28 @@ class Dataless:
         return tree_map_only(torch.Tensor, original, result)
 
     def _on_stand_ins(self, func: Any, arguments: Any, stand_ins: dict[int, torch.Tensor]) -> Any:
-        """The CPU kernel's result, with zeros for unknown values; None if that fails too."""
+        """The CPU kernel's result, with zeros for unknown values; None if that fails too.
 
-        def stand_in(tensor: torch.Tensor) -> torch.Tensor:
-            if lacks_meta_form(tensor):
-                return tensor
-            if self.is_known(tensor):
-                return tensor.clone()
-            return torch.zeros(tensor.shape, dtype=tensor.dtype)
+        Raises `NeedsDataError` for an op of another library whose shapes differ on ones: they depend on data.
+        """
 
+        def run(fill: int, memory: dict[int, torch.Tensor]) -> Any:
+            def stand_in(tensor: torch.Tensor) -> torch.Tensor:
+                if lacks_meta_form(tensor):
+                    return tensor
+                return tensor.clone() if self.is_known(tensor) else torch.full(tensor.shape, fill, dtype=tensor.dtype)
+
+            real_args, real_kwargs = tree_map_only(torch.Tensor, _once_per_tensor(stand_in, memory), on_cpu)
+            return func(*real_args, **real_kwargs)
+
+        on_cpu = tree_map_only(torch.device, lambda _: _CPU, arguments)
         try:
-            arguments = tree_map_only(torch.device, lambda _: _CPU, arguments)
-            real_args, real_kwargs = tree_map_only(torch.Tensor, _once_per_tensor(stand_in, stand_ins), arguments)
-            result = func(*real_args, **real_kwargs)
+            result = run(0, stand_ins)
+            other = result if func.namespace == "aten" else run(1, {})
         except (RuntimeError, NotImplementedError, IndexError, ValueError, TypeError):
             return None
+        if [each.shape for each in tensors_in(result)] != [each.shape for each in tensors_in(other)]:
+            raise NeedsDataError(f"the shape of the result of {func} in {self._module_label()} depends on data")
         self.assume(str(func), "no meta kernel, took shapes from a run on zeros")
         return result
 

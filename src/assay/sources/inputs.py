@@ -82,7 +82,10 @@ def _reject_holder(holder: object) -> None:
     if holder is None:
         return
     names = one_line(", ".join(path for path, _ in outermost_modules(holder)))
-    raise InputsError(f"{type(holder).__name__} (models: {names}) cannot be run as one model: give one of the models")
+    raise InputsError(
+        f"{type(holder).__name__} (models: {names}) cannot be run as one model: give one of them, for example a "
+        "function that returns it"
+    )
 
 
 def _inferred(model: Model, device: str | None, dtype: str | None) -> Inputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from assay import units
 from assay.analysis.flow import operand_type
@@ -90,7 +90,7 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         (first, norm)
         for first, norm in facts.flow.pairs(producers, facts.ops_of(_BATCH_NORM))
         if facts.kind(norm).attributes.get("training") is False
-        and facts.module(norm) not in facts.left_in_training
+        and not facts.document.modules[facts.module(norm)].training
         and not facts.is_shared(first)
         and facts.kind(norm).inputs[0].type.shape == facts.kind(first).outputs[0].type.shape
     ]
@@ -121,16 +121,36 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def training_layers(facts: ModelFacts) -> Iterator[RuleMatch]:
     """BatchNorm and Dropout modules that were in training mode before the pass although the root was not."""
+    yield from _in_training(facts, facts.left_in_training, "{} left in training mode, in a model in evaluation mode")
+
+
+@rule(
+    "S206",
+    "note",
+    "a model in training mode with BatchNorm or Dropout",
+    advice="Call model.eval() before inference: in training mode these layers drop values, or normalise by the batch "
+    "and overwrite their running statistics, at every call. Suggestions for inference assume evaluation mode.",
+    needs=(MODULES,),
+)
+def training_model(facts: ModelFacts) -> Iterator[RuleMatch]:
+    """BatchNorm and Dropout modules in training mode inside a model that is in training mode itself."""
     modules = facts.document.modules
-    layers = [index for index in sorted(facts.left_in_training) if _MODE_MATTERS.search(modules[index].class_name)]
+    if modules[0].training:
+        training = (index for index, module in enumerate(modules) if module.training)
+        yield from _in_training(facts, training, "the model is in training mode, with {}")
+
+
+def _in_training(facts: ModelFacts, modules: Iterable[int], title: str) -> Iterator[RuleMatch]:
+    """A match for the BatchNorm and Dropout layers among `modules`; their number replaces `{}` in the title."""
+    names = {index: facts.document.modules[index].class_name for index in sorted(modules)}
+    layers = [index for index, name in names.items() if _MODE_MATTERS.search(name)]
     if not layers:
         return
-    norms = sum("Norm" in modules[index].class_name for index in layers)
+    norms = sum("Norm" in names[index] for index in layers)
     counts = ((norms, "BatchNorm layer"), (len(layers) - norms, "Dropout layer"))
     what = " and ".join(plural(count, noun) for count, noun in counts if count)
-    title = f"{what} left in training mode, in a model in evaluation mode"
     evidence = {"batch_norms": Figure(norms, BY_MODE), "dropouts": Figure(len(layers) - norms, BY_MODE)}
-    yield in_modules(facts, layers, title, evidence)
+    yield in_modules(facts, layers, title.format(what), evidence)
 
 
 @rule(
