@@ -214,9 +214,14 @@ def _initialised(
     memo: dict[int, Any] = {id(tensor): type(tensor)(device=tensor.device, dtype=tensor.dtype) for tensor in lazy}
     initialised = copy.deepcopy(model, memo)
     args, kwargs = tree_map_only(torch.Tensor, _with_values, (args, kwargs))
+    modes = [(module, module.training) for module in initialised.modules()]
     with torch.no_grad(), guard.random_state(), guard.restored_state(members.modules):
         try:
+            for module, _ in modes:
+                module.training = False
             initialised(*args, **kwargs)
+            for module, training in modes:
+                module.training = training
         except Exception as error:
             raise InputsError(f"lazy modules cannot be initialised with these inputs: {error_line(error)}") from error
     return initialised, ("lazy modules were initialised on a copy of the model",)

@@ -22,6 +22,7 @@ _VISION = (
     "vision_encoder",
     "backbone_config",
     "vit_config",
+    "vq_config",
 )
 _AUDIO = ("audio_config", "audio_encoder", "speech_config", "encoder_config", "speech_encoder", "encoder")
 _COMMON_IDS = ("bos", "eos", "pad", "sep", "cls", "unk", "mask", "decoder_start", "begin", "forced")
@@ -74,7 +75,7 @@ class Facts(Struct, frozen=True):
     def image(self) -> tuple[int, int]:
         """Height and width of an image."""
         for part in (self.vision, self.config, self.processor):
-            for name in ("image_size", "img_size", "input_size", "crop_size", "size"):
+            for name in ("image_size", "img_size", "input_size", "crop_size", "size", "resolution"):
                 size = _size(getattr(part, name, None))
                 if size is not None:
                     return size
