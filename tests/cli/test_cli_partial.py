@@ -36,6 +36,15 @@ class Net(nn.Module):
         return self.last(self.stops(self.first(x)))
 
 
+class Loop(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(self.layer(self.layer(x))[:, :3])
+
+
 def whole():
     model = Net()
     model.stops = nn.ReLU()
@@ -135,6 +144,46 @@ def test_modules_that_were_not_reached_have_unknown_figures(net, capsys):
         run(arguments("cost", "--by", by, "--format", "csv"))
         rows = {row["class"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
         assert [rows["Stops"][key] for key in ("self FLOPs", "total FLOPs", "self bytes", "total bytes")] == [""] * 4
+
+
+def rows_of(capsys, arguments: list[str]) -> list[dict[str, str]]:
+    run([*arguments, "--format", "csv"])
+    return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
+def test_the_call_that_stopped_has_unknown_figures(net, capsys):
+    by_call = ["--inputs", "3x4", "--by", "call"]
+    rows = rows_of(capsys, ["cost", "net.py::Loop", *by_call])
+    each = str(3 * (2 * 4 * 4 + 4))
+    assert [row["self FLOPs"] for row in rows] == ["0", each, each, ""]
+    assert [rows[3][key] for key in ("share", "total FLOPs", "self MACs", "self bytes", "total bytes")] == [""] * 5
+    run(["cost", "net.py::Stops", *by_call])
+    total = capsys.readouterr().out.splitlines()[-1].split()
+    assert total == ["total", "(partial)", *["–"] * 6]
+
+
+@pytest.mark.parametrize("by", ["category", "kind", "op", "module", "class", "call"])
+def test_a_pass_without_recorded_ops_has_no_count_of_ops(net, capsys, by):
+    run(["cost", "net.py::Stops", "--inputs", "3x4", "--by", by])
+    header, *rows = [line for line in capsys.readouterr().out.splitlines()[1:] if not line.startswith("─")]
+    assert "unknown ops" not in header
+    assert rows[-1].startswith("total (partial)")
+    assert " 0 " not in rows[-1]
+
+
+@pytest.mark.parametrize("command", ["cost", "summary"])
+def test_the_json_of_a_pass_without_recorded_ops_has_no_count_of_ops(net, weights, capsys, command):
+    for source in (["net.py::Stops", "--inputs", "3x4"], [weights]):
+        run([command, *source, "--format", "json"])
+        file = json.loads(capsys.readouterr().out)
+        totals = [file["totals"], *(row["total"] for row in file.get("modules", []) + file.get("layers", []))]
+        assert {value for sums in totals for value in sums.values()} == {None}
+
+
+def test_a_complete_pass_without_ops_has_zero_ops(in_place, capsys):
+    assert run(["cost", "torch.nn:Identity", "--inputs", "3x4", "--format", "json"]) == 0
+    totals = json.loads(capsys.readouterr().out)["totals"]
+    assert (totals["ops"], totals["unknown_ops"], totals["flops"]) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("verb", ["observe", "cost", "memory", "summary", "check", "analyze", "profile"])

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from assay import units
 from assay.analysis import folding
-from assay.analysis.cost.totals import module_totals, summed
+from assay.analysis.cost.totals import module_totals, summed_recorded
 from assay.analysis.folding import FoldedRow, TreeNode
 from assay.analysis.parameters import PARAMETER, first_holders, sum_if_all_known, tensor_totals
 from assay.analysis.training_mode import mode_changes, mode_name
@@ -222,7 +222,7 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
         own_parameters=own_parameters if facts.document.knows_tensors else None,
         parameters=sum_if_all_known(facts.below[index][0] for index in modules),
         trainable=sum_if_all_known(facts.below[index][1] for index in modules),
-        totals=summed(facts.totals[index] for index in modules),
+        totals=summed_recorded(facts.totals[index] for index in modules),
         ties=_ties(facts.document, module),
         created_in_forward=module.created_in_forward,
         config=module.config,

@@ -79,15 +79,32 @@ def _least(ops: Sequence[Op], columns: list[tuple[int, ...]]) -> CostTotals | No
 
 
 def per_call(document: Document, cost: Cost) -> list[CostTotals]:
-    """The cost of each call of the forward pass, without the calls inside it."""
-    columns = [_columns(kind) for kind in cost.kinds]
-    return [CostTotals(*values) for values in _by_call(document.ops, columns, len(document.calls))[1]]
+    """The cost of each call of the forward pass, without the calls inside it; as `per_call_total`."""
+    own = _call_sums(document, cost)
+    return _if_recorded(document, own, _inclusive(document, own))
 
 
 def per_call_total(document: Document, cost: Cost) -> list[CostTotals]:
-    """The cost of each call of the forward pass, including the calls inside it."""
-    own = [list(msgspec.structs.astuple(totals)) for totals in per_call(document, cost)]
-    return [CostTotals(*values) for values in _inclusive(document, own)]
+    """The cost of each call of the forward pass, including the calls inside it.
+
+    `UNKNOWN` for a call without recorded ops of a module whose ops may be missing.
+    """
+    inclusive = _inclusive(document, _call_sums(document, cost))
+    return _if_recorded(document, inclusive, inclusive)
+
+
+def _call_sums(document: Document, cost: Cost) -> list[list[int]]:
+    """The sums over each call's own ops."""
+    return _by_call(document.ops, [_columns(kind) for kind in cost.kinds], len(document.calls))[1]
+
+
+def _if_recorded(document: Document, sums: list[list[int]], inclusive: list[list[int]]) -> list[CostTotals]:
+    """The `sums` of each call as totals; `UNKNOWN` if no op of it was recorded although some may run."""
+    hidden = _possibly_unrecorded(document)
+    return [
+        UNKNOWN if call.module in hidden and not total[0] else CostTotals(*values)
+        for call, values, total in zip(document.calls, sums, inclusive, strict=True)
+    ]
 
 
 def inside(document: Document, cost: Cost, labels: Sequence[Collection[Label]]) -> dict[Label, CostTotals]:
@@ -95,7 +112,7 @@ def inside(document: Document, cost: Cost, labels: Sequence[Collection[Label]]) 
 
     `labels` are the labels of each module, in the order of `document.modules`.
     """
-    inclusive = [msgspec.structs.astuple(totals) for totals in per_call_total(document, cost)]
+    inclusive = _inclusive(document, _call_sums(document, cost))
     return {label: CostTotals(*values) for label, values in _labelled(document, inclusive, labels).items()}
 
 
@@ -132,6 +149,12 @@ def times(cost: KindCost, count: int) -> CostTotals:
 def summed(totals: Iterable[CostTotals]) -> CostTotals:
     """The sum of several totals."""
     return _sum([_ZERO, *map(msgspec.structs.astuple, totals)])
+
+
+def summed_recorded(totals: Iterable[CostTotals]) -> CostTotals:
+    """The sum of the recorded totals; `UNKNOWN` if none was recorded."""
+    recorded = [sums for sums in totals if sums.recorded]
+    return summed(recorded) if recorded else UNKNOWN
 
 
 def _columns(cost: KindCost) -> tuple[int, ...]:

@@ -23,8 +23,8 @@ from assay.views.json.files import EntryProvenance, ResultFile, partial_keys, pr
 class Figures(Struct, frozen=True):
     """Totals over executed ops; null is unknown."""
 
-    ops: int
-    unknown_ops: int
+    ops: int | None
+    unknown_ops: int | None
     """Executed ops without a FLOP count; the totals do not include them."""
     macs: int | None
     matrix_flops: int | None
@@ -135,11 +135,11 @@ def cost_file(document: Document, cost: Cost) -> CostFile:
 
 
 def figures(sums: CostTotals) -> Figures:
-    """The totals as written to JSON; FLOPs are None if no op has a formula, and bytes if no op was recorded."""
+    """The totals as written to JSON; FLOPs are None if no op has a formula, and all are if no op was recorded."""
     known, recorded = sums.known, sums.recorded
     return Figures(
-        ops=sums.ops,
-        unknown_ops=sums.unknown_ops,
+        ops=sums.ops if recorded else None,
+        unknown_ops=sums.unknown_ops if recorded else None,
         macs=sums.macs if known else None,
         matrix_flops=sums.matrix_flops if known else None,
         pointwise_flops=sums.pointwise_flops if known else None,

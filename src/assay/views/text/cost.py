@@ -43,7 +43,7 @@ class _Figure:
 
 _FIGURES = {
     "share": _Figure("share", lambda row: _inclusive(row).flops, "share"),
-    "count": _Figure("count", lambda row: row.own.ops, "exact"),
+    "count": _Figure("count", lambda row: if_recorded(row.own.ops, row.own), "exact"),
     "flops": _Figure("FLOPs", lambda row: row.own.flops, "count"),
     "macs": _Figure("MACs", lambda row: _macs(row.own), "count", drops=True),
     "bytes": _Figure("bytes", lambda row: _bytes(row.own), "size"),
@@ -55,7 +55,7 @@ _FIGURES = {
     "self_bytes": _Figure("self bytes", lambda row: _bytes(row.own), "size", drops=True),
     "total_bytes": _Figure("total bytes", lambda row: _bytes(row.total) if row.total else None, "size", drops=True),
     "backward": _Figure("backward self FLOPs", lambda row: _backward(row), "count"),
-    "unknown": _Figure("unknown ops", lambda row: row.own.unknown_ops, "exact"),
+    "unknown": _Figure("unknown ops", lambda row: if_recorded(row.own.unknown_ops, row.own), "exact"),
 }
 """The columns by name; a column of kind `share` shows its value as a share of the total."""
 
@@ -90,7 +90,7 @@ def cost_table(document: Document, cost: Cost, by: str, options: CostOptions) ->
     """The cost of `document` broken down by one of the keys of `DIVISIONS`."""
     breakdown = BREAKDOWNS[by](document, cost)
     lines, rest = _selected_lines(breakdown, options)
-    names = [*breakdown.figures, *(["unknown"] if breakdown.whole.own.unknown_ops and document.recorded else [])]
+    names = [*breakdown.figures, *(["unknown"] if _FIGURES["unknown"].of(breakdown.whole) else [])]
     figures = [_column(_FIGURES[name], breakdown.whole, options.exact) for name in names]
     return Table([*_labels(breakdown, lines, options), *figures], lines, [*rest, breakdown.whole])
 

@@ -58,8 +58,7 @@ def gathered(name: str, lines: Sequence[CostRow], total: CostTotals | None = Non
     numbers = [title for title in others if isinstance(lines[0].labels[title], int)]
     sums = {title: sum(line.labels[title] for line in lines) for title in numbers}
     labels = {first: name, **dict.fromkeys(others, ""), **sums}
-    recorded = [line.own for line in lines if line.own.recorded]
-    own = costing.summed(recorded) if recorded else costing.UNKNOWN
+    own = costing.summed_recorded(line.own for line in lines)
     return CostRow(labels, own, total, _summed_known(line.backward for line in lines))
 
 
