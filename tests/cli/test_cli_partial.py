@@ -281,6 +281,17 @@ def test_whether_weights_alone_fit_is_unknown(weights, capsys):
     assert "unknown whether it fits" in capsys.readouterr().err
 
 
+def test_a_partial_peak_may_not_fit_but_never_surely_fits(net, capsys):
+    """The true peak is at least the one before the stop, so only `no` is certain."""
+    run(arguments("memory", "--fit", "H100,1KiB"))
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[-1] for line in shown if line[:1] in (["H100"], ["1KiB"])] == ["unknown", "no"]
+    run(arguments("memory", "--fit", "H100,1KiB", "--format", "json"))
+    assert [fit["fits"] for fit in json.loads(capsys.readouterr().out)["fits"]] == [None, False]
+    assert run(["memory", "net.py::whole", "--inputs", "3x4", "--fit", "H100", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["fits"][0]["fits"] is True
+
+
 def test_totals_without_a_lost_shard_are_partial(in_place, capsys):
     for number in (1, 2):
         save_file({f"w{number}": torch.ones(2, 2)}, f"m-0000{number}-of-00002.safetensors")

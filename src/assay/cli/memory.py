@@ -93,7 +93,7 @@ def memory(
     estimate = optimizer_settings.memory(document)
     cache = _cache_at(estimate, cache_size)
     need = need_of(estimate, int(cache[1].value or 0) if cache else 0)
-    fitting = fits(need, fit_targets) if need is not None else []
+    fitting = fits(need, fit_targets, partial=estimate.partial) if need is not None else []
     if fit_targets and need is None:
         messages.warn("unknown whether it fits: no ops were recorded")
     batches = _search(messages, opened, inputs, options, optimizer_settings, fit_targets) if batch_search else {}

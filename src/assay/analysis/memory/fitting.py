@@ -28,7 +28,8 @@ class Fit(Struct, frozen=True, omit_defaults=True):
     """Bytes not available to the model."""
     headroom: int
     """Bytes left over; negative if memory is missing."""
-    fits: bool
+    fits: bool | None
+    """Null if unknown: the bytes are only those before the pass stopped, which fit."""
     how: Modelled
     count: int = 1
     """The number of devices."""
@@ -46,12 +47,12 @@ def budget(device: Device) -> int:
     return device.memory_bytes - reserve(device)
 
 
-def fits(need: PeakParts, targets: Iterable[Target]) -> list[Fit]:
-    """Whether a model that needs `need` fits on each target."""
-    return [_fit(need, target) for target in targets]
+def fits(need: PeakParts, targets: Iterable[Target], *, partial: bool = False) -> list[Fit]:
+    """Whether a model that needs `need`, or at least that if `partial`, fits on each target."""
+    return [_fit(need, target, partial) for target in targets]
 
 
-def _fit(need: PeakParts, target: Target) -> Fit:
+def _fit(need: PeakParts, target: Target, partial: bool) -> Fit:
     device, needed = target.device, target.needed(need)
     assumptions = (target.assumption(need), "1 GiB + 1 % reserved", "no fragmentation, no workspaces")
     return Fit(
@@ -60,7 +61,7 @@ def _fit(need: PeakParts, target: Target) -> Fit:
         memory=device.memory_bytes,
         reserve=reserve(device),
         headroom=budget(device) - needed,
-        fits=needed <= budget(device),
+        fits=False if needed > budget(device) else None if partial else True,
         how=Modelled(f"memory from {device.source}", assumptions),
         count=target.count,
         parallelism=target.parallelism.name if target.parallelism else "",

@@ -50,7 +50,7 @@ _FITS: tuple[Column[Fit], ...] = (
     Column("reserve", lambda fit: fit.reserve, "right", units.size, drops=True),
     Column("needed", lambda fit: fit.needed, "right", units.size),
     Column("headroom", lambda fit: fit.headroom, "right", units.size),
-    Column("fits", lambda fit: fit.fits, show=lambda fits: "yes" if fits else "no"),
+    Column("fits", lambda fit: fit.fits, show={True: "yes", False: "no", None: "unknown"}.__getitem__),
 )
 
 
