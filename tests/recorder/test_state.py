@@ -408,6 +408,18 @@ def test_an_iterator_that_no_code_of_the_model_names_is_no_obstacle():
     assert next(model.state.trainer.batches) == 0
 
 
+def test_an_iterator_that_only_the_constructor_names_is_no_obstacle():
+    class Prepared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pairs = zip([1], [2], strict=True)
+
+        def forward(self, x):
+            return x + 1
+
+    assert passes.observe(Prepared(), (torch.ones(1),), {}).failure is None
+
+
 def test_an_iterator_named_in_a_text_is_refused():
     model = Stateful(Cache(), lambda state, x: next(getattr(state, "stream")))  # noqa: B009
     model.state.stream = (number for number in range(3))

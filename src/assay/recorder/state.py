@@ -118,8 +118,8 @@ class PythonState:
         self._iterators: list[_Iterator] = []
         self._unrestorable: list[Any] = []
         """Iterators whose position cannot be restored."""
-        self._forward_names: set[str] = set()
-        """Names in the forward methods of installed packages, which are followed last."""
+        self._used: set[str] = set()
+        """Names in code that a pass may run: all that is followed except constructors, which have run already."""
         self._called = {"forward"}
         """Names in the code that has been followed."""
         self._uncalled: defaultdict[str, list[Any]] = defaultdict(list)
@@ -289,7 +289,7 @@ class PythonState:
         """Raise `UsageError` for an iterator that the model may advance: its code uses the name, or it has none."""
         for iterator in self._unrestorable:
             names = list(self._names(iterator))
-            if names and self._called.isdisjoint(names) and self._forward_names.isdisjoint(names):
+            if names and self._used.isdisjoint(names):
                 continue
             what = f"{one_line(names[0])!r} is" if names else "it holds"
             raise UsageError(
@@ -314,7 +314,7 @@ class PythonState:
         self._library.append(code)
         forward = vars(code).get("forward")
         if isinstance(forward, types.FunctionType):
-            self._forward_names |= names_in(forward.__code__).names
+            self._used |= names_in(forward.__code__).names
         return False
 
     def _visit_function(self, value: types.FunctionType) -> None:
@@ -332,6 +332,8 @@ class PythonState:
         for module in (*used, *map(sys.modules.get, references.imported)):
             if isinstance(module, types.ModuleType):
                 self._visit_variables(vars(module), references.names, references.assigned)
+        if value.__name__ != "__init__":
+            self._used |= references.names
         for name in references.names - self._called:
             self._called.add(name)
             self._pending.extend(self._uncalled.pop(name, ()))
