@@ -276,6 +276,21 @@ def test_empty_inputs_are_reported(net, capsys):
     assert "assay: input args[0] is empty (0x4): most ops compute nothing" in shown.err
 
 
+def test_an_unknown_peak_is_shown_with_its_reason(net, weights, capsys):
+    for source, mark, reason in (
+        (["net.py::Stops", "--inputs", "3x4"], " (partial)", "no ops were recorded before the stop"),
+        (["torch.nn:Identity", "--inputs", "3x4"], "", "no ops ran"),
+        ([weights], "", "no pass was recorded"),
+    ):
+        rows = {row["what"]: row for row in rows_of(capsys, ["memory", *source])}
+        for what in ("alive at the peak", "peak"):
+            row = rows[f"inference: {what}{mark}"]
+            assert (row["bytes"], row["how"], row["note"]) == ("", "unknown", reason)
+    assert assay.memory(weights).inference_peak.value is None
+    memory = assay.memory("net.py::whole", torch.zeros(3, 4))
+    assert memory.inference_peak == memory.inference.total
+
+
 def test_whether_weights_alone_fit_is_unknown(weights, capsys):
     assert run(["memory", weights, "--fit", "H100"]) == 0
     assert "unknown whether it fits" in capsys.readouterr().err

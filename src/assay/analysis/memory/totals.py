@@ -38,8 +38,8 @@ UNFUSED = (
     "a device with a fused kernel needs less memory"
 )
 
+_NO_PASS = Figure(None, Unknown("no pass was recorded"))
 _NOT_RECORDED = Figure(None, Unknown("no training step was recorded"))
-
 
 _UNDISTINGUISHED = Figure(None, Unknown("a checkpoint does not distinguish parameters from buffers"))
 
@@ -70,6 +70,7 @@ class Memory(Struct, frozen=True, omit_defaults=True):
         gradients: Bytes of gradients.
         optimizer: State of the optimizer and its master weights.
         inference: Memory during the forward pass; None if no op was recorded.
+        inference_peak: The total of `inference`, or the reason why it is unknown.
         training: Memory during a training step; None if none was recorded.
         training_peak: The total of `training`, or the reason why it is unknown.
         saved: Bytes that the forward pass creates and the backward pass reads.
@@ -87,6 +88,7 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     gradients: Figure
     optimizer: OptimizerState
     inference: Occupancy | None
+    inference_peak: Figure
     training: Occupancy | None
     training_peak: Figure
     saved: Figure
@@ -106,6 +108,7 @@ def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: b
     tensors = Counted("elements × element size, each storage once")
     step = training_step(document)
     training = None if step is None else _training(step, state)
+    inference = None if _only_read(document) else _occupancy(forward(document))
     return Memory(
         parameters=Figure(weights.parameters, tensors),
         buffers=Figure(weights.buffers, tensors),
@@ -114,7 +117,8 @@ def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: b
         trained_parameters=sum(parameter.elements for parameter in parameters),
         gradients=_gradients(step, parameters),
         optimizer=state,
-        inference=None if _only_read(document) else _occupancy(forward(document)),
+        inference=inference,
+        inference_peak=_unknown_peak(document) if inference is None else inference.total,
         training=training,
         training_peak=_NOT_RECORDED if training is None else training.total,
         saved=_NOT_RECORDED if step is None else Figure(saved_for_backward(step), BY_STORAGES),
@@ -137,6 +141,7 @@ def _stored_memory(document: Document, optimizer: str) -> Memory:
         gradients=_UNDISTINGUISHED,
         optimizer=unknown_state(optimizer, _UNDISTINGUISHED),
         inference=None,
+        inference_peak=_NO_PASS,
         training=None,
         training_peak=_NOT_RECORDED,
         saved=_NOT_RECORDED,
@@ -156,9 +161,16 @@ def _only_read(document: Document) -> bool:
     return document.origin.kind == "exported" and not document.storages
 
 
+def _unknown_peak(document: Document) -> Figure:
+    """The peak of a pass without lifetimes of storages: the reason why it is unknown."""
+    if _only_read(document):
+        return Figure(None, Unknown("the exported program was read, not run"))
+    return Figure(None, Unknown("no ops were recorded before the stop" if document.partial else "no ops ran"))
+
+
 def _inputs(document: Document) -> Figure:
     if not document.storages:
-        return Figure(None, Unknown("no pass was recorded"))
+        return _NO_PASS
     return Figure(resident(document.storages, "input"), BY_STORAGES)
 
 

@@ -97,9 +97,9 @@ def sizes_table(memory: Memory, cache: tuple[str, Figure] | None = None) -> Tabl
     ]
     if state.master.value:
         rows.append(_FigureRow("master weights", state.master, "float32 copies"))
-    rows += _pass_rows("inference", memory.inference, memory.partial)
+    rows += _pass_rows("inference", memory.inference, memory.inference_peak, memory.partial)
     rows += [_FigureRow("training: saved for backward", memory.saved)]
-    rows += _pass_rows("training", memory.training) or [_FigureRow("training: peak", memory.training_peak)]
+    rows += _pass_rows("training", memory.training, memory.training_peak)
     if memory.cache is not None:
         captured = memory.cache.captured
         at = memory.cache.at(captured.batch, captured.length)
@@ -159,14 +159,13 @@ def batch_table(batches: Mapping[str, LargestBatch]) -> Table:
     return Table(columns, list(batches))
 
 
-def _pass_rows(name: str, usage: Occupancy | None, partial: bool = False) -> list[_FigureRow]:
+def _pass_rows(name: str, usage: Occupancy | None, peak: Figure, partial: bool = False) -> list[_FigureRow]:
+    """What is live at the peak, and the peak; without `usage`, both are unknown for the reason of `peak`."""
+    live, total = (marked_total(f"{name}: {what}", partial=partial) for what in ("alive at the peak", "peak"))
     if usage is None:
-        return []
+        return [_FigureRow(live, peak), _FigureRow(total, peak)]
     roles = ", ".join(f"{role} {units.size(size)}" for role, size in usage.peak.by_role.items())
-    return [
-        _FigureRow(marked_total(f"{name}: alive at the peak", partial=partial), usage.moving, roles),
-        _FigureRow(marked_total(f"{name}: peak", partial=partial), usage.total, _peak_text(usage)),
-    ]
+    return [_FigureRow(live, usage.moving, roles), _FigureRow(total, peak, _peak_text(usage))]
 
 
 def _peak_text(usage: Occupancy) -> str:
