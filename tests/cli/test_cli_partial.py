@@ -222,6 +222,18 @@ def test_a_partial_result_is_written_beside_the_complete_one(net, option):
     assert (net / "r.assay.json").read_bytes() == before
 
 
+def test_a_message_names_the_file_of_a_partial_result(net, capsys):
+    assert run([*arguments("cost", "-q"), "-o", "c.csv", "--save", "c.assay.json"]) == 4
+    err = capsys.readouterr().err.splitlines()
+    assert "assay: the partial result is in c.partial.csv" in err
+    assert "assay: the partial result is in c.partial.assay.json" in err
+    for options in ([], ["-o", "/dev/stdout"]):
+        run([*arguments("cost"), *options])
+        assert "the partial result is in" not in capsys.readouterr().err
+    assert run(["cost", "net.py::whole", "--inputs", "3x4", "-o", "c.csv"]) == 0
+    assert "c.csv" not in capsys.readouterr().err
+
+
 def test_the_extract_functions_keep_a_complete_file(net):
     import net as models
 

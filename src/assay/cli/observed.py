@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay import atomic, units
+from assay import units
 from assay.api.observe import observe_opened
 from assay.api.options import RunOptions
 from assay.cli.options import Output
-from assay.cli.output import refuse_overwrite
+from assay.cli.output import refuse_overwrite, write_result
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.document import files
@@ -46,7 +46,7 @@ def save_document(document: Document, output: Output, *, partial: bool) -> None:
     """Save the document if requested; a `partial` one is saved beside the complete one."""
     if output.save is not None:
         data = files.encode(document, output.save.name)
-        atomic.write_result(output.save, data, partial=partial, overwrite=output.force)
+        write_result(output.save, data, partial=partial, overwrite=output.force)
 
 
 def exit_code(messages: Messages, document: Document) -> int:

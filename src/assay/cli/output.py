@@ -12,6 +12,7 @@ import click
 
 from assay import atomic
 from assay.cli.options import Output
+from assay.cli.stderr import Messages
 from assay.errors import UsageError
 from assay.views import tables
 from assay.views.tables import Table
@@ -68,7 +69,14 @@ def emit(
     if output.output is None:
         click.echo(data, nl=False)
     else:
-        atomic.write_result(output.output, data, partial=partial, overwrite=output.force)
+        write_result(output.output, data, partial=partial, overwrite=output.force)
+
+
+def write_result(path: Path, data: bytes, *, partial: bool, overwrite: bool) -> None:
+    """Write a result to `path`, or if it is `partial` beside it, which a message says."""
+    written = atomic.write_result(path, data, partial=partial, overwrite=overwrite)
+    if written != path:
+        Messages().warn(f"the partial result is in {written}")
 
 
 def show(view: Report) -> None:
