@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from handmade import conv_stack, stopped
 from safetensors.torch import save_file
 from torch import nn
 
@@ -335,3 +336,17 @@ def test_totals_without_a_lost_shard_are_partial(in_place, capsys):
     assert capsys.readouterr().out.splitlines()[0].endswith(",partial")
     run(["cost", "m.partial.assay.json"])
     assert "4 including buffers, 16 B (as stored; partial: files not read)" in capsys.readouterr().out
+
+
+def test_a_partial_document_does_not_replace_a_complete_one(tmp_path):
+    path = tmp_path / "model.assay.json"
+    assay.save(conv_stack(), path)
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="holds a complete document, and this one is partial"):
+        assay.save(stopped("boom"), path)
+    assert path.read_bytes() == before
+    other = tmp_path / "other.assay.json"
+    assay.save(stopped("boom"), other)
+    assay.save(stopped("boom again"), other)
+    assay.save(conv_stack(), other)
+    assert assay.load(other).complete

@@ -30,11 +30,21 @@ def save(document: Document, path: str | Path, *, overwrite: bool = True) -> Non
         overwrite: Replace an existing file; if False, an existing file is an error.
 
     Raises:
-        UsageError: The file exists and `overwrite` is False.
+        UsageError: The file exists and `overwrite` is False, or it holds a complete document and this one is partial.
         WriteError: The file cannot be written.
     """
     target = _path(path)
+    if isinstance(document, Document) and document.partial and target.is_file() and _is_complete(target):
+        raise UsageError(f"{target} holds a complete document, and this one is partial: choose another name")
     atomic.write_bytes(target, encode(document, target.name), overwrite=overwrite)
+
+
+def _is_complete(path: Path) -> bool:
+    """Whether the file holds a document whose pass did not stop."""
+    try:
+        return not load(path).partial
+    except ReadError:
+        return False
 
 
 def encode(document: Document, name: str) -> bytes:
