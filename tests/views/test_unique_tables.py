@@ -6,8 +6,11 @@ import csv
 import io
 
 import pytest
+import torch
 from handmade import conv_stack
+from torch import nn
 
+import assay
 from assay.analysis.uniques import unique_modules, unique_ops
 from assay.document.document import Document
 from assay.document.rows import Module
@@ -55,3 +58,10 @@ def test_a_module_never_called_has_dashes_for_shapes():
 
 def test_the_attributes_of_an_op_are_shown():
     assert "stride=[1,1] padding=[1,1] dilation=[1,1] groups=1" in as_text(ops_of(conv_stack()))
+
+
+def test_layers_with_and_without_bias_differ_on_a_narrow_terminal():
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8, bias=False))
+    text = as_text(modules_of(assay.observe(model, torch.ones(1, 8))), width=80)
+    assert "bias=true" in text
+    assert "bias=false" in text

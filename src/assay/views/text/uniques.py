@@ -20,9 +20,10 @@ _MODULE_COLUMNS: tuple[Column[UniqueModule], ...] = (
     Column("FLOPs (first)", lambda entry: _module_flops(entry), "right", units.count, drops=True, name="FLOPs"),
     Column("first path", lambda entry: entry.module_path, shrinks=True),
     Column("inputs", lambda entry: _joined(entry.input_shapes), shrinks=True),
-    Column("outputs", lambda entry: _joined(entry.output_shapes), shrinks=True),
+    Column("outputs", lambda entry: _joined(entry.output_shapes), shrinks=True, drops=True),
     Column("dtypes", lambda entry: _distinct([*entry.input_dtypes, *entry.output_dtypes]), shrinks=True, drops=True),
-    Column("configuration", lambda entry: _settings(entry.parameters), shrinks=True, drops=True, name="parameters"),
+    # Kept at any width: without it, modules that differ in their settings look the same.
+    Column("configuration", lambda entry: _settings(entry.parameters), shrinks=True, name="parameters"),
 )
 
 _OP_COLUMNS: tuple[Column[UniqueOp], ...] = (
