@@ -90,7 +90,7 @@ class Roofline(Struct, frozen=True, omit_defaults=True):
         ridge: FLOPs per byte above which matrix ops are compute-bound, by precision.
         kinds: The bound of each kind of op.
         how: Source of the peaks, and the assumptions.
-        partial: Whether the forward pass stopped midway, so that the sum covers only the ops before.
+        partial: Whether a requested pass stopped midway, so that the sum covers only the ops before.
     """
 
     device: str
@@ -126,7 +126,7 @@ def roofline_of(document: Document, device: Device, *, training: bool = False) -
         ridge=_ridges(device),
         kinds=rows,
         how=_provenance(device),
-        partial=document.partial,
+        partial=document.stopped,
     )
 
 

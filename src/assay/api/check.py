@@ -42,8 +42,8 @@ class CheckReport(Struct, frozen=True):
 
     @property
     def partial(self) -> bool:
-        """Whether the forward pass stopped midway."""
-        return self.document.partial
+        """Whether a requested pass stopped midway."""
+        return self.document.stopped
 
     @property
     def skipped(self) -> list[Skipped]:

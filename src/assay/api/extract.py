@@ -119,11 +119,10 @@ def _written(
 ) -> dict[str, Any]:
     """The content of the file, written to `output` if given; raises PartialError if the pass stopped."""
     data = encode(file)
-    failure = document.run.failure
     if output is not None:
-        written = atomic.write_result(output, data, partial=failure is not None, overwrite=overwrite)
-        if failure is not None:
-            raise PartialError(f"{stopped_text(failure)}; what was recorded is in {written}")
+        written = atomic.write_result(output, data, partial=document.stopped, overwrite=overwrite)
+        if document.stopped:
+            raise PartialError(f"{stopped_text(document)}; what was recorded is in {written}")
     result: dict[str, Any] = msgspec.json.decode(data)
     return result
 

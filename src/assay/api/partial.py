@@ -1,21 +1,24 @@
-"""The warning of a verb whose forward pass stopped midway: the result is returned, and marked as partial."""
+"""The warning of a verb whose forward pass or training step stopped: the result is returned, marked as partial."""
 
 from __future__ import annotations
 
 import warnings
 
-from assay.document.document import Document, Failure
+from assay.document.document import Document
 from assay.document.tree import path_text
 from assay.errors import PartialWarning
 
 
 def warn_if_partial(document: Document) -> None:
-    """Warn the caller of a verb if its result covers only the ops before the pass stopped."""
-    if document.run.failure is not None:
+    """Warn the caller of a verb if its result lacks the ops after the one where a requested pass stopped."""
+    if document.stopped:
         # Level 3 is the code that called the verb.
-        warnings.warn(f"partial result: {stopped_text(document.run.failure)}", PartialWarning, stacklevel=3)
+        warnings.warn(f"partial result: {stopped_text(document)}", PartialWarning, stacklevel=3)
 
 
-def stopped_text(failure: Failure) -> str:
+def stopped_text(document: Document) -> str:
     """`the forward pass stopped in layer3.0 (Bottleneck): RuntimeError: …`."""
-    return f"the forward pass stopped in {path_text(failure.module)} ({failure.module_class}): {failure.error}"
+    failure = document.failure
+    assert failure is not None
+    place = f"{path_text(failure.module)} ({failure.module_class})"
+    return f"the {document.stopped_pass} stopped in {place}: {failure.error}"

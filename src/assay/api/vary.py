@@ -57,10 +57,10 @@ class _Captures:
         return ", ".join(f"{name}={size}" for name, size in self.named(sizes).items())
 
     def _result(self, sizes: Sizes, document: Document) -> SizeSample | str:
-        failure = document.run.failure
+        failure = document.failure
         if failure is not None:
             # If several passes were tried, only the first one's error is about the sizes.
-            first = document.run.attempts[0].failure if document.run.attempts else failure
+            first = document.run.attempts[0].failure if document.partial and document.run.attempts else failure
             return f"{first.error} (in '{first.module}')"
         self.modes[document.run.mode] = None
         return sample(sizes, document)

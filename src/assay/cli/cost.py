@@ -94,8 +94,6 @@ def cost(
         return cost_vary(messages, model, inputs, options, output, vary=vary, at=at)
     document = document_of(messages, model, inputs, options, output)
     totals = document.cost if document.cost is not None else add_up(document)
-    if backward:
-        _warn_without_backward(messages, document, totals)
     if roofline is not None:
         _show_roofline(messages, document, roofline, output, training=backward and document.training is not None)
         return exit_code(messages, document) or (_strict_exit_code(messages, totals) if strict else OK)
@@ -104,7 +102,7 @@ def cost(
         output,
         lambda: _view(document, totals, by, view_options),
         {"json": lambda: encode(cost_file(document, totals))},
-        partial=document.partial,
+        partial=document.stopped,
     )
     stopped = exit_code(messages, document)
     return stopped or (_strict_exit_code(messages, totals) if strict else stopped)
@@ -141,15 +139,6 @@ def _show_roofline(messages: Messages, document: Document, device: Device, outpu
         messages.note(f"{device.name}: {device.note}")
     for assumption in roofline.how.assumptions:
         messages.detail(f"assumed: {assumption}")
-
-
-def _warn_without_backward(messages: Messages, document: Document, totals: Cost) -> None:
-    """Warn if no backward pass was recorded, with the reason."""
-    if totals.backward is not None:
-        return
-    failure = document.run.backward_failure
-    reason = f": it stopped in '{failure.module}': {failure.error}" if failure is not None else ""
-    messages.warn(f"no backward pass to count{reason}")
 
 
 def _view(document: Document, totals: Cost, by: str | None, options: CostOptions) -> Report:

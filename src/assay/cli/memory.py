@@ -92,10 +92,13 @@ def memory(
     document = document_of(messages, opened, inputs, options, output)
     estimate = optimizer_settings.memory(document)
     cache = _cache_at(estimate, cache_size)
-    need = need_of(estimate, int(cache[1].value or 0) if cache else 0)
+    # Without the requested training step, only the need of inference is known.
+    step_stopped = document.run.backward_failure is not None
+    need = None if step_stopped else need_of(estimate, int(cache[1].value or 0) if cache else 0)
     fitting = fits(need, fit_targets, partial=estimate.partial) if need is not None else []
     if fit_targets and need is None:
-        messages.warn("unknown whether it fits: no ops were recorded")
+        reason = "the training step stopped" if step_stopped else "no ops were recorded"
+        messages.warn(f"unknown whether it fits: {reason}")
     batches = _search(messages, opened, inputs, options, optimizer_settings, fit_targets) if batch_search else {}
     file = memory_file(document, estimate, cache=cache, fits=fitting, batches=batches)
     emit(
@@ -169,8 +172,8 @@ def _need_by_batch(
     def need_at(batch: int) -> PeakParts:
         messages.detail(f"recording batch {batch}")
         document = observe_opened(opened, resized(first_inputs, batch=batch), meta_options)
-        if document.run.failure is not None:
-            raise InputsError(f"the model does not run at batch {batch}: {document.run.failure.error}")
+        if document.failure is not None:
+            raise InputsError(f"the model does not run at batch {batch}: {document.failure.error}")
         if document.run.mode not in ("meta", "fake"):
             raise UsageError("--batch-search cannot be used: it runs on shapes only, and this model needs real data")
         need = need_of(optimizer_settings.memory(document))

@@ -31,7 +31,7 @@ def document_of(
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
         document = observe_opened(opened, inputs, options)
     if output is not None:
-        save_document(document, output, partial=document.partial)
+        save_document(document, output, partial=document.stopped)
     report_run(messages, document, fresh=opened.document is None)
     return document
 
@@ -50,13 +50,13 @@ def save_document(document: Document, output: Output, *, partial: bool) -> None:
 
 
 def exit_code(messages: Messages, document: Document) -> int:
-    """0, or 4 after a message that names the module in which the forward pass stopped."""
-    failure = document.run.failure
+    """0, or 4 after a message that names the module in which the forward pass or the training step stopped."""
+    failure = document.failure
     if failure is None:
         return OK
     module = f"{path_text(failure.module)} ({failure.module_class})"
     op = f" at {failure.op}" if failure.op else ""
-    messages.warn(f"incomplete: the forward pass stopped in module {module}{op}: {failure.error}")
+    messages.warn(f"incomplete: the {document.stopped_pass} stopped in module {module}{op}: {failure.error}")
     return PartialError.exit_code
 
 
@@ -101,9 +101,6 @@ def report_run(messages: Messages, document: Document, *, fresh: bool) -> None:
     if run.mode != "none" and document.modules:
         _report_mode(messages, document, fresh=fresh)
         messages.detail(f"recorded {document.model_class} in {run.mode} mode with torch {document.machine.torch}")
-    if run.backward_failure is not None:
-        failure = run.backward_failure
-        messages.detail(f"the backward pass stopped in '{failure.module}': {failure.error}")
     for each in run.empty_inputs:
         messages.warn(f"input {each.name} is empty ({units.shape(each.type.shape)}): most ops compute nothing")
     for assumption in run.assumptions:

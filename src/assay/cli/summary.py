@@ -45,5 +45,5 @@ def summary(
     document = document_of(messages, model, inputs, options, output)
     tree = Summary(document, full=full, depth=depth, exact=exact, columns=columns)
     encoders = {"json": lambda: encode(summary_file(document, tree.cost, tree.rows))}
-    emit(output, tree.report, encoders, partial=tree.partial)
+    emit(output, tree.report, encoders, partial=document.stopped)
     return exit_code(messages, document)

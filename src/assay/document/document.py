@@ -126,7 +126,7 @@ class Run(Struct, frozen=True, omit_defaults=True):
     attempts: tuple[Attempt, ...] = ()
     """Failed passes in other modes, in order."""
     backward_failure: Failure | None = None
-    """Where and why the backward pass stopped; null if it completed or was not requested."""
+    """Where and why the training step stopped; null if it completed or was not requested."""
     cache: KeyValueCache | None = None
     """The KV cache that the pass returned; null if it returned none."""
     timestamp: str = ""
@@ -195,6 +195,21 @@ class Document(Struct, frozen=True, omit_defaults=True):
     def partial(self) -> bool:
         """Whether the forward pass stopped midway, so that totals cover only the ops before."""
         return not self.complete
+
+    @property
+    def failure(self) -> Failure | None:
+        """Where and why the first requested pass stopped, forward or training step; None if all completed."""
+        return self.run.failure or self.run.backward_failure
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a requested pass stopped midway, forward or training step."""
+        return self.failure is not None
+
+    @property
+    def stopped_pass(self) -> str:
+        """The name of the pass that stopped, if one did."""
+        return "forward pass" if self.partial else "training step"
 
     @property
     def recorded(self) -> bool:

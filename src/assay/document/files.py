@@ -34,7 +34,7 @@ def save(document: Document, path: str | Path, *, overwrite: bool = True) -> Non
         WriteError: The file cannot be written.
     """
     target = _path(path)
-    if isinstance(document, Document) and document.partial and target.is_file() and _is_complete(target):
+    if isinstance(document, Document) and document.stopped and target.is_file() and _is_complete(target):
         raise UsageError(f"{target} holds a complete document, and this one is partial: choose another name")
     atomic.write_bytes(target, encode(document, target.name), overwrite=overwrite)
 
@@ -42,7 +42,7 @@ def save(document: Document, path: str | Path, *, overwrite: bool = True) -> Non
 def _is_complete(path: Path) -> bool:
     """Whether the file holds a document whose pass did not stop."""
     try:
-        return not load(path).partial
+        return not load(path).stopped
     except ReadError:
         return False
 

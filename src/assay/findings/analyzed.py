@@ -36,5 +36,5 @@ class Analysis(Struct, frozen=True):
 
     @property
     def partial(self) -> bool:
-        """Whether the forward pass stopped midway, so that its totals cover only the ops before."""
-        return self.document.partial
+        """Whether a requested pass stopped midway, so that totals cover only the ops before it stopped."""
+        return self.document.stopped

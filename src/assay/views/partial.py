@@ -20,8 +20,9 @@ def marked_title(title: str, document: Document) -> str:
 
 def _mark(document: Document) -> str:
     """`partial: stopped in layer3.0`, `62.3 % of modules run`, or nothing if the whole model ran."""
-    if document.run.failure is not None:
-        return f"partial: stopped in {path_text(document.run.failure.module)}"
+    if document.failure is not None:
+        name = "" if document.partial else f"{document.stopped_pass} "
+        return f"partial: {name}stopped in {path_text(document.failure.module)}"
     run = modules_run(document)
     return "" if run is None or run.ran == run.of else f"{units.floored_percent(run.share)} of modules run"
 

@@ -39,8 +39,6 @@ UNFUSED = (
 )
 
 _NO_PASS = Figure(None, Unknown("no pass was recorded"))
-_NOT_RECORDED = Figure(None, Unknown("no training step was recorded"))
-
 _UNDISTINGUISHED = Figure(None, Unknown("a checkpoint does not distinguish parameters from buffers"))
 
 
@@ -120,8 +118,8 @@ def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: b
         inference=inference,
         inference_peak=_unknown_peak(document) if inference is None else inference.total,
         training=training,
-        training_peak=_NOT_RECORDED if training is None else training.total,
-        saved=_NOT_RECORDED if step is None else Figure(saved_for_backward(step), BY_STORAGES),
+        training_peak=_no_step(document) if training is None else training.total,
+        saved=_no_step(document) if step is None else Figure(saved_for_backward(step), BY_STORAGES),
         cache=key_value(document),
         assumptions=(*notes, *((UNFUSED,) if _attention_unfused(document) else ()), *_idle(document)),
         partial=document.partial,
@@ -143,9 +141,16 @@ def _stored_memory(document: Document, optimizer: str) -> Memory:
         inference=None,
         inference_peak=_NO_PASS,
         training=None,
-        training_peak=_NOT_RECORDED,
-        saved=_NOT_RECORDED,
+        training_peak=_no_step(document),
+        saved=_no_step(document),
     )
+
+
+def _no_step(document: Document) -> Figure:
+    """An unknown value, because the training step stopped or was not recorded."""
+    failure = document.run.backward_failure
+    reason = "no training step was recorded" if failure is None else f"the training step stopped: {failure.error}"
+    return Figure(None, Unknown(reason))
 
 
 def _idle(document: Document) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ DEPTHS = (STRUCTURE, INFERENCE, PROFILE)
 
 ARCHITECTURE, COMPUTATION, REAL_PASS = "architecture", "computation", "a pass with data"
 PASS_MEMORY, TIME, WEIGHT_VALUES = "memory of a pass", "time", "values of weights"
+TRAINING_STEP = "training step"
 """The parts of an analysis that can be missing."""
 
 _NO_VALUES = "weights not loaded: give a checkpoint of the model as weights"
@@ -260,10 +261,13 @@ class _Analysis:
             return document
 
     def _note_failure(self, document: Document) -> None:
-        """List the parts that a pass covers only in part because it stopped midway."""
-        if document.run.failure is None:
+        """List the parts that are missing or partial because a pass stopped midway."""
+        if not document.stopped:
             return
-        why = f"partial: {stopped_text(document.run.failure)}"
+        if not document.partial:
+            self._missing[TRAINING_STEP] = stopped_text(document)
+            return
+        why = f"partial: {stopped_text(document)}"
         self._missing |= {COMPUTATION: why, PASS_MEMORY: why}
         if self._depth != STRUCTURE:
             self._missing.setdefault(TIME, why)

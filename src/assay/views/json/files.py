@@ -24,7 +24,8 @@ class ResultFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first keys of every result of a pass, present only if the pass stopped midway."""
 
     partial: bool = False
-    """Whether the forward pass stopped midway, so that all totals cover only the ops before."""
+    """Whether a requested pass stopped midway: totals of the forward pass cover only the ops before, or the training
+    step is absent."""
     failure: Failure | None = None
     """Where and why it stopped."""
 
@@ -125,7 +126,7 @@ def encode_lines(entries: Sequence[Struct], *, partial: bool = False) -> bytes:
 
 def partial_keys(document: Document) -> dict[str, Any]:
     """The values of the keys of `ResultFile`."""
-    return {"partial": document.partial, "failure": document.run.failure}
+    return {"partial": document.stopped, "failure": document.failure}
 
 
 def timestamp(document: Document) -> str:

@@ -18,7 +18,7 @@ def write_uniques(directory: Path, document: Document, *, overwrite: bool = True
 
     The files of a pass that stopped are called `unique_modules.partial.json` and `pytorch_ops.partial.json`.
     """
-    partial = document.partial
+    partial = document.stopped
     modules_name = atomic.partial_path(Path(MODULES_NAME)).name if partial else MODULES_NAME
     contents = {
         MODULES_NAME: encode(modules_file(document)),

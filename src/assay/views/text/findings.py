@@ -81,7 +81,7 @@ def findings_report(document: Document, checked: CheckResult, *, verbose: bool =
     totals = marked_total(summary_line(checked, verbose=verbose), partial=document.partial)
     parts = [*finding_parts(document, checked.findings), notes_table([totals], "summary")]
     report = Report(parts, findings_table(document, checked.findings))
-    return marked(report, document) if document.partial else report  # what did not run is a finding itself
+    return marked(report, document) if document.stopped else report  # what did not run is a finding itself
 
 
 def finding_parts(document: Document, findings: Sequence[Finding]) -> Parts:

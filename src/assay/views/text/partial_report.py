@@ -17,7 +17,7 @@ def marked(shown: Table | Report, document: Document) -> Report:
     has_title = isinstance(first, str)
     title = marked_title(first if isinstance(first, str) else "", document)
     parts = [title, *(rest if has_title else report.parts)] if title else report.parts
-    return Report(parts, report.data if document.complete else marked_rows(report.data))
+    return Report(parts, marked_rows(report.data) if document.stopped else report.data)
 
 
 def marked_rows(table: Table) -> Table:
