@@ -247,3 +247,28 @@ def test_a_checkpoint_needs_no_torch(tmp_path, environment):
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "1 tensor, 6 values" in ran.stdout
+
+
+@pytest.mark.parametrize(("weights", "code"), [("missing.pt", 3), ("junk.pt", 3), ("net.py", 2)])
+def test_given_weights_that_cannot_be_read_are_an_error_before_the_model_runs(analyzed, weights, code):
+    Path("junk.pt").write_bytes(b"junk")
+    result = analyzed("net.py::Loud", "--weights", weights, "--dir", "files")
+    assert result.code == code
+    assert result.err.splitlines()[-1].startswith("assay: error: ")
+    assert weights in result.err
+    assert "a model that prints" not in result.err
+    assert not Path("files").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--no-system"], ["--no-energy", "--no-system"], ["--inference", "--no-system"]]
+)
+def test_switching_off_what_is_off_is_accepted(analyzed, arguments):
+    quick = ["--passes", "1", "--warmup", "0"] if "--inference" in arguments else []
+    assert analyzed("net.py::Net", *arguments, *quick).code == 0
+
+
+def test_switching_on_sensors_without_profile_is_an_error(analyzed):
+    result = analyzed("net.py::Net", "--inference", "--system")
+    assert result.code == 2
+    assert "--system requires --profile" in result.err

@@ -17,7 +17,7 @@ from assay.cli.profile import (
     SENSOR_OPTIONS,
     TIMING_OPTIONS,
     measurement_options,
-    options_on_command_line,
+    options_in_use,
     profile_options,
 )
 from assay.cli.progress import ProgressLine
@@ -88,7 +88,7 @@ def _refuse_unused(depth: str) -> None:
     from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE
 
     unused = {STRUCTURE: (*TIMING_OPTIONS, *SENSOR_OPTIONS), INFERENCE: SENSOR_OPTIONS, PROFILE: ()}[depth]
-    for parameter in options_on_command_line(unused):
+    for parameter in options_in_use(unused):
         required = "--profile" if parameter.name in SENSOR_OPTIONS else "--inference or --profile"
         raise click.UsageError(f"{parameter.opts[0]} requires {required}")
 

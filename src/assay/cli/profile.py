@@ -131,6 +131,12 @@ def options_on_command_line(names: Sequence[str]) -> list[click.Parameter]:
     ]
 
 
+def options_in_use(names: Sequence[str]) -> list[click.Parameter]:
+    """The options among `names` that were given on the command line and not switched off, as by `--no-system`."""
+    values = click.get_current_context().params
+    return [option for option in options_on_command_line(names) if values[option.name or ""] is not False]
+
+
 @click.command(cls=OptionGroups)
 @model_argument
 @click.option("--by", type=click.Choice(GROUPINGS), help="Print one table, grouped by this, instead of the report.")

@@ -118,7 +118,7 @@ def analyze(
         UsageError: An argument is not valid, or does not apply to this model.
         InputsError: The given inputs do not match the arguments of forward, or cannot be parsed. If none are given
             and they cannot be inferred, the model is analysed without a pass instead.
-        ReadError: The model or file cannot be read.
+        ReadError: The model, its file or the given weights cannot be read.
     """
     profile_options = ProfileOptions(
         warmup, passes, seconds, optimizer, threads, thread_counts, sweeps, memory_limit, system,
@@ -170,6 +170,8 @@ class _Analysis:
 
     def of(self, model: Any, inputs: Any) -> Analysis:
         """The analysis of a model, file, checkpoint or document."""
+        if self._weights is not None:
+            weights_document(self._weights, listing=True)  # report a file that cannot be read before any long work
         self._on_step("opening the model")
         opened = open_source(model, model_args=self._options.model_args, trust=self._options.trust)
         if opened.document is not None:
@@ -257,6 +259,8 @@ class _Analysis:
         try:
             return replace(document, weights=weights_document(source, progress=self._progress).weights)
         except AssayError as error:
+            if self._weights is not None:
+                raise
             self._missing[WEIGHT_VALUES] = str(error)
             return document
 
