@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import assay
+from assay.api import observe
 from assay.api.explore import terminal
 from assay.cli.main import COMMANDS
 from assay.errors import UsageError
@@ -111,3 +112,26 @@ def test_a_dtype_can_be_named_in_short(verb, dtype):
 def test_every_function_reports_a_missing_device_alike(verb, device):
     with pytest.raises(UsageError, match=f"^cannot run on device '{device}': "):
         getattr(assay, verb)(torch.nn.Linear(4, 4), torch.zeros(2, 4), device=device)
+
+
+@pytest.mark.parametrize("device", ["mps", "xla", "mtia", "cuda:1"])
+def test_a_missing_device_is_answered_with_those_that_exist(monkeypatch, device):
+    monkeypatch.setattr(observe, "_device_counts", lambda: {"cpu": 1, "cuda": 1, "mps": 0, "xpu": 2})
+    monkeypatch.setattr(torch, "empty", _fail)
+    with pytest.raises(UsageError) as caught:
+        observe._check_device(device)
+    assert str(caught.value) == (
+        f"cannot run on device '{device}': not available on this machine with torch {torch.__version__}: "
+        "expected cpu, cuda, xpu:0 or xpu:1"
+    )
+
+
+def test_an_existing_device_that_fails_keeps_the_reason_of_torch(monkeypatch):
+    monkeypatch.setattr(observe, "_device_counts", lambda: {"cpu": 1, "cuda": 1})
+    monkeypatch.setattr(torch, "empty", _fail)
+    with pytest.raises(UsageError, match=r"^cannot run on device 'cuda:0': device is busy$"):
+        observe._check_device("cuda:0")
+
+
+def _fail(*args, **kwargs):
+    raise RuntimeError("device is busy")

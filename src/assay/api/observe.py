@@ -13,11 +13,13 @@ from assay.api.partial import warn_if_partial
 from assay.document.document import Document, InputTensor, Run, Training
 from assay.document.this_machine import this_machine
 from assay.errors import UsageError
-from assay.messages import first_line
+from assay.messages import alternatives, first_line
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 
 if TYPE_CHECKING:
+    import torch
+
     from assay.recorder.watch import Pass
     from assay.sources.inputs import Inputs
 
@@ -192,4 +194,27 @@ def _check_device(name: Any) -> None:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, ImportError) as error:
-        raise UsageError(f"cannot run on device {name!r}: {first_line(error)}") from error
+        raise UsageError(f"cannot run on device {name!r}: {_why_unusable(device, error)}") from error
+
+
+def _why_unusable(device: torch.device | None, error: BaseException) -> str:
+    """That the device is not available here, and which ones are; for a device that is, the error of torch."""
+    import torch
+
+    counts = _device_counts()
+    if device is not None and (device.index or 0) < counts.get(device.type, 0):
+        return first_line(error)
+    names = [name if count == 1 else f"{name}:{index}" for name, count in counts.items() for index in range(count)]
+    return f"not available on this machine with torch {torch.__version__}: expected {alternatives(names)}"
+
+
+def _device_counts() -> dict[str, int]:
+    """How many devices of each type torch can use here."""
+    import torch
+
+    return {
+        "cpu": 1,
+        "cuda": torch.cuda.device_count(),
+        "mps": int(torch.backends.mps.is_available()),
+        "xpu": torch.xpu.device_count(),
+    }
