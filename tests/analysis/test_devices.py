@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from assay.analysis.devices import GIB, device_with_memory, devices, find_device, parse_devices
+from assay.analysis.devices import (
+    GIB,
+    device_to_compute_on,
+    device_with_memory,
+    devices,
+    find_device,
+    parse_devices,
+)
 from assay.errors import UsageError
 
 PRECISIONS = {"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8"}
@@ -46,12 +53,25 @@ def test_values_of_known_devices():
     assert find_device("V100").peak("bf16") is None
 
 
+@pytest.mark.parametrize("size", ["24GiB", "80 GB", "24"])
+def test_a_memory_size_is_no_device_to_compute_on(size):
+    with pytest.raises(UsageError, match=f"^no device in '{size}': a roofline needs a device by name, such as H100"):
+        device_to_compute_on(size)
+    assert device_to_compute_on("H100") == find_device("H100")
+
+
+def test_an_unknown_name_in_a_list_is_answered_with_what_the_list_accepts():
+    with pytest.raises(UsageError, match="expected a name such as H100 or a size such as 24GiB; ") as caught:
+        parse_devices("zzz")
+    assert len(str(caught.value)) < 160
+
+
 def test_an_unknown_name_suggests_similar_ones():
     with pytest.raises(UsageError, match=r"unknown device 'RTX 4091': did you mean RTX 4090"):
         find_device("RTX 4091")
     with pytest.raises(UsageError, match="unknown device '24': for a memory size, write 24GiB"):
         find_device("24")
-    with pytest.raises(UsageError, match="unknown device 'zzz': expected B200"):
+    with pytest.raises(UsageError, match="unknown device 'zzz': expected a name such as H100; `assay memory"):
         find_device("zzz")
 
 

@@ -22,6 +22,9 @@ GIB = 1 << 30
 THIS = "this"
 """The name of the current machine."""
 
+_A_NAME = "a name such as H100"
+_A_NAME_OR_SIZE = f"{_A_NAME} or a size such as 24GiB"
+
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(GiB|GB|KiB|kB|MiB|MB|TiB|TB)", re.IGNORECASE)
 _GROUP = re.compile(r"(\d{1,6})\s*[x×]\s*(\S.*)", re.IGNORECASE)
 _UNITS = {
@@ -92,7 +95,7 @@ def devices() -> tuple[Device, ...]:
     return msgspec.json.decode(data, type=tuple[Device, ...])
 
 
-def find_device(name: str, this: FindDevice | None = None) -> Device:
+def find_device(name: str, this: FindDevice | None = None, expected: str = _A_NAME) -> Device:
     """The device with that name or alias; spaces, hyphens and case do not matter.
 
     For the name `this`, the function `this` is called to get the current machine.
@@ -104,8 +107,15 @@ def find_device(name: str, this: FindDevice | None = None) -> Device:
         return measured
     device = _by_name().get(_plain(name))
     if device is None:
-        raise UsageError(f"unknown device {name!r}: {_hint(name)}")
+        raise UsageError(f"unknown device {name!r}: {_hint(name, expected)}")
     return device
+
+
+def device_to_compute_on(name: str, this: FindDevice | None = None) -> Device:
+    """The device with that name, whose peaks are known; a memory size is refused."""
+    if device_with_memory(name) or device_with_memory(f"{name}GiB"):
+        raise UsageError(f"no device in {name!r}: a roofline needs a device by name, such as H100, not a memory size")
+    return find_device(name, this)
 
 
 def device_with_memory(text: str) -> Device | None:
@@ -132,7 +142,7 @@ def _group(text: str, this: FindDevice | None) -> DeviceGroup:
     count, name = (int(match[1]), match[2]) if match else (1, text)
     if not count:
         raise UsageError(f"no device in {text!r}: expected at least 1, as in 8x{name}")
-    return DeviceGroup(device_with_memory(name) or find_device(name, this), count)
+    return DeviceGroup(device_with_memory(name) or find_device(name, this, _A_NAME_OR_SIZE), count)
 
 
 @cache
@@ -140,7 +150,7 @@ def _by_name() -> dict[str, Device]:
     return {_plain(name): device for device in devices() for name in (device.name, *device.aliases)}
 
 
-def _hint(name: str) -> str:
+def _hint(name: str, expected: str) -> str:
     plain = _plain(name)
     if plain.replace(".", "", 1).isdecimal():
         return f"for a memory size, write {plain}GiB"
@@ -149,7 +159,7 @@ def _hint(name: str) -> str:
     shown = list(dict.fromkeys(names[each].name for each in similar))[:4]
     if shown:
         return f"did you mean {alternatives(shown)}?"
-    return f"expected {', '.join(device.name for device in devices())}, or a size such as 24GiB"
+    return f"expected {expected}; `assay memory --fit all` and docs/devices.md list the names"
 
 
 def _plain(name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from assay.analysis.ceilings import as_device
-from assay.analysis.devices import Device, find_device
+from assay.analysis.devices import Device, device_to_compute_on
 from assay.analysis.roofline import Roofline, roofline_of
 from assay.api.arguments import check_text
 from assay.api.observe import observe_opened
@@ -63,7 +63,7 @@ def roofline(
 
 def device_or_this_machine(name: str) -> Device:
     """The device of that name from the device table, or this machine with its measured limits for `this`."""
-    return find_device(name, this_machine)
+    return device_to_compute_on(name, this_machine)
 
 
 def this_machine() -> Device | None:
