@@ -228,6 +228,11 @@ def test_ctrl_c_keeps_finished_tensors_and_resume_continues(cli, model, in_place
     assert (in_place / journal).exists() == ("--resume=j" in place)
 
 
+def test_a_complete_run_removes_the_journal_it_created_under_a_given_name(cli, model, in_place):
+    assert cli("params", "m.safetensors", "--resume", "nofile").code == 0
+    assert not (in_place / "nofile").exists()
+
+
 def test_a_complete_run_leaves_no_journal(cli, model, in_place):
     cli("params", "m.safetensors")
     cli("params", "m.safetensors", "-o", "out.txt")

@@ -118,6 +118,7 @@ def params(
     )
     settings = StatisticsSettings(engine, workers, address, spectral, sqnr)
     journal = _journal(source, resume, output)
+    keeps_journal = resume not in (None, NEXT_TO_OUTPUT) and journal.path.exists()
     try:
         with ProgressLine(not messages.quiet) as progress:
             opened = open_source(source)
@@ -154,7 +155,7 @@ def params(
     except WriteError:
         _announce(messages, journal)
         raise
-    if stats and _is_journal_done(journal, resume, pattern):
+    if stats and not keeps_journal and _is_journal_done(journal, resume, pattern):
         journal.remove()
     return code
 
@@ -218,8 +219,8 @@ def _encoded(document: Document) -> bytes:
 
 
 def _is_journal_done(journal: Journal, resume: str | None, pattern: str | None) -> bool:
-    """Whether the journal has served its purpose after a complete run; one named with --resume is kept."""
-    return journal.at_once and (resume is None or (resume == NEXT_TO_OUTPUT and pattern is None))
+    """Whether the journal has served its purpose after a complete run; a resumed run may need the other tensors."""
+    return journal.at_once and (resume is None or pattern is None)
 
 
 def _weights(document: Document) -> WeightsReport:
