@@ -134,6 +134,22 @@ def test_layers_left_in_training_mode_are_found_and_not_folded():
     assert not {"S201", "S202"} & as_is, "one finding per cause"
 
 
+@pytest.mark.parametrize(
+    ("layer", "found"),
+    [
+        (nn.LSTM(4, 4, 2, dropout=0.5), True),
+        (nn.LSTM(4, 4, 2), False),
+        (nn.Dropout(0.5), True),
+        (nn.Dropout(0.0), False),
+    ],
+)
+def test_a_layer_matters_if_its_output_depends_on_the_mode(layer, found):
+    model = nn.Sequential(layer).eval()
+    layer.train()
+    codes = {finding.code for finding in assay.check(model, torch.ones(3, 2, 4)).findings}
+    assert ("S205" in codes) == found
+
+
 def test_a_model_in_training_mode_is_noted_and_its_norms_are_not_folded():
     findings = {finding.code: finding for finding in assay.check(Net(), X).findings}
     assert len(findings["S206"].modules) == 4

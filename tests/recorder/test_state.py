@@ -556,3 +556,75 @@ def test_the_default_dtype_is_restored():
 
     passes.observe(Precise(), (torch.ones(1),), {})
     assert torch.get_default_dtype() is torch.float32
+
+
+def test_autocast_keeps_no_casts_of_a_pass_without_gradients():
+    model = nn.Linear(2, 2)
+    with torch.autocast("cpu", torch.bfloat16):
+        assay.observe(model, torch.ones(1, 2))
+        assert model(torch.ones(1, 2)).requires_grad
+        assert assay.observe(model, torch.ones(1, 2), backward=True).run.backward
+
+
+def test_a_replaced_class_is_restored():
+    class Reparametrised(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def forward(self, x):
+            nn.utils.parametrizations.weight_norm(self.layer)
+            return self.layer(x)
+
+    model = Reparametrised()
+    expected = model.layer(torch.ones(1, 2))
+    assert passes.observe(model, (torch.ones(1, 2),), {}).failure is None
+    assert type(model.layer) is nn.Linear
+    assert torch.equal(model.layer(torch.ones(1, 2)), expected)
+
+
+def test_results_that_were_cached_before_survive_new_ones():
+    @functools.cache
+    def projection(size):
+        return torch.randn(size)
+
+    model = Stateful(None, lambda state, x: projection(2) + projection(1))
+    before = projection(2)
+    assert passes.observe(model, (torch.ones(1, 2),), {}).failure is None
+    assert projection(2) is before
+    assert projection.cache_info().currsize == 1
+
+
+SETTINGS = (
+    torch.get_default_dtype,
+    torch.are_deterministic_algorithms_enabled,
+    functools.partial(torch.is_autocast_enabled, "cpu"),
+)
+
+
+@pytest.mark.parametrize("options", [{}, {"backward": True}, {"inputs": None}])
+def test_settings_of_torch_are_restored(options):
+    class Setting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def forward(self, x):
+            torch.set_default_dtype(torch.float64)
+            torch.use_deterministic_algorithms(True)
+            torch.set_autocast_enabled("cpu", True)
+            return self.layer(x)
+
+    before = [read() for read in SETTINGS]
+    assay.observe(Setting(), **{"inputs": torch.ones(1, 2), **options})
+    assert [read() for read in SETTINGS] == before
+
+
+def test_reading_weights_leaves_storages_resizable():
+    model = nn.BatchNorm1d(2).eval()
+    assay.check(model, torch.ones(1, 2))
+    assert model.weight.untyped_storage().resizable()
+
+
+def test_inputs_of_a_lazy_model_are_inferred():
+    assert assay.observe(nn.Sequential(nn.LazyLinear(4), nn.ReLU()), mode="meta") is not None

@@ -7,6 +7,7 @@ unless it is modified. Everything that is not tensor data is saved before the pa
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -115,7 +116,7 @@ def unchanged(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator
     Only the values of tensors are not restored. Yields the saved state; raises `UsageError` before the block if
     something cannot be restored.
     """
-    with _module_lock.exclusive(modules), random_state(), _default_dtype():
+    with _module_lock.exclusive(modules), random_state(), _settings():
         state = PythonState(modules)
         reachable = {id(tensor): tensor for tensor in (*tensors, *state.tensors)}
         values = [_tensor_state(tensor) for tensor in reachable.values()]
@@ -130,11 +131,12 @@ def unchanged(modules: list[nn.Module], tensors: list[torch.Tensor]) -> Iterator
 @contextlib.contextmanager
 def restored_state(modules: list[nn.Module]) -> Iterator[Callable[[], None]]:
     """Yields a function that restores the Python state that the modules can reach; it is also restored at the end."""
-    state = PythonState(modules)
-    try:
-        yield state.restore
-    finally:
-        state.close()
+    with _settings():
+        state = PythonState(modules)
+        try:
+            yield state.restore
+        finally:
+            state.close()
 
 
 @contextlib.contextmanager
@@ -217,15 +219,36 @@ def _generators() -> Iterator[None]:
         numpy.random.set_state(numpy_state)
 
 
+def _set_cudnn_benchmark(enabled: bool) -> None:
+    torch.backends.cudnn.benchmark = enabled
+
+
+_SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+    (lambda: torch.backends.cudnn.benchmark, _set_cudnn_benchmark),
+    *(
+        (functools.partial(torch.is_autocast_enabled, device), functools.partial(torch.set_autocast_enabled, device))
+        for device in ("cpu", "cuda")
+    ),
+)
+"""Settings of torch that a model may change: how to read each one, and how to set it."""
+
+
 @contextlib.contextmanager
-def _default_dtype() -> Iterator[None]:
-    """Restore torch's default dtype after the block."""
-    dtype = torch.get_default_dtype()
+def _settings() -> Iterator[None]:
+    """Restore torch's settings after the block, and forget casts of parameters that autocast cached in it."""
+    before = [read() for read, _ in _SETTINGS]
+    torch.clear_autocast_cache()
     try:
         yield
     finally:
-        if torch.get_default_dtype() != dtype:
-            torch.set_default_dtype(dtype)
+        torch.clear_autocast_cache()
+        for (read, write), value in zip(_SETTINGS, before, strict=True):
+            if read() != value:
+                write(value)
 
 
 _shared_generators = Shared(_generators)

@@ -159,18 +159,18 @@ def _write_stream(value: Any, state: tuple[Any, int]) -> None:
 
 
 def cached_results(value: Any) -> list[Any]:
-    """The results in a function's cache; its keys are among them if its size is limited."""
+    """The keys and results in a function's cache of limited size; for one without a limit, its table."""
     # The cache refers to keys and results first, if its size is limited, then to its table and to the function.
     referents = gc.get_referents(value)
     end = max((at for at, each in enumerate(referents) if each is value.__wrapped__), default=0) - 1
     if end < 0 or type(referents[end]) is not dict:
         return []
-    return list(referents[end].values()) if value.cache_info().maxsize is None else referents[:end]
+    return [referents[end]] if value.cache_info().maxsize is None else referents[:end]
 
 
 def _clear_cache(value: Any, before: Any) -> None:
-    """Empty a function's cache if it was empty before, or if the pass added tensors to it."""
-    if value.cache_info().misses == before.misses:
+    """Empty a function's cache of limited size if it was empty before, or if the pass added tensors to it."""
+    if value.cache_info().misses == before.misses or before.maxsize is None:
         return
     is_tensor = any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(cached_results(value)))
     if is_tensor or not before.currsize:
@@ -254,6 +254,10 @@ def _write_slots(value: Any, content: Content) -> None:
             slot.__set__(value, item)
 
 
+def _write_object_class(value: Any, content: Content) -> None:
+    object.__setattr__(value, "__class__", content[1][0])
+
+
 def _read_variable(place: tuple[dict[str, Any], str]) -> Content:
     variables, name = place
     return (), (variables.get(name, EMPTY),)
@@ -272,6 +276,8 @@ CACHE = _opaque(lambda value: value.cache_info(), _clear_cache)
 CLASS = Kind(_read_class, _write_class, refers=False)
 MODULE = Kind(_read_attributes, _write_attributes)
 SCRIPT = Kind(_read_script, _write_script)
+OBJECT_CLASS = Kind(lambda value: ((), (type(value),)), _write_object_class, refers=False)
+"""The class of an object, which code can replace."""
 SLOTS = Kind(_read_slots, _write_slots)
 VARIABLE = Kind(_read_variable, _write_variable)
 """A global variable, given as (the dictionary of globals, its name)."""

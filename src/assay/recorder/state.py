@@ -41,6 +41,7 @@ from assay.recorder.kept import (
     KINDS,
     LRU_CACHE,
     MODULE,
+    OBJECT_CLASS,
     SCRIPT,
     SLOTS,
     VARIABLE,
@@ -249,6 +250,7 @@ class PythonState:
     def _visit_module(self, module: nn.Module) -> None:
         content = MODULE.read(module)
         self._saved[id(module)] = Saved(module, content, MODULE)
+        self._save(OBJECT_CLASS, module, key=(id(module), "class"))
         self._pending.append(type(module))
         for name, item in zip(*content, strict=True):
             if name in _HOOK_NAMES and not item and type(item) in _HOOK_TYPES:
@@ -277,6 +279,8 @@ class PythonState:
             self._visit_iterator(value)
         elif any("__slots__" in vars(base) for base in type(value).__mro__):
             self._save(SLOTS, value, key=(id(value), "slots"))
+        if type(value).__flags__ & _HEAP_TYPE:
+            self._save(OBJECT_CLASS, value, key=(id(value), "class"))
         self._pending += (attributes, type(value))
 
     def _visit_iterator(self, value: Any) -> None:

@@ -35,7 +35,7 @@ def model_device(module: Any) -> str | None:
 def model_dtype(module: Any) -> str:
     """The dtype of the module's first floating-point parameter or buffer; `float32` if it has none."""
     for tensor in chain(module.parameters(), module.buffers()):
-        if tensor.is_floating_point() and tensor.element_size() > 1:
+        if tensor.is_floating_point() and tensor.dtype.itemsize > 1:
             return str(tensor.dtype).removeprefix("torch.")
     return "float32"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ class _Memory:
     def __call__(self, chunk: Chunk) -> Any:
         # On the CPU, neither step copies; from a device, only the chunk is copied.
         piece = self._storages[chunk.file][chunk.offset : chunk.offset + chunk.bytes].cpu()
-        return memoryview(piece.numpy())
+        return _view(piece)
 
     def entry(self, names: tuple[str, ...], tensor: Any) -> Entry:
         """The entry of a tensor: its type, and its byte range in its storage."""
@@ -61,6 +62,15 @@ class _Memory:
         span = ByteRange(file, 0, storage.nbytes())
         distinct = min(size, storage.nbytes())
         return Entry(names, dtype, shape, tuple(tensor.stride()), span, distinct, aligned, tensor.storage_offset())
+
+
+def _view(piece: Any) -> memoryview:
+    """The bytes of a tensor on the CPU; not by `numpy()`, after which torch refuses to resize the model's storage."""
+    if not piece.numel():
+        return memoryview(b"")
+    buffer: Any = (ctypes.c_uint8 * piece.numel()).from_address(piece.data_ptr())
+    buffer.tensor = piece  # keeps the memory alive
+    return memoryview(buffer).cast("B")
 
 
 def _named(module: Any) -> Iterator[tuple[str, Any]]:

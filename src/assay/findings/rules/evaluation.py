@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from assay import units
 from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
+from assay.document.rows import Module
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_MODE, BY_PASS, BY_TENSORS, ModelFacts, share_of
 from assay.findings.needs import EVALUATION, FLOW, MODULES, WHOLE_PASS
@@ -25,6 +26,8 @@ _CONVOLUTIONS = (
 _BATCH_NORM = "aten.batch_norm"
 _MODE_MATTERS = re.compile(r"(Batch|Instance)Norm|Dropout|DropPath|StochasticDepth")
 """Names of classes whose output depends on the mode."""
+_DROPPING = re.compile(r"^(LSTM|GRU|RNN|MultiheadAttention)$")
+"""Classes that drop values in training mode if their setting `dropout` is not 0."""
 
 
 @rule(
@@ -140,13 +143,20 @@ def training_model(facts: ModelFacts) -> Iterator[RuleMatch]:
         yield from _in_training(facts, training, "the model is in training mode, with {}")
 
 
+def _depends_on_mode(module: Module) -> bool:
+    """Whether the output of a module depends on its mode: BatchNorm, and whatever drops values."""
+    if "dropout" in module.config and not _MODE_MATTERS.search(module.class_name):
+        return _DROPPING.search(module.class_name) is not None and bool(module.config["dropout"])
+    return _MODE_MATTERS.search(module.class_name) is not None and module.config.get("p") != 0
+
+
 def _in_training(facts: ModelFacts, modules: Iterable[int], title: str) -> Iterator[RuleMatch]:
     """A match for the BatchNorm and Dropout layers among `modules`; their number replaces `{}` in the title."""
-    names = {index: facts.document.modules[index].class_name for index in sorted(modules)}
-    layers = [index for index, name in names.items() if _MODE_MATTERS.search(name)]
+    rows = facts.document.modules
+    layers = [index for index in sorted(modules) if _depends_on_mode(rows[index])]
     if not layers:
         return
-    norms = sum("Norm" in names[index] for index in layers)
+    norms = sum("Norm" in rows[index].class_name for index in layers)
     counts = ((norms, "BatchNorm layer"), (len(layers) - norms, "Dropout layer"))
     what = " and ".join(plural(count, noun) for count, noun in counts if count)
     evidence = {"batch_norms": Figure(norms, BY_MODE), "dropouts": Figure(len(layers) - norms, BY_MODE)}
