@@ -628,3 +628,14 @@ def test_reading_weights_leaves_storages_resizable():
 
 def test_inputs_of_a_lazy_model_are_inferred():
     assert assay.observe(nn.Sequential(nn.LazyLinear(4), nn.ReLU()), mode="meta") is not None
+
+
+def test_nothing_keeps_a_model_alive_after_a_pass():
+    from transformers import BertConfig, BertModel
+
+    model = BertModel(BertConfig(hidden_size=8, num_attention_heads=2, num_hidden_layers=1, intermediate_size=8))
+    passes.observe(model, (), {"input_ids": torch.zeros(1, 4, dtype=torch.long)})
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None

@@ -198,6 +198,8 @@ class PythonState:
         entered, before = list(self._library), frozenset(self._saved)
         self._pending.extend(entered)
         self._follow()
+        if any(getattr(each, "__closure__", None) for each in entered):
+            return  # made for this model, perhaps: remembering it could keep the model alive
         found = [saved.value for at, saved in self._saved.items() if at not in before and saved.kind is not VARIABLE]
         if len(_library_objects) == _MAX_LIBRARIES:
             _library_objects.clear()
