@@ -60,7 +60,7 @@ class Saved(NamedTuple):
     kind: Kind
 
     def restore(self) -> None:
-        """Write the content back if it is no longer the same objects in the same order."""
+        """Write the saved content back if the current content differs from it."""
         keys, items = self.kind.read(self.value)
         if not (_same(items, self.content[1]) and _same(keys, self.content[0])):
             self.kind.write(self.value, self.content)
