@@ -21,6 +21,12 @@ settings.load_profile("any-load")
 
 
 @pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else runs beside the tests, threads never wait for a processor: times are never withheld."""
+    monkeypatch.setattr("assay.machine.waiting.ProcessorWait.total_ns", lambda self: 0)
+
+
+@pytest.fixture(autouse=True)
 def _one_torch_thread() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "set_num_threads"):

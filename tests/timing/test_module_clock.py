@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from torch import nn
 
 from assay.recorder import inventory
 from assay.timing.module_clock import ModuleClock
+from assay.timing.segments import Estimates, SegmentedPasses
 
 
 class Time:
@@ -41,12 +44,20 @@ class Worker(nn.Module):
         return x
 
 
-def spans_of(model, time, calls=1):
+def times_of(model, time, value=None):
+    """Calls, total and self nanoseconds of each module, and those outside, from one clocked pass."""
     clock = ModuleClock(time)
+    begin = time.ns
     with clock:
-        for _ in range(calls):
-            model(torch.zeros(1))
-    return clock.spans(inventory.take_inventory(model).module_index)
+        model(torch.zeros(1) if value is None else value)
+    events = clock.events(inventory.take_inventory(model).module_index)
+    durations = np.diff([begin, *events.times_ns, time.ns]).astype(float)[np.newaxis]
+    chains = events.chains()
+    none = np.zeros((0, 0))
+    estimates = Estimates(SegmentedPasses(durations, chains, none, np.zeros(0, np.intp), []))
+    modules = Counter(module for module in events.modules if module is not None and module >= 0)
+    times = {m: (count, estimates.total(m).ns, estimates.own(m).ns) for m, count in modules.items()}
+    return times, estimates
 
 
 def expected(model):
@@ -85,14 +96,12 @@ def test_self_and_total_times_of_any_tree(tree):
 
     model = made(tree)
     expected_times = expected(model)
-    spans = spans_of(model, time)
+    times, estimates = times_of(model, time)
     index = inventory.take_inventory(model).module_index
     places = {index[key]: value for key, value in expected_times.items()}
-    assert {place: tuple(spent) for place, spent in spans.modules.items()} == {
-        place: (calls, total, own) for place, (calls, own, total) in places.items()
-    }
-    assert spans.inside_ns == time.ns
-    assert sum(spent.own_ns for spent in spans.modules.values()) == time.ns
+    assert times == {place: (calls, total, own) for place, (calls, own, total) in places.items()}
+    assert sum(own for _, _, own in times.values()) == time.ns == estimates.whole().ns
+    assert estimates.outside().ns == 0
 
 
 def test_a_module_that_calls_itself_counts_its_time_once():
@@ -103,15 +112,8 @@ def test_a_module_that_calls_itself_counts_its_time_once():
             time.ns += 10
             return self(depth - 1) if depth else depth
 
-    spans = spans_of_call(Again(), time, 3)
-    assert tuple(spans.modules[0]) == (4, 40, 40)
-
-
-def spans_of_call(model, time, value):
-    clock = ModuleClock(time)
-    with clock:
-        model(value)
-    return clock.spans(inventory.take_inventory(model).module_index)
+    times, _ = times_of(Again(), time, 3)
+    assert times[0] == (4, 40, 40)
 
 
 def test_a_module_created_in_forward_counts_as_time_of_its_caller():
@@ -128,9 +130,9 @@ def test_a_module_created_in_forward_counts_as_time_of_its_caller():
             time.ns += 2
             return made(x)
 
-    spans = spans_of_call(Maker(), time, torch.zeros(1))
-    assert {place: spent.own_ns for place, spent in spans.modules.items()} == {0: 7, 1: 3}
-    assert spans.inside_ns == 10
+    times, estimates = times_of(Maker(), time)
+    assert {place: own for place, (_, _, own) in times.items()} == {0: 7, 1: 3}
+    assert estimates.whole().ns == 10
 
 
 def test_the_class_is_restored_after_an_error_and_the_model_is_unchanged():
@@ -147,7 +149,7 @@ def test_the_class_is_restored_after_an_error_and_the_model_is_unchanged():
         model(torch.zeros(1))
     assert nn.Module.__dict__["__call__"] is original
     assert vars(model) == before
-    assert clock.spans(inventory.take_inventory(model).module_index).calls == 2
+    assert clock.events(inventory.take_inventory(model).module_index).modules == (0, 1, -1, -1)
 
 
 def test_calls_on_other_threads_are_not_timed():
@@ -157,4 +159,4 @@ def test_calls_on_other_threads_are_not_timed():
         thread = threading.Thread(target=lambda: model(torch.zeros(1, 2)))
         thread.start()
         thread.join()
-    assert clock.spans(inventory.take_inventory(model).module_index).calls == 0
+    assert clock.events(inventory.take_inventory(model).module_index).modules == ()

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from assay.document.document import Document
     from assay.views.text.report import Report
 
-GROUPINGS = ("module", "op")
+GROUPINGS = ("module", "op", "execution")
 
 TIMING_OPTIONS = (
-    "warmup", "passes", "seconds", "backward", "optimizer", "threads", "threads_sweep", "sweeps",
+    "warmup", "passes", "seconds", "budget", "backward", "optimizer", "threads", "threads_sweep", "sweeps",
 )  # fmt: skip
 """Options that control how a pass is timed."""
 SENSOR_OPTIONS = ("system", "energy", "energy_ops", "grid", "pue", "price")
@@ -59,8 +59,10 @@ def measurement_options(function: Any) -> Any:
         option("--warmup", default=2, show_default=True, type=click.IntRange(min=0), metavar="N",
                help="Untimed passes before the first timed one."),
         option("--passes", type=click.IntRange(min=1), metavar="N", help="Time exactly N passes."),
-        option("--seconds", default=2.0, show_default=True, metavar="S", type=click.FloatRange(min=0),
-               callback=_finite, help="Duration of each measurement, unless --passes is given."),
+        option("--seconds", default=10.0, show_default=True, metavar="S", type=click.FloatRange(min=0),
+               callback=_finite, help="Longest measurement; most stop earlier, when their times have settled."),
+        option("--budget", default=60.0, show_default=True, metavar="S", type=click.FloatRange(min=0),
+               callback=_finite, help="Time for everything; what does not fit is skipped and named. 0: no limit."),
         option("--backward", is_flag=True, help="Also time a training step, and the backward pass per module."),
         option("--optimizer", default="adamw", show_default=True, metavar="NAME",
                help="Optimizer of the training step (--backward)."),
@@ -86,6 +88,7 @@ def profile_options(
     warmup: int,
     passes: int | None,
     seconds: float,
+    budget: float,
     backward: bool,
     optimizer: str,
     threads: int | None,
@@ -100,8 +103,7 @@ def profile_options(
     price: float | None,
 ) -> ProfileOptions:
     """The values of `measurement_options` as one `ProfileOptions`."""
-    from assay.api.profile.options import EnergyOptions, ProfileOptions
-    from assay.api.profile.sweep import parse_sweep
+    from assay.api.profile.options import EnergyOptions, ProfileOptions, parse_sweep
 
     if options_on_command_line(("optimizer",)) and not backward:
         raise click.UsageError("--optimizer requires --backward")
@@ -111,6 +113,7 @@ def profile_options(
         warmup=warmup,
         passes=passes,
         seconds=seconds,
+        budget=budget or None,
         optimizer=optimizer,
         threads=threads,
         thread_counts=_thread_counts() if threads_sweep else (),
@@ -156,10 +159,10 @@ def profile(
     backward: bool,
     **measuring: Any,
 ) -> int:
-    """Measure the time of MODEL: the whole pass, every module and every op, with the spread over repetitions.
+    """Measure the time of MODEL: the whole pass, every module and every op, each with its range in this run.
 
-    The time of a pass is measured without instrumentation; the overhead of timing modules and ops is measured and
-    reported. Run `assay machine` once to also see the bottleneck of every op.
+    Times are those of an undisturbed pass, also on a busy machine; if they cannot be determined, they are withheld.
+    Run `assay machine` once to also see the bottleneck of every op.
     """
     from assay.api.profile.profiled import prepare
     from assay.api.profile.run import profile_prepared
@@ -214,8 +217,12 @@ def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int
 
     if by is None:
         return views.profile_report(document, rows, top=top)
-    table = views.module_table(document) if by == "module" else views.op_table(rows)
-    return marked(table.first(top), document)
+    tables = {
+        "module": lambda: views.module_table(document),
+        "op": lambda: views.op_table(rows),
+        "execution": lambda: views.execution_table(document),
+    }
+    return marked(tables[by]().first(top), document)
 
 
 def _exit_code(messages: Messages, document: Document) -> int:

@@ -5,20 +5,45 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from assay.document.machine import NOT_MEASURED, MonitorRecording
-from assay.document.provenance import Figure
+from assay.document.provenance import Figure, Provenance
 
 
 class KindTime(Struct, frozen=True, omit_defaults=True):
-    """The time of one kind of op."""
+    """The time of one kind of op; times are null if the machine was too busy to measure them."""
 
     count: int
     """Executions per pass."""
-    time_s: float
-    """Seconds per execution: the median over executions and passes."""
-    total_s: float
-    """Seconds of all executions in one pass: the sum of each execution's median over passes."""
-    spread_s: float
-    """Half the interquartile range of `time_s`, in seconds."""
+    time_s: float | None
+    """Seconds per execution: `total_s` divided by `count`."""
+    total_s: float | None
+    """Seconds of all executions in one pass: the sum of the times of each."""
+    low_s: float | None = None
+    """The lowest estimate of `total_s` in this run; null if there is only one."""
+    high_s: float | None = None
+    """The highest estimate of `total_s` in this run; null if there is only one."""
+    share: float | None = None
+    """`total_s` as a share of the time of all ops; null if unknown."""
+    processor_s: float | None = None
+    """CPU seconds of all executions in one pass; null if the pass used several threads or ran on an accelerator."""
+
+
+class Conditions(Struct, frozen=True, omit_defaults=True):
+    """How undisturbed the machine was while passes were timed."""
+
+    busy: str = ""
+    """How other processes disturbed the passes; empty if they did not."""
+    waiting: Figure = NOT_MEASURED
+    """The share of the passes in which threads of this process waited for a processor."""
+    undisturbed: int | None = None
+    """Number of bare passes in which they waited less than 1 % of the time; null if unknown."""
+    drift: Figure = NOT_MEASURED
+    """Time of a fixed piece of work in the slowest quarter of the run divided by that in the fastest."""
+    single_threaded: bool | None = None
+    """Whether one thread did all the work of a pass; null if unknown."""
+    withheld: bool = False
+    """Whether times were withheld because no undisturbed time could be determined; shares are kept."""
+    rates: str = "time"
+    """What FLOP/s, bottlenecks and recoverable times use: `time`, `processor` (CPU time), or empty if unknown."""
 
 
 class MemoryMeasured(Struct, frozen=True, omit_defaults=True):
@@ -60,6 +85,10 @@ class ThreadPoint(Struct, frozen=True, omit_defaults=True):
     """Seconds per pass."""
     efficiency: float | None = None
     """Speedup over one thread, divided by `threads`; 1 is perfect, null if unknown."""
+    kinds: list[float | None] = field(default_factory=list)
+    """Seconds of all executions of each kind of op, in the order of `Document.kinds`; null if unknown."""
+    kind_efficiency: list[float | None] = field(default_factory=list)
+    """The parallel efficiency of each kind of op; null if unknown."""
 
 
 class SweepPoint(Struct, frozen=True, omit_defaults=True):
@@ -150,17 +179,23 @@ class Profile(Struct, frozen=True, omit_defaults=True):
     threads: int | None = None
     """Threads torch used within an op; null on an accelerator."""
     passes: int = 0
-    """Number of timed passes without instrumentation, not counting warm-up."""
+    """Number of timed passes without clocks, not counting warm-up."""
     warmup: int = 0
     """Number of warm-up passes."""
     whole: Figure = NOT_MEASURED
-    """Seconds of one forward pass without instrumentation."""
+    """Seconds of one forward pass, without clocks and without disturbances."""
     processor: Figure = NOT_MEASURED
-    """CPU seconds of one pass without instrumentation, over all threads."""
+    """CPU seconds of one pass without clocks, over all threads."""
     kinds: list[KindTime | None] = field(default_factory=list)
     """Time per kind of op, in the order of `Document.kinds`; null if it was not measured."""
+    ops: list[float | None] = field(default_factory=list)
+    """Seconds of each op, in the order of `Document.ops`; null if it was not measured."""
+    columns: dict[str, Provenance] = field(default_factory=dict)
+    """How the columns of the lists of this profile were obtained, by list and name: `kinds.total_s`."""
+    conditions: Conditions | None = None
+    """How undisturbed the machine was; null if nothing was timed."""
     closure: Figure = NOT_MEASURED
-    """The sum of op times divided by the pass time; below 1, the rest is Python time between ops."""
+    """The sum of op times divided by the pass time; the rest is Python time between ops."""
     overheads: dict[str, Figure] = field(default_factory=dict)
     """The time of each kind of instrumented pass divided by that of a pass without instrumentation."""
     memory: MemoryMeasured | None = None

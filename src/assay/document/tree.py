@@ -1,10 +1,10 @@
-"""The module tree of a document: children, depths and reading order."""
+"""The module tree of a document: children, depths and reading order; and the modules around a call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from assay.document.rows import Module
+from assay.document.rows import Call, Module
 
 ROOT = "(root)"
 
@@ -40,6 +40,15 @@ def with_ancestors(modules: Sequence[Module], indices: Iterable[int]) -> set[int
             result.add(at)
             at = modules[at].parent
     return result
+
+
+def modules_around(call: int | None, calls: Sequence[Call]) -> tuple[int, ...]:
+    """The modules of a call and of all calls around it, outermost first; empty for -1."""
+    modules: list[int] = []
+    while call is not None and call >= 0:
+        modules.append(calls[call].module)
+        call = calls[call].parent
+    return tuple(reversed(modules))
 
 
 def preorder(modules: Sequence[Module]) -> list[int]:

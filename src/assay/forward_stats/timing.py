@@ -86,11 +86,13 @@ def _time(row: int, chosen: _Pass, passes: list[_Pass]) -> ModuleTime | None:
     calls = chosen.calls.get(row)
     if not calls:
         return None
+    totals = [_total_ns(each.calls.get(row, [])) for each in passes]
     return ModuleTime(
         calls=len(calls),
         total_s=_total_ns(calls) * 1e-9,
         self_s=sum(call.self_time_ns for call in calls) * 1e-9,
-        spread_s=_spread_s([_total_ns(each.calls.get(row, [])) for each in passes]),
+        low_s=min(totals) * 1e-9 if len(passes) > 1 else None,
+        high_s=max(totals) * 1e-9 if len(passes) > 1 else None,
         device_total_s=_sum(call.device_time_s for call in calls if not call.recursive),
         device_self_s=_sum(call.device_self_time_s for call in calls),
     )

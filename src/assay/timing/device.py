@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 
 now = time.perf_counter_ns
+processor_now = time.thread_time_ns
 
 
 def synchronizer(device: torch.device) -> Callable[[], None]:

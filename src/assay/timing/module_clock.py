@@ -1,4 +1,4 @@
-"""Times each module's calls with a clock around `nn.Module.__call__`.
+"""Stamps the beginning and the end of each module call with a clock around `nn.Module.__call__`.
 
 The hot path appends to one list; everything else is computed after the pass. Calls on other threads, and calls of
 modules created inside `forward`, count as time of the module that was running.
@@ -8,39 +8,51 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from assay.recorder.intercept import Method, observing
 from assay.timing.device import now
+from assay.timing.segments import Chain
+
+_LOOPS = 20
+_CALLS = 50
 
 
-class Spent(NamedTuple):
-    """One module's time in one pass."""
+class CallEvents(NamedTuple):
+    """The beginnings and ends of the module calls of one pass."""
 
-    calls: int
-    total_ns: int
-    own_ns: int
+    modules: tuple[int | None, ...]
+    """One item per event: the module whose call begins, `-1` if a call ends, None if the module has no index."""
+    times_ns: list[int]
+    """The time of each event."""
+
+    def chains(self) -> list[Chain]:
+        """The modules around each segment: before the first event, between events, and after the last."""
+        chains: list[Chain] = [()]
+        outer: list[Chain] = []
+        for module in self.modules:
+            if module == END:
+                chains.append(outer.pop())
+            else:
+                outer.append(chains[-1])
+                chains.append(chains[-1] if module is None else (*chains[-1], module))
+        return chains
 
 
-class Spans(NamedTuple):
-    """The module times of one pass."""
-
-    modules: dict[int, Spent]
-    """By the module's index."""
-    inside_ns: int
-    """The sum of all self times: the time spent inside modules."""
-    calls: int
+END = -1
 
 
 class ModuleClock:
-    """Times every module call inside its `with` block, on the thread that entered the block."""
+    """Stamps every module call inside its `with` block, on the thread that entered the block."""
 
     def __init__(self, read: Callable[[], int] = now) -> None:
-        self._marks: list[Any] = []
+        self.marks: list[Any] = []
+        """Per event a time, after the module if a call begins."""
         self._read = read
         self._stack = contextlib.ExitStack()
 
@@ -53,7 +65,7 @@ class ModuleClock:
         self._stack.close()
 
     def _clocked(self, original: Method, replaced: Sequence[Method]) -> Method:
-        append = self._marks.append
+        append = self.marks.append
         read = self._read
         get_ident = threading.get_ident
         owner = self._owner
@@ -72,38 +84,41 @@ class ModuleClock:
 
         return __call__
 
-    def spans(self, index: Mapping[int, int]) -> Spans:
-        """The module times since the last call of `spans`; `index` maps `id(module)` to the module's row."""
-        marks, self._marks[:] = list(self._marks), []
-        return _added(marks, index)
+    def segments_at(self, lengths: Sequence[int]) -> list[int]:
+        """The segment that was running when `marks` had each of these lengths; call it before `events`."""
+        ended = [0, *accumulate(isinstance(mark, int) for mark in self.marks)]
+        return [ended[length] for length in lengths]
+
+    def events(self, index: Mapping[int, int]) -> CallEvents:
+        """The events since the last call of `events`; `index` maps `id(module)` to the module's row."""
+        marks, self.marks[:] = list(self.marks), []
+        modules: list[int | None] = []
+        times: list[int] = []
+        rest = iter(marks)
+        for mark in rest:
+            if isinstance(mark, int):
+                modules.append(END)
+                times.append(mark)
+            else:
+                modules.append(index.get(id(mark)))
+                times.append(next(rest))
+        return CallEvents(tuple(modules), times)
 
 
-def _added(marks: list[Any], index: Mapping[int, int]) -> Spans:
-    calls: Counter[int] = Counter()
-    totals: Counter[int] = Counter()
-    own: Counter[int] = Counter()
-    running: Counter[int] = Counter()
-    stack: list[tuple[int | None, int]] = []
-    inside_ns = [0]  # time in nested calls: outside all calls first, then of each call on the stack
-    rest = iter(marks)
-    for mark in rest:
-        if not isinstance(mark, int):  # a module; the next mark is the start of its call
-            module = index.get(id(mark))
-            stack.append((module, next(rest)))
-            inside_ns.append(0)
-            if module is not None:
-                running[module] += 1
-            continue
-        module, began = stack.pop()
-        took, inside = mark - began, inside_ns.pop()
-        if module is None:  # the self time of a module created in forward counts as its caller's self time
-            inside_ns[-1] += inside
-            continue
-        inside_ns[-1] += took
-        running[module] -= 1
-        calls[module] += 1
-        own[module] += took - inside
-        if not running[module]:
-            totals[module] += took
-    spent = {module: Spent(count, totals[module], own[module]) for module, count in calls.items()}
-    return Spans(spent, sum(own.values()), sum(calls.values()))
+def clock_cost_ns(read: Callable[[], int] = now) -> float:
+    """The overhead of a `ModuleClock` per segment: half of what it adds to a call of a module that does nothing."""
+    module, argument = nn.Identity(), torch.zeros(1)
+
+    def fastest() -> float:
+        samples = []
+        for _ in range(_LOOPS):
+            begin = read()
+            for _ in range(_CALLS):
+                module(argument)
+            samples.append(read() - begin)
+        return min(samples) / _CALLS
+
+    bare = fastest()
+    with ModuleClock(read):
+        clocked = fastest()
+    return max(clocked - bare, 0.0) / 2

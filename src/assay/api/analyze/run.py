@@ -50,7 +50,8 @@ def analyze(
     weights: Any = None,
     warmup: int = 2,
     passes: int | None = None,
-    seconds: float = 2.0,
+    seconds: float = 10.0,
+    budget: float | None = 60.0,
     backward: bool = False,
     optimizer: str = "adamw",
     threads: int | None = None,
@@ -83,8 +84,9 @@ def analyze(
         weights: A checkpoint of the model, for example if the model was built without its weights. None uses the
             model's own weights.
         warmup: Number of untimed passes to run first.
-        passes: Number of timed passes. None runs as many as fit into `seconds`, but at least three.
-        seconds: Seconds per measurement if `passes` is None.
+        passes: Number of timed passes. None adds passes until the times of both halves agree, at most 100.
+        seconds: Seconds after which a measurement stops even if they do not, after at least three passes.
+        budget: Seconds for all measurements. Those for which no time is left are skipped. If None, there is no limit.
         backward: Include a training step, in training mode.
         optimizer: The optimizer of the training step, such as `"adamw"` or `"sgd"`.
         threads: Number of CPU threads for torch. Default: torch's own setting.
@@ -121,7 +123,7 @@ def analyze(
         ReadError: The model, its file or the given weights cannot be read.
     """
     profile_options = ProfileOptions(
-        warmup, passes, seconds, optimizer, threads, thread_counts, sweeps, memory_limit, system,
+        warmup, passes, seconds, budget, optimizer, threads, thread_counts, sweeps, memory_limit, system,
         EnergyOptions(grid, pue, price, by_op=energy_ops) if energy else None,
     )  # fmt: skip
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)

@@ -99,7 +99,7 @@ def _busy_s(document: Document) -> float | None:
     assert document.profile is not None
     if document.profile.device == "cpu":
         return None
-    return sum(time.total_s for time in document.profile.kinds if time is not None)
+    return sum(time.total_s or 0.0 for time in document.profile.kinds if time is not None)
 
 
 def _board(device: str) -> NvmlBoard | None:
@@ -164,7 +164,7 @@ def _replayed_kinds(
 
 def _slowest(times: Sequence[KindTime | None]) -> list[int]:
     """The indices of the kinds that take the most time, up to `COVER` of the total time and `MOST` kinds."""
-    timed = [(time.total_s, index) for index, time in enumerate(times) if time is not None]
+    timed = [(time.total_s or 0.0, index) for index, time in enumerate(times) if time is not None]
     whole = sum(total for total, _ in timed)
     slowest: list[int] = []
     covered = 0.0
@@ -198,11 +198,11 @@ def _closure(document: Document, kinds: Sequence[KindEnergy | None], whole: Figu
     assert document.profile is not None
     times = document.profile.kinds
     pairs = [(row, times[index]) for index, row in enumerate(kinds) if row is not None and row.each.value is not None]
-    total = sum(time.total_s for time in times if time is not None)
+    total = sum(time.total_s or 0.0 for time in times if time is not None)
     if not pairs or not whole.value or not total:
         return unknown_figure("the energy of ops was not measured"), None
     joules = sum((row.each.value or 0.0) * row.count for row, _ in pairs)
-    share = sum(time.total_s for _, time in pairs if time is not None) / total
+    share = sum(time.total_s or 0.0 for _, time in pairs if time is not None) / total
     return measured_figure(joules / whole.value, "replayed ops divided by the replayed pass"), share
 
 

@@ -1,85 +1,98 @@
-"""Times of ops from clocked passes: per kind of op, and per module for the backward pass."""
+"""Matching of timed ops with those of a document, and times of ops that were recorded while they were timed."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from statistics import median
+from functools import cached_property
+from typing import Any
 
+import numpy as np
+
+from assay.api.profile import figures
+from assay.document.document import Document
 from assay.document.profile import KindTime
-from assay.document.rows import Call, OpKind
-from assay.machine.samples import spread
-from assay.timing.measuring import TimedPass
+from assay.document.rows import OpKind
+from assay.document.tree import modules_around
+from assay.recorder.kinds import target_of
+from assay.timing.op_clock import BODIES
+from assay.timing.rounds import TimedPass
+from assay.timing.segments import Chain, Estimates, SegmentedPasses, Span
 
 
-def kind_times(timed: TimedPass, kinds: Sequence[OpKind]) -> list[KindTime | None]:
-    """The times of the forward ops in the order of `kinds`; None for a kind that did not run."""
-    samples: dict[int, list[float]] = defaultdict(list)
-    totals: dict[int, float] = defaultdict(float)
-    counts: dict[int, int] = defaultdict(int)
-    for number, op in enumerate(timed.shown.ops):
-        seconds = _seconds(timed, number)
-        if op.phase != "forward" or not seconds:
-            continue
-        samples[op.kind] += seconds
-        totals[op.kind] += median(seconds)
-        counts[op.kind] += 1
-    rows: list[KindTime | None] = [None] * len(kinds)
-    for index, seconds in samples.items():
-        row = _index_of(timed.shown.kinds[index], index, kinds)
-        if row is not None:
-            rows[row] = KindTime(counts[index], median(seconds), totals[index], spread(seconds) or 0.0)
-    return rows
+def document_rows(funcs: Sequence[Any], document: Document) -> list[int]:
+    """The index in `document.ops` of each op that ran; empty if the document has other ops or another order."""
+    rows = [row for row, op in enumerate(document.ops) if document.kinds[op.kind].target not in BODIES]
+    recorded = [document.kinds[document.ops[row].kind].target for row in rows]
+    return rows if recorded == [target_of(func) for func in funcs] else []
 
 
-def backward_times(timed: TimedPass, calls: Sequence[Call], modules: int) -> tuple[list[float | None], float]:
-    """Backward seconds of each module's own ops, and of ops outside any module."""
-    by_module: dict[int, float] = defaultdict(float)
-    outside = 0.0
-    for number, op in enumerate(timed.shown.ops):
-        seconds = _seconds(timed, number)
-        if op.phase != "backward" or not seconds:
-            continue
-        if 0 <= op.call < len(calls):
-            by_module[calls[op.call].module] += median(seconds)
-        else:
-            outside += median(seconds)
-    return [by_module.get(index) for index in range(modules)], outside
+class RecordedOps:
+    """The times of the ops of one phase, from passes that were recorded at the same time."""
 
+    def __init__(self, timed: TimedPass, phase: str = "forward") -> None:
+        self._timed = timed
+        self.numbers = [
+            number
+            for number, op in enumerate(timed.shown.ops)
+            if op.phase == phase and all(times[number] is not None for times in timed.times)
+        ]
 
-def device_times(timed: TimedPass) -> dict[int, tuple[float, float]]:
-    """Kernel seconds of the forward pass per module: total time and self time."""
-    calls = timed.shown.calls
-    own: dict[int, float] = defaultdict(float)
-    total: dict[int, float] = defaultdict(float)
-    for number, op in enumerate(timed.shown.ops):
-        seconds = _seconds(timed, number)
-        if op.phase != "forward" or not seconds or not 0 <= op.call < len(calls):
-            continue
-        typical = median(seconds)
-        own[calls[op.call].module] += typical
-        for module in _modules_around(op.call, calls):
-            total[module] += typical
-    return {module: (total[module], own[module]) for module in total}
+    def whole(self) -> Span:
+        """All ops together."""
+        return self._estimates.whole()
 
+    def outside(self) -> Span:
+        """The ops outside any module."""
+        return self._estimates.outside()
 
-def _modules_around(call: int | None, calls: Sequence[Call]) -> set[int]:
-    """The modules of a call and of all calls around it, without duplicates."""
-    modules = set()
-    while call is not None and call >= 0:
-        modules.add(calls[call].module)
-        call = calls[call].parent
-    return modules
+    def own(self, module: int) -> Span | None:
+        """The module's own ops; None if it has none."""
+        return self._estimates.own(module) if module in self._with_ops else None
 
+    def total(self, module: int) -> Span:
+        """The ops of a module and its submodules."""
+        return self._estimates.total(module)
 
-def whole_passes(timed: TimedPass, phase: str) -> list[float]:
-    """The sum of one phase's op times in each pass, in seconds."""
-    inside = [number for number, op in enumerate(timed.shown.ops) if op.phase == phase]
-    return [sum(times[number] or 0 for number in inside) / 1e9 for times in timed.times]
+    def kinds(self, kinds: Sequence[OpKind]) -> list[KindTime | None]:
+        """The times in the order of `kinds`, those of a document; None for a kind that did not run."""
+        by_kind: dict[int, list[int]] = defaultdict(list)
+        for position, number in enumerate(self.numbers):
+            by_kind[self._timed.shown.ops[number].kind].append(position)
+        whole = self.whole().ns
+        rows: list[KindTime | None] = [None] * len(kinds)
+        for index, positions in by_kind.items():
+            row = _index_of(self._timed.shown.kinds[index], index, kinds)
+            span = self._estimates.ops(positions)
+            low, high = figures.range_s(span) or (None, None)
+            if row is not None:
+                total = span.ns / 1e9
+                share = span.ns / whole if whole else None
+                rows[row] = KindTime(len(positions), total / len(positions), total, low, high, share)
+        return rows
 
+    def seconds(self) -> list[float | None]:
+        """The time of each op of the recorded pass; None for ops of another phase."""
+        seconds: list[float | None] = [None] * len(self._timed.shown.ops)
+        for position, number in enumerate(self.numbers):
+            seconds[number] = self._estimates.ops([position]).ns / 1e9
+        return seconds
 
-def _seconds(timed: TimedPass, number: int) -> list[float]:
-    return [time / 1e9 for times in timed.times if (time := times[number]) is not None]
+    @cached_property
+    def _chains(self) -> list[Chain]:
+        shown = self._timed.shown
+        return [modules_around(shown.ops[number].call, shown.calls) for number in self.numbers]
+
+    @cached_property
+    def _with_ops(self) -> set[int]:
+        return {chain[-1] for chain in self._chains if chain}
+
+    @cached_property
+    def _estimates(self) -> Estimates:
+        times = np.array([[times[number] for number in self.numbers] for times in self._timed.times], float)
+        ops = times.reshape(len(self._timed.times), len(self.numbers))
+        none = np.zeros((len(ops), 1))
+        return Estimates(SegmentedPasses(none, [()], ops, np.zeros(len(self.numbers), np.intp), self._chains))
 
 
 def _index_of(kind: OpKind, index: int, kinds: Sequence[OpKind]) -> int | None:

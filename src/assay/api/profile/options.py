@@ -46,9 +46,11 @@ class ProfileOptions:
     warmup: int = 2
     """Number of untimed passes to run first."""
     passes: int | None = None
-    """Number of timed passes; None runs as many as fit into `seconds`, but at least three."""
-    seconds: float = 2.0
-    """Seconds per measurement if `passes` is None."""
+    """Number of timed passes; None adds passes until the times of both halves agree, at most 100."""
+    seconds: float = 10.0
+    """Seconds after which a measurement stops even if they do not, after at least three passes."""
+    budget: float | None = 60.0
+    """Seconds for everything; measurements for which no time is left are skipped. None: no limit."""
     optimizer: str = "adamw"
     """The optimizer of the training step."""
     threads: int | None = None
@@ -70,6 +72,7 @@ class ProfileOptions:
         for name in ("passes", "threads", "memory_limit"):
             check_whole(name, getattr(self, name), optional=True)
         check_number("seconds", self.seconds, 0)
+        check_number("budget", self.budget, 0, optional=True)
         for count in sequence_of("thread_counts", self.thread_counts):
             check_whole("thread_counts", count)
         for sweep in sequence_of("sweeps", self.sweeps):
@@ -80,3 +83,12 @@ class ProfileOptions:
         if self.energy is not None:
             self.energy.check()
         optimizer_named(self.optimizer)
+
+
+def parse_sweep(text: str) -> tuple[str, list[int]]:
+    """The axis and its sizes from text: `parse("batch=1,2,4") == ("batch", [1, 2, 4])`."""
+    name, _, sizes = text.partition("=")
+    values = [part.strip() for part in sizes.split(",")]
+    if not name or not all(value.isdecimal() and int(value) for value in values):
+        raise UsageError(f"cannot parse the sweep {text!r}: expected the form batch=1,2,4")
+    return name.strip(), list(dict.fromkeys(int(value) for value in values))

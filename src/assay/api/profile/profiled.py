@@ -16,7 +16,7 @@ from assay.sources.tensors import torch_dtype
 
 if TYPE_CHECKING:
     from assay.recorder.watch import PassSettings
-    from assay.timing.measuring import Bench
+    from assay.timing.bench import Bench
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ProfiledModel:
 
     def bench(self, *, backward: bool = False) -> AbstractContextManager[Bench]:
         """The model prepared for repeated passes, or training steps with `backward`; restored afterwards."""
-        from assay.timing.measuring import bench
+        from assay.timing.bench import bench
 
         return bench(
             self.opened.module,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from assay.document.provenance import Figure, Measured, Unknown
 
 if TYPE_CHECKING:
-    from assay.timing.measuring import Bench
+    from assay.timing.bench import Bench
 
 _STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
@@ -50,7 +50,7 @@ def allocator_peak(runner: Bench) -> Figure:
     if runner.device.type != "cuda":
         return Figure(None, Unknown("torch counts allocations on GPUs only"))
     torch.cuda.reset_peak_memory_stats(runner.device)
-    runner.time_ns()
+    runner.clock()
     return Figure(torch.cuda.max_memory_allocated(runner.device), Measured(_ALLOCATOR))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import torch
@@ -14,33 +15,39 @@ from assay.analysis.flow import writes_parameters
 from assay.analysis.memory import memory_of
 from assay.api.arguments import check_callable
 from assay.api.machine import measure_machine
-from assay.api.options import OnStep, RunOptions
+from assay.api.options import OnProgress, OnStep, Progress, RunOptions
 from assay.api.partial import warn_if_partial
-from assay.api.profile import figures, module_times, op_times, resident
+from assay.api.profile import figures, resident
 from assay.api.profile import sweep as sweeping
+from assay.api.profile.conditions import processor_time
+from assay.api.profile.device_times import KERNELS, with_device
 from assay.api.profile.energy import energy as energy_of
+from assay.api.profile.op_times import RecordedOps
 from assay.api.profile.options import EnergyOptions, ProfileOptions
+from assay.api.profile.pass_times import PassTimes
 from assay.api.profile.predict import over_limit
 from assay.api.profile.profiled import ProfiledModel, prepare
+from assay.api.profile.stages import Stages
 from assay.api.profile.training import step as training_step
 from assay.document.document import Document
-from assay.document.machine import MonitorRecording
-from assay.document.profile import MemoryMeasured, Profile, ThreadPoint
+from assay.document.machine import MonitorRecording, unknown_figure
+from assay.document.profile import Conditions, KindTime, MemoryMeasured, Profile
 from assay.document.provenance import Counted, Figure, Measured, Unknown
+from assay.document.timing import PassMode
 from assay.errors import AssayError, UsageError
-from assay.machine.load import BUSY, OtherLoad
+from assay.machine.load import OtherLoad
 from assay.machine.monitor import Monitor
 from assay.messages import error_line, first_line
 from assay.sources.open import open_source
 from assay.sources.resizing import axes
 from assay.timing import settings
+from assay.timing.bench import Budget
 from assay.timing.device import synchronizer
-from assay.timing.measuring import Budget, clock_modules, clock_ops
+from assay.timing.modes import two_modes
+from assay.timing.rounds import clock_recorded_ops, clock_rounds
 
 MONITORED_S = 3.0
 """Minimum seconds to monitor the machine, because expensive samples may allow only a few per second."""
-PROCESSOR_NS = 20_000_000
-"""CPU time is read around groups of passes that take approximately this long together."""
 
 
 def profile(
@@ -49,7 +56,8 @@ def profile(
     *,
     warmup: int = 2,
     passes: int | None = None,
-    seconds: float = 2.0,
+    seconds: float = 10.0,
+    budget: float | None = 60.0,
     backward: bool = False,
     optimizer: str = "adamw",
     threads: int | None = None,
@@ -78,8 +86,10 @@ def profile(
         model: Anything `assay.open` accepts that can be run.
         inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
         warmup: Number of untimed passes to run first.
-        passes: Number of timed passes. None runs as many as fit into `seconds`, but at least three.
-        seconds: Seconds per measurement if `passes` is None.
+        passes: Number of timed passes. None adds passes until the times of both halves agree, at most 100.
+        seconds: Seconds after which a measurement stops even if they do not, after at least three passes.
+        budget: Seconds for everything. Measurements for which no time is left are skipped. If None, there is no
+            limit.
         backward: Also time a training step, in training mode.
         optimizer: The optimizer of the training step, such as `"adamw"` or `"sgd"`.
         threads: Number of CPU threads for torch. Default: torch's own setting.
@@ -116,7 +126,7 @@ def profile(
     energy_options = EnergyOptions(grid, pue, price, by_op=energy_ops)
     energy_options.check()
     profile_options = ProfileOptions(
-        warmup, passes, seconds, optimizer, threads, thread_counts, sweeps, memory_limit, system,
+        warmup, passes, seconds, budget, optimizer, threads, thread_counts, sweeps, memory_limit, system,
         energy_options if energy else None,
     )  # fmt: skip
     profile_options.check()
@@ -127,20 +137,37 @@ def profile(
     return document
 
 
-def profile_prepared(profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep | None = None) -> Document:
+def profile_prepared(
+    profiled: ProfiledModel,
+    options: ProfileOptions,
+    on_step: OnStep | None = None,
+    on_progress: OnProgress | None = None,
+) -> Document:
     """The document of an opened model, with measured times; the same as `profile`, with the options in groups."""
     options.check()
     for axis, _ in options.sweeps:
         axes(profiled.inputs, [axis])
     with settings.threads(options.threads):
-        return _Profiling(profiled, options, on_step or (lambda _: None)).document()
+        return _Profiling(profiled, options, on_step or _ignore, on_progress or _ignore).document()
+
+
+def _ignore(_: object) -> None:
+    return None
 
 
 class _Profiling:
     """The steps of one profile; each adds its results to the document."""
 
-    def __init__(self, profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep) -> None:
+    def __init__(
+        self, profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep, on_progress: OnProgress
+    ) -> None:
         self._profiled, self._options, self._on_step = profiled, options, on_step
+
+        def announce(progress: Progress) -> None:
+            on_step(progress.stage)
+            on_progress(progress)
+
+        self._stages = Stages(_stage_count(profiled, options), options.budget, announce)
         self._notes: list[str] = []
 
     def document(self) -> Document:
@@ -148,7 +175,7 @@ class _Profiling:
         predicted = self._over_memory_limit()
         if predicted is not None:
             return predicted
-        self._on_step("recording a pass")
+        self._stages.begin("recording a pass")
         try:
             document = self._profiled.observe(mode="real", backward=self._profiled.backward)
         except UsageError as error:
@@ -171,44 +198,76 @@ class _Profiling:
                     self._notes.append(f"measuring stopped: {message}")
                     break
         assert document.profile is not None
+        if self._stages.skipped:
+            skipped = ", ".join(self._stages.skipped)
+            self._notes.append(f"not measured, because the budget of {self._options.budget:g} s was spent: {skipped}")
         return replace(document, profile=replace(document.profile, notes=self._notes))
 
     def _timed(self, document: Document) -> Document:
         """The document with the times of the pass, its modules and its ops, and its memory."""
-
         from assay.recorder import inventory
 
-        inputs, setting = self._profiled.inputs, self._profiled.setting()
         model = self._profiled.opened.module
         with self._profiled.bench() as runner:
-            self._on_step("measuring memory")
+            self._stages.begin("measuring memory")
             memory = self._memory(runner, document)
+            self._stages.begin("timing modules and ops")
             others = OtherLoad()
-            self._on_step("timing modules")
-            clocked = clock_modules(runner, inventory.take_inventory(model).module_index, self._budget())
-            processor = _cpu_time(runner, min(clocked.bare))
-            bursts = runner.repeat_bursts(self._budget()) if runner.device.type != "cpu" else clocked.bare
-            whole = figures.of_seconds(bursts, figures.CLOCK if bursts is clocked.bare else figures.BACK_TO_BACK)
-            self._note_unreliable_times(others, whole)
-        self._on_step("timing ops")
-        timed = clock_ops(model, inputs.args, inputs.kwargs, setting, self._budget())
-        parents = [module.parent for module in document.modules]
-        timing = module_times.timing(clocked, parents, op_times.device_times(timed) if timed.on_device else None)
-        bare = [sample / 1e9 for sample in clocked.bare]
+            rounds = clock_rounds(runner, inventory.take_inventory(model).module_index, self._budget())
+            times = PassTimes(rounds, document, others.share())
+            on_cpu = runner.device.type == "cpu"
+            bursts = [] if on_cpu else runner.repeat_bursts(self._budget())
+        timing = replace(times.timing(), modes=_modes([each.wall for each in rounds.bare], times.conditions))
         profile = Profile(
-            device=clocked.device,
-            threads=torch.get_num_threads() if clocked.device == "cpu" else None,
-            passes=len(clocked.bare),
+            device=rounds.device,
+            threads=torch.get_num_threads() if on_cpu else None,
+            passes=len(rounds.bare),
             warmup=self._options.warmup,
-            whole=whole,
-            processor=processor,
-            kinds=op_times.kind_times(timed, document.kinds),
-            closure=figures.ratio(op_times.whole_passes(timed, "forward"), bare),
-            overheads={
-                "module clock": timing.overhead,
-                "operation clock": figures.ratio([sample / 1e9 for sample in timed.whole], bare),
-            },
+            whole=timing.whole,
+            processor=processor_time(rounds.bare),
+            conditions=times.conditions,
             memory=memory,
+        )
+        if on_cpu:
+            profile = replace(
+                profile,
+                kinds=times.kinds(),
+                ops=times.ops(),
+                columns={**times.columns(KindTime, "count", prefix="kinds."), **times.columns_of("ops")},
+                closure=times.in_ops,
+                overheads=times.overheads,
+            )
+            return replace(document, timing=timing, profile=profile)
+        return self._timed_on_device(replace(document, timing=timing, profile=profile), bursts)
+
+    def _timed_on_device(self, document: Document, bursts: Sequence[float]) -> Document:
+        """The document with the kernel times of its modules and ops, from traced passes."""
+        profiled, profile, timing = self._profiled, document.profile, document.timing
+        assert profile is not None
+        assert timing is not None
+        inputs = profiled.inputs
+        self._stages.begin("timing kernels")
+        timed = clock_recorded_ops(
+            profiled.opened.module, inputs.args, inputs.kwargs, profiled.setting(), self._budget()
+        )
+        kernels, count = RecordedOps(timed), len(timed.times)
+        whole = figures.median_of(bursts, figures.BACK_TO_BACK)
+        modes = _modes([*bursts], profile.conditions)
+        timing = replace(with_device(timing, kernels, whole, count), modes=modes or timing.modes)
+        device_s, whole_s = timing.device.value, whole.value
+        measured = Measured(KERNELS, count)
+        kinds = kernels.kinds(document.kinds)
+        names = [f"kinds.{name}" for name in KindTime.__struct_fields__ if name not in ("count", "processor_s")]
+        profile = replace(
+            profile,
+            whole=whole,
+            kinds=kinds,
+            ops=kernels.seconds() if len(timed.shown.ops) == len(document.ops) else [],
+            columns=dict.fromkeys([*names, "ops"], measured),
+            closure=Figure(device_s / whole_s, measured)
+            if device_s and whole_s
+            else unknown_figure("no time passed"),
+            overheads={"module clock": timing.overhead, "operation clock": _traced(timed.whole, timing.as_run)},
         )
         return replace(document, timing=timing, profile=profile)
 
@@ -218,7 +277,8 @@ class _Profiling:
             if self._profiled.backward:
                 self._notes.append(f"no training step: {_why_no_step(document)}")
             return document
-        self._on_step("timing a training step")
+        if not self._stages.begin("timing a training step"):
+            return document
         step = training_step(self._profiled, document, self._budget(), self._options.optimizer)
         return _with(document, step=step)
 
@@ -226,26 +286,17 @@ class _Profiling:
         """The document with sweeps over thread counts and input sizes."""
         options = self._options
         if options.thread_counts:
-            document = _with(document, thread_points=self._thread_points())
+            points = sweeping.threads(self._profiled, document, options.thread_counts, self._stages, self._budget)
+            document = _with(document, thread_points=points)
         assert document.profile is not None
         limit = resident.free(document.profile.device)
         if options.memory_limit is not None:
             limit = Figure(options.memory_limit, Counted("the given limit"))
         sweeps = [
-            sweeping.sweep(self._profiled, axis, sizes, self._budget(), limit, self._on_step)
+            sweeping.sweep(self._profiled, axis, sizes, self._stages, self._budget, limit)
             for axis, sizes in options.sweeps
         ]
         return _with(document, sweeps=sweeps)
-
-    def _thread_points(self) -> list[ThreadPoint]:
-        """The pass at each thread count; parallel efficiency is unknown if other processes kept the CPU busy."""
-        others = OtherLoad()
-        points = sweeping.threads(self._profiled, self._options.thread_counts, self._budget(), self._on_step)
-        share = others.share()
-        if share is None or share <= BUSY:
-            return points
-        self._notes.append(f"{_busy(share)}: parallel efficiency is unknown")
-        return [point if point.threads == 1 else replace(point, efficiency=None) for point in points]
 
     def _with_sensors(self, document: Document) -> Document:
         """The document with the machine's load and the energy, measured during additional passes."""
@@ -254,10 +305,9 @@ class _Profiling:
             return document
 
         with self._profiled.bench() as runner:
-            if options.system:
-                self._on_step("monitoring the machine")
+            if options.system and self._stages.begin("monitoring the machine"):
                 document = _with(document, system=self._recorded(runner))
-            if options.energy is not None:
+            if options.energy is not None and self._stages.begin("energy"):
                 report = measure_machine(runner.device.type, on_step=self._on_step)
                 wait = synchronizer(runner.device)
                 energy = energy_of(self._profiled, document, runner.run, wait, report, options.energy, self._on_step)
@@ -266,26 +316,14 @@ class _Profiling:
 
     def _recorded(self, runner: Any) -> MonitorRecording:
         """The monitor's recording while passes run for at least `MONITORED_S` seconds."""
-        end = time.perf_counter() + max(self._options.seconds, MONITORED_S)
+        end = time.perf_counter() + self._stages.share_s(MONITORED_S)
         with Monitor() as monitor:
             while time.perf_counter() < end:
-                runner.time_ns()
+                runner.clock()
         return monitor.recording
 
-    def _note_unreliable_times(self, others: OtherLoad, whole: Figure) -> None:
-        """Add a note if other processes kept the machine busy, or if the pass time varies more than its median."""
-        share = others.share()
-        reasons = [f"{_busy(share)}: timings are inflated"] if share is not None and share > BUSY else []
-        if isinstance(whole.how, Measured) and (whole.how.spread or 0.0) > (whole.value or 0.0):
-            reasons.append("timings unreliable: rerun with more passes or on an idle machine")
-        if reasons:
-            self._notes.append("; ".join(reasons))
-
-    def _budget(self) -> Any:
-        options = self._options
-        if options.passes is not None:
-            return Budget(options.warmup, options.passes, options.passes, 0.0)
-        return Budget(options.warmup, seconds=options.seconds)
+    def _budget(self) -> Budget:
+        return self._stages.budget(self._options.warmup, self._options.passes, self._options.seconds)
 
     def _memory(self, runner: Any, document: Document) -> MemoryMeasured:
         runner.warm(1)  # memory that is allocated once and kept is not part of a pass
@@ -311,8 +349,26 @@ class _Profiling:
         return replace(self._profiled.observe(mode="meta"), profile=Profile(notes=[f"not run: {why}"]))
 
 
-def _busy(share: float) -> str:
-    return f"machine busy ({100 * share:.0f} % used by other processes)"
+def _modes(walls_ns: Sequence[float], conditions: Conditions | None) -> tuple[PassMode, ...]:
+    """The two speeds of the passes; empty if there is only one, or if other processes disturbed the passes."""
+    if conditions is not None and conditions.busy:
+        return ()
+    modes = two_modes(walls_ns)
+    return tuple(PassMode(median(mode) / 1e9, len(mode)) for mode in modes) if modes is not None else ()
+
+
+def _traced(whole_ns: Sequence[int], bare: Figure) -> Figure:
+    """The time of traced passes divided by that of bare ones."""
+    if bare.value is None:
+        return unknown_figure("no pass was timed")
+    return figures.ratio(whole_ns, [1e9 * bare.value], figures.CLOCK)
+
+
+def _stage_count(profiled: ProfiledModel, options: ProfileOptions) -> int:
+    """The number of stages that these options announce, as far as it is known beforehand."""
+    sizes = sum(len(sizes) + 1 for _, sizes in options.sweeps)
+    sensors = options.system + (options.energy is not None)
+    return 3 + profiled.backward + len(options.thread_counts) + sizes + sensors
 
 
 def _with(document: Document, **fields: Any) -> Document:
@@ -326,14 +382,3 @@ def _why_no_step(document: Document) -> str:
     if failure is None:
         return "the model has no trainable parameters"
     return f"the backward pass failed in '{failure.module}': {failure.error}"
-
-
-def _cpu_time(runner: Any, pass_ns: int) -> Figure:
-    """The CPU time of one pass; short passes are measured in groups because the clock may be coarse."""
-    count = max(1, round(PROCESSOR_NS / max(pass_ns, 1)))
-    samples = []
-    for _ in range(3):
-        begin = time.process_time_ns()
-        runner.warm(count)
-        samples.append((time.process_time_ns() - begin) // count)
-    return figures.of_seconds(samples, "CPU time of the process")

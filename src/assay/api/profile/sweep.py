@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from assay.analysis.memory import largest_batch
-from assay.api.options import OnStep
-from assay.api.profile import figures, resident
+from assay.api.profile import resident
+from assay.api.profile.conditions import quiet_pass
+from assay.api.profile.pass_times import PassTimes
 from assay.api.profile.predict import Predictor
 from assay.api.profile.profiled import ProfiledModel
+from assay.api.profile.stages import Stages
+from assay.document.document import Document
 from assay.document.machine import NOT_MEASURED
 from assay.document.profile import LARGEST_SEARCHED, Sweep, SweepPoint, ThreadPoint
 from assay.document.provenance import Counted, Figure, Unknown
-from assay.errors import AssayError, UsageError
+from assay.errors import AssayError
+from assay.machine.load import OtherLoad
 from assay.messages import first_line, plural
 from assay.sources.resizing import axes, resized
 
 if TYPE_CHECKING:
-    from assay.timing.measuring import Budget
+    from assay.timing.bench import Budget
 
 KNEE = 0.9
 """The knee is the smallest size that reaches this share of the best throughput."""
@@ -26,54 +32,75 @@ KNEE = 0.9
 _PREDICTED = Counted("storages of a capture on shapes")
 
 
-def parse_sweep(text: str) -> tuple[str, list[int]]:
-    """The axis and its sizes from text: `parse("batch=1,2,4") == ("batch", [1, 2, 4])`."""
-    name, _, sizes = text.partition("=")
-    values = [part.strip() for part in sizes.split(",")]
-    if not name or not all(value.isdecimal() and int(value) for value in values):
-        raise UsageError(f"cannot parse the sweep {text!r}: expected the form batch=1,2,4")
-    return name.strip(), list(dict.fromkeys(int(value) for value in values))
-
-
 def sweep(
-    profiled: ProfiledModel, axis: str, sizes: Sequence[int], budget: Budget, limit: Figure, on_step: OnStep
+    profiled: ProfiledModel,
+    axis: str,
+    sizes: Sequence[int],
+    stages: Stages,
+    budget: Callable[[], Budget],
+    limit: Figure,
 ) -> Sweep:
     """Time and memory of passes at each size, smallest first; sizes that exceed `limit` bytes are not run."""
     varied = axes(profiled.inputs, [axis])
     predictor = Predictor(profiled, varied)
     points = []
     for size in sorted(sizes):
-        on_step(f"{axis} {size}")
+        if not stages.begin(f"{axis} {size}"):
+            continue
         predicted = _predicted(predictor, axis, size)
         points.append(_point(profiled.with_inputs(resized(profiled.inputs, base=varied, **{axis: size})),
-                             axis, size, predicted, budget, limit))  # fmt: skip
-    return Sweep(axis, points, _knee(points, axis), *_largest(predictor, axis, limit))
+                             axis, size, predicted, budget(), limit))  # fmt: skip
+    searched = stages.begin(f"largest {axis}")
+    return Sweep(axis, points, _knee(points, axis), *(_largest(predictor, axis, limit) if searched else ()))
 
 
-def threads(profiled: ProfiledModel, counts: Sequence[int], budget: Budget, on_step: OnStep) -> list[ThreadPoint]:
-    """Time of the pass with each thread count; torch's own setting is restored afterwards."""
+def threads(
+    profiled: ProfiledModel,
+    document: Document,
+    counts: Sequence[int],
+    stages: Stages,
+    budget: Callable[[], Budget],
+) -> list[ThreadPoint]:
+    """Times of the pass and of its kinds of op with each thread count; torch's own setting is restored afterwards."""
     from assay.timing import settings
 
     points: list[ThreadPoint] = []
     for count in counts:
-        on_step(plural(count, "thread"))
+        if not stages.begin(plural(count, "thread")):
+            continue
         with settings.threads(count):
-            points.append(ThreadPoint(count, figures.of_seconds(_bare(profiled, budget))))
-    single_s = next((point.time.value for point in points if point.threads == 1), None)
-    return [ThreadPoint(point.threads, point.time, _efficiency(single_s, point)) for point in points]
+            times = _times(profiled, document, budget())
+        totals = [None if kind is None else kind.total_s for kind in times.kinds()]
+        points.append(ThreadPoint(count, times.whole, kinds=totals))
+    single = next((point for point in points if point.threads == 1), None)
+    return [_with_efficiency(point, single) for point in points]
 
 
-def _efficiency(single_s: float | None, point: ThreadPoint) -> float | None:
-    """Parallel efficiency: the single-thread time divided by threads times the time; None if unknown."""
-    if single_s is None or not point.time.value:
-        return None
-    return single_s / (point.threads * point.time.value)
+def _times(profiled: ProfiledModel, document: Document, budget: Budget) -> PassTimes:
+    from assay.recorder import inventory
+    from assay.timing.rounds import clock_rounds
 
-
-def _bare(profiled: ProfiledModel, budget: Budget) -> list[int]:
-    """Nanoseconds of bare passes."""
+    others = OtherLoad()
     with profiled.bench() as runner:
-        return runner.repeat(budget)
+        rounds = clock_rounds(runner, inventory.take_inventory(profiled.opened.module).module_index, budget)
+    return PassTimes(rounds, document, others.share())
+
+
+def _with_efficiency(point: ThreadPoint, single: ThreadPoint | None) -> ThreadPoint:
+    """The point with the parallel efficiency of the pass and of each kind of op."""
+    if single is None:
+        return point
+    pairs = zip(single.kinds, point.kinds, strict=True)
+    return replace(
+        point,
+        efficiency=_efficiency(single.time.value, point.time.value, point.threads),
+        kind_efficiency=[_efficiency(alone, together, point.threads) for alone, together in pairs],
+    )
+
+
+def _efficiency(single_s: float | None, time_s: float | None, count: int) -> float | None:
+    """Parallel efficiency: the single-thread time divided by threads times the time; None if unknown."""
+    return None if single_s is None or not time_s else single_s / (count * time_s)
 
 
 def _point(
@@ -85,10 +112,10 @@ def _point(
     try:
         with profiled.bench() as runner:
             growth = resident.of_pass(runner)
-            samples = runner.repeat(budget)
+            clocks = runner.repeat(budget)
     except Exception as error:  # noqa: BLE001  a model may raise anything at a size it does not support
         return SweepPoint(sizes, memory=predicted, problem=_problem(error))
-    time = figures.of_seconds(samples)
+    time = quiet_pass(clocks)
     return SweepPoint(
         sizes,
         time=time,

@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
-from assay.api.profile import figures, op_times
+from assay.api.profile import figures
+from assay.api.profile.conditions import quiet_pass
+from assay.api.profile.op_times import RecordedOps
 from assay.api.profile.profiled import ProfiledModel
 from assay.document.document import Document
 from assay.document.profile import StepTime
@@ -15,7 +17,7 @@ from assay.document.provenance import Figure, Measured, Unknown
 from assay.errors import UsageError
 from assay.recorder import inventory
 from assay.timing.device import now, synchronizer
-from assay.timing.measuring import clock_ops
+from assay.timing.rounds import clock_recorded_ops
 
 _OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
     "sgd": ("SGD", {}),
@@ -45,18 +47,24 @@ def step(profiled: ProfiledModel, document: Document, budget: Any, optimizer: st
         whole = runner.repeat(budget)
         forward = runner.repeat_forward(budget)
         optimizer_time = _optimizer(runner, inventory.members(model).tensors, optimizer)
-    timed = clock_ops(model, inputs.args, inputs.kwargs, setting, budget)
-    modules, outside = op_times.backward_times(timed, timed.shown.calls, len(document.modules))
-    total = figures.of_seconds(whole)
-    backward_s = max((total.value or 0.0) - (figures.of_seconds(forward).value or 0.0), 0.0)
+    ops = RecordedOps(clock_recorded_ops(model, inputs.args, inputs.kwargs, setting, budget), "backward")
+    spans = [ops.own(index) for index in range(len(document.modules))]
+    total = quiet_pass(whole)
     return StepTime(
         whole=total,
-        backward=Figure(backward_s, Measured(f"{figures.CLOCK}: the step minus its forward pass", len(whole))),
+        backward=_difference(total, quiet_pass(forward), len(whole)),
         optimizer=optimizer_time,
         optimizer_name=optimizer,
-        modules=modules,
-        outside_s=outside,
+        modules=[None if span is None else span.ns / 1e9 for span in spans],
+        outside_s=ops.outside().ns / 1e9,
     )
+
+
+def _difference(step: Figure, forward: Figure, repeats: int) -> Figure:
+    if step.value is None or forward.value is None:
+        return step if step.value is None else forward
+    seconds = max(step.value - forward.value, 0.0)
+    return Figure(seconds, Measured(f"{figures.CLOCK}: the step minus its forward pass", repeats))
 
 
 def _optimizer(runner: Any, tensors: Sequence[Any], name: str) -> Figure:
@@ -79,4 +87,4 @@ def _optimizer(runner: Any, tensors: Sequence[Any], name: str) -> Figure:
         wait()
         samples.append(now() - begin)
         optimizer.zero_grad(set_to_none=True)
-    return figures.of_seconds(samples[1:])  # the first step also allocates the optimizer's state
+    return figures.median_of(samples[1:])  # the first step also allocates the optimizer's state

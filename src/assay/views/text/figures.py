@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from assay import units
 from assay.analysis.achieved import NEITHER
 from assay.document.provenance import Figure, Measured, Modelled
 from assay.views.tables import Column, Table
@@ -38,10 +39,12 @@ def fact(name: str, figure: Figure, show: Show) -> FigureFact:
 
 
 def shown(figure: Figure, show: Show) -> str:
-    """The value: with its spread if it was measured, with its range if it was modelled with a known error."""
+    """The value, with its range or spread if they are known."""
     text = show(figure.value)
     if figure.value is None:
         return text
+    if isinstance(figure.how, Measured) and figure.how.range is not None:
+        return f"{text} ({range_text(figure, show)})"
     if isinstance(figure.how, Measured) and figure.how.spread is not None:
         return f"{text} ± {show(figure.how.spread)}"
     if isinstance(figure.how, Modelled) and figure.how.error is not None:
@@ -61,6 +64,14 @@ def how(figure: Figure) -> str:
 def spread(figure: Figure) -> float | None:
     """Half the interquartile range of a measured figure; None for any other."""
     return figure.how.spread if isinstance(figure.how, Measured) else None
+
+
+def range_text(figure: Figure, show: Show) -> str:
+    """The range of a measured figure in its run: `124 ms to 135 ms`; a dash if it has none."""
+    if not isinstance(figure.how, Measured) or figure.how.range is None:
+        return units.UNKNOWN
+    low, high = figure.how.range
+    return f"{show(low)} to {show(high)}"
 
 
 def bottleneck(bound: str) -> str:

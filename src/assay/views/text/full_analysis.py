@@ -11,7 +11,7 @@ from assay.analysis.achieved import Achieved
 from assay.document import tree
 from assay.document.cost import KindCost
 from assay.document.document import Document
-from assay.document.profile import KindEnergy
+from assay.document.profile import KindEnergy, Profile
 from assay.document.rows import OpKind
 from assay.document.weights import QUANTILES, TensorStatistics
 from assay.findings.analyzed import Analysis
@@ -26,12 +26,13 @@ from assay.views.text.report import Parts, Report, as_text, section
 
 
 class _OpRow(NamedTuple):
-    """One executed op; its time and energy are those of its kind."""
+    """One executed op with its own time; its energy and bottleneck are those of its kind."""
 
     number: int
     module: str
     kind: OpKind
     cost: KindCost
+    seconds: float | None
     timed: Achieved | None
     energy: KindEnergy | None
 
@@ -46,7 +47,7 @@ _OPS: tuple[Column[_OpRow], ...] = (
     Column("FLOPs", lambda row: row.cost.flops, "right", units.count),
     Column("bytes", lambda row: row.cost.bytes, "right", units.size),
     Column("FLOPs/byte", lambda row: row.cost.intensity, "right", units.ratio),
-    Column("time", lambda row: row.timed and row.timed.time_s, "right", units.seconds),
+    Column("time", lambda row: row.seconds, "right", units.seconds),
     Column("energy", lambda row: row.energy and row.energy.each.value, "right", units.joules),
     Column("bottleneck", lambda row: row.timed and bottleneck(row.timed.bound)),
 )
@@ -154,13 +155,15 @@ def _op_section(document: Document, rows: Sequence[Achieved]) -> Parts:
     if not document.ops or document.cost is None:
         return []
     timed = {row.kind: row for row in rows}
-    energies = document.profile.energy.kinds if document.profile is not None and document.profile.energy else []
+    profile = document.profile or Profile()
+    energies = profile.energy.kinds if profile.energy is not None else []
     ops = [
         _OpRow(
             number=number,
             module=tree.path_text(document.modules[document.module_of(op)].path),
             kind=document.kinds[op.kind],
             cost=document.cost.kinds[op.kind],
+            seconds=profile.ops[number] if number < len(profile.ops) else None,
             timed=timed.get(op.kind),
             energy=energies[op.kind] if op.kind < len(energies) else None,
         )

@@ -11,14 +11,15 @@ from assay.document import tree
 from assay.document.document import Document
 from assay.document.profile import LARGEST_SEARCHED, Profile, Sweep, SweepPoint, ThreadPoint
 from assay.document.provenance import Figure
-from assay.document.rows import Module
+from assay.document.rows import Module, OpKind
 from assay.document.timing import ModuleTime, Timing
+from assay.document.tree import modules_around
 from assay.messages import plural
 from assay.views.tables import Column, Table, percent
 from assay.views.text.amounts import part_of
 from assay.views.text.energy import energy_facts, energy_table, energy_title, system_table
 from assay.views.text.facts import notes_table
-from assay.views.text.figures import FigureFact, bottleneck, fact, figures_table, spread
+from assay.views.text.figures import FigureFact, bottleneck, fact, figures_table, range_text
 from assay.views.text.partial_report import marked
 from assay.views.text.report import Parts, Report, section
 
@@ -26,20 +27,30 @@ TOP = 15
 """Rows per table unless `top` is given; CSV and JSON contain all rows."""
 
 
+class _Execution(NamedTuple):
+    """One executed op and its own time."""
+
+    number: int
+    module: str
+    kind: OpKind
+    seconds: float | None
+    share: float | None
+    flops: int | None
+
+
 class _ModuleRow(NamedTuple):
-    """A module that was called, and its time: on the device if that was timed, otherwise on the CPU."""
+    """A module that was called, and its time."""
 
     module: Module
     time: ModuleTime
-    own_s: float | None
-    total_s: float | None
-    share: float | None
     backward_s: float | None
     flops: int | None
+    rated_s: float | None
+    """The time that FLOP/s use: on the device if it was timed, CPU time if the machine was busy; None if unknown."""
 
     @property
     def flops_per_s(self) -> float | None:
-        return part_of(self.flops, self.total_s)
+        return part_of(self.flops, self.rated_s)
 
 
 _MODULES: tuple[Column[_ModuleRow], ...] = (
@@ -47,11 +58,13 @@ _MODULES: tuple[Column[_ModuleRow], ...] = (
     Column("class", lambda row: row.module.class_name, shrinks=True, drops=True),
     Column("calls", lambda row: row.time.calls, "right", units.exact),
     Column("total", lambda row: row.time.total_s, "right", units.seconds, name="total s"),
-    Column("spread", lambda row: row.time.spread_s, "right", units.seconds, drops=True, name="spread s"),
+    Column("low", lambda row: row.time.low_s, "right", units.seconds, drops=True, name="total low s"),
+    Column("high", lambda row: row.time.high_s, "right", units.seconds, drops=True, name="total high s"),
     Column("self", lambda row: row.time.self_s, "right", units.seconds, name="self s"),
     Column("device total", lambda row: row.time.device_total_s, "right", units.seconds, name="device total s"),
     Column("device self", lambda row: row.time.device_self_s, "right", units.seconds, name="device self s"),
-    Column("self share", lambda row: row.share, "right", percent),
+    Column("gap", lambda row: row.time.gap_s, "right", units.seconds, drops=True, name="gap s"),
+    Column("self share", lambda row: row.time.self_share, "right", percent),
     Column("backward", lambda row: row.backward_s, "right", units.seconds, drops=True, name="backward s"),
     Column("FLOPs", lambda row: row.flops, "right", units.count, drops=True),
     Column("FLOP/s", lambda row: row.flops_per_s, "right", units.count, drops=True),
@@ -60,9 +73,10 @@ _OPS: tuple[Column[Achieved], ...] = (
     Column("op", lambda row: row.name, shrinks=True, keeps=8),
     Column("inputs", lambda row: units.shapes(row.shapes), shrinks=True, drops=True),
     Column("count", lambda row: row.count, "right", units.exact),
-    Column("median", lambda row: row.time_s, "right", units.seconds, name="each s"),
-    Column("spread", lambda row: row.spread_s, "right", units.seconds, drops=True, name="spread s"),
+    Column("each", lambda row: row.time_s, "right", units.seconds, name="each s"),
     Column("total", lambda row: row.total_s, "right", units.seconds, name="total s"),
+    Column("low", lambda row: row.low_s, "right", units.seconds, drops=True, name="total low s"),
+    Column("high", lambda row: row.high_s, "right", units.seconds, drops=True, name="total high s"),
     Column("share", lambda row: row.share, "right", percent),
     Column("FLOP/s", lambda row: row.flops_per_s, "right", units.count, drops=True),
     Column("bytes/s", lambda row: row.bytes_per_s, "right", lambda rate: units.count(rate, "B"), drops=True),
@@ -70,14 +84,31 @@ _OPS: tuple[Column[Achieved], ...] = (
     Column("bottleneck", lambda row: row.bound, show=bottleneck, name="bound by"),
     Column("recoverable", lambda row: row.recoverable_s, "right", units.seconds, drops=True, name="recoverable s"),
 )
+_EXECUTIONS: tuple[Column[_Execution], ...] = (
+    Column("number", lambda row: row.number, "right", units.exact),
+    Column("module", lambda row: row.module, shrinks=True, keeps=12),
+    Column("op", lambda row: row.kind.name, shrinks=True, keeps=8),
+    Column("inputs", lambda row: units.shapes(one.type.shape for one in row.kind.inputs), shrinks=True, drops=True),
+    Column("time", lambda row: row.seconds, "right", units.seconds, name="time s"),
+    Column("share", lambda row: row.share, "right", percent),
+    Column("FLOPs", lambda row: row.flops, "right", units.count, drops=True),
+)
 _THREADS: tuple[Column[ThreadPoint], ...] = (
     Column("threads", lambda point: point.threads, "right", units.exact),
     Column("pass", lambda point: point.time.value, "right", units.seconds),
-    Column("spread", lambda point: spread(point.time), "right", units.seconds),
+    Column("range", lambda point: range_text(point.time, units.seconds), "right"),
     Column("efficiency", lambda point: point.efficiency, "right", percent),
 )
 _OVERHEADS = {"module clock": "overhead of timing modules", "operation clock": "overhead of timing ops"}
 """How the overheads of a profile are named in the report."""
+_USED = {
+    True: "CPU times",
+    False: "those of the undisturbed passes",
+    None: "possibly inflated",
+}
+"""Where times on a busy machine come from, by whether the passes were single-threaded."""
+DRIFT = 1.05
+"""A machine whose speed varied by more than this factor during the run is reported."""
 _RATES = {"batch": "samples/s"}
 """The heading of the throughput by swept axis."""
 
@@ -98,7 +129,8 @@ def profile_report(document: Document, rows: Sequence[Achieved], *, top: int | N
 def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Parts:
     """A title, then the measured times: of the pass, modules, ops, thread counts and sweeps."""
     profile = document.profile or Profile()
-    parts: Parts = [_title(document, profile), facts(document, profile)]
+    parts: Parts = [_title(document, profile), *_conditions_lines(profile, document.timing)]
+    parts.append(facts(document, profile))
     if document.timing is not None:
         where = " on the device" if _on_device(document.timing) else ""
         parts += _first(f"Modules by self time{where}", module_table(document), lines)
@@ -131,32 +163,52 @@ def system_parts(document: Document, *, full: bool = False) -> Parts:
 def module_table(document: Document) -> Table:
     """One row per module that was called, largest self time first.
 
-    If the device was timed, the order, the shares and FLOP/s use its time: the CPU only launches kernels.
+    If the device was timed, the order, the shares and FLOP/s use its time: the host only launches kernels.
     """
     timing = document.timing
     if timing is None:
         return Table(_MODULES, [])
     on_device = _on_device(timing)
-    times = [time for time in timing.modules if time is not None]
-    whole = sum(time.device_self_s or 0.0 for time in times) if on_device else timing.whole.value
     step = document.profile.step if document.profile is not None else None
+    processor = _processor_times(document)
     rows = []
     for index, time in enumerate(timing.modules):
         if time is None:
             continue
-        own, total = (time.device_self_s, time.device_total_s) if on_device else (time.self_s, time.total_s)
         backward = step.modules[index] if step is not None and index < len(step.modules) else None
         flops = document.cost.modules[index].total.flops if document.cost is not None else None
-        rows.append(_ModuleRow(document.modules[index], time, own, total, part_of(own, whole), backward, flops))
-    rows.sort(key=lambda row: -float(row.own_s or 0.0))
+        rated = time.device_total_s if on_device else time.total_s if processor is None else processor.get(index)
+        rows.append(_ModuleRow(document.modules[index], time, backward, flops, rated))
+    rows.sort(key=lambda row: -float(row.time.self_share or 0.0))
+    own = [row.time.self_share for row in rows]
     outside = {
         "module": "outside any module",
         "class": "",
         "self s": timing.outside.value,
-        "self share": None if on_device else part_of(timing.outside.value, whole),
+        "self share": None if on_device or None in own else max(1 - sum(share or 0.0 for share in own), 0.0),
         "backward s": step.outside_s if step is not None else None,
     }
     return Table(_MODULES, rows, [outside]).without_empty()
+
+
+def _processor_times(document: Document) -> dict[int, float] | None:
+    """CPU seconds in the ops of each module and its submodules; None if rates use the time itself.
+
+    Empty if rates are unknown.
+    """
+    profile = document.profile
+    if profile is None or profile.conditions is None or profile.conditions.rates == "time":
+        return None
+    seconds: dict[int, float] = {}
+    if not profile.conditions.rates:
+        return seconds
+    for op in document.ops:
+        time = profile.kinds[op.kind]
+        if time is None or time.processor_s is None:
+            continue
+        for module in set(modules_around(op.call, document.calls)):
+            seconds[module] = seconds.get(module, 0.0) + time.processor_s / time.count
+    return seconds
 
 
 def _on_device(timing: Timing) -> bool:
@@ -164,8 +216,31 @@ def _on_device(timing: Timing) -> bool:
 
 
 def op_table(rows: Sequence[Achieved]) -> Table:
-    """One row per kind of op, in the order of `rows`."""
-    return Table(_OPS, rows)
+    """One row per kind of op, in the order of `rows`, with the parallel efficiency if thread counts were swept."""
+    counts = sorted({count for row in rows for count in row.efficiency})
+    return Table([*_OPS, *(_efficiency_column(count) for count in counts if count > 1)], rows)
+
+
+def execution_table(document: Document) -> Table:
+    """One row per executed op with its own time, longest first; by number if times are unknown."""
+    profile = document.profile or Profile()
+    known = [seconds for seconds in profile.ops if seconds is not None]
+    rows = [
+        _Execution(
+            number,
+            tree.path_text(document.modules[document.module_of(op)].path),
+            document.kinds[op.kind],
+            seconds,
+            part_of(seconds, sum(known)),
+            document.cost.kinds[op.kind].flops if document.cost is not None else None,
+        )
+        for number, (op, seconds) in enumerate(zip(document.ops, profile.ops, strict=False))
+    ]
+    return Table(_EXECUTIONS, sorted(rows, key=lambda row: -(row.seconds or 0.0)))
+
+
+def _efficiency_column(threads: int) -> Column[Achieved]:
+    return Column(f"efficiency, {threads} threads", lambda row: row.efficiency.get(threads), "right", percent)
 
 
 def sweep_table(sweep: Sweep) -> Table:
@@ -178,7 +253,7 @@ def sweep_table(sweep: Sweep) -> Table:
     columns: tuple[Column[SweepPoint], ...] = (
         Column("size", lambda point: point.sizes[sweep.axis], "right", units.exact),
         Column("pass", lambda point: point.time.value, "right", units.seconds),
-        Column("spread", lambda point: spread(point.time), "right", units.seconds, drops=True),
+        Column("range", lambda point: range_text(point.time, units.seconds), "right", drops=True),
         Column(rate, lambda point: point.throughput, "right", units.count, name="per second"),
         Column("predicted memory", lambda point: point.memory.value, "right", units.size),
         Column("measured growth", lambda point: point.measured_memory.value, "right", units.size, drops=True),
@@ -189,14 +264,21 @@ def sweep_table(sweep: Sweep) -> Table:
 
 def facts(document: Document, profile: Profile) -> Table:
     """Times, overheads and memory of the pass and the training step, each with how it was obtained."""
-    rows = [fact("forward pass", profile.whole, units.seconds)]
+    timing = document.timing or Timing()
+    rows = [
+        fact("forward pass", profile.whole, units.seconds),
+        fact("pass as it ran", timing.as_run, units.seconds),
+        *(FigureFact(f"passes at {units.seconds(mode.seconds)}", units.exact(mode.passes), "two distinct speeds")
+          for mode in timing.modes),
+    ]  # fmt: skip
+    if timing.device.value is not None:
+        rows += [
+            fact("host time of the pass", timing.host, units.seconds),
+            fact("kernel time of the pass", timing.device, units.seconds),
+            fact("device idle", timing.gap, units.seconds),
+        ]
     rows.append(fact("CPU time of the pass", profile.processor, units.seconds))
-    flops = document.cost.forward.flops if document.cost is not None else None
-    if flops is not None and profile.whole.value:
-        achieved = flops / profile.whole.value
-        rows.append(
-            FigureFact("achieved throughput", units.count(achieved, "FLOP/s"), "counted FLOPs ÷ measured time")
-        )
+    rows += _throughput(document, profile)
     rows.append(fact("sum of op times ÷ pass time", profile.closure, units.ratio))
     for name, ratio in profile.overheads.items():
         overhead = ratio if ratio.value is None else Figure(ratio.value - 1, ratio.how)
@@ -218,6 +300,39 @@ def facts(document: Document, profile: Profile) -> Table:
             fact(f"optimizer ({step.optimizer_name})", step.optimizer, units.seconds),
         ]
     return figures_table(rows)
+
+
+def _throughput(document: Document, profile: Profile) -> list[FigureFact]:
+    """The achieved FLOPs per second, by the time that rates use."""
+    flops = document.cost.forward.flops if document.cost is not None else None
+    rates = profile.conditions.rates if profile.conditions is not None else "time"
+    seconds = {"time": profile.whole.value, "processor": profile.processor.value}.get(rates)
+    if flops is None:
+        return []
+    if not seconds:
+        return [FigureFact("achieved throughput", units.UNKNOWN, "unknown: machine busy")]
+    by = {"time": "measured time", "processor": "CPU time"}[rates]
+    return [FigureFact("achieved throughput", units.count(flops / seconds, "FLOP/s"), f"counted FLOPs ÷ {by}")]
+
+
+def _conditions_lines(profile: Profile, timing: Timing | None) -> list[str]:
+    """What disturbed the passes and what follows for the figures; and a bound by launches."""
+    lines = ["bound by launches: the device waits for the host"] if timing and timing.launch_bound else []
+    conditions = profile.conditions
+    if conditions is None:
+        return lines
+    drift = conditions.drift.value
+    if conditions.busy:
+        rates = {
+            "time": "",
+            "processor": ", also for FLOP/s and bottlenecks",
+            "": "; FLOP/s and bottlenecks are unknown (--threads 1 can be measured on a busy machine)",
+        }[conditions.rates]
+        used = "withheld" if conditions.withheld else _USED[conditions.single_threaded]
+        lines.append(f"machine busy: {conditions.busy}; times are {used}{rates}")
+    elif drift is not None and drift > DRIFT:
+        lines.append(f"the speed of this machine varied by {percent(drift - 1)} during the run")
+    return lines
 
 
 def _title(document: Document, profile: Profile) -> str:

@@ -61,13 +61,15 @@ def _sheet(tree: FoldedTree, id: str, columns: Sequence[SheetColumn], about: str
 
 def _times(tree: FoldedTree) -> list[SheetColumn]:
     calls = times(tree, lambda row: row.calls)
-    spread = times(tree, lambda row: row.spread_s)
+    low, high = times(tree, lambda row: row.low_s), times(tree, lambda row: row.high_s)
     device = times(tree, lambda row: row.device_self_s)
     return [
         *(replace(column, on=True) for column in time_columns(tree, on=True)),
         SheetColumn("calls", "calls", calls, "calls in one pass", units.exact, right=True),
-        SheetColumn("spread", "spread", spread, "half the interquartile range over passes", units.seconds, right=True,
-                    on=bool(spread.known.any()), name="± time"),
+        SheetColumn("low", "low", low, "lowest total time in this run", units.seconds, right=True,
+                    on=bool(low.known.any()), name="time low"),
+        SheetColumn("high", "high", high, "highest total time in this run", units.seconds, right=True,
+                    on=bool(high.known.any()), name="time high"),
         SheetColumn("device_self", "device self", device, "self time on the accelerator", units.seconds, right=True,
                     on=bool(device.known.any()), name="own device"),
     ]  # fmt: skip

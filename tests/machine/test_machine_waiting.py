@@ -1,0 +1,57 @@
+"""The time that threads of this process waited for a processor, read from files of a made-up kernel."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from assay.machine.waiting import ProcessorWait
+
+
+@pytest.fixture
+def quiet_machine():
+    """Leaves the class under test as it is."""
+
+
+def write(tasks, thread, waited):
+    (tasks / thread).mkdir(exist_ok=True)
+    (tasks / thread / "schedstat").write_text(f"123456 {waited} 7\n")
+
+
+def remove(tasks, thread):
+    (tasks / thread / "schedstat").unlink()
+    (tasks / thread).rmdir()
+
+
+def test_waiting_is_added_up_over_threads_that_come_and_go(tmp_path):
+    write(tmp_path, "10", 100)
+    with ProcessorWait(tmp_path) as waited:
+        assert waited() == 100
+        write(tmp_path, "11", 40)
+        write(tmp_path, "10", 150)
+        assert waited() == 190
+        remove(tmp_path, "11")
+        assert waited() == 190
+        write(tmp_path, "12", 5)
+        assert waited() == 195
+
+
+def test_files_are_closed(tmp_path):
+    write(tmp_path, "10", 100)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    with ProcessorWait(tmp_path) as waited:
+        waited()
+    after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    assert before == after
+
+
+def test_a_kernel_that_does_not_count_gives_none(tmp_path):
+    with ProcessorWait(tmp_path / "missing") as waited:
+        assert waited() is None
+    (tmp_path / "10").mkdir()
+    with ProcessorWait(tmp_path) as waited:
+        assert waited() is None
+    (tmp_path / "10" / "schedstat").write_text("garbage")
+    with ProcessorWait(tmp_path) as waited:
+        assert waited() is None
