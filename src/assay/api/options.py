@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.api.arguments import check_flag
 from assay.errors import UsageError
@@ -15,6 +15,25 @@ if TYPE_CHECKING:
 
 OnStep = Callable[[str], None]
 """A callback that receives one line of text before each step of a long measurement."""
+
+
+class Progress(NamedTuple):
+    """How far a measurement has come."""
+
+    stage: str
+    """What is being done: `timing modules and ops`."""
+    number: int
+    """1-based number of the stage."""
+    stages: int
+    """Number of stages."""
+    left_s: float | None
+    """Seconds left of the budget; None without a budget."""
+    done: float | None = None
+    """Share of this stage that is done, from 0 to 1; None if unknown."""
+
+
+OnProgress = Callable[[Progress], None]
+"""A callback that receives the progress of a long measurement, at least once per stage."""
 
 
 @dataclass(frozen=True)
