@@ -21,6 +21,9 @@ def achieved_rows(messages: Messages, document: Document) -> list[Achieved]:
         return []
     report = report_of_this_machine(document.profile.device.partition(":")[0])
     if report is None:
-        messages.note("bottlenecks unknown: run `assay machine` once to measure this machine's limits")
+        messages.note("bottlenecks unknown: run `assay machine` once (or `assay machine --quick`, at most 10 s)")
         return achieved_rates(document)
+    precisions = [limit.name for limit in report.arithmetic if limit.name in report.left_out]
+    if precisions:
+        messages.note(f"limits of {', '.join(precisions)} not measured (quick measurement): run `assay machine`")
     return achieved_rates(document, as_device(report), overhead_s=overhead_s(report))
