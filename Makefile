@@ -31,6 +31,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
+	$(BIN)/assay machine --quick --if-missing
 	$(BIN)/assay extract --model-path examples/resnet.py::load_model --inputs-path examples/resnet.py::get_inputs --dir out/demo --force
 	$(BIN)/assay analyze examples/resnet.py::load_model --inputs examples/resnet.py::get_inputs --inference --dir out/demo --force
 	@echo
