@@ -14,7 +14,7 @@ OLDEST_TESTS := tests/recorder tests/sources tests/analysis tests/api tests/forw
 .PHONY: help demo test test-oldest terminal check fuzz format schema clean
 
 help:
-	@echo "make demo         analyse the bundled ResNet-50 and print where the results are"
+	@echo "make demo         measure this machine, analyse the bundled ResNet-50 and print where the results are"
 	@echo "make test         run all tests on all cores"
 	@echo "make test-oldest  run the core tests on the oldest supported torch (downloads gigabytes once)"
 	@echo "make check        run linters, type checks, import rules and checks of the docs"

@@ -41,11 +41,13 @@ def test_unknown_limits_are_explained_with_the_quick_way(document, capsys):
         (1e9, {}, ""),
         (1e9, {"quick": True, "left_out": ("caches",)}, ""),
         (None, {}, ""),
+        (1e9, {"others": 0.04}, ""),
+        (1e9, {"others": 0.4}, "the limits were measured while the machine was busy"),
         (None, {"quick": True, "left_out": ("fp64", "caches")}, "limits of fp64 not measured"),
     ],
-    ids=["full", "quick", "unsupported", "left out"],
+    ids=["full", "quick", "unsupported", "idle", "busy", "left out"],
 )
-def test_a_precision_that_a_quick_measurement_left_out_is_named(document, capsys, fp64, options, expected):
+def test_limits_that_are_missing_or_approximate_are_named(document, capsys, fp64, options, expected):
     store(fp64, **options)
     assert "unknown" not in {row.bound for row in achieved_rows(Messages(), document)}
     printed = capsys.readouterr().err

@@ -97,6 +97,7 @@ def test_without_a_budget_the_bar_shows_the_stages():
     half = text(Progress("timing ops", 2, 4, None, 0.5), utf8=False)
     assert half == "[#########---------------] 2/4 timing ops  12 s"  # (1 + 0.5) / 4 of 24
     assert text(Progress("opening the model", 0, 0, None)) == "opening the model  12 s"
+    assert text(Progress("", 0, 0, None)) == "starting  12 s"
 
 
 @pytest.mark.parametrize("width", WIDTHS)

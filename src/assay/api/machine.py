@@ -50,7 +50,7 @@ def measure_machine(
         device: `"cpu"` or `"cuda"`. None chooses the GPU if there is one, and the CPU otherwise.
         fresh: Measure again even if there is a cached report.
         energy: Also replay ops for about a minute to calibrate the energy model, if there is an energy sensor.
-        quick: Measure for at most ten seconds, less exactly and without caches and thread scaling. A cached report of
+        quick: Measure in approximately five seconds, without caches and thread scaling. A cached report of
             a full measurement is returned if there is one, and never replaced by a quick one.
         on_step: Called with one line of text before each step. Default: steps are not reported.
 

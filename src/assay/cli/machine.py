@@ -14,9 +14,7 @@ DEVICES = ("cpu", "cuda")
 
 @click.command(cls=OptionGroups)
 @click.option("--fresh", is_flag=True, help="Measure again instead of using cached results.")
-@click.option(
-    "--quick", is_flag=True, help="Measure for at most 10 s: less exact, without caches and thread scaling."
-)
+@click.option("--quick", is_flag=True, help="Measure in approximately 5 s, without caches and thread scaling.")
 @click.option(
     "--if-missing", is_flag=True, help="Measure only if there are no cached results; print no report of them."
 )

@@ -168,7 +168,7 @@ def line_text(state: ProgressState, now_s: float, elapsed_s: float, width: int, 
     """
     from rich.cells import cell_len
 
-    name, left_s = _name(state.progress), _left_s(state, now_s)
+    name, left_s = _name(state), _left_s(state, now_s)
     share, least = _share(state, elapsed_s, left_s), min(cell_len(name), _LEAST_NAME)
     for layout in _LAYOUTS:
         bar = _bar(share, layout.bar, utf8)
@@ -180,8 +180,9 @@ def line_text(state: ProgressState, now_s: float, elapsed_s: float, width: int, 
     return line if utf8 else line.encode("ascii", "replace").decode()
 
 
-def _name(progress: Progress) -> str:
-    name = one_line(progress.stage) or "reading"
+def _name(state: ProgressState) -> str:
+    progress = state.progress
+    name = one_line(progress.stage) or ("reading" if state.bytes_total else "starting")
     return f"{progress.number}/{progress.stages} {name}" if progress.stages else name
 
 
