@@ -14,7 +14,7 @@ OLDEST_TESTS := tests/recorder tests/sources tests/analysis tests/api tests/forw
 .PHONY: help demo test test-oldest terminal check fuzz format schema clean
 
 help:
-	@echo "make demo         analyse the bundled ResNet-50 and print where the results are"
+	@echo "make demo         measure this machine, analyse the bundled ResNet-50 and print where the results are"
 	@echo "make test         run all tests on all cores"
 	@echo "make test-oldest  run the core tests on the oldest supported torch (downloads gigabytes once)"
 	@echo "make check        run linters, type checks, import rules and checks of the docs"
@@ -31,6 +31,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
+	$(BIN)/assay machine --quick --if-missing
 	$(BIN)/assay extract --model-path examples/resnet.py::load_model --inputs-path examples/resnet.py::get_inputs --dir out/demo --force
 	$(BIN)/assay analyze examples/resnet.py::load_model --inputs examples/resnet.py::get_inputs --inference --dir out/demo --force
 	@echo

@@ -22,6 +22,7 @@ from assay.document.machine import (
 )
 from assay.machine import reports
 from assay.machine.hardware import identify
+from assay.timing.peaks.effort import FULL
 from assay.timing.peaks.measuring import Peaks
 from assay.views.text.machine_picture import HEIGHT, picture
 
@@ -37,10 +38,10 @@ def machine(cache, monkeypatch):
     """Replaces the measurement with a fake that lists the devices it measured."""
     measured_devices: list[str] = []
 
-    def measure(device, caches, memory_bytes, on_step) -> Peaks:
+    def measure(device, caches, memory_bytes, on_step, effort) -> Peaks:
         import torch
 
-        measured_devices.append(device)
+        measured_devices.append(device if effort is FULL else f"{device}, quick")
         on_step("arithmetic")
         return Peaks(
             arithmetic=[
@@ -60,6 +61,7 @@ def machine(cache, monkeypatch):
                 Scaling(2, measured_figure(1.5e11, "clock"), 0.75),
             ],
             threads=torch.get_num_threads(),
+            left_out=[] if effort is FULL else ["int8", "caches"],
         )
 
     monkeypatch.setattr("assay.timing.peaks.measuring.measure", measure)
@@ -103,6 +105,35 @@ def test_it_is_measured_once_unless_fresh(cli, machine, cache):
     next(cache.iterdir()).write_text("broken")
     assert cli("machine", "--device", "cpu").code == 0
     assert machine == ["cpu"] * 3
+
+
+def test_a_quick_measurement_is_cached_until_a_full_one_replaces_it(cli, machine, cache):
+    quick = cli("machine", "--device", "cpu", "--quick")
+    assert "(quick measurement)" in quick.out
+    assert "quick measurement without int8, caches: run `assay machine` for a full one" in quick.out
+    assert cli("machine", "--device", "cpu", "--quick").out == quick.out
+    assert machine == ["cpu, quick"]
+    full = cli("machine", "--device", "cpu")
+    assert machine == ["cpu, quick", "cpu"]
+    assert "quick" not in full.out
+    assert cli("machine", "--device", "cpu", "--quick").out == full.out
+    again = json.loads(cli("machine", "--device", "cpu", "--quick", "--fresh", "--format", "json").out)
+    assert (again["quick"], again["left_out"]) == (True, ["int8", "caches"])
+    assert cli("machine", "--device", "cpu").out == full.out
+    assert machine == ["cpu, quick", "cpu", "cpu, quick"]
+    assert cli("machine", "--device", "cpu", "--quick", "--energy").code == 2
+
+
+def test_known_limits_are_not_measured_or_printed_if_only_missing_ones_are_requested(cli, machine):
+    first = cli("machine", "--device", "cpu", "--quick", "--if-missing")
+    assert "100 GFLOP/s" in first.out
+    second = cli("machine", "--device", "cpu", "--quick", "--if-missing")
+    assert (second.code, second.out) == (0, "")
+    (line,) = second.err.splitlines()
+    assert line.startswith("assay: limits already known: ")
+    assert machine == ["cpu, quick"]
+    for other in ("--fresh", "--energy"):
+        assert cli("machine", "--if-missing", other).code == 2
 
 
 def test_json_is_the_report(cli, machine):

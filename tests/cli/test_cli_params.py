@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from assay.checkpoint.statistics.journal import SUFFIX
-from assay.cli.progress import ProgressLine, line
+from assay.cli.progress import ProgressLine
 
 DTYPES = {"F32": np.float32, "F16": np.float16, "I64": np.int64, "U8": np.uint8}
 
@@ -204,7 +204,7 @@ def interrupted(monkeypatch):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ProgressLine, "__call__", stop)
+        patch.setattr(ProgressLine, "read", stop)
         yield patch
 
 
@@ -314,29 +314,6 @@ def test_code_runs_only_with_trust_and_in_another_process(process, in_place, env
     failed = process("params", "m.pt", "--trust")
     assert (failed.returncode, failed.stdout) == (3, "")
     assert "No module named 'net'" in failed.stderr.splitlines()[0]
-
-
-def test_a_progress_line_shows_speed_and_time_left():
-    message = line(1 << 30, 4 << 30, 0.5)
-    assert "25.0 %" in message
-    assert "1 GiB of 4 GiB" in message
-    assert "2.15 GB/s" in message
-    assert "1.5 s left" in message
-    assert line(0, 0, 0.0)
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_progress_is_shown_only_in_a_terminal(monkeypatch, capsys, terminal):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    monkeypatch.setattr("assay.cli.progress._EVERY_S", 0.0)
-    with ProgressLine() as progress:
-        progress(1, 2)
-    output = capsys.readouterr().err
-    assert ("50.0 %" in output) == terminal
-    assert output.endswith("\r\x1b[K") == terminal
-    with ProgressLine(enabled=False) as progress:
-        progress(1, 2)
-    assert capsys.readouterr().err == ""
 
 
 def test_only_the_first_row_can_be_shown(cli, model):

@@ -111,7 +111,7 @@ def here(world, tmp_path, monkeypatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
-    def measure(device, caches, memory_bytes, on_step) -> Peaks:
+    def measure(device, caches, memory_bytes, on_step, effort) -> Peaks:
         return Peaks(
             arithmetic=[Ceiling("fp32", measured_figure(1e11, "a test"))],
             bandwidth=[Ceiling("copy", measured_figure(1e10, "a test"))],

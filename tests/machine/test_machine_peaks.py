@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 from assay.document.machine import Cache, WorkingSet  # noqa: E402
 from assay.timing.peaks import arithmetic, dispatch, memory, operations  # noqa: E402
 from assay.timing.peaks.bursts import TimedDevice, bursts, rate, timed_device  # noqa: E402
+from assay.timing.peaks.effort import Effort  # noqa: E402
 from assay.timing.peaks.measuring import measure, unavailable_reason  # noqa: E402
 from assay.timing.settings import matmul_precision  # noqa: E402
 from assay.timing.settings import threads as set_threads  # noqa: E402
@@ -69,16 +70,58 @@ def test_all_limits_of_this_processor(quick):
     assert steps
 
 
+def test_a_quick_measurement_leaves_out_details_and_what_would_take_too_long(quick):
+    effort = Effort(share=0.5, limit_s=0.0, details=False)
+    found = measure("cpu", (Cache(1, 1 << 14),), 1 << 34, lambda _: None, effort)
+    assert {one.name for one in found.arithmetic if one.value is not None} == {"fp32", "bf16"}
+    assert [one.name for one in found.arithmetic] == ["fp64", "fp32", "bf16", "fp16", "int8"]
+    assert all(one.value for one in (*found.bandwidth, *found.overhead))
+    assert (found.sweep, found.levels, found.scaling) == ([], [], [])
+    assert found.left_out == ["fp64", "fp16", "int8", "caches", "thread scaling"]
+
+
+def test_a_quick_measurement_spends_its_share_of_every_budget(quick, monkeypatch):
+    """The sum of all budgets shrinks with `share`."""
+    budgets: list[float] = []
+
+    def no_time(where, run, budget_s):
+        budgets.append(budget_s)
+        return [1.0]
+
+    for module in (arithmetic, dispatch, memory):
+        monkeypatch.setattr(module, "bursts", no_time)
+    spent = []
+    for share in (1.0, 0.5):
+        budgets.clear()
+        measure("cpu", (), 1 << 34, lambda _: None, Effort(share=share, details=False))
+        spent.append(sum(budgets))
+    assert spent[1] == pytest.approx(spent[0] / 2)
+
+
+def test_arrays_hold_random_numbers_up_to_their_end(monkeypatch):
+    monkeypatch.setattr(memory, "_BLOCK", 4)
+    array = memory._array(timed_device("cpu"), 10)
+    assert array.shape == (10,)
+    assert torch.equal(array[:4], array[4:8])
+    assert len(array.unique()) == 4
+
+
+def test_a_time_limit_counts_from_its_start():
+    clock = iter([10.0, 14.9, 15.0])
+    is_late = Effort(limit_s=5.0).timer(lambda: next(clock))
+    assert [is_late(), is_late()] == [False, True]
+    assert not Effort().timer()()
+
+
 def test_a_precision_torch_cannot_multiply_is_unknown(quick, monkeypatch):
     def refuse(where: TimedDevice, size: int):
         raise RuntimeError("not implemented for 'Odd'\nand more")
 
     monkeypatch.setitem(arithmetic.PRECISIONS, "int8", arithmetic.Precision(refuse))
-    found = {one.name: one for one in arithmetic.peaks(timed_device("cpu"))}
-    assert found["int8"].value is None
+    found = arithmetic.peak(timed_device("cpu"), "int8")
+    assert found.value is None
     assert (
-        found["int8"].best.how.why
-        == "torch does not support this matrix product on this device: not implemented for 'Odd'"
+        found.best.how.why == "torch does not support this matrix product on this device: not implemented for 'Odd'"
     )
 
 

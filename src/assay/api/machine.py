@@ -26,6 +26,7 @@ from assay.machine.sensors import nvml
 from assay.machine.sensors.cadence import watch
 from assay.machine.sensors.finding import find
 from assay.machine.sensors.probe import ENERGY, POWER
+from assay.timing.peaks.effort import FULL, QUICK
 
 _DEVICES = ("cpu", "cuda")
 _WINDOW_S = 1.0
@@ -34,7 +35,12 @@ _REPEATS = 2
 
 
 def measure_machine(
-    device: str | None = None, *, fresh: bool = False, energy: bool = False, on_step: OnStep | None = None
+    device: str | None = None,
+    *,
+    fresh: bool = False,
+    energy: bool = False,
+    quick: bool = False,
+    on_step: OnStep | None = None,
 ) -> MachineReport:
     """Measure the limits of this machine: peak FLOP/s, bandwidths, overheads and sensors.
 
@@ -44,24 +50,28 @@ def measure_machine(
         device: `"cpu"` or `"cuda"`. None chooses the GPU if there is one, and the CPU otherwise.
         fresh: Measure again even if there is a cached report.
         energy: Also replay ops for about a minute to calibrate the energy model, if there is an energy sensor.
+        quick: Measure in approximately five seconds, without caches and thread scaling. A cached report of
+            a full measurement is returned if there is one, and never replaced by a quick one.
         on_step: Called with one line of text before each step. Default: steps are not reported.
 
     Returns:
         The report, with FLOP/s, bytes per second, seconds and watts. Its `notes` list what could not be measured.
 
     Raises:
-        UsageError: `device` is neither `"cpu"` nor `"cuda"`.
+        UsageError: `device` is neither `"cpu"` nor `"cuda"`, or both `energy` and `quick` are set.
         ReadError: The device cannot be measured, for example because torch or the GPU is not available.
     """
     if device is not None and device not in _DEVICES:
         raise UsageError(f"unknown device {device!r}: expected cpu or cuda")
     check_callable("on_step", on_step, optional=True)
+    if energy and quick:
+        raise UsageError("energy and quick exclude each other: calibrating the energy model takes a minute")
     device = device or _default()
     hardware = identify(device)
     cached = None if fresh else reports.load_report(hardware.key)
-    if cached is not None and _threads_agree(cached) and (cached.energy is not None or not energy):
+    if cached is not None and _suffices(cached, energy=energy, quick=quick):
         return cached
-    report = _measure(device, hardware, energy, on_step or (lambda _: None))
+    report = _measure(device, hardware, energy, quick, on_step or (lambda _: None))
     try:
         reports.store_report(report)
     except WriteError as error:
@@ -92,7 +102,7 @@ def calibrate_energy_model(
     return calibrate(samples, name, source, sensors.idle_w.value)
 
 
-def _measure(device: str, hardware: Hardware, energy: bool, on_step: OnStep) -> MachineReport:
+def _measure(device: str, hardware: Hardware, energy: bool, quick: bool, on_step: OnStep) -> MachineReport:
     measuring = _measuring_module()
     why = measuring.unavailable_reason(device)
     if why:
@@ -104,7 +114,8 @@ def _measure(device: str, hardware: Hardware, energy: bool, on_step: OnStep) -> 
         hardware = replace(hardware, name=board.name, memory_bytes=board.memory_bytes, caches=board.caches)
     on_step("sensors and idle power")
     sensors = _sensors()
-    peaks = measuring.measure(device, hardware.caches, hardware.memory_bytes, on_step)
+    effort = QUICK if quick else FULL
+    peaks = measuring.measure(device, hardware.caches, hardware.memory_bytes, on_step, effort)
     gauges = counters_of_device(device, sensors, uuid)
     share = others.share()
     model = (
@@ -126,7 +137,9 @@ def _measure(device: str, hardware: Hardware, energy: bool, on_step: OnStep) -> 
         energy=model,
         others=share,
         took_s=time.perf_counter() - start,
-        notes=(*_notes(share, gauges, energy, model), *_disagreements(sensors)),
+        quick=quick,
+        left_out=tuple(peaks.left_out),
+        notes=(*_quick_note(peaks.left_out), *_notes(share, gauges, energy, model), *_disagreements(sensors)),
     )
 
 
@@ -145,6 +158,11 @@ def _sensors() -> list[Sensor]:
 
 def _idle(gauges: CounterGroup | str) -> Figure:
     return unknown_figure(gauges) if isinstance(gauges, str) else gauges.idle_w
+
+
+def _quick_note(left_out: Sequence[str]) -> list[str]:
+    missing = ", ".join(left_out)
+    return [f"quick measurement without {missing}: run `assay machine` for a full one"] if left_out else []
 
 
 def _notes(
@@ -171,6 +189,11 @@ def _disagreements(sensors: Sequence[Sensor]) -> list[str]:
         if from_energy and power and abs(from_energy / power - 1) > _DISAGREE:
             notes.append(f"{name} reports {power:.0f} W idle, but the energy counter gives {from_energy:.0f} W")
     return notes
+
+
+def _suffices(report: MachineReport, *, energy: bool, quick: bool) -> bool:
+    """Whether a cached report answers the request."""
+    return _threads_agree(report) and (quick or not report.quick) and (report.energy is not None or not energy)
 
 
 def _threads_agree(report: MachineReport) -> bool:

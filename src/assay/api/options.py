@@ -21,19 +21,19 @@ class Progress(NamedTuple):
     """How far a measurement has come."""
 
     stage: str
-    """What is being measured: `timing modules and ops`."""
+    """What is being done: `timing modules and ops`."""
     number: int
-    """The number of the stage, from 1."""
+    """1-based number of the stage."""
     stages: int
     """Number of stages."""
     left_s: float | None
     """Seconds left of the budget; None without a budget."""
     done: float | None = None
-    """The share of this stage that is done, from 0 to 1; None if unknown."""
+    """Share of this stage that is done, from 0 to 1; None if unknown."""
 
 
 OnProgress = Callable[[Progress], None]
-"""A callback that receives how far a long measurement has come."""
+"""A callback that receives the progress of a long measurement, at least once per stage."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def analyze(
     profile_settings = profile_options(backward=backward, **measuring)
     atomic.check_directory(folder)
     refuse_existing([folder / DOCUMENT, folder / TEXT], force=force)
-    with prints_to_stderr(), ProgressLine(not messages.quiet) as progress:
+    with ProgressLine(messages, without_line=messages.note) as line, prints_to_stderr():
         analysis = analysis_of(
             model,
             inputs,
@@ -77,8 +77,8 @@ def analyze(
             replace(options, backward=backward),
             profile_settings,
             weights,
-            on_step=messages.note,
-            progress=progress,
+            on_step=line.step,
+            progress=line.read,
         )
     return _write(messages, analysis, folder, weights, force=force)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from assay.cli.stderr import Messages
@@ -9,6 +10,7 @@ from assay.cli.stderr import Messages
 if TYPE_CHECKING:
     from assay.analysis.achieved import Achieved
     from assay.document.document import Document
+    from assay.document.machine import MachineReport
 
 
 def achieved_rows(messages: Messages, document: Document) -> list[Achieved]:
@@ -21,6 +23,22 @@ def achieved_rows(messages: Messages, document: Document) -> list[Achieved]:
         return []
     report = report_of_this_machine(document.profile.device.partition(":")[0])
     if report is None:
-        messages.note("bottlenecks unknown: run `assay machine` once to measure this machine's limits")
+        messages.note("bottlenecks unknown: run `assay machine` once, or `assay machine --quick` (5 s)")
         return achieved_rates(document)
+    for note in _limit_notes(report):
+        messages.note(note)
     return achieved_rates(document, as_device(report), overhead_s=overhead_s(report))
+
+
+def _limit_notes(report: MachineReport) -> Iterator[str]:
+    """What a reader of the bottlenecks should know about the limits they are derived from."""
+    from assay.machine.load import BUSY
+
+    precisions = [limit.name for limit in report.arithmetic if limit.name in report.left_out]
+    if precisions:
+        yield f"limits of {', '.join(precisions)} not measured (quick measurement): run `assay machine`"
+    if report.others is not None and report.others > BUSY:
+        yield (
+            "bottlenecks are approximate: the limits were measured while the machine was busy; run "
+            "`assay machine --fresh` when it is idle"
+        )

@@ -77,14 +77,14 @@ def check(
         return OK
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'")
-    with prints_to_stderr(), ProgressLine(not messages.quiet) as progress:
+    with ProgressLine(messages) as line, prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
-        document = document_to_check(opened, inputs, replace(options, backward=backward), weights, progress)
+        document = document_to_check(opened, inputs, replace(options, backward=backward), weights, line.read)
     report_run(messages, document, fresh=opened.document is None)
     warn_of_other_weights(messages, document, weights)
     if not document.kinds:
-        for line in document.run.assumptions:
-            messages.note(line)
+        for assumption in document.run.assumptions:
+            messages.note(assumption)
     result = check_document(document, selected)
     code = exit_code(messages, document) or weights_exit_code(messages, document)
     save_document(result.document, output, partial=bool(code))

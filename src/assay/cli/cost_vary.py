@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from assay.api.options import RunOptions
 from assay.cli.options import Output
 from assay.cli.output import emit, refuse_overwrite
+from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
+from assay.cli.streams import prints_to_stderr
 from assay.errors import OK, UsageError
 from assay.messages import plural
 
@@ -40,8 +40,8 @@ def cost_vary(
         raise UsageError("--vary cannot be combined with --save: use -o FILE --format json instead")
     names = [name.strip() for name in vary.split(",") if name.strip()]
     points = [_point(text, names) for text in at]
-    # Output of the model's code must not mix with the data on stdout.
-    with redirect_stdout(sys.stderr):
+    with ProgressLine(messages) as line, prints_to_stderr():
+        line.step("recording passes at several sizes")
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
         laws = scaling_formulas(opened, inputs, options, names)
     emit(

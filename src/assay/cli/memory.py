@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.api.options import RunOptions
+from assay.api.options import OnStep, RunOptions
 from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
 from assay.cli.output import emit, refuse_overwrite, utf8
+from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.errors import InputsError, UsageError
@@ -140,8 +141,8 @@ def _search(
     from assay.analysis.memory import largest_batch
     from assay.analysis.memory.fitting import budget
 
-    with prints_to_stderr():
-        need_at = _need_by_batch(messages, opened, inputs, options, optimizer_settings)
+    with ProgressLine(messages) as line, prints_to_stderr():
+        need_at = _need_by_batch(line.step, opened, inputs, options, optimizer_settings)
 
         def largest(target: Target) -> LargestBatch:
             return largest_batch(lambda batch: target.needed(need_at(batch)), budget(target.device))
@@ -150,7 +151,7 @@ def _search(
 
 
 def _need_by_batch(
-    messages: Messages,
+    on_step: OnStep,
     opened: Opened,
     inputs: str | None,
     options: RunOptions,
@@ -170,7 +171,7 @@ def _need_by_batch(
 
     @cache
     def need_at(batch: int) -> PeakParts:
-        messages.detail(f"recording batch {batch}")
+        on_step(f"recording batch {batch}")
         document = observe_opened(opened, resized(first_inputs, batch=batch), meta_options)
         if document.failure is not None:
             raise InputsError(f"the model does not run at batch {batch}: {document.failure.error}")

@@ -13,6 +13,7 @@ import click
 from assay import atomic
 from assay.cli.options import Output
 from assay.cli.stderr import Messages
+from assay.cli.streams import is_utf8
 from assay.errors import UsageError
 from assay.views import tables
 from assay.views.tables import Table
@@ -110,6 +111,5 @@ _RENDERERS: Mapping[str, Callable[[Report, Output], str]] = {
 
 
 def utf8(output: Output) -> bool:
-    """Whether the destination of the text is encoded as UTF-8, so that block characters can be drawn."""
-    encoding = "utf-8" if output.output is not None else sys.stdout.encoding or ""
-    return encoding.lower().replace("-", "") == "utf8"
+    """Whether the destination of the text is encoded as UTF-8."""
+    return output.output is not None or is_utf8(sys.stdout)

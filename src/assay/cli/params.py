@@ -120,7 +120,7 @@ def params(
     journal = _journal(source, resume, output)
     keeps_journal = resume not in (None, NEXT_TO_OUTPUT) and journal.path.exists()
     try:
-        with ProgressLine(not messages.quiet) as progress:
+        with ProgressLine(messages) as line:
             opened = open_source(source)
             if opened.saved is None or opened.stored is not None:
                 _refuse_unavailable(opened, source, sort, resume, stats=stats, spectral=spectral)
@@ -128,7 +128,7 @@ def params(
                 opened,
                 settings=settings,
                 resume=journal,
-                progress=progress,
+                progress=line.read,
                 filter=pattern,
                 trust=trust,
                 lenient=lenient,

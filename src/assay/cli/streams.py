@@ -1,4 +1,4 @@
-"""Keeping stdout for data: anything that a model prints while it runs goes to stderr, including output from C."""
+"""The standard streams: stdout is kept for data, so what a model prints goes to stderr, including output from C."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from typing import TextIO
 
 _STDOUT, _STDERR = 1, 2
 
@@ -23,3 +24,9 @@ def prints_to_stderr() -> Iterator[None]:
             os.dup2(_STDERR, _STDOUT)
             stack.callback(os.dup2, saved, _STDOUT)
         yield
+
+
+def is_utf8(stream: TextIO | None) -> bool:
+    """Whether text on `stream` is encoded as UTF-8, so that block characters can be drawn."""
+    encoding = getattr(stream, "encoding", None) or ""
+    return encoding.lower().replace("-", "") == "utf8"

@@ -18,7 +18,6 @@ from assay.messages import plural
 
 if TYPE_CHECKING:
     from assay.document.trace import Trace
-    from assay.trace.read.opening import Progress
     from assay.trace.read.parallel import UnreadableTrace
     from assay.views.text.traces_tables import TraceOptions
 
@@ -103,27 +102,29 @@ def trace(
         _refuse_target(target, output)
     default_top = _DEFAULT_ROWS if output.format in _FORMATS_FOR_PEOPLE and not full else None
     view_options = _view_options(by, sort, top or default_top)
-    with ProgressLine(not messages.quiet) as progress:
-        if diff:
-            sides = [trace_files([side]) for side in diff]
-            traces = read_with(engine, [*sides[0], *sides[1]], workers=workers, address=address, progress=progress)
-            return _show_diff(messages, traces[: len(sides[0])], traces[len(sides[0]) :], view_options, output)
-        files = trace_files(paths)
-        if (by == "stack" or export or export_perfetto) and len(files) > 1:
-            raise click.UsageError("--by stack and exports work on one trace: give one file")
-        if by != "layer" and len(files) > 1:
-            raise click.UsageError(f"several traces are shown by layer: give one file for --by {by}")
-        if any(
-            target is not None and target.exists() and target.samefile(files[0])
-            for target in (export, export_perfetto)
-        ):
-            raise click.UsageError("an export cannot overwrite the trace it is made from: choose another name")
-        if export_perfetto is not None:
-            _write_perfetto(messages, files[0], export_perfetto, output, progress)
-        if by == "stack" or export is not None:
-            return _show_stacks(messages, files[0], export, view_options, output, progress)
-        traces = read_with(engine, files, workers=workers, address=address, progress=progress)
-        return _show(messages, traces, view_options, output)
+
+    def read(files: Sequence[Path]) -> list[Trace | UnreadableTrace]:
+        with ProgressLine(messages) as line:
+            return read_with(engine, files, workers=workers, address=address, progress=line.read)
+
+    if diff:
+        sides = [trace_files([side]) for side in diff]
+        traces = read([*sides[0], *sides[1]])
+        return _show_diff(messages, traces[: len(sides[0])], traces[len(sides[0]) :], view_options, output)
+    files = trace_files(paths)
+    if (by == "stack" or export or export_perfetto) and len(files) > 1:
+        raise click.UsageError("--by stack and exports work on one trace: give one file")
+    if by != "layer" and len(files) > 1:
+        raise click.UsageError(f"several traces are shown by layer: give one file for --by {by}")
+    if any(
+        target is not None and target.exists() and target.samefile(files[0]) for target in (export, export_perfetto)
+    ):
+        raise click.UsageError("an export cannot overwrite the trace it is made from: choose another name")
+    if export_perfetto is not None:
+        _write_perfetto(messages, files[0], export_perfetto, output)
+    if by == "stack" or export is not None:
+        return _show_stacks(messages, files[0], export, view_options, output)
+    return _show(messages, read(files), view_options, output)
 
 
 def _view_options(by: str, sort: str | None, top: int | None) -> TraceOptions:
@@ -186,9 +187,7 @@ def _show_diff(
     return code
 
 
-def _show_stacks(
-    messages: Messages, file: Path, export: Path | None, options: TraceOptions, output: Output, progress: Progress
-) -> int:
+def _show_stacks(messages: Messages, file: Path, export: Path | None, options: TraceOptions, output: Output) -> int:
     """Export the stacks if requested; then write them as rows, or the report of the trace unless --by is stack."""
     from assay.trace.read.flames import folded, icicle
     from assay.trace.read.reading import open_trace, summarize
@@ -197,7 +196,8 @@ def _show_stacks(
     from assay.views.json.traces import stacks_file
     from assay.views.text.traces import stacks_report
 
-    parts = open_trace(file, progress=progress)
+    with ProgressLine(messages) as line:
+        parts = open_trace(file, progress=line.read)
     stacks = stacks_of(parts)
     if export is not None:
         data = folded(stacks) if export.suffix in FOLDED_SUFFIXES else icicle(stacks, file.name)
@@ -212,10 +212,11 @@ def _show_stacks(
     return code
 
 
-def _write_perfetto(messages: Messages, file: Path, target: Path, output: Output, progress: Progress) -> None:
+def _write_perfetto(messages: Messages, file: Path, target: Path, output: Output) -> None:
     from assay.trace.read.perfetto import write_repaired
 
-    counts = write_repaired(file, target, overwrite=output.force, progress=progress)
+    with ProgressLine(messages) as line:
+        counts = write_repaired(file, target, overwrite=output.force, progress=line.read)
     events = plural(counts.kept, "event")
     messages.note(f"wrote {target}: {events} ({counts.repaired:,} repaired), {counts.skipped:,} skipped")
 

@@ -166,6 +166,8 @@ class MachineReport(Struct, frozen=True, omit_defaults=True):
         others: The share of the processor that other processes used during the measurement, from 0 to 1; null if
             unknown.
         took_s: Seconds the measurement took; null if unknown.
+        quick: Whether it was a quick measurement, which spends less time on each limit.
+        left_out: What a quick measurement left out: precisions, `caches`, `thread scaling`.
         notes: Remarks about the measurement, one sentence each.
         version: The version of this layout.
     """
@@ -183,6 +185,8 @@ class MachineReport(Struct, frozen=True, omit_defaults=True):
     energy: EnergyModel | None = None
     others: float | None = None
     took_s: float | None = None
+    quick: bool = False
+    left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     version: int = VERSION
 

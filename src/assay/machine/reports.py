@@ -35,9 +35,12 @@ def load_report(key: str) -> MachineReport | None:
 
 
 def store_report(report: MachineReport) -> Path:
-    """Store `report` so that `load_report` can load it, and return its path."""
-    atomic.make_directory(directory())
+    """Store `report` for `load_report` and return its path; a quick report never replaces a full one."""
     path = path_of(report.hardware.key)
+    stored = load_report(report.hardware.key) if report.quick else None
+    if stored is not None and not stored.quick:
+        return path
+    atomic.make_directory(directory())
     atomic.write_bytes(path, msgspec.json.encode(report))
     return path
 

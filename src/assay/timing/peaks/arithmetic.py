@@ -16,6 +16,8 @@ Maker = Callable[[TimedDevice, int], Workload]
 
 SIZES = {"cpu": (256, 512, 1024, 1536), "cuda": (2048, 4096, 8192, 16384)}
 BUDGET_S = {"cpu": 0.5, "cuda": 0.5}
+MAIN = ("fp32", "bf16")
+"""The precisions of most models, measured first."""
 _TRIAL = 0.12
 """The share of the budget spent on each size before the best size is chosen."""
 _SMALL = 2
@@ -34,11 +36,23 @@ class Precision:
     """The lowest CUDA compute capability that supports it."""
 
 
-def peaks(where: TimedDevice) -> Iterator[Ceiling]:
-    """One limit per precision that this kind of device may support."""
-    for name, precision in PRECISIONS.items():
-        if where.device.type in precision.devices:
-            yield _peak(where, name, precision)
+def precisions(where: TimedDevice) -> list[str]:
+    """The precisions that this kind of device may support, in display order."""
+    return [name for name, precision in PRECISIONS.items() if where.device.type in precision.devices]
+
+
+def peak(where: TimedDevice, name: str, share: float = 1.0) -> Ceiling:
+    """The limit in the precision `name`, measured in `share` of the time budget."""
+    precision = PRECISIONS[name]
+    if where.cuda and torch.cuda.get_device_capability(where.device) < precision.capability:
+        needed = ".".join(map(str, precision.capability))
+        return unmeasured(name, f"requires compute capability {needed}")
+    try:
+        return _searched(where, name, precision.make, share * BUDGET_S[where.device.type])
+    except (RuntimeError, AttributeError, TypeError) as error:
+        return unmeasured(
+            name, f"torch does not support this matrix product on this device: {one_line(first_line(error))}"
+        )
 
 
 def product(where: TimedDevice, name: str, size: int) -> Workload:
@@ -57,18 +71,6 @@ def scaling(where: TimedDevice, most: int) -> Iterator[Scaling]:
         value = reached.value
         alone = value if alone is None else alone
         yield Scaling(count, reached.best, value / (alone * count) if value and alone else None)
-
-
-def _peak(where: TimedDevice, name: str, precision: Precision) -> Ceiling:
-    if where.cuda and torch.cuda.get_device_capability(where.device) < precision.capability:
-        needed = ".".join(map(str, precision.capability))
-        return unmeasured(name, f"requires compute capability {needed}")
-    try:
-        return _searched(where, name, precision.make, BUDGET_S[where.device.type])
-    except (RuntimeError, AttributeError, TypeError) as error:
-        return unmeasured(
-            name, f"torch does not support this matrix product on this device: {one_line(first_line(error))}"
-        )
 
 
 def _searched(where: TimedDevice, name: str, make: Maker, budget_s: float) -> Ceiling:

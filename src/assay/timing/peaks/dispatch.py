@@ -15,10 +15,10 @@ BUDGET_S = 0.15
 _LAUNCHES = 200
 
 
-def overheads(where: TimedDevice) -> Iterator[Ceiling]:
+def overheads(where: TimedDevice, share: float = 1.0) -> Iterator[Ceiling]:
     """Seconds per add, linear layer and convolution on tiny inputs; on a board also of launching one op."""
     for name, run in _tiny(where).items():
-        times = bursts(where, run, BUDGET_S)
+        times = bursts(where, run, share * BUDGET_S)
         yield _least(name, times, "tiny tensors", where.clock)
     if where.cuda:
         add = _tiny(where)["add"]

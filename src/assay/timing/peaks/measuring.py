@@ -10,7 +10,8 @@ import torch
 
 from assay.document.machine import Cache, CacheLevel, Ceiling, Scaling, WorkingSet
 from assay.timing.peaks import arithmetic, dispatch, memory
-from assay.timing.peaks.bursts import timed_device
+from assay.timing.peaks.bursts import TimedDevice, timed_device, unmeasured
+from assay.timing.peaks.effort import FULL, Effort
 from assay.timing.settings import threads
 
 
@@ -25,29 +26,53 @@ class Peaks:
     overhead: list[Ceiling] = field(default_factory=list)
     scaling: list[Scaling] = field(default_factory=list)
     threads: int | None = None
+    left_out: list[str] = field(default_factory=list)
+    """What was not measured to save time."""
 
 
-def measure(device: str, caches: Sequence[Cache], memory_bytes: int | None, on_step: Callable[[str], None]) -> Peaks:
+def measure(
+    device: str,
+    caches: Sequence[Cache],
+    memory_bytes: int | None,
+    on_step: Callable[[str], None],
+    effort: Effort = FULL,
+) -> Peaks:
     """The limits of `device`; `on_step` is called with a title before each step."""
     where, limits = timed_device(device), Peaks(threads=torch.get_num_threads())
+    is_late = effort.timer()
     with torch.inference_mode(), torch.cuda.device(where.device) if where.cuda else nullcontext():
         on_step("overhead per op")
         with threads(1):  # the time spent waiting for other threads is not overhead
-            limits.overhead = list(dispatch.overheads(where if where.cuda else where.alone()))
+            limits.overhead = list(dispatch.overheads(where if where.cuda else where.alone(), effort.share))
         on_step("arithmetic")
-        limits.arithmetic = list(arithmetic.peaks(where))
+        peaks = {name: arithmetic.peak(where, name, effort.share) for name in arithmetic.MAIN}
         on_step("memory")
         size = memory.array_bytes(where, caches, memory_bytes)
-        limits.bandwidth = list(memory.bandwidths(where, size))
-        # A core has its own caches, so only a single thread shows them.
-        with threads(1):
-            limits.sweep = memory.sweep(where if where.cuda else where.alone(), 2 * size)
-        floor = min((one.value for one in limits.overhead if one.value is not None), default=0.0)
-        limits.levels = memory.levels(limits.sweep, caches, floor)
-        if not where.cuda:
+        limits.bandwidth = list(memory.bandwidths(where, size, effort.share))
+        if effort.details:
+            _measure_caches(where, caches, 2 * size, limits)
+        on_step("arithmetic in other precisions")
+        for name in arithmetic.precisions(where):
+            if name not in peaks and is_late():
+                limits.left_out.append(name)
+                peaks[name] = unmeasured(name, "left out of a quick measurement")
+            elif name not in peaks:
+                peaks[name] = arithmetic.peak(where, name, effort.share)
+        limits.arithmetic = [peaks[name] for name in arithmetic.precisions(where)]
+        if not effort.details:
+            limits.left_out += ["caches"] if where.cuda else ["caches", "thread scaling"]
+        elif not where.cuda:
             on_step("threads")
             limits.scaling = list(arithmetic.scaling(where, torch.get_num_threads()))
     return limits
+
+
+def _measure_caches(where: TimedDevice, caches: Sequence[Cache], largest: int, limits: Peaks) -> None:
+    """Add the bandwidth at each working set, and of each cache, to `limits`."""
+    with threads(1):  # a core has its own caches, so only a single thread shows them
+        limits.sweep = memory.sweep(where if where.cuda else where.alone(), largest)
+    floor = min((one.value for one in limits.overhead if one.value is not None), default=0.0)
+    limits.levels = memory.levels(limits.sweep, caches, floor)
 
 
 def unavailable_reason(device: str) -> str:

@@ -12,6 +12,8 @@ from assay.timing.settings import threads
 
 _MIB = 1 << 20
 _FLOAT = 4
+_BLOCK = 1 << 22
+"""Random numbers drawn at most per array."""
 LEAST_BYTES = {"cpu": 64 * _MIB, "cuda": 1 << 30}
 BUDGET_S = {"cpu": 0.35, "cuda": 0.25}
 _POINT_S = 0.035
@@ -37,15 +39,15 @@ def array_bytes(where: TimedDevice, caches: Sequence[Cache], memory_bytes: int |
     return min(preferred, (memory_bytes or 16 << 30) // 32)
 
 
-def bandwidths(where: TimedDevice, size: int) -> Iterator[Ceiling]:
-    """One limit per kernel, on arrays of `size` bytes."""
+def bandwidths(where: TimedDevice, size: int, share: float = 1.0) -> Iterator[Ceiling]:
+    """One limit per kernel, on arrays of `size` bytes, measured in `share` of the time budget."""
     try:
-        arrays = [where.normal(size // _FLOAT) for _ in range(3)]
+        arrays = [_array(where, size // _FLOAT) for _ in range(3)]
     except torch.OutOfMemoryError:
         yield from (unmeasured(name, f"not enough memory for three arrays of {size // _MIB} MiB") for name in KERNELS)
         return
     for name, (moved, make) in KERNELS.items():
-        run, at, budget_s = make(arrays), f"arrays of {size // _MIB} MiB", BUDGET_S[where.device.type]
+        run, at, budget_s = make(arrays), f"arrays of {size // _MIB} MiB", share * BUDGET_S[where.device.type]
         rates = [rate(name, bursts(where, run, budget_s), moved * size, at, where.clock)]
         if not where.cuda:
             with threads(1):
@@ -59,7 +61,7 @@ def sweep(where: TimedDevice, largest: int) -> list[WorkingSet]:
     points = []
     total = _SMALLEST[where.device.type]
     while total <= largest:
-        arrays = [where.normal(total // 2 // _FLOAT) for _ in range(2)]
+        arrays = [_array(where, total // 2 // _FLOAT) for _ in range(2)]
         times = bursts(where, KERNELS["copy"][1](arrays), _POINT_S)
         points.append(WorkingSet(total, total / min(times)))
         total *= 2
@@ -76,6 +78,12 @@ def levels(points: Sequence[WorkingSet], caches: Sequence[Cache], overhead_s: fl
     uncached = [point for point in points if point.bytes >= 2 * above]
     rows.append(_level("memory", None, uncached, overhead_s))
     return rows
+
+
+def _array(where: TimedDevice, count: int) -> torch.Tensor:
+    """`count` random numbers, in repeated blocks: to draw gigabytes would take longer than the measurement."""
+    block = where.normal(min(count, _BLOCK))
+    return block.repeat(-(-count // _BLOCK))[:count]
 
 
 def _level(name: str, size: int | None, points: Sequence[WorkingSet], overhead_s: float) -> CacheLevel:

@@ -77,7 +77,8 @@ def headline(report: MachineReport) -> str:
     hardware = report.hardware
     memory = units.size(hardware.memory_bytes)
     threads = f", {plural(hardware.threads, 'thread')}" if hardware.threads and hardware.device == "cpu" else ""
-    return f"{hardware.name} ({hardware.device}{threads}, {memory}), measured {report.date}"
+    quick = " (quick measurement)" if report.quick else ""
+    return f"{hardware.name} ({hardware.device}{threads}, {memory}), measured {report.date}{quick}"
 
 
 def data(report: MachineReport) -> Table:
