@@ -64,4 +64,4 @@ def _is_plain(leaf: Any) -> bool:
 def _end(view: torch.Tensor) -> int:
     """The byte after the last one of the storage that a view covers; its start if it has no elements."""
     extent = 1 + sum((size - 1) * stride for size, stride in zip(view.size(), view.stride(), strict=True))
-    return int(view.storage_offset() + (extent if view.numel() else 0)) * view.element_size()
+    return int((view.storage_offset() + (extent if view.numel() else 0)) * view.element_size())
