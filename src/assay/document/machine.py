@@ -138,6 +138,8 @@ class EnergyModel(Struct, frozen=True, omit_defaults=True):
     """Joules per byte read or written."""
     static_w: float = 0.0
     """Watts drawn whenever the device works, independent of the work; above the idle power."""
+    per_core: bool = False
+    """Whether `static_w` is the power of one busy core, to be multiplied by processor time."""
     idle_w: float | None = None
     """Watts drawn while waiting for work; `static_w` is used if it is null."""
     error: float | None = None

@@ -19,6 +19,7 @@ from assay.api.partial import warn_if_partial
 from assay.api.profile import figures, module_times, op_times, resident
 from assay.api.profile import sweep as sweeping
 from assay.api.profile.energy import energy as energy_of
+from assay.api.profile.energy import notes as energy_notes
 from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.predict import over_limit
 from assay.api.profile.profiled import ProfiledModel, prepare
@@ -262,6 +263,7 @@ class _Profiling:
                 wait = synchronizer(runner.device)
                 energy = energy_of(self._profiled, document, runner.run, wait, report, options.energy, self._on_step)
                 document = _with(document, energy=energy)
+                self._notes += energy_notes(document, energy)
         return document
 
     def _recorded(self, runner: Any) -> MonitorRecording:
