@@ -92,7 +92,7 @@ def notes(document: Document, profile: EnergyProfile) -> list[str]:
     left_out = [index for index in above if profile.kinds[index] is None]
     if left_out:
         count = f"{len(left_out)} of {plural(len(above), 'kind')} of op above 1 % of op time"
-        lines.append(f"{count} were not replayed: their energy is modelled")
+        lines.append(f"not replayed: {count}; their energy is modelled")
     rest = next((part.energy.value for part in profile.remainder if part.name == UNEXPLAINED), None)
     if rest and profile.whole.value and abs(rest) > _UNEXPLAINED * profile.whole.value:
         share = f"{100 * rest / profile.whole.value:.0f} %"

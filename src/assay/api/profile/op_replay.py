@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from assay.api.options import OnStep
@@ -16,6 +16,8 @@ from assay.machine.energy import CounterGroup, replay, replay_s
 
 SMALLEST = 0.01
 """Kinds of op that take at least this share of the op time are replayed."""
+KEPT = 12
+"""Kinds whose inputs are copied and replayed together; copies of all inputs may not fit into memory."""
 
 
 class TimeLimit:
@@ -73,7 +75,7 @@ def replayed_kinds(
     slowest = kinds_to_replay(times)
     plan = schedule(len(slowest), limit.left_s(), sensors.period_s, options)
     with torch.no_grad():
-        for index, run in _replays(profiled, document, slowest[: plan.kinds]).items():
+        for index, run in _replays(profiled, document, slowest[: plan.kinds]):
             if limit.left_s() < plan.each_s:
                 break
             on_step(f"energy of {document.kinds[index].name}")
@@ -89,19 +91,23 @@ def replayed_kinds(
     return rows
 
 
-def _replays(profiled: ProfiledModel, document: Document, kinds: Sequence[int]) -> Mapping[int, Callable[[], object]]:
-    """A function per kind, in the order of `kinds`, that runs one op of that kind again on its recorded inputs."""
+def _replays(
+    profiled: ProfiledModel, document: Document, kinds: Sequence[int]
+) -> Iterator[tuple[int, Callable[[], object]]]:
+    """Each of `kinds` with a function that runs one op of that kind again, on its recorded inputs."""
     from assay.recorder import inventory
     from assay.recorder.watch import record_pass
     from assay.timing.op_clock import BODIES, OpKeeper
 
-    if not kinds:
-        return {}
     counted = [op for op in document.ops if document.kinds[op.kind].target not in BODIES]
     first: dict[int, int] = {}
     for number, op in enumerate(counted):
         first.setdefault(op.kind, number)
-    keeper = OpKeeper([first[kind] for kind in kinds if kind in first])
     model, inputs = profiled.opened.module, profiled.inputs
-    record_pass(model, inventory.members(model), inputs.args, inputs.kwargs, profiled.setting(), keeper.call)
-    return {kind: keeper.kept[first[kind]] for kind in kinds if first.get(kind) in keeper.kept}
+    for begin in range(0, len(kinds), KEPT):
+        numbers = {kind: first[kind] for kind in kinds[begin : begin + KEPT] if kind in first}
+        keeper = OpKeeper(numbers.values())
+        record_pass(model, inventory.members(model), inputs.args, inputs.kwargs, profiled.setting(), keeper.call)
+        for kind, number in numbers.items():
+            if number in keeper.kept:
+                yield kind, keeper.kept.pop(number)

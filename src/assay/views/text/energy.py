@@ -131,12 +131,17 @@ def _grams_per_million(grams: float | None) -> str:
 
 
 def energy_table(document: Document, energy: EnergyProfile) -> Table:
-    """One row per kind of op whose energy is known, highest total first."""
-    rows = []
-    for kind, row in zip(document.kinds, energy.kinds, strict=False):
-        if row is not None and row.each.value is not None:
-            total = row.each.value * row.count
-            rows.append(_KindRow(kind, row, total, part_of(total, energy.whole.value)))
+    """One row per kind of op whose energy is known, highest total first.
+
+    Shares are of the pass, or of the sum of the ops if that is larger: a replay may wait longer than the pass does.
+    """
+    known = [
+        (kind, row, row.each.value * row.count)
+        for kind, row in zip(document.kinds, energy.kinds, strict=False)
+        if row is not None and row.each.value is not None
+    ]
+    whole = energy.whole.value and max(energy.whole.value, sum(total for _, _, total in known))
+    rows = [_KindRow(kind, row, total, part_of(total, whole)) for kind, row, total in known]
     return Table(_KINDS, sorted(rows, key=lambda row: -row.total))
 
 
