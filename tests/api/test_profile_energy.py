@@ -249,7 +249,7 @@ def test_throttling_is_noted_and_shown(meter):
     text = as_text(profile_report(document, []))
     assert line in text
     assert "41 °C, 88 °C, 91 °C" in text
-    assert "throttled: hardware thermal slowdown, power cap" in text
+    assert "throttled: hardware thermal slowdown (limited by power cap)" in text
 
 
 def test_a_power_cap_is_reported_and_is_not_throttling(meter):
@@ -258,7 +258,7 @@ def test_a_power_cap_is_reported_and_is_not_throttling(meter):
     document = profiled()
     assert not any("throttled" in note for note in document.profile.notes)
     rows = {row.name: row.value for row in energy_facts(document.profile.energy).rows}
-    assert rows["throttling"] == "power cap"
+    assert rows["throttling"] == "none (limited by power cap)"
 
 
 def test_without_a_thermometer_throttling_is_unknown(meter):

@@ -107,11 +107,12 @@ def _part_fact(part: EnergyPart, whole: float | None) -> FigureFact:
 def _thermal_facts(thermal: Thermal) -> list[FigureFact]:
     """The temperature before, after and at most, and whether the device was throttled."""
     start, end, most = (_degrees(figure.value) for figure in (thermal.start_c, thermal.end_c, thermal.max_c))
-    reasons = [f"throttled: {reason}" for reason in thermal.throttles] + list(thermal.limits)
     none = units.UNKNOWN if thermal.throttled.value is None else "none"
+    throttling = f"throttled: {', '.join(thermal.throttles)}" if thermal.throttles else none
+    limits = f" (limited by {', '.join(thermal.limits)})" if thermal.limits else ""
     return [
         FigureFact("temperature: start, end, max", f"{start}, {end}, {most}", how(thermal.max_c)),
-        FigureFact("throttling", ", ".join(reasons) or none, how(thermal.throttled)),
+        FigureFact("throttling", throttling + limits, how(thermal.throttled)),
     ]
 
 
