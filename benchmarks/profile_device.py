@@ -68,10 +68,24 @@ def lines(name: str, model: Any, args: tuple[Any, ...], device: str, save: Path 
             f"  ops replayed {sum(row is not None for row in energy.kinds)}, covering "
             f"{units.share(energy.covered, 1)} of op time; sum of op energies ÷ pass "
             f"{units.ratio(energy.closure.value)}",
+            *(
+                f"  not in op energies: {part.name} {units.joules(part.energy.value)} "
+                f"({units.share(part.energy.value, energy.whole.value)} of the pass)"
+                for part in energy.remainder
+            ),
+            f"  temperature at the start, the end and at most {', '.join(degrees(energy))} °C; throttled by "
+            f"{', '.join(energy.thermal.throttles) or 'nothing'}; limited by "
+            f"{', '.join(energy.thermal.limits) or 'nothing'}",
             f"  average {units.watts(energy.average_w.value)}, peak {units.watts(energy.peak_w.value)}, idle "
             f"{units.watts(energy.idle_w.value)}, {units.count(energy.flops_per_joule.value)} FLOPs per joule",
         ]
     return [*report, *(f"  note: {note}" for note in profile.notes)]
+
+
+def degrees(energy: Any) -> list[str]:
+    """The temperatures of the pass as text."""
+    thermal = energy.thermal
+    return [units.ratio(figure.value) for figure in (thermal.start_c, thermal.end_c, thermal.max_c)]
 
 
 def main() -> None:
@@ -83,8 +97,9 @@ def main() -> None:
     given = parser.parse_args()
     report = []
     for name, model, args in models(given.device):
-        report += lines(name, model, args, given.device, given.save)
-        print("\n".join(report[-8:]), flush=True)
+        block = lines(name, model, args, given.device, given.save)
+        print("\n".join(block), flush=True)
+        report += block
     if given.text:
         given.text.write_text("\n".join(report) + "\n")
 

@@ -152,14 +152,15 @@ def test_rated_power_agrees_with_the_calibration_within_a_factor_of_two():
 
 
 def test_a_model_from_cores_has_a_large_error():
-    result = estimate(EnergyWork({"fp32": 1e9}, 1e6), 2.0, from_cores("a processor", 4))
+    processor_s = 8.0  # of four threads that were busy for two seconds
+    result = estimate(EnergyWork({"fp32": 1e9}, 1e6), processor_s, from_cores("a processor"))
     assert result.value == pytest.approx(48.0)
     assert result.how.error == 1.0
 
 
 def test_the_best_available_model_of_a_machine():
     plain = MachineReport(Hardware("cpu", "a processor", cores=8, threads=4))
-    assert model_of(plain).static_w == 24.0
+    assert (model_of(plain).static_w, model_of(plain).per_core) == (6.0, True)
     assert model_of(MachineReport(plain.hardware, energy=MODEL)) is MODEL
     assert model_of(MachineReport(Hardware("cuda", "NVIDIA H200"))) is published()["H200"]
     assert model_of(MachineReport(Hardware("cuda", "an unheard-of board"))) is None

@@ -86,11 +86,11 @@ def text(progress: Progress = TIMING, width: int = 79, *, later_s: float = 0.0, 
 
 
 def test_the_line_names_the_stage_and_the_time_left():
-    assert text(utf8=False) == "[############------------] 2/5 timing modules and ops  12 s, about 12 s left"
+    assert text(utf8=False) == "[############------------] 2/5 timing modules and ops  12 s, at most 12 s left"
     assert text(later_s=6.0).startswith("█" * 18 + "░" * 6)
-    assert text(later_s=6.0).endswith("18 s, about 6 s left")
+    assert text(later_s=6.0).endswith("18 s, at most 6 s left")
     assert text(later_s=12.5).endswith("25 s, finishing")
-    assert text(TIMING._replace(left_s=125.2)).endswith("12 s, about 2 min 6 s left")
+    assert text(TIMING._replace(left_s=125.2)).endswith("12 s, at most 2 min 6 s left")
 
 
 def test_without_a_budget_the_bar_shows_the_stages():
@@ -105,7 +105,7 @@ def test_a_narrow_terminal_keeps_the_stage_and_the_time_left(width):
     line = text(width=width)
     assert cell_len(line) <= width
     assert "2/5 timing" in line
-    assert line.endswith("about 12 s left")
+    assert line.endswith("at most 12 s left")
 
 
 @given(st.text(max_size=60), st.integers(0, 250), st.booleans(), st.none() | st.floats(0, 1e5), st.integers(0, 9))
@@ -131,7 +131,9 @@ def test_a_silent_stage_is_redrawn_every_second_and_nothing_stays(terminal, cloc
         for _ in range(4):
             clock.sleep(1.0)
             shown.append(terminal.screen())
-    assert [re.search(r"about .* left", row)[0] for (row,) in shown] == [f"about {s} s left" for s in (11, 10, 9, 8)]
+    assert [re.search(r"at most .* left", row)[0] for (row,) in shown] == [
+        f"at most {s} s left" for s in (11, 10, 9, 8)
+    ]
     assert terminal.screen() == []
     assert capsys.readouterr().out == ""
 
@@ -187,7 +189,7 @@ def test_what_the_model_prints_appears_above_the_line(terminal, clock, capsys):
         sys.stderr.writelines(["a\n", "b\n"])
         clock.sleep(1.0)
         assert terminal.screen()[:-1] == ["hello", "loading done", "a", "b"]
-        assert terminal.screen()[-1].endswith("about 9 s left")
+        assert terminal.screen()[-1].endswith("at most 9 s left")
     assert terminal.screen() == ["hello", "loading done", "a", "b"]
     assert capsys.readouterr().out == ""
 

@@ -1,7 +1,7 @@
 """Energy estimates without a sensor: joules per FLOP, per byte and per second, always with an error.
 
 Coefficients calibrated on the machine itself are best (`energy_fit`). Otherwise they are those published for the same
-kind of device, derived from the vendor's rated power and peaks, or a rough estimate from the number of CPU cores.
+kind of device, derived from the vendor's rated power and peaks, or a rough estimate of the power of a busy CPU core.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from assay.document.document import Document
 from assay.document.machine import EnergyModel, MachineReport
 from assay.document.provenance import Figure, Measured, Modelled, Unknown
 from assay.errors import UsageError
-from assay.messages import plural
 
 STATIC_SHARE = 0.2
 """Share of a board's rated power that it draws regardless of load; 144 of 700 W on an H200."""
@@ -104,12 +103,10 @@ def estimate(work: EnergyWork, seconds: float | None, model: EnergyModel, *, bus
 
 
 def model_of(report: MachineReport) -> EnergyModel | None:
-    """The best coefficients for a measured machine: its own, those of its device, or an estimate from its cores."""
+    """The best coefficients for a measured machine: its own, those of its device, or an estimate per CPU core."""
     hardware = report.hardware
     model = report.energy or energy_model(hardware.name)
-    if model is not None or hardware.device != "cpu" or hardware.cores is None:
-        return model
-    return from_cores(hardware.name, min(hardware.threads or hardware.cores, hardware.cores))
+    return from_cores(hardware.name) if model is None and hardware.device == "cpu" else model
 
 
 def energy_model(name: str) -> EnergyModel | None:
@@ -144,16 +141,17 @@ def from_rated_power(device: Device) -> EnergyModel | None:
     )
 
 
-def from_cores(name: str, cores: int) -> EnergyModel:
-    """The roughest estimate: all `cores` busy, each at the rated power per core of current processors."""
+def from_cores(name: str) -> EnergyModel:
+    """The roughest estimate: the rated power per core of current processors, for as long as a core is busy."""
     return EnergyModel(
         device=name,
-        static_w=CORE_W * cores,
+        static_w=CORE_W,
+        per_core=True,
         error=CORE_ERROR,
-        source=f"{CORE_W:g} W per core",
+        source=f"{CORE_W:g} W per busy core × processor time",
         assumptions=(
             "rated power per core: AMD EPYC 9654 3.8 W, Intel Xeon Platinum 8480+ 6.3 W, AMD Ryzen 9 7950X 10.6 W",
-            f"{plural(cores, 'core')} busy all the time, rest of the machine ignored; accurate to a factor of two",
+            "only the processor time of the pass counts, rest of the machine ignored; accurate to a factor of two",
         ),
     )
 

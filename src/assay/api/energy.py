@@ -19,7 +19,8 @@ def energy_meter(device: str = "cpu") -> EnergyMeter:
 
     Returns:
         A context manager. After the block, its `energy` is in joules and its `power_w` in watts. Both are unknown if
-        the block is shorter than two updates of the energy counter.
+        the block is shorter than two updates of the energy counter. Its `thermal` has the temperature of the device
+        and whether it was throttled.
 
     Raises:
         UsageError: `device` is neither `"cpu"` nor `"cuda"`.
@@ -46,7 +47,8 @@ def measure_energy(
         repeats: Number of repetitions; the result is their median with its spread.
 
     Returns:
-        The energy per call in joules (total and above idle), the power in watts and the time per call in seconds.
+        The energy per call in joules (total and above idle), the power in watts, the time per call in seconds, and
+        the temperature of the device and whether it was throttled.
 
     Raises:
         UsageError: An argument is not valid.

@@ -23,6 +23,7 @@ from assay.cli.options import (
     verbosity_options,
 )
 from assay.cli.output import emit, refuse_overwrite
+from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.errors import PartialError
@@ -175,10 +176,10 @@ def profile(
     _refuse_shapes_only(options)
     profile_settings = profile_options(backward=backward, **measuring)
     profile_settings.check()
-    with prints_to_stderr():
+    with ProgressLine(messages) as line, prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
         profiled = prepare(opened, inputs, replace(options, backward=backward))
-        document = profile_prepared(profiled, profile_settings, messages.detail)
+        document = profile_prepared(profiled, profile_settings, on_progress=line)
     report_run(messages, document, fresh=True)
     rows = achieved_rows(messages, document)
     code = _exit_code(messages, document)

@@ -157,7 +157,7 @@ _LAYOUTS = (_Layout(24, bytes=True), _Layout(24), _Layout(10), _Layout(8, elapse
 
 
 def line_text(state: ProgressState, now_s: float, elapsed_s: float, width: int, *, utf8: bool = True) -> str:
-    """The progress on one line: `[####------] 2/5 timing modules and ops  14 s, about 12 s left`.
+    """The progress on one line: `[####------] 2/5 timing modules and ops  14 s, at most 12 s left`.
 
     Args:
         state: What was reported last.
@@ -231,7 +231,8 @@ def _tail(state: ProgressState, layout: _Layout, now_s: float, elapsed_s: float,
     if layout.elapsed or left_s is None:
         parts.append(_duration(elapsed_s))
     if left_s is not None:
-        parts.append(f"about {_duration(left_s)} left" if left_s > 0 else "finishing")
+        bound = "about" if state.bytes_total else "at most"  # a budget is rarely spent
+        parts.append(f"{bound} {_duration(left_s)} left" if left_s > 0 else "finishing")
     return f"  {', '.join(parts)}"
 
 

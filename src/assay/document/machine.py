@@ -138,6 +138,8 @@ class EnergyModel(Struct, frozen=True, omit_defaults=True):
     """Joules per byte read or written."""
     static_w: float = 0.0
     """Watts drawn whenever the device works, independent of the work; above the idle power."""
+    per_core: bool = False
+    """Whether `static_w` is the power of one busy core, to be multiplied by processor time."""
     idle_w: float | None = None
     """Watts drawn while waiting for work; `static_w` is used if it is null."""
     error: float | None = None
@@ -240,6 +242,23 @@ class MonitorRecording(Struct, frozen=True, omit_defaults=True):
         return next((one for one in self.series if one.name == name), None)
 
 
+class Thermal(Struct, frozen=True, omit_defaults=True):
+    """The temperature of a device, and why it lowered its clocks, from before to after a measured window."""
+
+    start_c: Figure = NOT_MEASURED
+    """Degrees Celsius before the window."""
+    end_c: Figure = NOT_MEASURED
+    """Degrees Celsius after the window."""
+    max_c: Figure = NOT_MEASURED
+    """The highest temperature before, during and after the window, in degrees Celsius."""
+    throttled: Figure = NOT_MEASURED
+    """The share of samples in which the device was throttled by heat or by the power brake."""
+    throttles: tuple[str, ...] = ()
+    """The reasons for that; a device with any was throttled, even if `throttled` is unknown."""
+    limits: tuple[str, ...] = ()
+    """Ordinary reasons for lower clocks, such as the power cap; they are not throttling."""
+
+
 class Replay(Struct, frozen=True, omit_defaults=True):
     """The energy of a workload that was repeated between updates of an energy counter."""
 
@@ -257,6 +276,8 @@ class Replay(Struct, frozen=True, omit_defaults=True):
     """Seconds of the shortest window; null if nothing was measured."""
     period_s: float | None = None
     """Seconds between updates of the counter; null if unknown."""
+    thermal: Thermal = Thermal()
+    """Temperature and throttling from before the first window to after the last."""
 
 
 def unknown_figure(why: str) -> Figure:

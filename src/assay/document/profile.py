@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from assay.document.machine import NOT_MEASURED, MonitorRecording
+from assay.document.machine import NOT_MEASURED, MonitorRecording, Thermal
 from assay.document.provenance import Figure, Provenance
 
 
@@ -136,6 +136,19 @@ class KindEnergy(Struct, frozen=True, omit_defaults=True):
     """Joules per execution above the idle power."""
     count: int = 0
     """Executions per pass."""
+    replayed_s: Figure = NOT_MEASURED
+    """Seconds per execution while it was replayed."""
+    throttles: tuple[str, ...] = ()
+    """Why the device was throttled while it was replayed; empty if it was not, or if that is unknown."""
+
+
+class EnergyPart(Struct, frozen=True):
+    """A part of the difference between the energy of a pass and that of its ops."""
+
+    name: str
+    """`gaps between ops`, `ops not replayed`, …"""
+    energy: Figure
+    """Joules per pass; negative if the ops include energy that the pass does not use."""
 
 
 class EnergyProfile(Struct, frozen=True, omit_defaults=True):
@@ -162,7 +175,13 @@ class EnergyProfile(Struct, frozen=True, omit_defaults=True):
     kinds: list[KindEnergy | None] = field(default_factory=list)
     """Energy per kind, in the order of `Document.kinds`; null for a kind that was not measured."""
     closure: Figure = NOT_MEASURED
-    """The sum of the energies of the kinds divided by the energy of the pass."""
+    """The sum of the energies of the kinds, before they were scaled, divided by the energy of the pass."""
+    scale: Figure = NOT_MEASURED
+    """The factor by which modelled energies of ops were multiplied so that they add up to the pass."""
+    remainder: list[EnergyPart] = field(default_factory=list)
+    """The energy of the pass less that of `kinds`, in parts; empty if the energy of ops is unknown."""
+    thermal: Thermal = Thermal()
+    """Temperature and throttling while the energy of the pass was measured."""
     covered: float | None = None
     """The share of op time that the kinds in that sum account for; null if unknown."""
     carbon_g: Figure = NOT_MEASURED

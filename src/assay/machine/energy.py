@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from assay.document.machine import NOT_MEASURED, Replay, Sensor, measured_figure, unknown_figure
+from assay.document.machine import NOT_MEASURED, Replay, Sensor, Thermal, measured_figure, unknown_figure
 from assay.document.provenance import Figure
 from assay.machine.hardware import CUDA
 from assay.machine.samples import median_figure
-from assay.machine.sensors import nvml
+from assay.machine.sensors import hwmon, nvml
 from assay.machine.sensors.cadence import watch
 from assay.machine.sensors.counter import Joules, additive_probes
 from assay.machine.sensors.finding import find
 from assay.machine.sensors.probe import Probe, SensorError
+from assay.machine.thermal import NO_THERMOMETER, ThermalLog, Thermometer, of_board, of_processor
 from assay.machine.ticks import TickInterval, TickWatcher, between
 
 PERIODS = 20
@@ -25,6 +26,8 @@ REPEATS = 3
 _BATCH_S = 0.05
 """Approximate duration of a batch of runs between two synchronisations: long compared with the wait itself, short
 compared with a counter period."""
+_SETUP_S = 0.2
+"""Approximate seconds to find the number of runs per batch."""
 _COVERED = 0.5
 """The smallest share of a window that must lie between two ticks."""
 
@@ -40,11 +43,12 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class CounterGroup:
-    """Energy counters that together cover one device, with their tick period and idle power."""
+    """Energy counters that together cover one device, with their tick period, idle power and thermometer."""
 
     probes: tuple[Probe, ...]
     period_s: float
     idle_w: Figure = NOT_MEASURED
+    thermometer: Thermometer = NO_THERMOMETER
 
     def joules(self) -> Joules:
         """A joule counter that starts at zero now."""
@@ -80,12 +84,15 @@ def counters_of_device(device: str, rows: Sequence[Sensor] | None = None, uuid: 
     if device == CUDA:
         visible = nvml.boards()
         chosen = [board for board in visible.boards if uuid and uuid in board.uuid] or visible.boards
-        return energy_counters(f"nvml:{chosen[0].index}:", rows) if chosen else visible.why
+        if not chosen:
+            return visible.why
+        counters = energy_counters(f"nvml:{chosen[0].index}:", rows)
+        return counters if isinstance(counters, str) else replace(counters, thermometer=of_board(chosen[0]))
     reasons = []
     for prefix in _PROCESSOR:
         counters = energy_counters(prefix, rows)
         if isinstance(counters, CounterGroup):
-            return counters
+            return replace(counters, thermometer=of_processor(hwmon.find().probes))
         reasons.append(counters)
     return "; ".join(reason for reason in reasons if reason) or "no energy sensor on this machine"
 
@@ -97,13 +104,17 @@ class EnergyMeter:
         self._sensors, self._clock = sensors, clock
         self.energy: Figure = NOT_MEASURED
         self.power_w: Figure = NOT_MEASURED
+        self.thermal = Thermal()
+        self._log = ThermalLog(sensors.thermometer)
         self._watcher: TickWatcher | None = None
         self._start_s = 0.0
 
     def __enter__(self) -> EnergyMeter:
         self.energy = self.power_w = NOT_MEASURED
+        self.thermal, self._log = Thermal(), ThermalLog(self._sensors.thermometer)
         try:
-            self._watcher = TickWatcher(self._sensors.joules(), self._sensors.period_s, self._clock)
+            joules = self._sensors.joules()
+            self._watcher = TickWatcher(joules, self._sensors.period_s, self._clock, self._log.sample)
         except SensorError as error:
             self._watcher = None
             self.energy = self.power_w = unknown_figure(str(error))
@@ -121,7 +132,9 @@ class EnergyMeter:
         seconds = end_s - self._start_s
         if self._watcher.why:
             self.energy = self.power_w = unknown_figure(self._watcher.why)
-        elif span is None or span.seconds < _COVERED * seconds:
+            return
+        self.thermal = self._log.thermal()
+        if span is None or span.seconds < _COVERED * seconds:
             why = f"{seconds:.2g} s is too short for a counter that updates every {self._sensors.period_s:.2g} s"
             self.energy = self.power_w = unknown_figure(why)
         else:
@@ -142,15 +155,26 @@ def replay(
 
     `synchronize` waits for the work that `run` launched. The device is busy from before the first tick to the last.
     """
-    window = max(window_s, PERIODS * sensors.period_s)
+    window = _window_s(window_s, sensors.period_s)
     batch = _batch(run, synchronize)
+    log = ThermalLog(sensors.thermometer)
     spans: list[tuple[TickInterval, float]] = []
     for _ in range(repeats):
         try:
-            spans.append(_window(run, synchronize, sensors, window, batch))
+            spans.append(_window(run, synchronize, sensors, window, batch, log))
         except SensorError as error:
             return Replay(unknown_figure(str(error)), period_s=sensors.period_s)
-    return _replayed(spans, sensors)
+    return _replayed(spans, sensors, log.thermal())
+
+
+def replay_s(window_s: float, repeats: int, period_s: float) -> float:
+    """Approximate seconds that `replay` takes for a short run."""
+    return _SETUP_S + repeats * (_window_s(window_s, period_s) + 2 * period_s)
+
+
+def _window_s(window_s: float, period_s: float) -> float:
+    """Seconds of a window: as requested, but at least `PERIODS` periods of the counter."""
+    return max(window_s, PERIODS * period_s)
 
 
 def idle(sensors: CounterGroup, seconds: float = 1.0) -> Figure:
@@ -172,13 +196,18 @@ def idle(sensors: CounterGroup, seconds: float = 1.0) -> Figure:
 
 
 def _window(
-    run: Workload, synchronize: Callable[[], object], sensors: CounterGroup, window: float, batch: int
+    run: Workload,
+    synchronize: Callable[[], object],
+    sensors: CounterGroup,
+    window: float,
+    batch: int,
+    log: ThermalLog,
 ) -> tuple[TickInterval, float]:
     """One interval between ticks, and the number of runs in it."""
     marks = [(time.perf_counter(), 0)]
     # Up to one period is lost at either end, before the first tick and after the last: run two periods longer.
     end_s = marks[0][0] + window + 2 * sensors.period_s
-    with TickWatcher(sensors.joules(), sensors.period_s) as watcher:
+    with TickWatcher(sensors.joules(), sensors.period_s, time.perf_counter, log.sample) as watcher:
         while marks[-1][0] < end_s and not watcher.why:
             for _ in range(batch):
                 run()
@@ -216,7 +245,7 @@ def _batch(run: Workload, synchronize: Callable[[], object]) -> int:
         count *= 2
 
 
-def _replayed(spans: Sequence[tuple[TickInterval, float]], sensors: CounterGroup) -> Replay:
+def _replayed(spans: Sequence[tuple[TickInterval, float]], sensors: CounterGroup, thermal: Thermal) -> Replay:
     by = f"{sensors.name} between ticks, replayed"
     idle_w = sensors.idle_w.value
     gross = [span.joules / runs for span, runs in spans]
@@ -231,6 +260,7 @@ def _replayed(spans: Sequence[tuple[TickInterval, float]], sensors: CounterGroup
         calls=round(sum(runs for _, runs in spans)),
         window_s=min(span.seconds for span, _ in spans),
         period_s=sensors.period_s,
+        thermal=thermal,
     )
 
 

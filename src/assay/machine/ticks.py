@@ -57,17 +57,31 @@ class TickInterval:
         return self.joules / self.seconds
 
 
-class TickWatcher:
-    """Records every tick during a `with` block, on a thread that stops when the block ends."""
+def _nothing() -> None:
+    return None
 
-    def __init__(self, energy: Energy, period_s: float, clock: Callable[[], float] = time.perf_counter) -> None:
+
+class TickWatcher:
+    """Records every tick during a `with` block, on a thread that stops when the block ends.
+
+    `sample` is called before the block, after every tick and after the block; it must not raise.
+    """
+
+    def __init__(
+        self,
+        energy: Energy,
+        period_s: float,
+        clock: Callable[[], float] = time.perf_counter,
+        sample: Callable[[], None] = _nothing,
+    ) -> None:
         self.ticks: list[Tick] = []
         self.why = ""
-        self._energy, self._period_s, self._clock = energy, period_s, clock
+        self._energy, self._period_s, self._clock, self._sample = energy, period_s, clock, sample
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="assay-energy", daemon=True)
 
     def __enter__(self) -> TickWatcher:
+        self._sample()
         self._thread.start()
         return self
 
@@ -90,7 +104,11 @@ class TickWatcher:
                 if ticked and after - before <= prompt_s:
                     self.ticks.append(((before + after) / 2, value))
                 last = value
+                if ticked:
+                    self._sample()
                 self._done.wait(_FAST_POLL_S if fast else self._period_s * (_ASLEEP if ticked else 0.01))
+            # On this thread, because a sensor that hangs must not keep the block from ending.
+            self._sample()
         except SensorError as error:
             self.why = str(error)
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
 
 from assay.document.rows import Op, OpKind
 from assay.document.trace_labels import encode_path
@@ -22,6 +21,7 @@ from assay.errors import ReadError
 from assay.recorder import higher_order
 from assay.recorder.watch import OpCaller
 from assay.timing.device import now, processor_now
+from assay.timing.tensor_copies import copied
 from assay.trace.read.reading import read_trace
 from assay.trace.write.plan import CapturePlan
 from assay.trace.write.profiler import ProfilerSession
@@ -147,14 +147,14 @@ class OpKeeper:
 
     def __init__(self, numbers: Collection[int]) -> None:
         self.kept: dict[int, Callable[[], object]] = {}
-        """A function per kept op that runs it again on copies of its inputs."""
+        """A function per kept op that runs it again on copies of its inputs, which share storages as they do."""
         self._numbers = frozenset(numbers)
         self._count = 0
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The op's result."""
         if self._count in self._numbers:
-            args_kept, kwargs_kept = tree_map_only(torch.Tensor, _copy, (args, kwargs))
+            args_kept, kwargs_kept = copied((args, kwargs))
             self.kept[self._count] = partial(func, *args_kept, **kwargs_kept)
         self._count += 1
         return func(*args, **kwargs)
@@ -164,8 +164,3 @@ def _assigned(times: Iterable[int], kinds: Sequence[OpKind], ops: Sequence[Op]) 
     """`times` assigned to `ops` in order, with None for higher-order operators."""
     rest = iter(times)
     return [None if kinds[op.kind].target in BODIES else next(rest) for op in ops]
-
-
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the same values and layout, detached from autograd."""
-    return tensor.detach().clone(memory_format=torch.preserve_format)

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from assay.analysis.carbon import carbon_g, find_grid, price
-from assay.analysis.ceilings import as_device
-from assay.analysis.devices import Device
-from assay.analysis.energy import estimate, flops_per_joule, model_of, work_of, work_of_kind
-from assay.analysis.roofline import roofline_of
+from assay.analysis.energy import flops_per_joule
 from assay.api.options import OnStep
+from assay.api.profile.energy_remainder import UNEXPLAINED, closure, remainder
+from assay.api.profile.modelled_energy import modelled_ops, modelled_pass
+from assay.api.profile.op_replay import TimeLimit, kinds_to_replay, replayed_kinds, schedule
 from assay.api.profile.options import EnergyOptions
 from assay.api.profile.profiled import ProfiledModel
 from assay.document.document import Document
 from assay.document.machine import (
     NOT_MEASURED,
-    EnergyModel,
     MachineReport,
     MonitorRecording,
     measured_figure,
     unknown_figure,
 )
-from assay.document.profile import EnergyProfile, KindEnergy, KindTime
+from assay.document.profile import EnergyProfile
 from assay.document.provenance import Figure, Modelled, Unknown
 from assay.machine.energy import CounterGroup, counters_of_device, replay
 from assay.machine.sensors.nvml import NvmlBoard, boards
+from assay.messages import plural
 
-COVER = 0.95
-"""Kinds of op are replayed, slowest first, until they cover this share of the total op time."""
-MOST = 12
-"""Maximum number of kinds to replay, because each takes seconds."""
 _NO_SENSOR = unknown_figure("no sensor was read")
 """A figure that only a sensor gives; the profile's `why` has the reason."""
+_PASS_SHARE = 0.5
+"""The share of the time limit for the pass itself if ops are replayed too."""
+_UNEXPLAINED = 0.1
+"""If a larger share of the energy of the pass is unexplained, the energies of ops are only relative."""
 
 
 def energy(
@@ -57,19 +58,46 @@ def energy(
     if isinstance(sensors, CounterGroup):
         profile = _measured(profiled, document, run, wait, sensors, options, on_step)
         why = _why(profile.whole)
-    modelled = _modelled(document, report)
+    modelled = modelled_pass(document, report)
     if profile is None or profile.whole.value is None:
-        device, model = as_device(report), model_of(report)
+        ops = modelled_ops(document, report, modelled)
         profile = EnergyProfile(
             why=str(why),
             whole=modelled,
             above_idle=_NO_SENSOR,
             idle_w=_idle_power(sensors, report),
             average_w=_power(modelled, document.profile.whole),
-            kinds=_modelled_kinds(document, device, model) if model is not None else [],
+            kinds=ops.kinds,
+            closure=ops.closure,
+            scale=ops.scale,
+            remainder=list(ops.remainder),
+            covered=ops.covered,
         )
     profile = replace(profile, modelled=modelled, peak_w=_peak_power(document.profile.system, board))
     return _with_efficiency_and_costs(profile, document, options)
+
+
+def notes(document: Document, profile: EnergyProfile) -> list[str]:
+    """What a reader of the energy must know, one line each: throttling, ops not replayed, unexplained energy."""
+    assert document.profile is not None
+    lines = []
+    if profile.thermal.throttles:
+        reasons = ", ".join(profile.thermal.throttles)
+        lines.append(f"throttled: {reasons}; energy and time are those of a throttled device")
+    throttled = [row for row in profile.kinds if row is not None and row.throttles]
+    if throttled:
+        reasons = ", ".join(dict.fromkeys(reason for row in throttled for reason in row.throttles))
+        lines.append(f"throttled while replaying {plural(len(throttled), 'kind')} of op: {reasons}")
+    above = kinds_to_replay(document.profile.kinds) if profile.sensor and profile.kinds else []
+    left_out = [index for index in above if profile.kinds[index] is None]
+    if left_out:
+        count = f"{len(left_out)} of {plural(len(above), 'kind')} of op above 1 % of op time"
+        lines.append(f"not replayed: {count}; their energy is modelled")
+    rest = next((part.energy.value for part in profile.remainder if part.name == UNEXPLAINED), None)
+    if rest and profile.whole.value and abs(rest) > _UNEXPLAINED * profile.whole.value:
+        share = f"{100 * rest / profile.whole.value:.0f} %"
+        lines.append(f"{share} of the energy of the pass is unexplained: compare ops only with each other")
+    return lines
 
 
 def _idle_power(sensors: CounterGroup | str, report: MachineReport) -> Figure:
@@ -79,27 +107,9 @@ def _idle_power(sensors: CounterGroup | str, report: MachineReport) -> Figure:
     return report.idle_w if report.idle_w.value is not None else _NO_SENSOR
 
 
-def _modelled(document: Document, report: MachineReport) -> Figure:
-    """The joules of one pass from the best available energy model of this machine."""
-    assert document.profile is not None
-    model = model_of(report)
-    if model is None:
-        return unknown_figure(f"there is no energy model of {report.hardware.name}")
-    work, _ = work_of(document, as_device(report))
-    return estimate(work, document.profile.whole.value, model, busy_s=_busy_s(document))
-
-
 def _why(figure: Figure) -> str:
     """The reason why a figure is unknown; empty if it is known."""
     return figure.how.why if isinstance(figure.how, Unknown) else ""
-
-
-def _busy_s(document: Document) -> float | None:
-    """Seconds during which an accelerator ran kernels; None for a CPU, which is always busy."""
-    assert document.profile is not None
-    if document.profile.device == "cpu":
-        return None
-    return sum(time.total_s or 0.0 for time in document.profile.kinds if time is not None)
 
 
 def _board(device: str) -> NvmlBoard | None:
@@ -123,10 +133,14 @@ def _measured(
 ) -> EnergyProfile:
     """The measured energy; unknown if the sensors stop responding."""
     on_step("energy of the pass")
-    whole = replay(run, sensors, synchronize=wait, window_s=options.window_s, repeats=max(options.repeats, 2))
+    limit = TimeLimit(options.seconds)
+    pass_s = limit.left_s() * (_PASS_SHARE if options.by_op else 1.0)
+    twice = dataclasses.replace(options, repeats=max(options.repeats, 2))
+    plan = schedule(1, pass_s, sensors.period_s, twice)
+    whole = replay(run, sensors, synchronize=wait, window_s=plan.window_s, repeats=plan.repeats)
     by_op = options.by_op and whole.energy_j.value is not None
-    kinds = _replayed_kinds(profiled, document, wait, sensors, options, on_step) if by_op else []
-    closure, covered = _closure(document, kinds, whole.energy_j)
+    kinds = replayed_kinds(profiled, document, wait, sensors, options, limit, on_step) if by_op else []
+    ratio, covered = closure(document, kinds, whole.energy_j)
     return EnergyProfile(
         sensor=sensors.name,
         whole=whole.energy_j,
@@ -134,91 +148,11 @@ def _measured(
         idle_w=sensors.idle_w,
         average_w=whole.power_w,
         kinds=kinds,
-        closure=closure,
+        closure=ratio,
+        remainder=remainder(document, kinds, whole, sensors.idle_w),
+        thermal=whole.thermal,
         covered=covered,
     )
-
-
-def _replayed_kinds(
-    profiled: ProfiledModel,
-    document: Document,
-    wait: Callable[[], None],
-    sensors: CounterGroup,
-    options: EnergyOptions,
-    on_step: OnStep,
-) -> list[KindEnergy | None]:
-    """The measured energy of the slowest kinds, each replayed on its recorded inputs; None for the rest."""
-    import torch
-
-    assert document.profile is not None
-    times = document.profile.kinds
-    rows: list[KindEnergy | None] = [None] * len(times)
-    with torch.no_grad():
-        for index, run in _replays(profiled, document, _slowest(times)).items():
-            on_step(f"energy of {document.kinds[index].name}")
-            result = replay(run, sensors, synchronize=wait, window_s=options.window_s, repeats=options.repeats)
-            time = times[index]
-            rows[index] = KindEnergy(result.energy_j, result.above_idle_j, time.count if time is not None else 0)
-    return rows
-
-
-def _slowest(times: Sequence[KindTime | None]) -> list[int]:
-    """The indices of the kinds that take the most time, up to `COVER` of the total time and `MOST` kinds."""
-    timed = [(time.total_s or 0.0, index) for index, time in enumerate(times) if time is not None]
-    whole = sum(total for total, _ in timed)
-    slowest: list[int] = []
-    covered = 0.0
-    for total, index in sorted(timed, reverse=True)[:MOST]:
-        if covered >= COVER * whole:
-            break
-        slowest.append(index)
-        covered += total
-    return slowest
-
-
-def _replays(profiled: ProfiledModel, document: Document, kinds: Sequence[int]) -> Mapping[int, Callable[[], object]]:
-    """A function per kind that runs one op of that kind again, on its recorded inputs."""
-    from assay.recorder import inventory
-    from assay.recorder.watch import record_pass
-    from assay.timing.op_clock import BODIES, OpKeeper
-
-    counted = [op for op in document.ops if document.kinds[op.kind].target not in BODIES]
-    first: dict[int, int] = {}
-    for number, op in enumerate(counted):
-        if op.kind in kinds:
-            first.setdefault(op.kind, number)
-    keeper = OpKeeper(first.values())
-    model, inputs = profiled.opened.module, profiled.inputs
-    record_pass(model, inventory.members(model), inputs.args, inputs.kwargs, profiled.setting(), keeper.call)
-    return {kind: keeper.kept[number] for kind, number in first.items() if number in keeper.kept}
-
-
-def _closure(document: Document, kinds: Sequence[KindEnergy | None], whole: Figure) -> tuple[Figure, float | None]:
-    """The summed energy of the kinds divided by that of the pass, and the share of op time these kinds cover."""
-    assert document.profile is not None
-    times = document.profile.kinds
-    pairs = [(row, times[index]) for index, row in enumerate(kinds) if row is not None and row.each.value is not None]
-    total = sum(time.total_s or 0.0 for time in times if time is not None)
-    if not pairs or not whole.value or not total:
-        return unknown_figure("the energy of ops was not measured"), None
-    joules = sum((row.each.value or 0.0) * row.count for row, _ in pairs)
-    share = sum(time.total_s or 0.0 for _, time in pairs if time is not None) / total
-    return measured_figure(joules / whole.value, "replayed ops divided by the replayed pass"), share
-
-
-def _modelled_kinds(document: Document, device: Device, model: EnergyModel) -> list[KindEnergy | None]:
-    """The modelled energy of each kind of op; None if its time or FLOPs are unknown."""
-    assert document.profile is not None
-    assert document.cost is not None
-    rows: list[KindEnergy | None] = [None] * len(document.kinds)
-    for row in roofline_of(document, device).kinds:
-        time = document.profile.kinds[row.kind]
-        cost = document.cost.kinds[row.kind]
-        if time is None or cost.matrix_flops is None:
-            continue
-        work = work_of_kind(cost, row.precision)
-        rows[row.kind] = KindEnergy(estimate(work, time.time_s, model), count=time.count)
-    return rows
 
 
 def _power(joules: Figure, seconds: Figure) -> Figure:

@@ -28,6 +28,9 @@ class EnergyOptions:
     """Seconds to keep the device busy in each repetition."""
     repeats: int = 2
     """Number of repetitions."""
+    seconds: float | None = None
+    """Seconds for all replays together; None does not limit them. To stay within it, they are repeated less often,
+    then their windows shrink, then the kinds of op that take the least time are not replayed."""
 
     def check(self) -> None:
         """Raise UsageError for an unknown grid, or a price or PUE that is out of range."""
@@ -36,6 +39,7 @@ class EnergyOptions:
             find_grid(self.grid)
         check_number("pue", self.pue, 1)
         check_number("price", self.price_kwh, 0, optional=True)
+        check_number("seconds", self.seconds, 0, optional=True)
         price(unknown_figure("not measured yet"), self.price_kwh or 0.0, pue=self.pue)
 
 

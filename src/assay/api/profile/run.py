@@ -22,6 +22,7 @@ from assay.api.profile import sweep as sweeping
 from assay.api.profile.conditions import processor_time
 from assay.api.profile.device_times import KERNELS, with_device
 from assay.api.profile.energy import energy as energy_of
+from assay.api.profile.energy import notes as energy_notes
 from assay.api.profile.op_times import RecordedOps
 from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.pass_times import PassTimes
@@ -308,10 +309,13 @@ class _Profiling:
             if options.system and self._stages.begin("monitoring the machine"):
                 document = _with(document, system=self._recorded(runner))
             if options.energy is not None and self._stages.begin("energy"):
-                report = measure_machine(runner.device.type, on_step=self._on_step)
+                report = measure_machine(runner.device.type, quick=True, on_step=self._on_step)
+                limits = [each for each in (options.energy.seconds, self._stages.left_s) if each is not None]
+                within = dataclasses.replace(options.energy, seconds=min(limits, default=None))
                 wait = synchronizer(runner.device)
-                energy = energy_of(self._profiled, document, runner.run, wait, report, options.energy, self._on_step)
+                energy = energy_of(self._profiled, document, runner.run, wait, report, within, self._on_step)
                 document = _with(document, energy=energy)
+                self._notes += energy_notes(document, energy)
         return document
 
     def _recorded(self, runner: Any) -> MonitorRecording:

@@ -23,6 +23,8 @@ THROTTLES = {
     0x80: "hardware power brake",
 }
 """The bits of reasons for lower clocks that are worth reporting; an idle board is not one."""
+SLOWDOWNS = 0x8 | 0x20 | 0x40 | 0x80
+"""The bits that mean throttling, by heat or by the power brake; a power cap is normal under full load."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from assay import units
 from assay.analysis.carbon import MILLION
 from assay.document.document import Document
-from assay.document.machine import MonitorRecording, Series
-from assay.document.profile import EnergyProfile, KindEnergy
+from assay.document.machine import MonitorRecording, Series, Thermal
+from assay.document.profile import EnergyPart, EnergyProfile, KindEnergy
 from assay.document.rows import OpKind
 from assay.machine.sensors.nvml import THROTTLES
 from assay.views.tables import Column, Table, percent
@@ -85,10 +85,39 @@ def energy_facts(energy: EnergyProfile) -> Table:
     ]
     if energy.sensor:
         rows.append(fact("energy per pass (modelled)", energy.modelled, units.joules))
-        rows.append(fact("sum of op energies ÷ pass energy", energy.closure, units.ratio))
+        rows += _thermal_facts(energy.thermal)
     elif energy.why:
         rows.append(FigureFact("sensor", units.UNKNOWN, energy.why))
+    if energy.kinds:
+        rows.append(fact("sum of op energies ÷ pass energy", energy.closure, units.ratio))
+    if energy.scale.value is not None:
+        rows.append(fact("op energies multiplied by", energy.scale, units.ratio))
+    rows += [_part_fact(part, energy.whole.value) for part in energy.remainder]
     return figures_table(rows)
+
+
+def _part_fact(part: EnergyPart, whole: float | None) -> FigureFact:
+    """A part of the remainder, with its share of the energy of the pass."""
+    name, energy = f"not in op energies: {part.name}", part.energy
+    share = part_of(energy.value, whole)
+    text = units.joules(energy.value)
+    return FigureFact(name, text if share is None else f"{text} ({percent(share)})", how(energy))
+
+
+def _thermal_facts(thermal: Thermal) -> list[FigureFact]:
+    """The temperature before, after and at most, and whether the device was throttled."""
+    start, end, most = (_degrees(figure.value) for figure in (thermal.start_c, thermal.end_c, thermal.max_c))
+    none = units.UNKNOWN if thermal.throttled.value is None else "none"
+    throttling = f"throttled: {', '.join(thermal.throttles)}" if thermal.throttles else none
+    limits = f" (limited by {', '.join(thermal.limits)})" if thermal.limits else ""
+    return [
+        FigureFact("temperature: start, end, max", f"{start}, {end}, {most}", how(thermal.max_c)),
+        FigureFact("throttling", throttling + limits, how(thermal.throttled)),
+    ]
+
+
+def _degrees(value: float | None) -> str:
+    return units.UNKNOWN if value is None else f"{value:.0f} °C"
 
 
 def energy_title(energy: EnergyProfile) -> str:
@@ -103,12 +132,17 @@ def _grams_per_million(grams: float | None) -> str:
 
 
 def energy_table(document: Document, energy: EnergyProfile) -> Table:
-    """One row per kind of op whose energy is known, highest total first."""
-    rows = []
-    for kind, row in zip(document.kinds, energy.kinds, strict=False):
-        if row is not None and row.each.value is not None:
-            total = row.each.value * row.count
-            rows.append(_KindRow(kind, row, total, part_of(total, energy.whole.value)))
+    """One row per kind of op whose energy is known, highest total first.
+
+    Shares are of the pass, or of the sum of the ops if that is larger: a replay may wait longer than the pass does.
+    """
+    known = [
+        (kind, row, row.each.value * row.count)
+        for kind, row in zip(document.kinds, energy.kinds, strict=False)
+        if row is not None and row.each.value is not None
+    ]
+    whole = energy.whole.value and max(energy.whole.value, sum(total for _, _, total in known))
+    rows = [_KindRow(kind, row, total, part_of(total, whole)) for kind, row, total in known]
     return Table(_KINDS, sorted(rows, key=lambda row: -row.total))
 
 
