@@ -24,34 +24,43 @@ def remove(tasks, thread):
     (tasks / thread).rmdir()
 
 
+def total(waiting):
+    waiting.refresh()
+    return waiting.total_ns()
+
+
 def test_waiting_is_added_up_over_threads_that_come_and_go(tmp_path):
     write(tmp_path, "10", 100)
-    with ProcessorWait(tmp_path) as waited:
-        assert waited() == 100
+    with ProcessorWait(tmp_path) as waiting:
+        assert total(waiting) == 100
         write(tmp_path, "11", 40)
         write(tmp_path, "10", 150)
-        assert waited() == 190
+        assert waiting.total_ns() == 150
+        assert total(waiting) == 190
         remove(tmp_path, "11")
-        assert waited() == 190
+        assert total(waiting) == 190
         write(tmp_path, "12", 5)
-        assert waited() == 195
+        assert total(waiting) == 195
 
 
 def test_files_are_closed(tmp_path):
     write(tmp_path, "10", 100)
-    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    with ProcessorWait(tmp_path) as waited:
-        waited()
-    after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    assert before == after
+    write(tmp_path, "11", 100)
+    with ProcessorWait(tmp_path) as waiting:
+        waiting.refresh()
+        files = list(waiting._files.values())
+        assert len(files) == 2
+    for file in files:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(file)
 
 
 def test_a_kernel_that_does_not_count_gives_none(tmp_path):
-    with ProcessorWait(tmp_path / "missing") as waited:
-        assert waited() is None
+    with ProcessorWait(tmp_path / "missing") as waiting:
+        assert total(waiting) is None
     (tmp_path / "10").mkdir()
-    with ProcessorWait(tmp_path) as waited:
-        assert waited() is None
+    with ProcessorWait(tmp_path) as waiting:
+        assert total(waiting) is None
     (tmp_path / "10" / "schedstat").write_text("garbage")
-    with ProcessorWait(tmp_path) as waited:
-        assert waited() is None
+    with ProcessorWait(tmp_path) as waiting:
+        assert total(waiting) is None

@@ -74,7 +74,7 @@ BUSY = 0.02
 _OTHER_THREADS = 0.02
 """Passes are single-threaded if other threads used at most this share of the CPU time."""
 _READS_NS = 5_000
-"""CPU time between reading the time of the process and that of the thread, twice per pass."""
+"""CPU time per pass between reading the time of the process and that of the thread."""
 
 
 def undisturbed(clock: PassClock) -> bool:
@@ -107,10 +107,10 @@ class Bench:
         run: Callable[[], None],
         forward: Callable[[], object],
         tidy: Callable[[], None],
-        waited_ns: Callable[[], int | None],
+        waiting: ProcessorWait,
     ) -> None:
         self.device, self.run = device, run
-        self._forward, self._tidy, self._waited_ns = forward, tidy, waited_ns
+        self._forward, self._tidy, self._waiting = forward, tidy, waiting
         self._wait = synchronizer(device)
 
     def clock(self) -> PassClock:
@@ -154,14 +154,15 @@ class Bench:
 
     def _clocked(self, run: Callable[[], object]) -> PassClock:
         self._wait()
-        before, process, thread_begin = self._waited_ns(), time.process_time_ns(), processor_now()
+        # A thread whose time slice has ended loses its processor in one of these system calls, and not in the pass.
+        self._waiting.refresh()
+        process, thread_begin, before = time.process_time_ns(), processor_now(), self._waiting.total_ns()
         begin = now()
         run()
         returned = now()
         self._wait()
         end = now()
-        thread_end, process = processor_now(), time.process_time_ns() - process
-        after = self._waited_ns()
+        after, thread_end, process = self._waiting.total_ns(), processor_now(), time.process_time_ns() - process
         self._tidy()
         waited = None if before is None or after is None else after - before
         return PassClock(begin, returned, end, waited, process, thread_begin, thread_end)
@@ -190,9 +191,9 @@ def bench(
             values_restored(restored),
             restored_state(members.modules) as restore,
             garbage_collection_paused(),
-            ProcessorWait() as waited_ns,
+            ProcessorWait() as waiting,
         ):
-            yield _bench(model, inputs, placed, setting, restore, waited_ns)
+            yield _bench(model, inputs, placed, setting, restore, waiting)
 
 
 def repeat_until(budget: Budget, measure: Callable[[], int], settled: Callable[[], bool]) -> None:
@@ -210,7 +211,7 @@ def _bench(
     placed: Sequence[torch.Tensor],
     setting: PassSettings,
     restore: Callable[[], None],
-    waited_ns: Callable[[], int | None],
+    waiting: ProcessorWait,
 ) -> Bench:
     args, kwargs = inputs
     device = device_of([*placed, *tensors_among(inputs)])
@@ -233,8 +234,8 @@ def _bench(
         restore()
 
     if setting.backward:
-        return Bench(device, step, forward, clear, waited_ns)
-    return Bench(device, inference, inference, restore, waited_ns)
+        return Bench(device, step, forward, clear, waiting)
+    return Bench(device, inference, inference, restore, waiting)
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:

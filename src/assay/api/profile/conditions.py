@@ -20,8 +20,6 @@ MACHINE_BUSY = "machine busy: no pass was undisturbed"
 _AWAKE = 0.95
 """CPU time stands for the time of a pass if it is at least this share of the time not spent waiting for a processor:
 otherwise the pass also waits for something else, such as a disk."""
-_RELIABLE = 1.15
-"""A pass rebuilt from segments may exceed the pass without its waiting by this factor."""
 _WAIT = "time that threads of this process waited for a processor (schedstat)"
 _YARDSTICK = "the same matrix products beside every pass"
 
@@ -29,7 +27,6 @@ _YARDSTICK = "the same matrix products beside every pass"
 def judge(rounds: Rounds, others: float | None) -> Conditions:
     """The conditions of the rounds; `others` is the share of the processor that other processes used."""
     waiting = waiting_share(rounds.bare)
-    alone = single_threaded(rounds.bare)
     busy = _busy(waiting, others)
     return Conditions(
         busy=busy,
@@ -38,8 +35,7 @@ def judge(rounds: Rounds, others: float | None) -> Conditions:
         else measured_figure(waiting, _WAIT, repeats=len(rounds.bare)),
         undisturbed=None if waiting is None else sum(map(undisturbed, rounds.bare)),
         drift=_drift(rounds.yardstick),
-        single_threaded=alone,
-        rates="processor" if busy and alone else "time",
+        single_threaded=single_threaded(rounds.bare),
     )
 
 
@@ -63,21 +59,12 @@ def quiet_pass(clocks: Sequence[PassClock]) -> Figure:
     return unknown_figure(MACHINE_BUSY if clocks else "no pass was timed")
 
 
-def uses_processor_time(rounds: Rounds, conditions: Conditions) -> bool:
+def processor_time_stands(rounds: Rounds, conditions: Conditions) -> bool:
     """Whether CPU time stands for the time of the pass: it is single-threaded, and waits for nothing else."""
     if not conditions.busy or not conditions.single_threaded or not rounds.processor:
         return False
     used = low_quartile_of([clock.thread for clock in rounds.bare]).ns
     return used >= _AWAKE * low_quartile_of(_awake(rounds.bare)).ns
-
-
-def reliable(whole_ns: float, rounds: Rounds, conditions: Conditions) -> bool:
-    """Whether a time rebuilt from segments is close to that of an undisturbed pass."""
-    if not conditions.busy or conditions.waiting.value is None:
-        return True
-    if conditions.single_threaded:
-        return whole_ns <= _RELIABLE * low_quartile_of(_awake(rounds.bare)).ns
-    return any(map(undisturbed, rounds.bare))
 
 
 def _awake(clocks: Sequence[PassClock]) -> list[float]:

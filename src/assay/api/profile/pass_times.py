@@ -26,24 +26,30 @@ from assay.timing.op_clock import stamp_cost_ns
 from assay.timing.rounds import ClockedPass, Rounds, comparable
 from assay.timing.segments import Chain, Estimates, Matrix, SegmentedPasses, Span, low_quartile
 
+_ENOUGH = 0.25
+"""On a busy machine, CPU times are used if a smaller share of the passes was undisturbed."""
+
 
 class PassTimes:
     """The times of one pass of `document`, on the clock of the host.
 
-    On a busy machine, those of a single-threaded pass are CPU times, and those of others are those of its undisturbed
-    passes. If there are none, times are unknown; shares are kept.
+    On a busy machine, they are those of its undisturbed passes. If there are too few, they are the CPU times of a
+    single-threaded pass; otherwise they are unknown, and only shares are kept.
     """
 
     def __init__(self, rounds: Rounds, document: Document, others: float | None) -> None:
         self._rounds, self._document = rounds, document
         judged = judging.judge(rounds, others)
-        self._by_processor = judging.uses_processor_time(rounds, judged)
-        calm = bool(judged.busy) and not judged.single_threaded
-        self._modules = _used(rounds.processor if self._by_processor else rounds.modules, calm)
-        events = self._modules[0].events.modules
-        self._ops = [each for each in _used(rounds.ops, calm) if each.events.modules == events]
-        withheld = not judging.reliable(self._whole.ns, rounds, judged) or (calm and not self._calm)
-        rates = "" if withheld and judged.rates == "time" else judged.rates
+        modules, ops = _used(rounds.modules, judged), _used(rounds.ops, judged)
+        calm = _calm(modules) and _calm(ops)
+        enough = calm and len(modules) >= _ENOUGH * len(rounds.modules) and len(ops) >= _ENOUGH * len(rounds.ops)
+        self._by_processor = not enough and judging.processor_time_stands(rounds, judged)
+        if self._by_processor:
+            modules, ops = comparable(rounds.processor), comparable(rounds.ops)
+        self._modules = modules
+        self._ops = [each for each in ops if each.events.modules == modules[0].events.modules]
+        withheld = bool(judged.busy) and not calm and not self._by_processor
+        rates = "processor" if self._by_processor else "" if withheld else "time"
         self.conditions: Conditions = replace(judged, withheld=withheld, rates=rates)
 
     @property
@@ -118,11 +124,6 @@ class PassTimes:
     def _measured(self) -> Measured:
         by = figures.PROCESSOR_SEGMENTS if self._by_processor else figures.SEGMENTS
         return Measured(by, len(self._modules))
-
-    @cached_property
-    def _calm(self) -> bool:
-        """Whether all passes that are used were undisturbed."""
-        return all(undisturbed(each.clock) for each in (*self._modules, *self._ops))
 
     @cached_property
     def _whole(self) -> Span:
@@ -204,10 +205,14 @@ class PassTimes:
         return figures.of_span(span, self._measured.by, self._measured.repeats)
 
 
-def _used(passes: Sequence[ClockedPass], calm: bool) -> list[ClockedPass]:
-    """The passes with the same events; with `calm`, only undisturbed ones if there are any."""
+def _used(passes: Sequence[ClockedPass], conditions: Conditions) -> list[ClockedPass]:
+    """The passes with the same events; on a busy machine, only undisturbed ones if there are any."""
     alike = comparable(passes)
-    return [each for each in alike if calm and undisturbed(each.clock)] or alike
+    return [each for each in alike if conditions.busy and undisturbed(each.clock)] or alike
+
+
+def _calm(passes: Sequence[ClockedPass]) -> bool:
+    return all(undisturbed(each.clock) for each in passes)
 
 
 def _is_subsequence(part: Chain, whole: Chain) -> bool:

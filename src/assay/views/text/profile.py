@@ -102,11 +102,11 @@ _THREADS: tuple[Column[ThreadPoint], ...] = (
 _OVERHEADS = {"module clock": "overhead of timing modules", "operation clock": "overhead of timing ops"}
 """How the overheads of a profile are named in the report."""
 _USED = {
-    True: "CPU times",
-    False: "those of the undisturbed passes",
-    None: "possibly inflated",
+    "time": "those of the undisturbed passes",
+    "processor": "CPU times",
+    "": "withheld, FLOP/s and bottlenecks unknown (try --threads 1, which can be measured on a busy machine)",
 }
-"""Where times on a busy machine come from, by whether the passes were single-threaded."""
+"""What the times of a busy machine are, by what rates use."""
 DRIFT = 1.05
 """A machine whose speed varied by more than this factor during the run is reported."""
 _RATES = {"batch": "samples/s"}
@@ -323,13 +323,8 @@ def _conditions_lines(profile: Profile, timing: Timing | None) -> list[str]:
         return lines
     drift = conditions.drift.value
     if conditions.busy:
-        rates = {
-            "time": "",
-            "processor": ", also for FLOP/s and bottlenecks",
-            "": "; FLOP/s and bottlenecks are unknown (--threads 1 can be measured on a busy machine)",
-        }[conditions.rates]
-        used = "withheld" if conditions.withheld else _USED[conditions.single_threaded]
-        lines.append(f"machine busy: {conditions.busy}; times are {used}{rates}")
+        used = _USED[conditions.rates] if conditions.undisturbed is not None else "possibly inflated"
+        lines.append(f"machine busy: {conditions.busy}; times are {used}")
     elif drift is not None and drift > DRIFT:
         lines.append(f"the speed of this machine varied by {percent(drift - 1)} during the run")
     return lines
