@@ -1,0 +1,170 @@
+"""Shows the calls of modules inside TorchScript, which runs them without calling them from Python.
+
+While it is listened to, a scripted module runs its methods from marked copies of their graphs (`script_graphs`). The
+graphs of the module and its file stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import nn
+
+from assay.messages import error_line
+from assay.recorder import script_graphs
+
+
+class Listener(Protocol):
+    """Receives the calls inside TorchScript in order; after an error, the calls that were running do not end."""
+
+    def begin(self, module: nn.Module, args: tuple[Any, ...]) -> object:
+        """Called before `module` runs; `args` are those that contain tensors."""
+
+    def end(self, result: tuple[Any, ...]) -> object:
+        """Called after the innermost module returned; `result` is empty if it contains no tensor."""
+
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Returns a wrapper around a `forward`; both take the module first."""
+
+
+@contextlib.contextmanager
+def listening(
+    modules: Iterable[nn.Module], listener: Listener, wrap_forward: Wrap = lambda forward: forward
+) -> Iterator[ScriptNotes]:
+    """Show the calls inside all scripted modules among `modules` to `listener`, if this thread makes them.
+
+    `wrap_forward` is applied to each `forward` of a scripted module that Python can call.
+    """
+    notes = ScriptNotes([], [])
+    owner = threading.get_ident()
+    with contextlib.ExitStack() as stack:
+        for module in modules:
+            if not isinstance(module, torch.jit.ScriptModule):
+                continue
+            for name in module._c._method_names():
+                run = partial(_run, _Method(module, name, listener, notes), owner)
+                method = partial(wrap_forward(run), module) if name == "forward" else partial(run, module)
+                stack.enter_context(_instance_attribute(module, name, method))
+        yield notes
+
+
+class ScriptNotes(NamedTuple):
+    """What could not be shown."""
+
+    unmarked_in: list[nn.Module]
+    """Modules that call a module that TorchScript chooses as it runs."""
+    failed: list[tuple[nn.Module, str]]
+    """Modules whose graph could not be marked, and the reason."""
+
+
+class _Method:
+    """A method of a scripted module and its marked form, which is made on first use."""
+
+    def __init__(self, module: torch.jit.ScriptModule, name: str, listener: Listener, notes: ScriptNotes) -> None:
+        self.original = module._c._get_method(name)
+        self._module, self._name, self._listener, self._notes = module, name, listener, notes
+        self._function: Any = None
+        self._modules: list[nn.Module] | None = None
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The method's result, while the listener receives the calls inside it."""
+        values = _bound(self.original.schema.arguments[1:], args, kwargs)
+        if self._modules is None:
+            self._modules = self._mark()
+        if self._function is None or values is None:
+            return self.original(*args, **kwargs)
+        _running.stack.append(_Run(self._modules, self._listener))
+        try:
+            return self._function(self._module, *values)
+        finally:
+            _running.stack.pop()
+
+    def _mark(self) -> list[nn.Module]:
+        """Make the marked function and return the modules in it; there is no function if that fails."""
+        try:
+            graph, modules, unmarked_in = script_graphs.marked(self._module, self._name, _marks())
+            self._function = torch._C._create_function_from_graph(self._name, graph)
+        except RuntimeError as error:  # torch raises it for whatever it cannot do with a graph
+            self._notes.failed.append((self._module, error_line(error)))
+            return []
+        self._notes.unmarked_in.extend(unmarked_in)
+        return modules
+
+
+def _run(method: _Method, owner: int, _: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    return method.run(args, kwargs) if threading.get_ident() == owner else method.original(*args, **kwargs)
+
+
+def _bound(parameters: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
+    """The value of each parameter in order, with defaults; None if the arguments do not match the parameters."""
+    values = list(args)
+    rest = dict(kwargs)
+    for parameter in parameters[len(args) :]:
+        if parameter.name in rest:
+            values.append(rest.pop(parameter.name))
+        elif parameter.has_default_value():
+            values.append(parameter.default_value)
+    return values if len(values) == len(parameters) and not rest else None
+
+
+@contextlib.contextmanager
+def _instance_attribute(module: nn.Module, name: str, value: Any) -> Iterator[None]:
+    """Set an attribute of the Python object only, where a scripted module also keeps methods it has looked up."""
+    attributes = module.__dict__
+    missing = object()
+    original = attributes.get(name, missing)
+    attributes[name] = value
+    try:
+        yield
+    finally:
+        if original is missing:
+            del attributes[name]
+        else:
+            attributes[name] = original
+
+
+class _Run(NamedTuple):
+    """A run of a marked function."""
+
+    modules: list[nn.Module]
+    listener: Listener
+
+
+class _Running(threading.local):
+    """The marked functions that this thread is running, innermost last."""
+
+    def __init__(self) -> None:
+        self.stack: list[_Run] = []
+
+
+_running = _Running()
+
+
+def _begin(number: int, args: Any) -> None:
+    run = _running.stack[-1]
+    run.listener.begin(run.modules[number], args)
+
+
+def _end(result: Any) -> None:
+    _running.stack[-1].listener.end(result)
+
+
+@cache
+def _marks() -> script_graphs.Marks:
+    """Graphs that call `_begin` and `_end`."""
+    for function, types in ((_begin, {"number": int, "args": Any}), (_end, {"result": Any})):
+        function.__annotations__ = {**types, "return": None}  # TorchScript does not read annotations that are strings
+        torch.jit.ignore(function)
+    unit = torch.jit.CompilationUnit()
+    unit.define(
+        "def begin(number: int, args: Any) -> None:\n    _begin(number, args)\n"
+        "def end(result: Any) -> None:\n    _end(result)\n",
+        {"_begin": _begin, "_end": _end}.get,
+    )
+    return script_graphs.Marks(unit.begin.graph, unit.end.graph)
