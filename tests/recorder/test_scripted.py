@@ -200,7 +200,8 @@ def test_other_threads_run_the_module_as_it_is():
         def end(self, result):
             self.seen.append("end")
 
-    model, listener = torch.jit.script(Tower()), Listener()
+    model, listener = reloaded(torch.jit.script(Tower())), Listener()
+    before = [dict(module.__dict__) for module in model.modules()]
     with scripted.listening(model.modules(), listener):
         results: list[torch.Tensor] = []
         thread = threading.Thread(target=lambda: results.append(model(X)))
@@ -210,3 +211,4 @@ def test_other_threads_run_the_module_as_it_is():
         results.append(model(X))
     assert listener.seen == ["Linear", "end", "Linear", "end"]
     assert torch.equal(*results)
+    assert [module.__dict__ for module in model.modules()] == before

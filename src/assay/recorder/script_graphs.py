@@ -86,7 +86,7 @@ class _Marking(NamedTuple):
 
 
 def _module_of(value: Any, root_value: Any, root: Any) -> Any:
-    """The module that `value` is, found by its attribute names from `root`; None if it is no submodule of `root`."""
+    """The module that `value` is, found by its attribute names from `root`; None if it is not a submodule."""
     names: list[str] = []
     while value.debugName() != root_value.debugName():
         node = value.node()
