@@ -202,7 +202,7 @@ def test_other_threads_run_the_module_as_it_is():
 
     model, listener = reloaded(torch.jit.script(Tower())), Listener()
     before = [dict(module.__dict__) for module in model.modules()]
-    with scripted.listening(model.modules(), listener):
+    with scripted.MarkedModules(model.modules()).listening(listener):
         results: list[torch.Tensor] = []
         thread = threading.Thread(target=lambda: results.append(model(X)))
         thread.start()

@@ -45,7 +45,7 @@ class CallLog:
         self._owner = threading.get_ident()
         self._stack = contextlib.ExitStack()
         self._next_node: Callable[[], int] | None = None
-        self._script_notes = scripted.ScriptNotes([], [])
+        self._marked = scripted.MarkedModules(())
         self.autograd_events: list[tuple[int, int]] = []
         """(number of the next autograd node, innermost call from that node on); filled after `watch_autograd`."""
 
@@ -62,8 +62,8 @@ class CallLog:
         owners = {owner for cls in {type(module) for module in modules} if (owner := _forward_owner(cls))}
         for owner in sorted(owners, key=lambda cls: (cls.__module__, cls.__qualname__)):
             self._stack.enter_context(intercept.observing(observer, owner, "forward"))
-        shown = scripted.listening(modules, self, lambda forward: observer(forward, ()))
-        self._script_notes = self._stack.enter_context(shown)
+        self._marked = scripted.MarkedModules(modules)
+        self._stack.enter_context(self._marked.listening(self, lambda forward: observer(forward, ())))
 
     def watch_autograd(self) -> None:
         """Also record which autograd nodes each call creates."""
@@ -84,12 +84,12 @@ class CallLog:
 
     def assumptions(self) -> tuple[str, ...]:
         """Where calls inside TorchScript could not be recorded."""
-        choosing = dict.fromkeys(self._label(module) for module in self._script_notes.unmarked_in)
+        choosing = dict.fromkeys(self._label(module) for module in self._marked.unmarked_in)
         return (
             *(f"{label} calls a module that TorchScript chooses as it runs: {_TO_CALLER}" for label in choosing),
             *(
                 f"calls inside {self._label(module)} could not be recorded ({reason}): {_TO_CALLER}"
-                for module, reason in self._script_notes.failed
+                for module, reason in self._marked.failed
             ),
         )
 

@@ -35,7 +35,7 @@ _CODES: dict[type, int] = {
 _SUBCLASSES = ((torch.Tensor, _TENSOR), ((list, tuple), _LIST), (dict, _DICT), (object, _OBJECT))
 """The code for a class that is not in `_CODES` yet, by base class."""
 
-_QUERIES = frozenset(
+QUERIES = frozenset(
     {
         torch.ops.aten.size.int,
         torch.ops.aten.stride.int,
@@ -85,7 +85,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in _QUERIES:
+        if func in QUERIES:
             return func(*args, **kwargs)
         call = self._calls.current if self._locate is None else self._locate()
         tensors: list[torch.Tensor] = []

@@ -33,53 +33,53 @@ Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Returns a wrapper around a `forward`; both take the module first."""
 
 
-@contextlib.contextmanager
-def listening(
-    modules: Iterable[nn.Module], listener: Listener, wrap_forward: Wrap = lambda forward: forward
-) -> Iterator[ScriptNotes]:
-    """Show the calls inside all scripted modules among `modules` to `listener`, if this thread makes them.
+class MarkedModules:
+    """The scripted modules of a model; a marked form of a method is made when it is first called, and kept."""
 
-    `wrap_forward` is applied to each `forward` of a scripted module that Python can call.
-    """
-    notes = ScriptNotes([], [])
-    owner = threading.get_ident()
-    with contextlib.ExitStack() as stack:
-        for module in modules:
-            if not isinstance(module, torch.jit.ScriptModule):
-                continue
-            for name in module._c._method_names():
-                run = partial(_run, _Method(module, name, listener, notes), owner)
-                method = partial(wrap_forward(run), module) if name == "forward" else partial(run, module)
-                stack.enter_context(_instance_attribute(module, name, method))
-        yield notes
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self.unmarked_in: list[nn.Module] = []
+        """Modules that call a module that TorchScript chooses as it runs; such a call is not shown."""
+        self.failed: list[tuple[nn.Module, str]] = []
+        """Modules whose graph could not be marked, and the reason; no call inside them is shown."""
+        self._methods = [
+            (module, name, _Method(self, module, name))
+            for module in modules
+            if isinstance(module, torch.jit.ScriptModule)
+            for name in module._c._method_names()
+        ]
 
+    @contextlib.contextmanager
+    def listening(self, listener: Listener, wrap_forward: Wrap = lambda forward: forward) -> Iterator[None]:
+        """Show the calls inside the scripted modules to `listener` in the block, if this thread makes them.
 
-class ScriptNotes(NamedTuple):
-    """What could not be shown."""
-
-    unmarked_in: list[nn.Module]
-    """Modules that call a module that TorchScript chooses as it runs."""
-    failed: list[tuple[nn.Module, str]]
-    """Modules whose graph could not be marked, and the reason."""
+        `wrap_forward` is applied to each `forward` of a scripted module that Python can call.
+        """
+        owner = threading.get_ident()
+        with contextlib.ExitStack() as stack:
+            for module, name, method in self._methods:
+                run = partial(_run, method, listener, owner)
+                wrapped = wrap_forward(run) if name == "forward" else run
+                stack.enter_context(_instance_attribute(module, name, partial(wrapped, module)))
+            yield
 
 
 class _Method:
-    """A method of a scripted module and its marked form, which is made on first use."""
+    """A method of a scripted module and its marked form."""
 
-    def __init__(self, module: torch.jit.ScriptModule, name: str, listener: Listener, notes: ScriptNotes) -> None:
+    def __init__(self, owner: MarkedModules, module: torch.jit.ScriptModule, name: str) -> None:
         self.original = module._c._get_method(name)
-        self._module, self._name, self._listener, self._notes = module, name, listener, notes
+        self._owner, self._module, self._name = owner, module, name
         self._function: Any = None
         self._modules: list[nn.Module] | None = None
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The method's result, while the listener receives the calls inside it."""
+    def run(self, listener: Listener, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The method's result, while `listener` receives the calls inside it."""
         values = _bound(self.original.schema.arguments[1:], args, kwargs)
         if self._modules is None:
             self._modules = self._mark()
         if self._function is None or values is None:
             return self.original(*args, **kwargs)
-        _running.stack.append(_Run(self._modules, self._listener))
+        _running.stack.append(_Run(self._modules, listener))
         try:
             return self._function(self._module, *values)
         finally:
@@ -91,14 +91,15 @@ class _Method:
             graph, modules, unmarked_in = script_graphs.marked(self._module, self._name, _marks())
             self._function = torch._C._create_function_from_graph(self._name, graph)
         except RuntimeError as error:  # torch raises it for whatever it cannot do with a graph
-            self._notes.failed.append((self._module, error_line(error)))
+            self._owner.failed.append((self._module, error_line(error)))
             return []
-        self._notes.unmarked_in.extend(unmarked_in)
+        self._owner.unmarked_in.extend(unmarked_in)
         return modules
 
 
-def _run(method: _Method, owner: int, _: nn.Module, *args: Any, **kwargs: Any) -> Any:
-    return method.run(args, kwargs) if threading.get_ident() == owner else method.original(*args, **kwargs)
+def _run(method: _Method, listener: Listener, owner: int, _: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    own_thread = threading.get_ident() == owner
+    return method.run(listener, args, kwargs) if own_thread else method.original(*args, **kwargs)
 
 
 def _bound(parameters: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
