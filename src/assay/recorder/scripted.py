@@ -125,7 +125,7 @@ def _instance_attribute(module: nn.Module, name: str, value: Any) -> Iterator[No
         yield
     finally:
         if original is missing:
-            del attributes[name]
+            attributes.pop(name, None)  # it may have been restored already
         else:
             attributes[name] = original
 
