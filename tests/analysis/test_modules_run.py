@@ -13,6 +13,7 @@ from torch.nn import functional
 import assay
 from assay.analysis.cost.totals import module_totals
 from assay.analysis.modules_run import modules_run, which_ran
+from assay.analysis.script_calls import calls_inside_torchscript
 from assay.document.document import Document, Run
 from assay.findings.engine import check_all
 
@@ -136,7 +137,7 @@ def test_a_fused_layer_runs_its_inner_modules(mode):
     assert (coverage.ran, coverage.of, coverage.not_run) == (6, 6, ())
 
 
-def test_modules_inside_torchscript_that_ran_are_unknown():
+def test_modules_inside_torchscript_are_known_only_if_their_calls_were_recorded():
     class Mixed(nn.Module):
         def __init__(self):
             super().__init__()
@@ -149,10 +150,19 @@ def test_modules_inside_torchscript_that_ran_are_unknown():
 
     document = assay.observe(Mixed(), X)
     which = dict(zip((m.path for m in document.modules), which_ran(document), strict=True))
-    assert (which["scripted"], which["scripted.1"]) == (True, None)
-    assert which["scripted.0"] is not False
+    assert (which["scripted"], which["scripted.0"], which["scripted.1"]) == (True, True, True)
     assert (which["idle"], which["idle.0"]) == (False, False)
     assert modules_run(document).not_run == ("idle",)
+    inside = calls_inside_torchscript(document)
+    assert [document.modules[document.calls[index].module].path for index in sorted(inside)] == [
+        "scripted.0",
+        "scripted.1",
+    ]
+    outer = next(index for index, row in enumerate(document.modules) if row.path == "scripted")
+    calls = [call for index, call in enumerate(document.calls) if index not in inside]
+    ops = [msgspec.structs.replace(op, call=min(op.call, len(calls) - 1)) for op in document.ops]
+    unrecorded = msgspec.structs.replace(document, calls=calls, ops=ops)
+    assert which_ran(unrecorded)[outer : outer + 3] == [True, True, None]
 
 
 def test_the_packed_weights_of_a_quantized_module_ran_with_it():

@@ -68,7 +68,7 @@ def test_an_expert_that_received_no_rows_is_not_unused():
     assert finding_of("S101", Routed(), X) is None
 
 
-def test_parameters_of_torchscript_modules_are_not_reported():
+def test_parameters_that_torchscript_reads_are_not_reported():
     class Holds(nn.Module):
         def __init__(self):
             super().__init__()

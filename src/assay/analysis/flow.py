@@ -6,7 +6,7 @@ into `Document.ops`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from assay.document.document import Document
@@ -26,7 +26,12 @@ def writes_parameters(document: Document) -> bool:
 
 def ops_named(document: Document, *names: str) -> list[int]:
     """The ops with one of these names, in any overload: `ops_named(document, "aten.relu")`."""
-    kinds = {index for index, kind in enumerate(document.kinds) if kind.target.rpartition(".")[0] in names}
+    return ops_where(document, lambda kind: kind.target.rpartition(".")[0] in names)
+
+
+def ops_where(document: Document, condition: Callable[[OpKind], bool]) -> list[int]:
+    """The ops whose kind meets `condition`."""
+    kinds = {index for index, kind in enumerate(document.kinds) if condition(kind)}
     return [index for index, op in enumerate(document.ops) if op.kind in kinds]
 
 

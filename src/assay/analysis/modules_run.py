@@ -59,11 +59,15 @@ def which_ran(document: Document) -> list[bool | None]:
 
 
 def _hidden(document: Document, ran: set[int]) -> set[int]:
-    """The modules inside TorchScript modules that ran."""
+    """The modules inside TorchScript modules that ran without a record of the calls inside them."""
+    called = with_ancestors(document.modules, (call.module for call in document.calls))
+    recorded = {document.modules[index].parent for index in called}
     hidden: set[int] = set()
     for index, module in enumerate(document.modules):
         parent = module.parent
-        if parent is not None and document.modules[parent].scripted and (parent in ran or parent in hidden):
+        if parent is None or parent in recorded or not document.modules[parent].scripted:
+            continue
+        if parent in ran or parent in hidden:
             hidden.add(index)
     return hidden - ran
 

@@ -121,7 +121,7 @@ class Module(Struct, frozen=True, omit_defaults=True):
 
     @property
     def scripted(self) -> bool:
-        """Whether it is TorchScript, whose ops and calls of submodules may not be recorded."""
+        """Whether it is TorchScript, which calls its submodules itself, not from Python."""
         return self.class_path.startswith("torch.jit.")
 
 

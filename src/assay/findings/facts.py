@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from assay.analysis.cost.totals import add_up
-from assay.analysis.flow import DataFlow, ops_named
+from assay.analysis.flow import DataFlow, ops_named, ops_where
 from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters, tensor_storages
 from assay.analysis.training_mode import left_in_training
 from assay.document import tree
@@ -116,6 +116,10 @@ class ModelFacts:
     def ops_of(self, *names: str) -> list[int]:
         """The ops with one of these names, in any overload: `ops_of("aten.relu")`."""
         return ops_named(self.document, *names)
+
+    def ops_where(self, condition: Callable[[OpKind], bool]) -> list[int]:
+        """The ops whose kind meets `condition`."""
+        return ops_where(self.document, condition)
 
     def is_shared(self, op: int) -> bool:
         """Whether other ops read the op's weight too, so that it cannot be changed for this op only."""

@@ -20,8 +20,10 @@ import torch
 from torch import nn
 
 from assay.document.rows import Call, Module, TensorType
-from assay.recorder import intercept, inventory
+from assay.document.tree import path_text
+from assay.recorder import intercept, inventory, scripted
 
+_TO_CALLER = "the ops are attributed to the calling module"
 _PLAIN = frozenset({int, float, bool, str, bytes, complex, type(None), torch.dtype, torch.device})
 
 
@@ -43,6 +45,7 @@ class CallLog:
         self._owner = threading.get_ident()
         self._stack = contextlib.ExitStack()
         self._next_node: Callable[[], int] | None = None
+        self._marked = scripted.MarkedModules(())
         self.autograd_events: list[tuple[int, int]] = []
         """(number of the next autograd node, innermost call from that node on); filled after `watch_autograd`."""
 
@@ -54,11 +57,13 @@ class CallLog:
         self._stack.close()
 
     def watch_forward(self, modules: Iterable[nn.Module]) -> None:
-        """Also record direct `.forward()` calls of these modules' classes."""
+        """Also record direct `.forward()` calls of these modules' classes, and calls inside TorchScript."""
         observer = functools.partial(self._watch, self._running)
         owners = {owner for cls in {type(module) for module in modules} if (owner := _forward_owner(cls))}
         for owner in sorted(owners, key=lambda cls: (cls.__module__, cls.__qualname__)):
             self._stack.enter_context(intercept.observing(observer, owner, "forward"))
+        self._marked = scripted.MarkedModules(modules)
+        self._stack.enter_context(self._marked.listening(self, lambda forward: observer(forward, ())))
 
     def watch_autograd(self) -> None:
         """Also record which autograd nodes each call creates."""
@@ -76,6 +81,21 @@ class CallLog:
             )
             for index, (module, parent, inputs) in enumerate(self._rows)
         ]
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Where calls inside TorchScript could not be recorded."""
+        choosing = dict.fromkeys(self._label(module) for module in self._marked.unmarked_in)
+        return (
+            *(f"{label} calls a module that TorchScript chooses as it runs: {_TO_CALLER}" for label in choosing),
+            *(
+                f"calls inside {self._label(module)} could not be recorded ({reason}): {_TO_CALLER}"
+                for module, reason in self._marked.failed
+            ),
+        )
+
+    def _label(self, module: nn.Module) -> str:
+        """The quoted path of a module, for messages."""
+        return f"'{path_text(self.modules[self._index[id(module)]].path)}'"
 
     def module_of(self, call: int) -> Module | None:
         """The module of a call; None for -1, outside the model."""
@@ -103,33 +123,45 @@ class CallLog:
 
         return __call__
 
+    def begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
+        """Record that a call of `module` begins."""
+        position = self._index.get(id(module))
+        row = (self._adopt(module) if position is None else position, self.current, self._types_of(args, kwargs))
+        self.current = len(self._rows)
+        self._rows.append(row)
+        self._running.append(module)
+        if self._next_node is not None:
+            self.autograd_events.append((self._next_node(), self.current))
+
+    def end(self, result: Any) -> None:
+        """Record that the innermost call returned `result`."""
+        index = self.current
+        self._leave(self._rows[index][1], len(self._running) - 1)
+        if self._failure is not None and self._failure[1] > index:
+            self._failure = None
+        self._outputs[index] = self._types_of((result,), None)
+
     def _record(self, module: nn.Module, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call `original` and record the call."""
-        outer = self.current
-        position = self._index.get(id(module))
-        row = (self._adopt(module) if position is None else position, outer, self._types_of(args, kwargs))
-        rows, next_node = self._rows, self._next_node
-        index = len(rows)
-        rows.append(row)
-        self._running.append(module)
-        self.current = index
-        if next_node is not None:
-            self.autograd_events.append((next_node(), index))
+        outer, depth = self.current, len(self._running)
+        self.begin(module, args, kwargs)
         try:
             result = original(module, *args, **kwargs)
         except BaseException as error:
             if self._failure is None or self._failure[0] is not error:
-                self._failure = (error, index)
+                # The innermost call: those inside TorchScript do not end when it raises.
+                self._failure = (error, self.current)
+            self._leave(outer, depth)
             raise
-        finally:
-            self.current = outer
-            self._running.pop()
-            if next_node is not None:
-                self.autograd_events.append((next_node(), outer))
-        if self._failure is not None and self._failure[1] > index:
-            self._failure = None
-        self._outputs[index] = self._types_of((result,), None)
+        self.end(result)
         return result
+
+    def _leave(self, outer: int, depth: int) -> None:
+        """Return to the call `outer`, at `depth` running calls."""
+        self.current = outer
+        del self._running[depth:]
+        if self._next_node is not None:
+            self.autograd_events.append((self._next_node(), outer))
 
     def _adopt(self, module: nn.Module) -> int:
         """Add a row for a module created in forward and return its index; the module is kept alive to keep its id."""

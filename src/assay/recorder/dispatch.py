@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -35,6 +35,27 @@ _CODES: dict[type, int] = {
 _SUBCLASSES = ((torch.Tensor, _TENSOR), ((list, tuple), _LIST), (dict, _DICT), (object, _OBJECT))
 """The code for a class that is not in `_CODES` yet, by base class."""
 
+QUERIES = frozenset(
+    {
+        torch.ops.aten.size.int,
+        torch.ops.aten.stride.int,
+        torch.ops.aten.is_floating_point.default,
+        torch.ops.aten.is_complex.default,
+        torch.ops.aten.is_signed.default,
+        torch.ops.prim.device.default,
+    }
+)
+"""Ops by which TorchScript reads the type of a tensor; Python reads it without an op, so they are not recorded."""
+
+
+class FailedOp(NamedTuple):
+    """An op that raised an error."""
+
+    error: BaseException
+    target: str
+    call: int
+    """The innermost module call around it."""
+
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
     """Records all ops while it is active; `executor` runs them."""
@@ -50,7 +71,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         higher_order.register(Recorder)
         self.kinds: list[OpKind] = []
-        self.failed_op: tuple[BaseException, str] | None = None
+        self.failed_op: FailedOp | None = None
         self._calls = calls
         self._storages = storages
         self._execute = executor
@@ -64,6 +85,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func in QUERIES:
+            return func(*args, **kwargs)
         call = self._calls.current if self._locate is None else self._locate()
         tensors: list[torch.Tensor] = []
         lives: list[Life] = []
@@ -84,8 +107,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             else:
                 result = self._execute(func, args, kwargs, key, tensors, lives)
         except Exception as error:
-            if self.failed_op is None or self.failed_op[0] is not error:
-                self.failed_op = (error, kinds.target_of(func))
+            if self.failed_op is None or self.failed_op.error is not error:
+                self.failed_op = FailedOp(error, kinds.target_of(func), call)
             raise
         self._record(func, args, kwargs, call, key, reads, lives, result)
         return result

@@ -11,6 +11,7 @@ from assay.document.rows import Call, Module, TensorType
 from assay.document.tree import path_text
 from assay.messages import error_line
 from assay.recorder.calls import CallLog
+from assay.recorder.dispatch import FailedOp
 
 _LONGEST = 500
 """Longest error message in a document, in characters."""
@@ -22,11 +23,13 @@ def module_label(calls: CallLog, call: int) -> str:
     return "no module" if module is None else f"'{path_text(module.path)}'"
 
 
-def failure(error: BaseException, calls: CallLog, failed_op: tuple[BaseException, str] | None) -> Failure:
+def failure(error: BaseException, calls: CallLog, failed_op: FailedOp | None) -> Failure:
     """The failure of a pass that ended with `error`."""
     index = calls.failed_call()
     module = calls.module_of(index)
-    op = failed_op[1] if failed_op is not None and _caused(error, failed_op[0]) else None
+    if failed_op is not None and module is not None and module.scripted and failed_op.call == index:
+        error = failed_op.error  # TorchScript catches no error, and replaces its message by a traceback
+    op = failed_op.target if failed_op is not None and _caused(error, failed_op.error) else None
     text = error_line(error, _LONGEST)
     if module is None:
         return Failure(text, "(root)", "", op)

@@ -121,8 +121,13 @@ def describe(
         config=config.read(module),
         tensors=tensors,
         aliases=aliases,
-        training=module.training,
+        training=is_training(module),
     )
+
+
+def is_training(module: nn.Module) -> bool:
+    """Whether the module is in training mode; frozen TorchScript has no modes, and runs as in evaluation."""
+    return bool(getattr(module, "training", False))
 
 
 def tensors_among(values: Any) -> list[torch.Tensor]:

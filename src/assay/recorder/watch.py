@@ -100,17 +100,17 @@ def prepared_model(
         if convert is not None:
             substitute.swap(modules, convert)
             args, kwargs = tree_map_only(torch.Tensor, convert, (args, kwargs))
-        notes = _scripted_note(modules)
+        notes: tuple[str, ...] = ()
         if setting.backward:
             leaves = [tensor for tensor in tensors_among((args, kwargs)) if tensor.is_leaf]
-            notes += backward.prepare([*inventory.members(model).tensors, *leaves])
+            notes = backward.prepare([*inventory.members(model).tensors, *leaves])
         yield PreparedInputs(args, kwargs, notes, state.tensors)
 
 
 def _set_mode(modules: list[nn.Module], train: bool) -> None:
     """Set the mode of each module by its flag: `train()` may be overridden, write to weights, or be forbidden."""
     for module in modules:
-        if module.training == train:
+        if getattr(module, "training", train) == train:  # frozen TorchScript has no modes
             continue
         if isinstance(module, torch.jit.ScriptModule):
             module.training = train
@@ -135,7 +135,7 @@ def record_pass(
         torch.empty(1, device="meta").add(1)
     # Meta tensors have no memory to free, and garbage collection took a third of a meta pass.
     pause = garbage_collection_paused() if setting.mode == "meta" else contextlib.nullcontext()
-    own_modes = [module.training for module in members.modules]
+    own_modes = [inventory.is_training(module) for module in members.modules]
     with pause, prepared_model(model, members, args, kwargs, setting) as prepared:
         result = _record(model, members.modules, prepared.args, prepared.kwargs, setting, caller)
     for index, training in enumerate(own_modes):
@@ -192,7 +192,7 @@ def _record(
         kinds=recorder.kinds,
         ops=recorder.rows(without_data.bounds.ops),
         storages=storages.rows(),
-        assumptions=without_data.assumptions(),
+        assumptions=calls.assumptions() + without_data.assumptions(),
         failure=None if error is None else explain.failure(error, calls, recorder.failed_op),
         cache=cache,
         error=error,
@@ -214,13 +214,6 @@ def _recording_calls(calls: CallLog, modules: list[nn.Module], setting: PassSett
         else:
             with below_autograd():
                 yield
-
-
-def _scripted_note(modules: list[nn.Module]) -> tuple[str, ...]:
-    """A note if a TorchScript module has submodules, whose calls cannot be recorded."""
-    if not any(isinstance(module, torch.jit.ScriptModule) and module._modules for module in modules):
-        return ()
-    return ("calls inside TorchScript are not recorded: their ops are attributed to the outer scripted module",)
 
 
 @contextlib.contextmanager

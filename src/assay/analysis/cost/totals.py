@@ -205,11 +205,11 @@ def _modules(document: Document, calls: list[list[int]], backward: list[list[int
 
 
 def _possibly_unrecorded(document: Document) -> set[int]:
-    """Modules whose ops may be missing: all unless a pass completed, else TorchScript and what was not called."""
+    """Modules whose ops may be missing: all unless a pass completed, else those that were not called."""
     if _lacks_ops(document):
         return set(range(len(document.modules)))
     called = with_ancestors(document.modules, (call.module for call in document.calls))
-    return {index for index, module in enumerate(document.modules) if module.scripted or index not in called}
+    return set(range(len(document.modules))) - called
 
 
 def _lacks_ops(document: Document) -> bool:

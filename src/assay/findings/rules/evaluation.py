@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from assay import units
+from assay.analysis.convolutions import is_convolution
 from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
-from assay.document.rows import Module
+from assay.document.rows import Module, OpKind
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_MODE, BY_PASS, BY_TENSORS, ModelFacts, share_of
 from assay.findings.needs import EVALUATION, FLOW, MODULES, WHOLE_PASS
@@ -18,10 +19,6 @@ from assay.messages import plural
 _DROPOUTS = (
     "aten.dropout", "aten.dropout_", "aten.native_dropout", "aten.feature_dropout", "aten.feature_dropout_",
     "aten.alpha_dropout", "aten.alpha_dropout_", "aten.feature_alpha_dropout", "aten.feature_alpha_dropout_",
-)  # fmt: skip
-_CONVOLUTIONS = (
-    "aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.conv_transpose1d", "aten.conv_transpose2d",
-    "aten.conv_transpose3d", "aten.convolution",
 )  # fmt: skip
 _BATCH_NORM = "aten.batch_norm"
 _MODE_MATTERS = re.compile(r"(Batch|Instance)Norm|Dropout|DropPath|StochasticDepth")
@@ -88,7 +85,7 @@ def batch_statistics(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
     """BatchNorm ops with running statistics that are the only reader of a convolution's or Linear layer's output."""
-    producers = facts.ops_of(*_CONVOLUTIONS, "aten.linear")
+    producers = facts.ops_where(_has_foldable_output)
     pairs = [
         (first, norm)
         for first, norm in facts.flow.pairs(producers, facts.ops_of(_BATCH_NORM))
@@ -111,6 +108,11 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         "share_of_bytes": share_of(moved, facts.bytes, BY_FORMULA),
     }
     yield in_ops(facts, norms, title, evidence)
+
+
+def _has_foldable_output(kind: OpKind) -> bool:
+    """Whether it is a convolution or a Linear layer, into which a BatchNorm can be folded."""
+    return is_convolution(kind) or kind.target == "aten.linear.default"
 
 
 @rule(
@@ -174,7 +176,7 @@ def _in_training(facts: ModelFacts, modules: Iterable[int], title: str) -> Itera
 def redundant_bias(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Convolutions and Linear layers with a bias whose output is read only by BatchNorm."""
     producers = [
-        op for op in facts.ops_of(*_CONVOLUTIONS, "aten.linear") if operand_type(facts.kind(op), "bias") is not None
+        op for op in facts.ops_where(_has_foldable_output) if operand_type(facts.kind(op), "bias") is not None
     ]
     biased = {
         facts.flow.operand(first, "bias"): first

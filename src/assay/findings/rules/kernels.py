@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from assay import units
+from assay.analysis.convolutions import is_plain_convolution
 from assay.analysis.flow import operand_type
 from assay.document.dtypes import BITS, nbytes
 from assay.document.provenance import Figure
@@ -31,7 +32,6 @@ MIN_LARGE_KERNEL = 7
 LARGE_SHARE = 0.2
 MAX_IMAGE_CHANNELS = 4
 """With at most this many input channels (image stems), one large kernel is cheaper than several small ones."""
-_CONVOLUTIONS = ("aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution")
 
 
 @rule(
@@ -69,7 +69,7 @@ def _misaligned_sizes(kind: OpKind) -> list[int]:
     weight = operand_type(kind, "weight")
     if weight is None or weight.dtype not in NARROW or kind.attributes.get("groups", 1) != 1:
         return []
-    if kind.target.rpartition(".")[0] not in ("aten.linear", *_CONVOLUTIONS):
+    if not (is_plain_convolution(kind) or kind.target == "aten.linear.default"):
         return []
     multiple = ALIGNED_BYTES * 8 // BITS[weight.dtype]
     return [size for size in weight.shape[:2] if MIN_SIZE <= size < MIN_VOCABULARY and size % multiple]
@@ -123,7 +123,7 @@ def vocabulary(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def grouped(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Grouped convolutions whose share of the bytes is at least four times their share of the FLOPs."""
-    ops = [op for op in facts.ops_of(*_CONVOLUTIONS) if facts.kind(op).attributes.get("groups", 1) > 1]
+    ops = [op for op in facts.ops_where(is_plain_convolution) if facts.kind(op).attributes.get("groups", 1) > 1]
     moved, work, flops = facts.bytes_of(ops), facts.flops_of(ops), facts.cost.forward.flops or 0
     if not facts.bytes or not flops or moved < GROUPED_SHARE * facts.bytes:
         return
@@ -152,7 +152,7 @@ def grouped(facts: ModelFacts) -> Iterator[RuleMatch]:
 def large_kernels(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Dense convolutions with kernels of at least 7×7 that do a large share of the FLOPs."""
     flops = facts.cost.forward.flops or 0
-    ops = [op for op in facts.ops_of(*_CONVOLUTIONS) if _is_large(facts.kind(op))]
+    ops = facts.ops_where(_is_large)
     work = facts.flops_of(ops)
     if not ops or not flops or work < LARGE_SHARE * flops:
         return
@@ -170,7 +170,9 @@ def large_kernels(facts: ModelFacts) -> Iterator[RuleMatch]:
 def _is_large(kind: OpKind) -> bool:
     """Whether it is a dense 2-D or 3-D convolution that is large in every dimension and does not cut patches."""
     weight = operand_type(kind, "weight")
-    if weight is None or len(weight.shape) < 4 or kind.attributes.get("groups", 1) != 1:
+    if weight is None or len(weight.shape) < 4 or not is_plain_convolution(kind):
+        return False
+    if kind.attributes.get("groups", 1) != 1:
         return False
     channels, *kernel = weight.shape[1:]
     stride = kind.attributes.get("stride") or [1]

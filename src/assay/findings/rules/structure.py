@@ -88,8 +88,8 @@ def _unused_modules(facts: ModelFacts, unused: set[int]) -> list[int]:
 
 
 def _parameters_read_unseen(facts: ModelFacts) -> set[int]:
-    """Parameters that ops may read without a record: of TorchScript modules, and packed ones of quantized modules."""
-    unseen = [i for i, module in enumerate(facts.document.modules) if module.scripted or module.quantized]
+    """Parameters that ops may read without a record: the packed ones of quantized modules."""
+    unseen = [i for i, module in enumerate(facts.document.modules) if module.quantized]
     return set().union(*(facts.parameters_below[index] for index in unseen))
 
 
