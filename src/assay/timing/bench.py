@@ -18,6 +18,7 @@ from assay.recorder import inventory
 from assay.recorder.backward import differentiable
 from assay.recorder.guard import restored_state, values_restored
 from assay.recorder.inventory import tensors_among
+from assay.recorder.scripted import MarkedModules
 from assay.recorder.watch import PassSettings, garbage_collection_paused, prepared_model
 from assay.timing.device import device_of, now, processor_now, synchronizer
 from assay.timing.segments import halves_agree
@@ -108,8 +109,11 @@ class Bench:
         forward: Callable[[], object],
         tidy: Callable[[], None],
         waiting: ProcessorWait,
+        marked: MarkedModules,
     ) -> None:
         self.device, self.run = device, run
+        self.marked = marked
+        """The scripted modules among the model's, for clocks of the calls inside them."""
         self._forward, self._tidy, self._waiting = forward, tidy, waiting
         self._wait = synchronizer(device)
 
@@ -215,6 +219,7 @@ def _bench(
 ) -> Bench:
     args, kwargs = inputs
     device = device_of([*placed, *tensors_among(inputs)])
+    marked = MarkedModules(inventory.members(model).modules)
 
     def inference() -> None:
         with torch.no_grad():
@@ -234,8 +239,8 @@ def _bench(
         restore()
 
     if setting.backward:
-        return Bench(device, step, forward, clear, waiting)
-    return Bench(device, inference, inference, restore, waiting)
+        return Bench(device, step, forward, clear, waiting, marked)
+    return Bench(device, inference, inference, restore, waiting, marked)
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:

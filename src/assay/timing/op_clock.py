@@ -19,6 +19,7 @@ from assay.document.rows import Op, OpKind
 from assay.document.trace_labels import encode_path
 from assay.errors import ReadError
 from assay.recorder import higher_order
+from assay.recorder.dispatch import QUERIES
 from assay.recorder.watch import OpCaller
 from assay.timing.device import now, processor_now
 from assay.timing.tensor_copies import copied
@@ -49,6 +50,8 @@ class OpMode(TorchDispatchMode):  # type: ignore[misc]
         self._call = caller
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in QUERIES:
+            return func(*args, **(kwargs or {}))
         if func.__class__ is not torch._ops.OpOverload and func.name() in higher_order.BODY_OPERATORS:
             with self:
                 return higher_order.BODY_OPERATORS[func.name()](*args, **(kwargs or {}))

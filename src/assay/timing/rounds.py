@@ -118,11 +118,22 @@ def _with_modules(test_bench: Bench, index: Mapping[int, int], *, by_processor: 
 def _with_ops(test_bench: Bench, index: Mapping[int, int]) -> ClockedPass:
     clock = ModuleClock()
     op_clock = OpClock(clock.marks)
-    with _undecomposed(), clock, OpMode(op_clock.call):
+    # TorchScript runs the graphs that the recorder runs, so that its ops are those of the document.
+    with _undecomposed(), clock, test_bench.marked.listening(_Silent()), OpMode(op_clock.call):
         took = test_bench.clock()
     ops = op_clock.ops()
     segments = clock.segments_at([op.position for op in ops])
     return ClockedPass(took, clock.events(index), ops=ops, op_segments=segments)
+
+
+class _Silent:
+    """Ignores the calls inside TorchScript: stamping them would slow the ops between them."""
+
+    def begin(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        pass
+
+    def end(self, result: tuple[Any, ...]) -> None:
+        pass
 
 
 @contextlib.contextmanager

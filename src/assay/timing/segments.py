@@ -104,6 +104,10 @@ class Estimates:
         """A module with everything that it calls; a call inside another call of the same module counts once."""
         return self._sum(self._inside.get(module, ()))
 
+    def knows(self, module: int) -> bool:
+        """Whether any time was attributed to the module or to what it calls."""
+        return module in self._inside
+
     def ops(self, numbers: Iterable[int]) -> Span:
         """Ops, by their numbers."""
         return self._sum([self._segments + number for number in numbers])

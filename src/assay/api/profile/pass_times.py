@@ -176,6 +176,8 @@ class PassTimes:
     def _module(self, index: int) -> ModuleTime | None:
         if not self._calls.get(index):
             return None
+        if not self._estimates.knows(index):  # it was called where no clock sees calls, such as inside TorchScript
+            return ModuleTime(self._calls[index], None, None)
         own, total = self._estimates.own(index), self._estimates.total(index)
         low, high = self._range(total)
         return ModuleTime(
