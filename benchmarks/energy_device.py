@@ -26,6 +26,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+import energy_validation
 import msgspec
 import nvml_direct
 import torch
@@ -42,6 +43,7 @@ from assay.api.profile.profiled import ProfiledModel, prepare
 from assay.document.document import Document
 from assay.document.machine import Replay
 from assay.machine.energy import CounterGroup, counters_of_device, idle, replay
+from assay.machine.sensors import nvml
 from assay.machine.sensors.nvml import NvmlBoard, boards
 from assay.machine.sensors.probe import SensorError
 from assay.sources.open import open_source
@@ -56,15 +58,32 @@ DEVICE = "H200"
 
 
 def main() -> None:
-    """Collect."""
+    """Collect, or fit what was collected."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--collect", type=Path, metavar="OUT_DIR", help="measure, and write energy.json there")
+    what = options.add_mutually_exclusive_group(required=True)
+    what.add_argument("--collect", type=Path, metavar="OUT_DIR", help="measure, and write energy.json there")
+    what.add_argument("--fit", type=Path, metavar="DATA", help="fit the model to a collected energy.json and test it")
+    options.add_argument("--text", type=Path, help="also write the tables of --fit to this file")
+    options.add_argument("--model", type=Path, help="also write the fitted coefficients of --fit to this file")
     options.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     options.add_argument("--seconds-limit", type=float, default=540.0, help="stop collecting after this time")
     options.add_argument("--tiny", action="store_true", help="collect small subjects, to try the program")
     options.add_argument("--only", default="", help="collect subjects whose name contains this text")
     given = options.parse_args()
+    if given.fit is not None:
+        fit(given.fit, given.text, given.model)
+        return
     Collection(given.collect, given.device, given.seconds_limit, given.tiny).run(given.only)
+
+
+def fit(data: Path, text: Path | None, coefficients: Path | None) -> None:
+    """Print the fit and the tests, and write them to files if these are given."""
+    model, lines = energy_validation.report(data)
+    print("\n".join(lines))
+    if text is not None:
+        text.write_text("\n".join(lines) + "\n")
+    if coefficients is not None:
+        coefficients.write_text(json.dumps(energy_validation.as_json(model), indent=2) + "\n")
 
 
 class Collection:
@@ -96,7 +115,7 @@ class Collection:
         self._warm_up(lambda: busy @ busy)
         self.found["idle_start_w"] = idle(sensors, 2.0).value
         self.write()
-        for subject in subjects():
+        for subject in subjects(self.where):
             if only in subject.name:
                 self._one(subject, sensors, board)
         self.found["idle_end_w"] = idle(sensors, 2.0).value
@@ -333,12 +352,7 @@ class Sampler:
 
 
 def _limit_w(board: NvmlBoard | None) -> float | None:
-    if board is None:
-        return None
-    try:
-        return float(board.ask("nvmlDeviceGetEnforcedPowerLimit")) / 1000
-    except SensorError:
-        return None
+    return None if board is None else nvml.limit_w(board.uuid)
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -62,11 +64,9 @@ class AudioCoder(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         sizes = [1, width, 2 * width, 4 * width, 8 * width]
-        down = [nn.Sequential(nn.Conv1d(a, b, 8, 4, 2), nn.ELU()) for a, b in zip(sizes, sizes[1:], strict=False)]
+        down = [nn.Sequential(nn.Conv1d(a, b, 8, 4, 2), nn.ELU()) for a, b in pairwise(sizes)]
         back = sizes[::-1]
-        up = [
-            nn.Sequential(nn.ConvTranspose1d(a, b, 8, 4, 2), nn.ELU()) for a, b in zip(back, back[1:], strict=False)
-        ]
+        up = [nn.Sequential(nn.ConvTranspose1d(a, b, 8, 4, 2), nn.ELU()) for a, b in pairwise(back)]
         self.steps = nn.Sequential(*down, *up)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -111,7 +111,7 @@ class PointCloud(nn.Module):
         super().__init__()
         sizes = [3, 64, 64, 128, 1024]
         steps: list[nn.Module] = []
-        for a, b in zip(sizes, sizes[1:], strict=False):
+        for a, b in pairwise(sizes):
             steps += [nn.Conv1d(a, b, 1), nn.BatchNorm1d(b), nn.ReLU()]
         self.each = nn.Sequential(*steps)
         self.head = nn.Sequential(nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, 40))

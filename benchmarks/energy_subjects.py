@@ -26,7 +26,9 @@ from energy_nets import (
     vgg,
 )
 from torch import nn
-from torch.nn import functional as F
+
+from assay.timing.peaks.bursts import TimedDevice
+from assay.timing.peaks.operations import operations
 
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
 OP, FIT, TEST = "op", "fit", "test"
@@ -58,137 +60,6 @@ class Subject:
     build: Build
     tf32: bool = False
     """Whether float32 products run in tf32."""
-
-
-class Call(nn.Module):
-    """A module that calls one function on its inputs."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Any) -> Any:
-        """The function's result."""
-        return self.function(*inputs)
-
-
-def _op(function: Callable[..., Any], *shapes: tuple[int, ...]) -> Built:
-    return Call(function), tuple(torch.randn(shape) for shape in shapes)
-
-
-def _mm(rows: int, inner: int, columns: int) -> Build:
-    return lambda s: _op(torch.mm, (s(rows, 8), s(inner, 8)), (s(inner, 8), s(columns, 8)))
-
-
-def _linear(rows: int, inner: int, columns: int) -> Build:
-    return lambda s: _op(F.linear, (s(rows, 2), s(inner, 8)), (s(columns, 8), s(inner, 8)))
-
-
-def _conv(batch: int, channels: int, side: int, kernel: int, groups: int = 1) -> Build:
-    def build(s: Size) -> Built:
-        width = s(channels, 8)
-        apart = min(groups, width)
-        return _op(
-            lambda x, w: F.conv2d(x, w, padding=kernel // 2, groups=apart),
-            (s(batch, 1), width, s(side, 8), s(side, 8)),
-            (width, width // apart, kernel, kernel),
-        )
-
-    return build
-
-
-def _attention(batch: int, heads: int, queries: int, keys: int, *, causal: bool) -> Build:
-    def build(s: Size) -> Built:
-        seen, asked = s(keys, 8), s(queries, min(queries, 8))
-        shape = (s(batch, 1), s(heads, 2))
-        return _op(
-            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal),
-            (*shape, asked, 64),
-            (*shape, seen, 64),
-            (*shape, seen, 64),
-        )
-
-    return build
-
-
-def _rows(function: Callable[..., Any], rows: int, width: int = 1024, inputs: int = 1) -> Build:
-    return lambda s: _op(function, *[(s(rows, 4), s(width, 8))] * inputs)
-
-
-def _images(function: Callable[..., Any], batch: int, channels: int, side: int) -> Build:
-    return lambda s: _op(function, (s(batch, 1), s(channels, 32), s(side, 8), s(side, 8)))
-
-
-def _embedding(s: Size) -> Built:
-    picked = torch.randint(0, s(1 << 15, 16), (s(1 << 18, 8),))
-    return Call(F.embedding), (picked, torch.randn(s(1 << 15, 16), s(1024, 8)))
-
-
-def _scatter(s: Size) -> Built:
-    where = torch.randint(0, s(1 << 16, 8), (s(1 << 19, 32),))
-    return Call(lambda into, at, x: into.index_add(0, at, x)), (
-        torch.randn(s(1 << 16, 8), 128),
-        where,
-        torch.randn(s(1 << 19, 32), 128),
-    )
-
-
-def _chain(count: int, function: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, ...]) -> Build:
-    def repeated(x: torch.Tensor) -> torch.Tensor:
-        for _ in range(count):
-            x = function(x)
-        return x
-
-    return lambda s: _op(repeated, shape)
-
-
-def _norm(x: torch.Tensor) -> torch.Tensor:
-    return F.layer_norm(x, x.shape[-1:])
-
-
-def _small_block(x: torch.Tensor) -> torch.Tensor:
-    return F.gelu(F.linear(_norm(x), x[: x.shape[-1]]))
-
-
-OPS = [
-    Subject("mm 8192 bf16", OP, BF16, _mm(8192, 8192, 8192)),
-    Subject("copy bf16", OP, BF16, _rows(torch.clone, 1 << 18)),
-    Subject("mm 4096 fp32", OP, FP32, _mm(4096, 4096, 4096)),
-    Subject("20 tiny adds fp32", OP, FP32, _chain(20, lambda x: x + 1, (64, 64))),
-    Subject("conv3x3 bf16", OP, BF16, _conv(64, 256, 56, 3)),
-    Subject("attention 4096 causal bf16", OP, BF16, _attention(4, 16, 4096, 4096, causal=True)),
-    Subject("linear 1x4096x16384 bf16", OP, BF16, _linear(1, 4096, 16384)),
-    Subject("mm 4096 tf32", OP, FP32, _mm(4096, 4096, 4096), tf32=True),
-    Subject("layer_norm bf16", OP, BF16, _rows(_norm, 1 << 18)),
-    Subject("LSTM layer bf16", OP, BF16, lambda s: (nn.LSTM(s(1024, 8), s(1024, 8), batch_first=True), (torch.randn(s(64, 2), s(64, 4), s(1024, 8)),))),
-    Subject("mm 512 bf16", OP, BF16, _mm(512, 512, 512)),
-    Subject("mm 4096 fp16", OP, FP16, _mm(4096, 4096, 4096)),
-    Subject("depthwise 7x7 bf16", OP, BF16, _conv(32, 384, 56, 7, 384)),
-    Subject("gelu fp16", OP, FP16, _rows(F.gelu, 1 << 18)),
-    Subject("linear 16x4096x16384 bf16", OP, BF16, _linear(16, 4096, 16384)),
-    Subject("attention 128 fp16", OP, FP16, _attention(64, 12, 128, 128, causal=False)),
-    Subject("mm 1024 fp32", OP, FP32, _mm(1024, 1024, 1024)),
-    Subject("softmax bf16", OP, BF16, _rows(lambda x: torch.softmax(x, -1), 1 << 18)),
-    Subject("conv1x1 bf16", OP, BF16, _conv(64, 512, 28, 1)),
-    Subject("batched 4096x64x64 bf16", OP, BF16, lambda s: _op(torch.bmm, (s(4096, 2), 64, 64), (s(4096, 2), 64, 64))),
-    Subject("20 small blocks bf16", OP, BF16, _chain(20, _small_block, (256, 256))),
-    Subject("embedding bf16", OP, BF16, _embedding),
-    Subject("mm 2048 bf16", OP, BF16, _mm(2048, 2048, 2048)),
-    Subject("conv3x3 fp32", OP, FP32, _conv(32, 128, 56, 3)),
-    Subject("add fp32", OP, FP32, _rows(torch.add, 1 << 17, 1024, 2)),
-    Subject("GRU layer fp32", OP, FP32, lambda s: (nn.GRU(s(512, 8), s(512, 8), batch_first=True), (torch.randn(s(32, 2), s(64, 4), s(512, 8)),))),
-    Subject("attention decode 4096 bf16", OP, BF16, _attention(16, 32, 1, 4096, causal=False)),
-    Subject("index_add fp32", OP, FP32, _scatter),
-    Subject("mm 1024 bf16", OP, BF16, _mm(1024, 1024, 1024)),
-    Subject("batch_norm bf16", OP, BF16, _images(lambda x: F.batch_norm(x, x[0, :, 0, 0].float(), x[0, :, 0, 1].float().abs()), 64, 256, 56)),
-    Subject("attention 512 fp32", OP, FP32, _attention(8, 12, 512, 512, causal=False)),
-    Subject("silu of halves bf16", OP, BF16, _rows(lambda x: F.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 :], 1 << 15, 8192)),
-    Subject("conv1x1 on 14x14 fp16", OP, FP16, _conv(8, 512, 14, 1)),
-    Subject("sum of rows fp32", OP, FP32, _rows(lambda x: x.sum(-1), 1 << 17)),
-    Subject("small layer_norm bf16", OP, BF16, _rows(_norm, 4096)),
-    Subject("group_norm bf16", OP, BF16, _images(lambda x: F.group_norm(x, 32), 32, 320, 64)),
-    Subject("transposed copy bf16", OP, BF16, _rows(lambda x: x.t().contiguous(), 1 << 14, 8192)),
-]  # fmt: skip
 
 
 def _tokens(batch: int, length: int, s: Size, words: int = 1000) -> torch.Tensor:
@@ -289,51 +160,267 @@ FITTED = [
     Subject("GPT-2 size, 16 of 512, bf16", FIT, BF16, _decoder(16, 512, 768, 12)),
     Subject("VGG-16, batch 32, bf16", FIT, BF16, lambda s: (vgg(s(64, 4)), (_pictures(32, 224, s),))),
     Subject("decoder, 1 of 64, bf16", FIT, BF16, _decoder(1, 64, 1024, 16)),
-    Subject("RegNet, batch 64, bf16", FIT, BF16, _hf("RegNetModel", "RegNetConfig", lambda s: {"depths": [2, 2, 2, 2]} if s.tiny else {}, lambda s: _pictures(64, 224, s))),
-    Subject("one-token decoder, batch 1, bf16", FIT, BF16, lambda s: (OneTokenDecoder(s(3072, 64), s(24, 1), s(8, 1), s(24, 1), s(512, 8), 1), (torch.randn(1, 1, s(3072, 64)),))),
-    Subject("DistilBERT, 8 of 128, fp32", FIT, FP32, _hf("DistilBertModel", "DistilBertConfig", lambda s: {"dim": s(768, 64), "n_heads": s(12, 1), "hidden_dim": s(3072, 64), "n_layers": s(6, 1)}, lambda s: _tokens(8, 128, s))),
-    Subject("GRU, 3 layers, bf16", FIT, BF16, lambda s: (nn.GRU(s(768, 8), s(768, 8), s(3, 2), batch_first=True), (torch.randn(s(32, 2), s(200, 4), s(768, 8)),))),
+    Subject(
+        "RegNet, batch 64, bf16",
+        FIT,
+        BF16,
+        _hf(
+            "RegNetModel",
+            "RegNetConfig",
+            lambda s: {"depths": [2, 2, 2, 2]} if s.tiny else {},
+            lambda s: _pictures(64, 224, s),
+        ),
+    ),
+    Subject(
+        "one-token decoder, batch 1, bf16",
+        FIT,
+        BF16,
+        lambda s: (
+            OneTokenDecoder(s(3072, 64), s(24, 1), s(8, 1), s(24, 1), s(512, 8), 1),
+            (torch.randn(1, 1, s(3072, 64)),),
+        ),
+    ),
+    Subject(
+        "DistilBERT, 8 of 128, fp32",
+        FIT,
+        FP32,
+        _hf(
+            "DistilBertModel",
+            "DistilBertConfig",
+            lambda s: {"dim": s(768, 64), "n_heads": s(12, 1), "hidden_dim": s(3072, 64), "n_layers": s(6, 1)},
+            lambda s: _tokens(8, 128, s),
+        ),
+    ),
+    Subject(
+        "GRU, 3 layers, bf16",
+        FIT,
+        BF16,
+        lambda s: (
+            nn.GRU(s(768, 8), s(768, 8), s(3, 2), batch_first=True),
+            (torch.randn(s(32, 2), s(200, 4), s(768, 8)),),
+        ),
+    ),
     Subject("MLP, batch 8192, fp32", FIT, FP32, _mlp(8192, 2048, 6)),
     Subject("DenseNet, batch 32, fp16", FIT, FP16, lambda s: (DenseNet(s(24, 2)), (_pictures(32, 224, s),))),
     Subject("MLP, batch 16, fp16", FIT, FP16, _mlp(16, 512, 24)),
-    Subject("audio coder, batch 16, bf16", FIT, BF16, lambda s: (AudioCoder(s(64, 4)), (torch.randn(s(16, 1), 1, s(32768, 256)),))),
-    Subject("ALBERT, 32 of 256, fp16", FIT, FP16, _hf("AlbertModel", "AlbertConfig", lambda s: _bert(s) | {"embedding_size": s(128, 16)}, lambda s: _tokens(32, 256, s))),
-    Subject("LSTMCell loop, fp32", FIT, FP32, lambda s: (CellLoop(s(512, 8)), (torch.randn(s(48, 3), s(64, 2), s(512, 8)),))),
-    Subject("two towers, batch 4096, fp32", FIT, FP32, lambda s: (TwoTowers(s(1 << 20, 64), s(64, 8)), (torch.randint(0, s(1 << 20, 64), (s(4096, 4), 40)), torch.randint(0, s(1 << 20, 64), (s(4096, 4), 10))))),
-    Subject("point cloud, batch 32, fp32", FIT, FP32, lambda s: (PointCloud(), (torch.randn(s(32, 1), 3, s(4096, 16)),))),
-    Subject("RegNet, batch 1, fp32", FIT, FP32, _hf("RegNetModel", "RegNetConfig", lambda s: {"depths": [2, 2, 2, 2]} if s.tiny else {}, lambda s: _pictures(1, 224, s))),
-    Subject("Qwen2 size, 4 of 512, fp16", FIT, FP16, _hf("Qwen2Model", "Qwen2Config", lambda s: _llama(s) | {"hidden_size": s(1536, 64), "num_attention_heads": s(12, 2), "num_key_value_heads": s(2, 1), "num_hidden_layers": s(14, 1)}, lambda s: _tokens(4, 512, s))),
-]  # fmt: skip
+    Subject(
+        "audio coder, batch 16, bf16",
+        FIT,
+        BF16,
+        lambda s: (AudioCoder(s(64, 4)), (torch.randn(s(16, 1), 1, s(32768, 256)),)),
+    ),
+    Subject(
+        "ALBERT, 32 of 256, fp16",
+        FIT,
+        FP16,
+        _hf(
+            "AlbertModel",
+            "AlbertConfig",
+            lambda s: _bert(s) | {"embedding_size": s(128, 16)},
+            lambda s: _tokens(32, 256, s),
+        ),
+    ),
+    Subject(
+        "LSTMCell loop, fp32",
+        FIT,
+        FP32,
+        lambda s: (CellLoop(s(512, 8)), (torch.randn(s(48, 3), s(64, 2), s(512, 8)),)),
+    ),
+    Subject(
+        "two towers, batch 4096, fp32",
+        FIT,
+        FP32,
+        lambda s: (
+            TwoTowers(s(1 << 20, 64), s(64, 8)),
+            (torch.randint(0, s(1 << 20, 64), (s(4096, 4), 40)), torch.randint(0, s(1 << 20, 64), (s(4096, 4), 10))),
+        ),
+    ),
+    Subject(
+        "point cloud, batch 32, fp32", FIT, FP32, lambda s: (PointCloud(), (torch.randn(s(32, 1), 3, s(4096, 16)),))
+    ),
+    Subject(
+        "RegNet, batch 1, fp32",
+        FIT,
+        FP32,
+        _hf(
+            "RegNetModel",
+            "RegNetConfig",
+            lambda s: {"depths": [2, 2, 2, 2]} if s.tiny else {},
+            lambda s: _pictures(1, 224, s),
+        ),
+    ),
+    Subject(
+        "Qwen2 size, 4 of 512, fp16",
+        FIT,
+        FP16,
+        _hf(
+            "Qwen2Model",
+            "Qwen2Config",
+            lambda s: (
+                _llama(s)
+                | {
+                    "hidden_size": s(1536, 64),
+                    "num_attention_heads": s(12, 2),
+                    "num_key_value_heads": s(2, 1),
+                    "num_hidden_layers": s(14, 1),
+                }
+            ),
+            lambda s: _tokens(4, 512, s),
+        ),
+    ),
+]
 
 TESTED = [
-    Subject("ViT-B/16, batch 32, bf16", TEST, BF16, _hf("ViTModel", "ViTConfig", _vit, lambda s: _pictures(32, 224, s))),
+    Subject(
+        "ViT-B/16, batch 32, bf16", TEST, BF16, _hf("ViTModel", "ViTConfig", _vit, lambda s: _pictures(32, 224, s))
+    ),
     Subject("ResNet-50, batch 64, bf16", TEST, BF16, lambda s: (convolutional(), (_pictures(64, 224, s, 64),))),
-    Subject("ConvNeXt-T, batch 32, bf16", TEST, BF16, _hf("ConvNextModel", "ConvNextConfig", lambda s: {"depths": [1, 1, 1, 1]} if s.tiny else {}, lambda s: _pictures(32, 224, s, 64))),
-    Subject("Llama prefill, 2 of 1024, bf16", TEST, BF16, _hf("LlamaForCausalLM", "LlamaConfig", _llama, lambda s: _tokens(2, 1024, s))),
-    Subject("one-token decoder, batch 8, fp16", TEST, FP16, lambda s: (OneTokenDecoder(s(2048, 64), s(32, 1), s(8, 1), s(16, 1), s(2048, 8), s(8, 1)), (torch.randn(s(8, 1), 1, s(2048, 64)),))),
-    Subject("LSTM, 2 layers, fp32", TEST, FP32, lambda s: (nn.LSTM(s(1024, 8), s(1024, 8), 2, batch_first=True), (torch.randn(s(64, 2), s(128, 4), s(1024, 8)),))),
-    Subject("mixture of experts, 4 of 512, bf16", TEST, BF16, lambda s: (MixtureOfExperts(s(1024, 64), s(8, 2), s(6, 1)), (torch.randn(s(4, 1), s(512, 8), s(1024, 64)),))),
-    Subject("BERT-base, 32 of 128, fp16", TEST, FP16, _hf("BertModel", "BertConfig", _bert, lambda s: _tokens(32, 128, s))),
-    Subject("T5-base, 8 of 256, bf16", TEST, BF16, _hf("T5Model", "T5Config", _t5, lambda s: (_tokens(8, 256, s), None, _tokens(8, 128, s)))),
-    Subject("UNet, batch 8 of 64x64, bf16", TEST, BF16, lambda s: (UNet(s(320, 32)), (torch.randn(s(8, 1), 4, s(64, 16), s(64, 16)),))),
-    Subject("Mamba, 4 layers, 4 of 64, fp32", TEST, FP32, _hf("MambaModel", "MambaConfig", _mamba, lambda s: _tokens(4, 64, s))),
-    Subject("MLP-Mixer, batch 64, bf16", TEST, BF16, lambda s: (Mixer(s(224, 32), s(768, 32), s(12, 1)), (_pictures(64, 224, s),))),
-    Subject("MobileNetV2, batch 64, fp16", TEST, FP16, _hf("MobileNetV2Model", "MobileNetV2Config", lambda s: {}, lambda s: _pictures(64, 224, s, 64))),
-    Subject("ranking (DLRM), batch 8192, fp32", TEST, FP32, lambda s: (Ranking(s(26, 3), s(1 << 18, 16), s(128, 8)), (torch.randn(s(8192, 2), 13), torch.randint(0, s(1 << 18, 16), (s(8192, 2), s(26, 3)))))),
-    Subject("Whisper-base, batch 8, fp16", TEST, FP16, _hf("WhisperModel", "WhisperConfig", _whisper, lambda s: (torch.randn(s(8, 1), 80, s(3000, 32)), None, _tokens(8, 64, s)))),
-    Subject("graph network, fp32", TEST, FP32, lambda s: (Gathering(s(128, 8), s(4, 1)), (torch.randn(s(1 << 16, 16), s(128, 8)), torch.randint(0, s(1 << 16, 16), (2, s(1 << 19, 32)))))),
+    Subject(
+        "ConvNeXt-T, batch 32, bf16",
+        TEST,
+        BF16,
+        _hf(
+            "ConvNextModel",
+            "ConvNextConfig",
+            lambda s: {"depths": [1, 1, 1, 1]} if s.tiny else {},
+            lambda s: _pictures(32, 224, s, 64),
+        ),
+    ),
+    Subject(
+        "Llama prefill, 2 of 1024, bf16",
+        TEST,
+        BF16,
+        _hf("LlamaForCausalLM", "LlamaConfig", _llama, lambda s: _tokens(2, 1024, s)),
+    ),
+    Subject(
+        "one-token decoder, batch 8, fp16",
+        TEST,
+        FP16,
+        lambda s: (
+            OneTokenDecoder(s(2048, 64), s(32, 1), s(8, 1), s(16, 1), s(2048, 8), s(8, 1)),
+            (torch.randn(s(8, 1), 1, s(2048, 64)),),
+        ),
+    ),
+    Subject(
+        "LSTM, 2 layers, fp32",
+        TEST,
+        FP32,
+        lambda s: (
+            nn.LSTM(s(1024, 8), s(1024, 8), 2, batch_first=True),
+            (torch.randn(s(64, 2), s(128, 4), s(1024, 8)),),
+        ),
+    ),
+    Subject(
+        "mixture of experts, 4 of 512, bf16",
+        TEST,
+        BF16,
+        lambda s: (MixtureOfExperts(s(1024, 64), s(8, 2), s(6, 1)), (torch.randn(s(4, 1), s(512, 8), s(1024, 64)),)),
+    ),
+    Subject(
+        "BERT-base, 32 of 128, fp16", TEST, FP16, _hf("BertModel", "BertConfig", _bert, lambda s: _tokens(32, 128, s))
+    ),
+    Subject(
+        "T5-base, 8 of 256, bf16",
+        TEST,
+        BF16,
+        _hf("T5Model", "T5Config", _t5, lambda s: (_tokens(8, 256, s), None, _tokens(8, 128, s))),
+    ),
+    Subject(
+        "UNet, batch 8 of 64x64, bf16",
+        TEST,
+        BF16,
+        lambda s: (UNet(s(320, 32)), (torch.randn(s(8, 1), 4, s(64, 16), s(64, 16)),)),
+    ),
+    Subject(
+        "Mamba, 4 layers, 4 of 64, fp32",
+        TEST,
+        FP32,
+        _hf("MambaModel", "MambaConfig", _mamba, lambda s: _tokens(4, 64, s)),
+    ),
+    Subject(
+        "MLP-Mixer, batch 64, bf16",
+        TEST,
+        BF16,
+        lambda s: (Mixer(s(224, 32), s(768, 32), s(12, 1)), (_pictures(64, 224, s),)),
+    ),
+    Subject(
+        "MobileNetV2, batch 64, fp16",
+        TEST,
+        FP16,
+        _hf("MobileNetV2Model", "MobileNetV2Config", lambda s: {}, lambda s: _pictures(64, 224, s, 64)),
+    ),
+    Subject(
+        "ranking (DLRM), batch 8192, fp32",
+        TEST,
+        FP32,
+        lambda s: (
+            Ranking(s(26, 3), s(1 << 18, 16), s(128, 8)),
+            (torch.randn(s(8192, 2), 13), torch.randint(0, s(1 << 18, 16), (s(8192, 2), s(26, 3)))),
+        ),
+    ),
+    Subject(
+        "Whisper-base, batch 8, fp16",
+        TEST,
+        FP16,
+        _hf(
+            "WhisperModel",
+            "WhisperConfig",
+            _whisper,
+            lambda s: (torch.randn(s(8, 1), 80, s(3000, 32)), None, _tokens(8, 64, s)),
+        ),
+    ),
+    Subject(
+        "graph network, fp32",
+        TEST,
+        FP32,
+        lambda s: (
+            Gathering(s(128, 8), s(4, 1)),
+            (torch.randn(s(1 << 16, 16), s(128, 8)), torch.randint(0, s(1 << 16, 16), (2, s(1 << 19, 32)))),
+        ),
+    ),
     Subject("ResNet-50, batch 16, fp32", TEST, FP32, lambda s: (convolutional(), (_pictures(16, 224, s, 64),))),
-    Subject("BERT-base, 1 of 64, fp32", TEST, FP32, _hf("BertModel", "BertConfig", _bert, lambda s: _tokens(1, 64, s))),
-    Subject("CLIP-B/32, batch 32, fp16", TEST, FP16, _hf("CLIPModel", "CLIPConfig", _clip, lambda s: (_tokens(32, 77, s), _pictures(32, 224, s)))),
+    Subject(
+        "BERT-base, 1 of 64, fp32", TEST, FP32, _hf("BertModel", "BertConfig", _bert, lambda s: _tokens(1, 64, s))
+    ),
+    Subject(
+        "CLIP-B/32, batch 32, fp16",
+        TEST,
+        FP16,
+        _hf("CLIPModel", "CLIPConfig", _clip, lambda s: (_tokens(32, 77, s), _pictures(32, 224, s))),
+    ),
     Subject("GPT-2, 8 of 256, fp32", TEST, FP32, _hf("GPT2Model", "GPT2Config", _gpt2, lambda s: _tokens(8, 256, s))),
-    Subject("ConvNeXt-T, batch 1, bf16", TEST, BF16, _hf("ConvNextModel", "ConvNextConfig", lambda s: {"depths": [1, 1, 1, 1]} if s.tiny else {}, lambda s: _pictures(1, 224, s, 64))),
-    Subject("Swin-T, batch 32, fp16", TEST, FP16, _hf("SwinModel", "SwinConfig", lambda s: {"depths": [1, 1], "num_heads": [1, 2], "embed_dim": 32, "image_size": 56} if s.tiny else {}, lambda s: _pictures(32, 224, s, 56))),
-]  # fmt: skip
+    Subject(
+        "ConvNeXt-T, batch 1, bf16",
+        TEST,
+        BF16,
+        _hf(
+            "ConvNextModel",
+            "ConvNextConfig",
+            lambda s: {"depths": [1, 1, 1, 1]} if s.tiny else {},
+            lambda s: _pictures(1, 224, s, 64),
+        ),
+    ),
+    Subject(
+        "Swin-T, batch 32, fp16",
+        TEST,
+        FP16,
+        _hf(
+            "SwinModel",
+            "SwinConfig",
+            lambda s: {"depths": [1, 1], "num_heads": [1, 2], "embed_dim": 32, "image_size": 56} if s.tiny else {},
+            lambda s: _pictures(32, 224, s, 56),
+        ),
+    ),
+]
 
 
-def subjects() -> list[Subject]:
+def subjects(where: TimedDevice) -> list[Subject]:
     """Every subject, in an order of which any beginning is a mix of ops, fitted and tested models."""
-    groups = (OPS, FITTED, TESTED)
+    ops = [
+        Subject(one.name, OP, one.inputs[-1].dtype, lambda s, one=one: (one.module, one.inputs), one.tf32)  # type: ignore[misc]
+        for one in operations(where)
+    ]
+    groups = (ops[::3] + ops[1::3] + ops[2::3], FITTED, TESTED)
     placed = [
         ((place + 1) / len(group), number, one)
         for number, group in enumerate(groups)

@@ -1,4 +1,4 @@
-"""The part of `pynvml` that sensors need, straight from the driver's library, for a GPU machine without nvidia-ml-py."""
+"""The part of `pynvml` that sensors need, from the driver's library, for a GPU machine without nvidia-ml-py."""
 
 from __future__ import annotations
 

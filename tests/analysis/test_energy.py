@@ -21,7 +21,7 @@ from assay.analysis.energy import (
     published,
     work_of,
 )
-from assay.analysis.energy_fit import EnergySample, _nonnegative, calibrate
+from assay.analysis.energy_fit import EnergySample, calibrate, interval, nonnegative
 from assay.document.machine import Ceiling, EnergyModel, Hardware, MachineReport, measured_figure, unknown_figure
 from assay.document.provenance import Figure, Measured, Modelled
 from assay.errors import UsageError
@@ -57,32 +57,112 @@ def test_a_fallback_coefficient_is_listed_as_an_assumption():
     assert "a tf32 FLOP takes 2 times the energy of a bf16 FLOP" in result.how.assumptions
 
 
-def samples(noise: float, seed: int = 0) -> list[EnergySample]:
-    """Measured ops of several kinds on a board with known coefficients."""
+LIMIT_W = 700.0
+
+
+def samples(noise: float, seed: int = 0, count: int = 24) -> list[EnergySample]:
+    """Measured ops of several kinds on a board with known coefficients: 100 W waiting, 250 W busy, at most 700 W."""
     draw = np.random.default_rng(seed)
     result = []
-    for index in range(14):
+    for index in range(count):
         precision = ("bf16", "fp32", "")[index % 3]
         flops = {precision: float(10 ** draw.uniform(10, 12))} if precision else {}
-        moved, seconds = float(10 ** draw.uniform(7, 10)), float(10 ** draw.uniform(-4, -2))
-        joules = sum(flops.values()) * (1e-12 if precision == "bf16" else 1e-11) + moved * 1e-10 + seconds * 100
-        result.append(
-            EnergySample(str(index), EnergyWork(flops, moved), seconds, joules * (1 + noise * draw.uniform(-1, 1)))
-        )
+        moved, busy = float(10 ** draw.uniform(7, 10)), float(10 ** draw.uniform(-3, -2))
+        seconds = busy * float(draw.choice([1.0, 1.5, 4.0]))
+        joules = sum(flops.values()) * (1e-12 if precision == "bf16" else 1e-11) + moved * 1e-10
+        joules = (joules + seconds * 100 + busy * 150) * float(np.exp(noise * draw.normal()))
+        if joules > LIMIT_W * seconds:  # the board slows down until it draws no more than that
+            busy = seconds = joules / LIMIT_W
+        result.append(EnergySample(str(index), EnergyWork(flops, moved), seconds, joules, busy))
     return result
 
 
 def test_calibration_finds_known_coefficients():
-    model = calibrate(samples(0.0), "board", "here")
+    model = calibrate(samples(0.0), "board", "here", 60.0, LIMIT_W)
     assert model.j_per_flop == {"bf16": pytest.approx(1e-12), "fp32": pytest.approx(1e-11)}
     assert model.j_per_byte == pytest.approx(1e-10)
-    assert model.static_w == pytest.approx(100.0)
+    assert model.static_w == pytest.approx(250.0)
+    assert model.idle_w == pytest.approx(100.0)
+    assert model.limit_w == LIMIT_W
     assert model.error < 1e-6
+    assert model.interval == (pytest.approx(1.0), pytest.approx(1.0))
+
+
+def test_a_device_that_never_waits_has_its_measured_idle_power():
+    always = [
+        EnergySample(one.name, one.work, one.busy_s, one.joules - 100 * (one.seconds - one.busy_s))
+        for one in samples(0.0)
+        if one.joules < 0.9 * LIMIT_W * one.seconds
+    ]
+    model = calibrate(always, "board", "here", 60.0)
+    assert (model.static_w, model.idle_w) == (pytest.approx(250.0), 60.0)
+    assert calibrate(always, "board", "here").idle_w is None
+
+
+def test_estimates_of_a_calibration_are_those_of_its_fit():
+    """Estimates for samples are what the coefficients, added up by hand, give."""
+    model = calibrate(samples(0.1), "board", "here", 60.0, LIMIT_W)
+    for one in samples(0.1):
+        parts = sum(model.j_per_flop[name] * flops for name, flops in one.work.flops.items())
+        parts += model.j_per_byte * one.work.bytes
+        parts += model.static_w * one.busy_s + model.idle_w * (one.seconds - one.busy_s)
+        result = estimate(one.work, one.seconds, model, busy_s=one.busy_s)
+        assert result.value == pytest.approx(min(parts, LIMIT_W * one.seconds))
+        assert result.how.interval == model.interval
+        assert "90 % interval from the leave-one-out errors of 24 ops and models" in result.how.by
 
 
 def test_the_error_of_a_calibration_grows_with_noise():
-    quiet, loud = (calibrate(samples(noise), "board", "here").error for noise in (0.02, 0.3))
-    assert quiet < 0.05 < loud
+    quiet, loud = (calibrate(samples(noise), "board", "here", 60.0, LIMIT_W) for noise in (0.02, 0.3))
+    assert quiet.error < 0.05 < loud.error
+    assert 0.9 < quiet.interval[0] < 1 < quiet.interval[1] < 1.1
+    assert loud.interval[0] < 0.8
+    assert loud.interval[1] > 1.2
+
+
+def test_leave_one_out_errors_are_those_of_a_fit_to_the_others():
+    every = samples(0.2)
+    model = calibrate(every, "board", "here", 60.0, LIMIT_W)
+    for index in (0, 7):
+        one = every[index]
+        others = calibrate([*every[:index], *every[index + 1 :]], "board", "here", 60.0, LIMIT_W)
+        alone = estimate(one.work, one.seconds, others, busy_s=one.busy_s).value
+        assert model.errors[one.name] == pytest.approx(alone / one.joules - 1)
+    assert list(model.errors) == [one.name for one in every]
+
+
+def test_the_interval_covers_samples_that_were_not_fitted():
+    """Of 20 boards with 40 fitted and 40 other samples each, about 90 % of the others are inside."""
+    inside = []
+    for seed in range(20):
+        every = samples(0.15, seed, 80)
+        model = calibrate(every[:40], "board", "here", 60.0, LIMIT_W)
+        for one in every[40:]:
+            figure = estimate(one.work, one.seconds, model, busy_s=one.busy_s)
+            low, high = figure.how.interval
+            inside.append(low * figure.value <= one.joules <= high * figure.value)
+    assert 0.87 < np.mean(inside) < 0.96
+
+
+def test_one_bad_sample_is_not_hidden():
+    every = samples(0.02)
+    bad = EnergySample("bad", every[4].work, every[4].seconds, every[4].joules / 3, every[4].busy_s)
+    model = calibrate([*every, bad], "board", "here", 60.0, LIMIT_W)
+    assert model.errors["bad"] > 1.5
+    assert model.interval[0] < 0.4  # of so few samples, the worst counts
+    assert model.error < 0.1
+
+
+def test_the_interval_leaves_out_at_most_five_percent_on_either_side():
+    errors = [1 / ratio - 1 for ratio in range(1, 100)]
+    assert interval(errors) == (pytest.approx(5), pytest.approx(95))
+    assert interval([0.0, 1.0, -0.5]) == (0.5, 2.0)
+
+
+@given(st.floats(0, 1e15), st.floats(0, 1e12), st.floats(0.001, 10), st.floats(0, 10))
+def test_energy_never_exceeds_the_power_limit(flops, moved, seconds, busy):
+    model = EnergyModel("board", {"bf16": 1e-12}, 1e-10, 300.0, idle_w=100.0, limit_w=700.0)
+    assert estimate(EnergyWork({"bf16": flops}, moved), seconds, model, busy_s=busy).value <= 700.0 * seconds
 
 
 def test_too_few_samples_give_no_model():
@@ -92,14 +172,20 @@ def test_too_few_samples_give_no_model():
 @given(st.integers(0, 10_000))
 def test_the_fit_is_the_best_non_negative_solution(seed):
     draw = np.random.default_rng(seed)
-    rows, target = draw.normal(size=(8, 3)), draw.normal(size=8)
-    result = _nonnegative(rows, target)
+    rows, target = draw.normal(size=(8, 5)), draw.normal(size=8)
+    result = nonnegative(rows, target)
     residual = rows @ result - target
     assert (result >= 0).all()
     # The optimality condition: no feasible step reduces the residual.
     slope = rows.T @ residual
     assert (slope >= -1e-8).all()
     assert np.abs(slope * result).max() < 1e-8
+
+
+def test_equal_columns_do_not_stop_the_fit():
+    rows = np.ones((4, 3))
+    assert (rows @ nonnegative(rows, np.full(4, 2.0))) == pytest.approx(2.0)
+    assert nonnegative(rows, np.full(4, -1.0)) == pytest.approx(0.0)
 
 
 def test_published_coefficients_have_a_source():
