@@ -141,11 +141,11 @@ def _tested(rows: Sequence[Estimate]) -> list[str]:
         "| --- | --: | --: | --: | --: | --- | --: | --- |",
     ]
     for row in rows:
-        one = row.sample
+        one, inside = row.sample, "yes" if row.inside else "no"
         lines.append(
             f"| {one.name} | {_mj(one.joules)} | {one.joules / one.seconds:.0f} "
-            f"| {100 * one.working_s / one.seconds:.0f} % | {_mj(row.joules)} | {_mj(row.low)} to {_mj(row.high)} | {100 * row.error:+.1f} % "
-            f"| {'yes' if row.inside else 'no'} |"
+            f"| {100 * one.working_s / one.seconds:.0f} % "
+            f"| {_mj(row.joules)} | {_mj(row.low)} to {_mj(row.high)} | {100 * row.error:+.1f} % | {inside} |"
         )
     return lines
 

@@ -257,7 +257,8 @@ def test_flops_per_joule_has_the_error_of_the_energy():
     assert sensor.value == 5e11
     assert isinstance(sensor.how, Measured)
     assert sensor.how.spread == pytest.approx(5e11 * 0.05)
-    assert isinstance(flops_per_joule(1e12, Figure(2.0, Modelled("a model"))).how, Modelled)
+    modelled = flops_per_joule(1e12, Figure(2.0, Modelled("a model", ("random data",), 0.1, (0.5, 4.0))))
+    assert modelled.how == Modelled("counted FLOPs ÷ a model", ("random data",), 0.1, (0.25, 2.0))
     assert flops_per_joule(1e12, unknown_figure("no sensor")).how.why == "no sensor"
     assert flops_per_joule(None, Figure(2.0, Measured("a counter"))).value is None
 
@@ -294,6 +295,7 @@ def test_carbon_is_modelled_even_if_the_energy_was_measured():
     assert isinstance(result.how, Modelled)
     assert result.how.error == pytest.approx(0.01)
     assert carbon_g(energy, find_grid("FR")).how.assumptions[0].endswith("2024)")
+    assert carbon_g(Figure(3.6e6, Modelled("a model", interval=(0.5, 2.0))), find_grid("FR")).how.interval == (0.5, 2.0)
     assert carbon_g(unknown_figure("no sensor"), find_grid("FR")).value is None
     with pytest.raises(UsageError, match=r"invalid PUE 0\.9: must be 1 or more"):
         carbon_g(energy, find_grid("FR"), pue=0.9)

@@ -67,7 +67,7 @@ def calibrate(
     awake_w = fit.idle_w + fitted.get(_SECONDS, 0.0)
     return EnergyModel(
         device=device,
-        j_per_flop={name: fitted[name] for name in fit.names if name not in _TIMES and fitted[name] > 0},
+        j_per_flop={name: fitted[name] for name in fit.names if name not in _TIMES},
         j_per_byte=fitted[_BYTES],
         static_w=awake_w + fitted[_BUSY],
         idle_w=awake_w if _SECONDS in fitted else idle_w,

@@ -137,9 +137,9 @@ def find(module: ModuleType | None = None) -> ProbedSensors:
     return sensors
 
 
-def limit_w(uuid: str) -> float | None:
+def limit_w(uuid: str, module: ModuleType | None = None) -> float | None:
     """The power limit of the board with this UUID; None if it is unknown."""
-    board = next((board for board in boards().boards if uuid in board.uuid), None)
+    board = next((board for board in boards(module).boards if uuid in board.uuid), None)
     try:
         return None if board is None else board.limit_w()
     except SensorError:
