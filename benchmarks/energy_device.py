@@ -38,7 +38,7 @@ from assay.analysis.devices import find_device
 from assay.analysis.energy import work_of, work_of_kind
 from assay.analysis.roofline import roofline_of
 from assay.api.options import RunOptions
-from assay.api.profile.op_times import kind_times
+from assay.api.profile.op_times import RecordedOps, kernels_of
 from assay.api.profile.profiled import ProfiledModel, prepare
 from assay.document.document import Document
 from assay.document.machine import Replay
@@ -47,8 +47,9 @@ from assay.machine.sensors import nvml
 from assay.machine.sensors.nvml import NvmlBoard, boards
 from assay.machine.sensors.probe import SensorError
 from assay.sources.open import open_source
-from assay.timing.measuring import Budget, clock_ops
+from assay.timing.bench import Budget
 from assay.timing.peaks.bursts import TimedDevice, bursts, timed_device
+from assay.timing.rounds import clock_recorded_ops
 from assay.timing.settings import matmul_precision
 
 WINDOW_S, REPEATS = 1.5, 2
@@ -235,52 +236,18 @@ def features(subject: Subject, document: Document) -> dict[str, Any]:
 def times(
     profiled: ProfiledModel, document: Document, where: TimedDevice, run: Callable[[], object], passes: int
 ) -> dict[str, Any]:
-    """Seconds of a pass in short bursts, kernel seconds per kind of op, and the number of kernels."""
+    """Seconds of a pass in short bursts, kernel seconds per kind of op, and the number of kernels and copies."""
     short = bursts(where, run, 0.15)
     inputs = profiled.inputs
     budget = Budget(warmup=0, least=passes, most=passes, seconds=1.0)
-    timed = clock_ops(profiled.opened.module, inputs.args, inputs.kwargs, profiled.setting(), budget)
-    rows = kind_times(timed, document.kinds)
+    timed = clock_recorded_ops(profiled.opened.module, inputs.args, inputs.kwargs, profiled.setting(), budget)
+    rows = RecordedOps(timed).kinds(document.kinds)
     return {
         "burst_s": median(short),
         "kind_s": {str(kind): [row.count, row.total_s] for kind, row in enumerate(rows) if row is not None},
         "busy_s": sum(row.total_s for row in rows if row is not None),
-    } | tried(lambda: kernels(where, run), "kernels")
-
-
-def tried(measure: Callable[[], dict[str, Any]], what: str) -> dict[str, Any]:
-    """What `measure` returns, or why it failed: the other measurements of the subject remain usable."""
-    try:
-        return measure()
-    except Exception as error:  # noqa: BLE001  the reason is recorded
-        traceback.print_exc()
-        return {"launches": None, f"{what}_failed": f"{type(error).__name__}: {error}"}
-
-
-def kernels(where: TimedDevice, run: Callable[[], object]) -> dict[str, Any]:
-    """The number of kernels and copies of one run, the sum of their seconds, and the time from first to last."""
-    if not where.cuda:
-        return {"launches": 0, "kernel_s": 0.0}
-    from torch.profiler import ProfilerActivity, profile
-
-    where.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as recording:
-        run()
-        where.synchronize()
-    cuda = torch.autograd.DeviceType.CUDA
-    events = [event for event in recording.events() or [] if event.device_type == cuda]
-    return {
-        "launches": len(events),
-        "kernel_s": sum(event.time_range.elapsed_us() for event in events) / 1e6,
-        "kernel_us": _quantiles([event.time_range.elapsed_us() for event in events]),
+        "launches": kernels_of(rows),
     }
-
-
-def _quantiles(values: list[float]) -> list[float]:
-    ordered = sorted(values)
-    return (
-        [ordered[round(share * (len(ordered) - 1))] for share in (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)] if values else []
-    )
 
 
 def energies(

@@ -25,7 +25,7 @@ from device_models import models
 from assay import units
 from assay.analysis.ceilings import as_device
 from assay.analysis.energy import energy_model, estimate, work_of
-from assay.api.calibrating import busy_seconds, calibrate_energy_model
+from assay.api.calibrating import calibrate_energy_model, kernel_work
 from assay.api.machine import measure_machine
 from assay.api.options import RunOptions
 from assay.api.profile.profiled import prepare
@@ -167,11 +167,12 @@ def model_energy(
     show(f"\n{name}: {work.flops} FLOPs, {units.size(work.bytes)}, not counted: {missing or 'nothing'}")
     show(f"  measured {joules} J in {units.seconds(seconds)}: {measured.power_w.value} W, {measured.energy_j.how}")
     row = {"name": name, "flops": work.flops, "bytes": work.bytes, "measured": msgspec.to_builtins(measured)}
+    busy_s, kernels = kernel_work(profiled, document)
     candidates = {"calibrated": calibration, "published": energy_model(report.hardware.name)}
     for kind, coefficients in candidates.items():
         if coefficients is None or joules is None:
             continue
-        modelled = estimate(work, seconds, coefficients, busy_s=busy_seconds(profiled, document))
+        modelled = estimate(work, seconds, coefficients, busy_s=busy_s, kernels=kernels)
         off = None if modelled.value is None else modelled.value / joules - 1
         row[kind] = {"figure": msgspec.to_builtins(modelled), "off": off}
         show(f"  modelled ({kind}) {modelled.value} J, off by {'–' if off is None else f'{100 * off:+.1f} %'}")

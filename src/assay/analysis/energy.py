@@ -78,15 +78,22 @@ def work_of_kind(cost: KindCost, precision: str | None) -> EnergyWork:
     return EnergyWork(flops, cost.bytes)
 
 
-def estimate(work: EnergyWork, seconds: float | None, model: EnergyModel, *, busy_s: float | None = None) -> Figure:
-    """The energy in joules of `work` that takes `seconds`, `busy_s` of them busy; unknown if any term is unknown.
+def estimate(
+    work: EnergyWork,
+    seconds: float | None,
+    model: EnergyModel,
+    *,
+    busy_s: float | None = None,
+    kernels: float | None = None,
+) -> Figure:
+    """The energy in joules of `work` that takes `seconds`; unknown if any term is unknown.
 
-    It does not exceed the power limit.
+    The device is busy for `busy_s`, in as many `kernels`. The power limit is not exceeded.
     """
     if seconds is None and model.static_w:
         return Figure(None, Unknown("the duration is unknown"))
     elapsed = seconds or 0.0
-    busy = elapsed if busy_s is None or model.idle_w is None else min(busy_s, elapsed)
+    busy = elapsed if model.idle_w is None else full_s(elapsed, busy_s, kernels, model.ramp_s)
     joules = model.j_per_byte * work.bytes + model.static_w * busy + (model.idle_w or 0.0) * (elapsed - busy)
     assumptions = list(model.assumptions)
     for precision, flops in work.flops.items():
@@ -107,6 +114,12 @@ def estimate(work: EnergyWork, seconds: float | None, model: EnergyModel, *, bus
     if model.interval is not None:
         by += f"; 90 % interval from the leave-one-out errors of {len(model.errors)} ops and models"
     return Figure(joules, Modelled(by, tuple(assumptions), model.error, model.interval))
+
+
+def full_s(seconds: float, busy_s: float | None, kernels: float | None, ramp_s: float) -> float:
+    """Seconds during which the device works and is filled: without the start and the end of each kernel."""
+    busy = seconds if busy_s is None else min(busy_s, seconds)
+    return max(0.0, busy - ramp_s * (kernels or 0.0))
 
 
 def model_of(report: MachineReport) -> EnergyModel | None:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from assay.analysis.energy import EnergyWork
+from assay.analysis.energy import EnergyWork, full_s
 from assay.document.machine import EnergyModel
 from assay.messages import plural
 
@@ -26,6 +27,8 @@ WAITING = 0.1
 _BYTES, _BUSY, _SECONDS = "bytes", "busy", "seconds"
 _TIMES = (_BYTES, _BUSY, _SECONDS)
 _ROUNDS = 20
+_RAMPS_S = tuple(0.5e-6 * step for step in range(11))
+"""Durations that are tried for the start and the end of a kernel."""
 Matrix = NDArray[np.float64]
 
 
@@ -38,11 +41,8 @@ class EnergySample(Struct, frozen=True):
     joules: float
     busy_s: float | None = None
     """Seconds during which the device worked; None if it always did."""
-
-    @property
-    def working_s(self) -> float:
-        """Seconds during which the device worked, at most all."""
-        return self.seconds if self.busy_s is None else min(self.busy_s, self.seconds)
+    kernels: float | None = None
+    """Number of kernels; None if unknown."""
 
 
 def calibrate(
@@ -56,14 +56,15 @@ def calibrate(
 
     None if there are not more samples than coefficients. Power is at least `idle_w` and at most `limit_w`.
     """
-    fit = _Fit(_features(samples), idle_w or 0.0, limit_w)
-    if len(samples) <= len(fit.names):
+    terms = _Terms(_features(samples), idle_w or 0.0, limit_w)
+    if len(samples) <= len(terms.names):
         return None
     errors = {}
     for index, sample in enumerate(samples):
         others = [*samples[:index], *samples[index + 1 :]]
-        errors[sample.name] = fit.predict(fit.coefficients(others), sample) / sample.joules - 1.0
-    fitted = dict(zip(fit.names, fit.coefficients(samples), strict=True))
+        errors[sample.name] = _fitted(terms, others).error(sample)
+    fit = _fitted(terms, samples)
+    fitted = dict(zip(fit.names, fit.coefficients, strict=True))
     awake_w = fit.idle_w + fitted.get(_SECONDS, 0.0)
     return EnergyModel(
         device=device,
@@ -71,6 +72,7 @@ def calibrate(
         j_per_byte=fitted[_BYTES],
         static_w=awake_w + fitted[_BUSY],
         idle_w=awake_w if _SECONDS in fitted else idle_w,
+        ramp_s=fit.ramp_s,
         limit_w=limit_w,
         error=float(np.median(np.abs(list(errors.values())))),
         interval=interval(list(errors.values())),
@@ -93,14 +95,16 @@ def interval(errors: Sequence[float]) -> tuple[float, float]:
     return ratios[outside - 1], ratios[-outside]
 
 
-class _Fit(Struct, frozen=True):
-    """The terms of a model, its lowest power and its highest."""
+class _Terms(Struct, frozen=True):
+    """The terms of a model, with their coefficients once they are fitted."""
 
     names: tuple[str, ...]
     idle_w: float
     limit_w: float | None
+    ramp_s: float = 0.0
+    coefficients: tuple[float, ...] = ()
 
-    def coefficients(self, samples: Sequence[EnergySample]) -> list[float]:
+    def solved(self, samples: Sequence[EnergySample]) -> _Terms:
         """Non-negative coefficients with the smallest sum of squared relative errors.
 
         The power limit, not the work, sets the energy of a sample that reaches it: the terms may exceed that energy
@@ -117,18 +121,19 @@ class _Fit(Struct, frozen=True):
             if (now == counted).all():
                 break
             counted = now
-        return [float(value) for value in solution]
+        return replace(self, coefficients=tuple(map(float, solution)))
 
-    def predict(self, coefficients: Sequence[float], sample: EnergySample) -> float:
-        """The joules of `sample` by these coefficients."""
-        joules = sample.joules * float(np.dot(self._row(sample), coefficients)) + self.idle_w * sample.seconds
-        return joules if self.limit_w is None else min(joules, self.limit_w * sample.seconds)
+    def error(self, sample: EnergySample) -> float:
+        """The relative error of the estimate for `sample`."""
+        share = float(np.dot(self._row(sample), self.coefficients)) + self.idle_w * sample.seconds / sample.joules
+        limit = math.inf if self.limit_w is None else self.limit_w * sample.seconds / sample.joules
+        return min(share, limit) - 1.0
 
     def _row(self, sample: EnergySample) -> list[float]:
         amounts = {
             **sample.work.flops,
             _BYTES: sample.work.bytes,
-            _BUSY: sample.working_s,
+            _BUSY: full_s(sample.seconds, sample.busy_s, sample.kernels, self.ramp_s),
             _SECONDS: sample.seconds,
         }
         # Divided by the measured energy, so that small ops count as much as large ones.
@@ -138,9 +143,16 @@ class _Fit(Struct, frozen=True):
         return self.limit_w is not None and sample.joules > AT_LIMIT * self.limit_w * sample.seconds
 
 
+def _fitted(terms: _Terms, samples: Sequence[EnergySample]) -> _Terms:
+    """The terms fitted to `samples`, with the ramp of kernels that leaves the smallest errors."""
+    ramps = _RAMPS_S if any(sample.kernels for sample in samples) else (0.0,)
+    fits = [replace(terms, ramp_s=ramp_s).solved(samples) for ramp_s in ramps]
+    return min(fits, key=lambda fit: sum(fit.error(sample) ** 2 for sample in samples))
+
+
 def _features(samples: Sequence[EnergySample]) -> tuple[str, ...]:
     precisions = sorted({name for sample in samples for name, flops in sample.work.flops.items() if flops})
-    waits = any(sample.working_s < (1 - WAITING) * sample.seconds for sample in samples)
+    waits = any(sample.busy_s is not None and sample.busy_s < (1 - WAITING) * sample.seconds for sample in samples)
     return (*precisions, _BYTES, _BUSY, *([_SECONDS] if waits else []))
 
 

@@ -47,9 +47,6 @@ _FALLBACKS = {
 }
 """Peaks to use if a device lacks one: first the likely replacement, then narrower types, which are no slower."""
 
-_TF32 = (CONVOLUTION, RECURRENT)
-"""Categories whose float32 products cuDNN runs in tf32, torch's default."""
-
 
 class KindBound(Struct, frozen=True, omit_defaults=True):
     """The bound of one kind of op; times are per execution."""
@@ -162,7 +159,12 @@ def _precision(kind: OpKind, category: str) -> str:
     floating = [one for one in operands if one.dtype.startswith(("float", "bfloat", "complex"))]
     largest = max(floating or operands, key=_size_order, default=None)
     precision = _PRECISIONS.get(largest.dtype, "fp32") if largest is not None else "fp32"
-    return "tf32" if precision == "fp32" and category in _TF32 else precision
+    return "tf32" if precision == "fp32" and _uses_cudnn(kind, category) else precision
+
+
+def _uses_cudnn(kind: OpKind, category: str) -> bool:
+    """Whether cuDNN computes it, in tf32 by default; cells of recurrent layers are plain products."""
+    return category == CONVOLUTION or (category == RECURRENT and "cell" not in kind.target)
 
 
 def _size_order(tensor: TensorType) -> tuple[int, int]:

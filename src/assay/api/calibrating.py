@@ -44,16 +44,18 @@ def calibrate_energy_model(
     return calibrate(samples, report.hardware.name, source, sensors.idle_w.value, limit_w)
 
 
-def busy_seconds(profiled: ProfiledModel, document: Document) -> float | None:
-    """Seconds of one pass during which an accelerator runs kernels; None on a CPU, which is always busy."""
-    from assay.api.profile.op_times import kind_times
-    from assay.timing.measuring import Budget, clock_ops
+def kernel_work(profiled: ProfiledModel, document: Document) -> tuple[float | None, int | None]:
+    """Seconds of one pass during which an accelerator runs kernels, and their number; None on a CPU."""
+    from assay.api.profile.op_times import RecordedOps, kernels_of
+    from assay.timing.bench import Budget
+    from assay.timing.rounds import clock_recorded_ops
 
     inputs, budget = profiled.inputs, Budget(warmup=0, least=_TRACED, most=_TRACED)
-    timed = clock_ops(profiled.opened.module, inputs.args, inputs.kwargs, profiled.setting(), budget)
-    if not timed.on_device:
-        return None
-    return sum(time.total_s for time in kind_times(timed, document.kinds) if time is not None)
+    timed = clock_recorded_ops(profiled.opened.module, inputs.args, inputs.kwargs, profiled.setting(), budget)
+    if not timed.kernels:
+        return None, None
+    ops = RecordedOps(timed)
+    return ops.whole().ns / 1e9, kernels_of(ops.kinds(document.kinds))
 
 
 def _sample(op: Operation, where: TimedDevice, device: Device, sensors: CounterGroup) -> EnergySample | None:
@@ -67,7 +69,7 @@ def _sample(op: Operation, where: TimedDevice, device: Device, sensors: CounterG
     with torch.no_grad(), matmul_precision("high") if op.tf32 else nullcontext():
         profiled = prepare(open_source(op.module), (op.inputs, {}), RunOptions("real"))
         document = profiled.observe(mode="real")
-        busy_s = busy_seconds(profiled, document)
+        busy_s, kernels = kernel_work(profiled, document)
         result = replay(
             lambda: op.module(*op.inputs), sensors, synchronize=where.synchronize, window_s=WINDOW_S, repeats=1
         )
@@ -76,4 +78,4 @@ def _sample(op: Operation, where: TimedDevice, device: Device, sensors: CounterG
     work, _ = work_of(document, device)
     if op.tf32:
         work = EnergyWork({"tf32" if name == "fp32" else name: each for name, each in work.flops.items()}, work.bytes)
-    return EnergySample(op.name, work, result.time_s.value, result.energy_j.value, busy_s)
+    return EnergySample(op.name, work, result.time_s.value, result.energy_j.value, busy_s, kernels)

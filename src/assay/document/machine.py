@@ -142,6 +142,8 @@ class EnergyModel(Struct, frozen=True, omit_defaults=True):
     """Whether `static_w` is the power of one busy core, to be multiplied by processor time."""
     idle_w: float | None = None
     """Watts drawn while waiting for work; `static_w` is used if it is null."""
+    ramp_s: float = 0.0
+    """Seconds of each kernel, while it starts and ends, that draw no more than waiting."""
     limit_w: float | None = None
     """The highest power in watts, at which the device slows down; null if unknown."""
     error: float | None = None

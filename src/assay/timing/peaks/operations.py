@@ -1,4 +1,4 @@
-"""Typical ops of models, replayed while their energy is measured: large and small, of all kinds of bottleneck."""
+"""Typical ops and small models of all kinds of bottleneck, replayed while their energy is measured."""
 
 from __future__ import annotations
 
@@ -58,8 +58,41 @@ class _Call(nn.Module):  # type: ignore[misc]
         return self.function(*inputs)
 
 
+class _Block(nn.Module):  # type: ignore[misc]
+    """Attention and a feed-forward network, each after a norm."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.project, self.join = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The residual stream with both added."""
+        batch, length, width = x.shape
+        parts = self.project(self.before(x)).view(batch, length, 3, width // _HEAD, _HEAD).permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
+        x = x + self.join(seen.transpose(1, 2).reshape(batch, length, width))
+        return x + self.narrow(F.gelu(self.widen(self.between(x))))
+
+
+class _CellLoop(nn.Module):  # type: ignore[misc]
+    """An LSTM cell in a loop."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(width, width)
+
+    def forward(self, steps: torch.Tensor) -> torch.Tensor:
+        """The last state."""
+        state = steps[0], steps[0]
+        for step in steps:
+            state = self.cell(step, state)
+        return state[0]
+
+
 def operations(where: TimedDevice) -> Iterator[Operation]:
-    """Products, convolutions, attention, recurrent layers, memory-bound ops, and chains limited by their launches."""
+    """Products, convolutions, attention, recurrent layers, memory-bound ops, chains of tiny ops, small models."""
     index = _DEVICES.index(where.device.type)
     for kind in _KINDS:
         if where.cuda or (kind.dtype in _CPU_DTYPES and not kind.tf32):
@@ -150,6 +183,30 @@ def _chain(function: Callable[[torch.Tensor], torch.Tensor], width: int) -> Buil
     return lambda _: _of(repeated, (width, width))
 
 
+def _blocks(batch: int, length: int, width: int) -> Build:
+    """A decoder without embeddings."""
+
+    def build(device: int) -> tuple[nn.Module, Inputs]:
+        blocks = nn.Sequential(*(_Block(width) for _ in range((12, 2)[device])))
+        return blocks, (torch.randn((batch, 1)[device], length, width),)
+
+    return build
+
+
+def _convolutions(device: int) -> tuple[nn.Module, Inputs]:
+    """Convolutions with norms, activations and pooling."""
+    layers: list[nn.Module] = []
+    for inside, outside in ((64, 128), (128, 256), (256, 512)):
+        for width in (inside, outside):
+            layers += [nn.Conv2d(width, outside, 3, padding=1), nn.BatchNorm2d(outside), nn.ReLU()]
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers), (torch.randn((32, 1)[device], 64, 112, 112),)
+
+
+def _cells(device: int) -> tuple[nn.Module, Inputs]:
+    return _CellLoop(512), (torch.randn((48, 8)[device], 64, 512),)
+
+
 def _norm(x: torch.Tensor) -> torch.Tensor:
     return F.layer_norm(x, x.shape[-1:])
 
@@ -200,4 +257,8 @@ _KINDS = (
     _Kind("index_add fp32", _FP32, _index_add),
     _Kind("20 tiny adds fp32", _FP32, _chain(lambda x: x + 1, 64)),
     _Kind("20 small blocks bf16", _BF16, _chain(lambda x: F.gelu(F.linear(_norm(x), x)), 256)),
+    _Kind("decoder bf16", _BF16, _blocks(16, 512, 768)),
+    _Kind("decoder of few tokens bf16", _BF16, _blocks(1, 64, 1024)),
+    _Kind("convolutional network bf16", _BF16, _convolutions),
+    _Kind("loop of LSTM cells fp32", _FP32, _cells),
 )
