@@ -2,7 +2,7 @@
 
     python benchmarks/machine_device.py --json machine.json --text machine.txt
 
-Takes less than five minutes. Energy is that of the GPU, from NVML's counter, between its ticks.
+Takes less than ten minutes. Energy is that of the GPU, from NVML's counter, between its ticks.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,18 @@ import msgspec
 import torch
 from device_models import models
 
-import assay
 from assay import units
 from assay.analysis.ceilings import as_device
-from assay.analysis.energy import EnergyWork, energy_model, estimate, work_of
-from assay.analysis.energy_fit import EnergySample, calibrate
+from assay.analysis.energy import energy_model, estimate, work_of
+from assay.api.calibrating import calibrate_energy_model, kernel_work
 from assay.api.machine import measure_machine
+from assay.api.options import RunOptions
+from assay.api.profile.profiled import prepare
 from assay.document.machine import MachineReport, Replay
 from assay.machine.energy import CounterGroup, counters_of_device, idle, replay
 from assay.machine.monitor import Monitor
-from assay.machine.sensors.nvml import throttles
+from assay.machine.sensors.nvml import limit_w, throttles
+from assay.sources.open import open_source
 from assay.timing.peaks.bursts import timed_device
 from assay.timing.peaks.operations import Operation, operations
 from assay.views.text.machine import machine_report
@@ -81,9 +84,9 @@ def energies(
     show(f"counter: {sensors.name}, a tick every {units.seconds(sensors.period_s)}")
     show(f"idle power with a context: {quiet.value and round(quiet.value, 1)} W, {quiet.how}")
     with torch.inference_mode(), Monitor() as monitor:
-        rows, samples = repeated(list(operations(where)), where, sensors, window_s, show)
+        rows = repeated(list(operations(where)), where, sensors, window_s, show)
     monitored = system(monitor, show)
-    calibration = calibrate(samples, report.hardware.name, "this run", sensors.idle_w.value)
+    calibration = calibrate_energy_model(report, sensors, limit_w(""))
     show(f"\nenergy model: {calibration}")
     tested = [model_energy(*each, report, sensors, calibration, window_s, show) for each in models(device)]
     return {
@@ -98,31 +101,31 @@ def energies(
 
 def repeated(
     every: list[Operation], where: Any, sensors: CounterGroup, window_s: float, show: Callable[..., None]
-) -> tuple[list[dict[str, Any]], list[EnergySample]]:
+) -> list[dict[str, Any]]:
     """Measure each op twice, the second time in the opposite order."""
     runs: dict[str, list[Replay]] = {operation.name: [] for operation in every}
     for order in (every, every[::-1]):
         for operation in order:
-            once = replay(operation.run, sensors, synchronize=where.synchronize, window_s=window_s, repeats=1)
+            run = partial(operation.module, *operation.inputs)
+            once = replay(run, sensors, synchronize=where.synchronize, window_s=window_s, repeats=1)
             runs[operation.name].append(once)
-    show(f"\n{'op':<20}{'first':>12}{'second':>12}{'difference':>11}{'power':>9}{'time':>12}")
-    rows, samples = [], []
+    show(f"\n{'op':<30}{'first':>12}{'second':>12}{'difference':>11}{'power':>9}{'time':>12}")
+    rows = []
     for operation in every:
         first, second = runs[operation.name]
         row = compared(operation, first, second)
         rows.append(row)
         if row["differ"] is None:
-            show(f"{operation.name:<20} {first.energy_j.how}")
+            show(f"{operation.name:<30} {first.energy_j.how}")
             continue
         energy, seconds = row["energy_j"], row["time_s"]
-        samples.append(EnergySample(operation.name, EnergyWork(operation.flops, operation.bytes), seconds, energy))
         show(
-            f"{operation.name:<20}{1e3 * first.energy_j.value:>9.2f} mJ{1e3 * second.energy_j.value:>9.2f} mJ"
+            f"{operation.name:<30}{1e3 * first.energy_j.value:>9.2f} mJ{1e3 * second.energy_j.value:>9.2f} mJ"
             f"{100 * row['differ']:>9.2f} %{energy / seconds:>7.0f} W{units.seconds(seconds):>12}"
         )
     differ = sorted(row["differ"] for row in rows if row["differ"] is not None)
     show(f"two repeats differ by {100 * differ[len(differ) // 2]:.2f} % (median), {100 * differ[-1]:.2f} % (worst)")
-    return rows, samples
+    return rows
 
 
 def compared(operation: Operation, first: Replay, second: Replay) -> dict[str, Any]:
@@ -130,8 +133,6 @@ def compared(operation: Operation, first: Replay, second: Replay) -> dict[str, A
     values = [each.energy_j.value for each in (first, second)]
     row: dict[str, Any] = {
         "name": operation.name,
-        "flops": operation.flops,
-        "bytes": operation.bytes,
         "first": msgspec.to_builtins(first),
         "second": msgspec.to_builtins(second),
         "differ": None,
@@ -155,7 +156,8 @@ def model_energy(
 ) -> dict[str, Any]:
     """Energy of a whole model: measured, modelled with this run's coefficients, and with the published ones."""
     where = timed_device(report.hardware.device)
-    document = assay.observe(model, inputs)
+    profiled = prepare(open_source(model), (inputs, {}), RunOptions("real"))
+    document = profiled.observe(mode="real")
     work, missing = work_of(document, as_device(report))
     with torch.inference_mode():
         measured = replay(
@@ -165,11 +167,12 @@ def model_energy(
     show(f"\n{name}: {work.flops} FLOPs, {units.size(work.bytes)}, not counted: {missing or 'nothing'}")
     show(f"  measured {joules} J in {units.seconds(seconds)}: {measured.power_w.value} W, {measured.energy_j.how}")
     row = {"name": name, "flops": work.flops, "bytes": work.bytes, "measured": msgspec.to_builtins(measured)}
+    busy_s, kernels = kernel_work(profiled, document)
     candidates = {"calibrated": calibration, "published": energy_model(report.hardware.name)}
     for kind, coefficients in candidates.items():
         if coefficients is None or joules is None:
             continue
-        modelled = estimate(work, seconds, coefficients)
+        modelled = estimate(work, seconds, coefficients, busy_s=busy_s, kernels=kernels)
         off = None if modelled.value is None else modelled.value / joules - 1
         row[kind] = {"figure": msgspec.to_builtins(modelled), "off": off}
         show(f"  modelled ({kind}) {modelled.value} J, off by {'–' if off is None else f'{100 * off:+.1f} %'}")

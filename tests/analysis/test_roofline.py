@@ -166,3 +166,16 @@ def test_the_table_lists_the_longest_first_and_adds_up():
     assert sum(row["bound s"] or 0 for row in rows) == pytest.approx(roof.bound_s)
     assert rows[-1]["bound s"] is None
     assert sum(row["share"] or 0 for row in rows) == pytest.approx(1)
+
+
+def test_recurrent_layers_use_tf32_and_their_cells_fp32():
+    torch = pytest.importorskip("torch")
+    import assay
+
+    layer = assay.observe(torch.nn.LSTM(8, 8), torch.ones(3, 2, 8))
+    cell = assay.observe(torch.nn.LSTMCell(8, 8), torch.ones(2, 8))
+    used = [
+        {row.precision for row in roofline_of(document, find_device("H200")).kinds if row.precision}
+        for document in (layer, cell)
+    ]
+    assert used == [{"tf32"}, {"fp32"}]

@@ -12,6 +12,7 @@ from assay.api import machine as measuring
 from assay.document.machine import (
     CacheLevel,
     Ceiling,
+    EnergyModel,
     Hardware,
     MachineReport,
     Scaling,
@@ -21,6 +22,7 @@ from assay.document.machine import (
     unknown_figure,
 )
 from assay.machine import reports
+from assay.machine.energy import CounterGroup
 from assay.machine.hardware import identify
 from assay.timing.peaks.effort import FULL
 from assay.timing.peaks.measuring import Peaks
@@ -190,6 +192,17 @@ def test_energy_without_a_sensor_is_a_note(cli, machine):
     assert result.code == 0
     assert "could not be calibrated: rapl: " in result.err
     assert json.loads(result.out).get("energy") is None
+
+
+def test_leave_one_out_errors_of_the_energy_model_are_printed(cli, machine, monkeypatch):
+    model = EnergyModel("it", error=0.061, interval=(0.82, 1.31), errors={"copy": 0.1234, "LSTM": -0.25})
+    counters = CounterGroup((), 0.1, measured_figure(20.0, "fake"))
+    monkeypatch.setattr(measuring, "counters_of_device", lambda *_: counters)
+    monkeypatch.setattr(measuring, "calibrate_energy_model", lambda *_: model)
+    result = cli("machine", "--device", "cpu", "--energy", "--fresh")
+    assert "calibrated, median error 6.1 %; in 90 % of cases, the energy is 0.82 to 1.31 times the" in result.out
+    after = result.out[result.out.index("Energy model: error") :]
+    assert [line.split() for line in after.splitlines()[-2:]] == [["copy", "+12.3", "%"], ["LSTM", "-25.0", "%"]]
 
 
 def kept_report() -> None:

@@ -55,6 +55,7 @@ def nvml(boards: int = 1, *, missing: tuple[str, ...] = (), init: Exception | No
     answers = {
         "nvmlDeviceGetTotalEnergyConsumption": energy,
         "nvmlDeviceGetPowerUsage": lambda handle: 200_000,
+        "nvmlDeviceGetEnforcedPowerLimit": lambda handle: 700_000,
         "nvmlDeviceGetTemperature": lambda handle, kind: 41,
         "nvmlDeviceGetClockInfo": lambda handle, kind: {1: 1980, 2: 3201}[kind],
         "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=87),

@@ -180,17 +180,26 @@ def test_an_unavailable_device_is_reported():
         assert "no CUDA" in unavailable_reason("cuda")
 
 
-def test_ops_have_the_reported_flops(monkeypatch):
+def test_every_op_runs_and_its_cost_is_known():
     """FLOPs agree with torch's own counter, for the ops it supports."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    small = operations._Sizes(64, (1, 4, 8), (1, 2, 32, 8), 1 << 14, 16, {"fp32": torch.float32})
-    monkeypatch.setattr(operations, "_SIZES", {"cpu": small})
-    monkeypatch.setattr(operations, "_PRODUCTS", {"cpu": ("fp32",)})
+    import assay
+    from assay.analysis.devices import find_device
+    from assay.analysis.energy import work_of
+
+    before = torch.get_rng_state()
+    names = []
     for operation in operations.operations(timed_device("cpu")):
-        with FlopCounterMode(display=False) as counter:
-            operation.run()
-        if not operation.name.startswith("attention"):
-            matrix = sum(flops for name, flops in operation.flops.items() if name != "pointwise")
+        names.append(operation.name)
+        document = assay.observe(operation.module, (operation.inputs, {}), mode="meta")
+        work, missing = work_of(document, find_device("H200"))
+        assert missing == ()
+        assert work.bytes > 0
+        if not any(word in operation.name for word in ("attention", "layer bf16", "GRU", "depthwise", "decoder")):
+            with FlopCounterMode(display=False) as counter, torch.no_grad(), torch.device("meta"):
+                operation.module.to("meta")(*(one.to("meta") for one in operation.inputs))
+            matrix = sum(flops for name, flops in work.flops.items() if name != "pointwise")
             assert counter.get_total_flops() == matrix, operation.name
-        assert operation.bytes > 0
+    assert len(names) == len(set(names)) > 30
+    assert torch.equal(before, torch.get_rng_state())

@@ -124,6 +124,12 @@ def test_nvml_gives_joules_watts_and_degrees():
     assert probes["nvml:0:energy"].read() - before == pytest.approx(20.0)
 
 
+def test_the_power_limit_of_a_board():
+    assert nvml_sensors.limit_w("1abc", nvml(2)) == 700.0
+    assert nvml_sensors.limit_w("another", nvml(2)) is None
+    assert nvml_sensors.limit_w("0abc", nvml(missing=("nvmlDeviceGetEnforcedPowerLimit",))) is None
+
+
 def test_a_board_without_an_energy_counter_uses_its_power():
     found = nvml_sensors.find(nvml(missing=("nvmlDeviceGetTotalEnergyConsumption",)))
     assert [(row.name, row.why) for row in found.unusable] == [("nvml:0:energy", "NVML: Not Supported")]

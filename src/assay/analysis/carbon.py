@@ -66,7 +66,7 @@ def carbon_g(energy_j: Figure, grid: PowerGrid, pue: float = 1.0) -> Figure:
         *(energy_j.how.assumptions if isinstance(energy_j.how, Modelled) else ()),
     )
     value = energy_j.value / J_PER_KWH * pue * grid.g_per_kwh
-    return Figure(value, Modelled(f"{_method(energy_j)} × grid intensity", assumptions, _relative_error(energy_j)))
+    return Figure(value, _modelled(f"{_method(energy_j)} × grid intensity", assumptions, energy_j))
 
 
 def price(energy_j: Figure, per_kwh: float, *, pue: float = 1.0) -> Figure:
@@ -78,7 +78,7 @@ def price(energy_j: Figure, per_kwh: float, *, pue: float = 1.0) -> Figure:
         return energy_j
     assumptions = (f"{per_kwh:g} per kilowatt-hour, electricity only", *([f"PUE {pue:g}"] if pue != 1.0 else []))
     value = energy_j.value * MILLION / J_PER_KWH * pue * per_kwh
-    return Figure(value, Modelled(f"{_method(energy_j)} × price", assumptions, _relative_error(energy_j)))
+    return Figure(value, _modelled(f"{_method(energy_j)} × price", assumptions, energy_j))
 
 
 def _check_pue(pue: float) -> None:
@@ -88,6 +88,12 @@ def _check_pue(pue: float) -> None:
 
 def _method(figure: Figure) -> str:
     return "energy" if isinstance(figure.how, Unknown) else figure.how.by
+
+
+def _modelled(by: str, assumptions: tuple[str, ...], energy_j: Figure) -> Modelled:
+    """A multiple of an energy, with its error and its interval."""
+    interval = energy_j.how.interval if isinstance(energy_j.how, Modelled) else None
+    return Modelled(by, assumptions, _relative_error(energy_j), interval)
 
 
 def _relative_error(figure: Figure) -> float | None:

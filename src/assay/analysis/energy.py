@@ -1,4 +1,4 @@
-"""Energy estimates without a sensor: joules per FLOP, per byte and per second, always with an error.
+"""Energy estimates without a sensor: joules per FLOP, per byte and per second, always with an interval or error.
 
 Coefficients calibrated on the machine itself are best (`energy_fit`). Otherwise they are those published for the same
 kind of device, derived from the vendor's rated power and peaks, or a rough estimate of the power of a busy CPU core.
@@ -11,6 +11,7 @@ from importlib.resources import files
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from assay.analysis.cost import cost_of
 from assay.analysis.devices import Device
@@ -77,12 +78,22 @@ def work_of_kind(cost: KindCost, precision: str | None) -> EnergyWork:
     return EnergyWork(flops, cost.bytes)
 
 
-def estimate(work: EnergyWork, seconds: float | None, model: EnergyModel, *, busy_s: float | None = None) -> Figure:
-    """The energy in joules of `work` that takes `seconds`, `busy_s` of them busy; unknown if any term is unknown."""
+def estimate(
+    work: EnergyWork,
+    seconds: float | None,
+    model: EnergyModel,
+    *,
+    busy_s: float | None = None,
+    kernels: float | None = None,
+) -> Figure:
+    """The energy in joules of `work` that takes `seconds`; unknown if any term is unknown.
+
+    The device is busy for `busy_s`, in as many `kernels`. The power limit is not exceeded.
+    """
     if seconds is None and model.static_w:
         return Figure(None, Unknown("the duration is unknown"))
     elapsed = seconds or 0.0
-    busy = elapsed if busy_s is None or model.idle_w is None else min(busy_s, elapsed)
+    busy = elapsed if model.idle_w is None else full_s(elapsed, busy_s, kernels, model.ramp_s)
     joules = model.j_per_byte * work.bytes + model.static_w * busy + (model.idle_w or 0.0) * (elapsed - busy)
     assumptions = list(model.assumptions)
     for precision, flops in work.flops.items():
@@ -97,9 +108,18 @@ def estimate(work: EnergyWork, seconds: float | None, model: EnergyModel, *, bus
         if name != precision:
             assumptions.append(f"a {precision} FLOP takes {times:g} times the energy of a {name} FLOP")
         joules += times * model.j_per_flop[name] * flops
-    return Figure(
-        joules, Modelled(f"energy model of {model.device}: {model.source}", tuple(assumptions), model.error)
-    )
+    if model.limit_w is not None and seconds is not None:
+        joules = min(joules, model.limit_w * seconds)
+    by = f"energy model of {model.device}: {model.source}"
+    if model.interval is not None:
+        by += f"; 90 % interval from the leave-one-out errors of {len(model.errors)} ops and models"
+    return Figure(joules, Modelled(by, tuple(assumptions), model.error, model.interval))
+
+
+def full_s(seconds: float, busy_s: float | None, kernels: float | None, ramp_s: float) -> float:
+    """Seconds during which the device works and is filled: without the start and the end of each kernel."""
+    busy = seconds if busy_s is None else min(busy_s, seconds)
+    return max(0.0, busy - ramp_s * (kernels or 0.0))
 
 
 def model_of(report: MachineReport) -> EnergyModel | None:
@@ -167,7 +187,8 @@ def flops_per_joule(flops: float | None, energy_j: Figure) -> Figure:
         spread = None if how.spread is None else how.spread / energy_j.value * value
         return Figure(value, Measured(f"counted FLOPs ÷ {how.by}", how.repeats, spread))
     assert isinstance(how, Modelled)
-    return Figure(value, Modelled(f"counted FLOPs ÷ {how.by}", how.assumptions, how.error))
+    inverse = None if how.interval is None else (1 / how.interval[1], 1 / how.interval[0])
+    return Figure(value, replace(how, by=f"counted FLOPs ÷ {how.by}", interval=inverse))
 
 
 def _coefficient(model: EnergyModel, precision: str) -> tuple[str, float] | None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.analysis.cost import cost_of
-from assay.analysis.cost.categories import CONVOLUTION
+from assay.analysis.cost.categories import CONVOLUTION, RECURRENT
 from assay.analysis.cost.reading import is_ragged, numel
 from assay.analysis.devices import Device
 from assay.document.cost import KindCost
@@ -106,7 +106,8 @@ class Roofline(Struct, frozen=True, omit_defaults=True):
 def roofline_of(document: Document, device: Device, *, training: bool = False) -> Roofline:
     """The bound of the document's forward pass, or of its training step, on `device`.
 
-    float32 matrix products use the fp32 peak and float32 convolutions the tf32 peak, which is torch's default.
+    float32 matrix products use the fp32 peak, float32 convolutions and recurrent layers the tf32 peak, which is
+    torch's default.
     """
     step = document.training if training else None
     if step is not None:
@@ -158,7 +159,12 @@ def _precision(kind: OpKind, category: str) -> str:
     floating = [one for one in operands if one.dtype.startswith(("float", "bfloat", "complex"))]
     largest = max(floating or operands, key=_size_order, default=None)
     precision = _PRECISIONS.get(largest.dtype, "fp32") if largest is not None else "fp32"
-    return "tf32" if precision == "fp32" and category == CONVOLUTION else precision
+    return "tf32" if precision == "fp32" and _uses_cudnn(kind, category) else precision
+
+
+def _uses_cudnn(kind: OpKind, category: str) -> bool:
+    """Whether cuDNN computes it, in tf32 by default; cells of recurrent layers are plain products."""
+    return category == CONVOLUTION or (category == RECURRENT and "cell" not in kind.target)
 
 
 def _size_order(tensor: TensorType) -> tuple[int, int]:
@@ -189,6 +195,6 @@ def _provenance(device: Device) -> Modelled:
             "dense peaks and full bandwidth: a lower bound, real kernels take longer",
             "causal attention computes only visible pairs; convolutions are direct",
             "ops run one after another and nothing stays in a cache between them",
-            "float32 products use fp32, float32 convolutions tf32 (torch's default)",
+            "float32 products use fp32, float32 convolutions and recurrent layers tf32 (torch's default)",
         ),
     )

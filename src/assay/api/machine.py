@@ -11,15 +11,14 @@ from types import ModuleType
 from msgspec.structs import replace
 
 from assay import host
-from assay.analysis.energy import EnergyWork
-from assay.analysis.energy_fit import EnergySample, calibrate
 from assay.api.arguments import check_callable
+from assay.api.calibrating import calibrate_energy_model
 from assay.api.options import OnStep
 from assay.document.machine import EnergyModel, Hardware, MachineReport, Scaling, Sensor, unknown_figure
 from assay.document.provenance import Figure
 from assay.errors import ReadError, UsageError, WriteError
 from assay.machine import reports
-from assay.machine.energy import CounterGroup, counters_of_device, replay
+from assay.machine.energy import CounterGroup, counters_of_device
 from assay.machine.hardware import CPU, CUDA, identify
 from assay.machine.load import BUSY, OtherLoad
 from assay.machine.sensors import nvml
@@ -29,9 +28,7 @@ from assay.machine.sensors.probe import ENERGY, POWER
 from assay.timing.peaks.effort import FULL, QUICK
 
 _DEVICES = ("cpu", "cuda")
-_WINDOW_S = 1.0
 _DISAGREE = 0.15
-_REPEATS = 2
 
 
 def measure_machine(
@@ -49,7 +46,7 @@ def measure_machine(
     Args:
         device: `"cpu"` or `"cuda"`. None chooses the GPU if there is one, and the CPU otherwise.
         fresh: Measure again even if there is a cached report.
-        energy: Also replay ops for about a minute to calibrate the energy model, if there is an energy sensor.
+        energy: Also replay ops for about two minutes to calibrate the energy model, if there is an energy sensor.
         quick: Measure in approximately five seconds, without caches and thread scaling. A cached report of
             a full measurement is returned if there is one, and never replaced by a quick one.
         on_step: Called with one line of text before each step. Default: steps are not reported.
@@ -79,29 +76,6 @@ def measure_machine(
     return report
 
 
-def calibrate_energy_model(
-    device: str, sensors: CounterGroup, name: str, on_step: OnStep | None = None
-) -> EnergyModel | None:
-    """The energy model of this device, calibrated by replaying ops of many kinds; None if a sensor failed."""
-    import torch
-
-    from assay.timing.peaks.bursts import timed_device
-    from assay.timing.peaks.operations import operations
-
-    target, samples = timed_device(device), []
-    with torch.inference_mode():
-        for op in operations(target):
-            if on_step is not None:
-                on_step(f"energy of {op.name}")
-            result = replay(op.run, sensors, synchronize=target.synchronize, window_s=_WINDOW_S, repeats=_REPEATS)
-            if result.energy_j.value is None or result.time_s.value is None or result.energy_j.value <= 0:
-                return None
-            work = EnergyWork(op.flops, op.bytes)
-            samples.append(EnergySample(op.name, work, result.time_s.value, result.energy_j.value))
-    source = f"calibration on this machine with {sensors.name}, {host.today()}"
-    return calibrate(samples, name, source, sensors.idle_w.value)
-
-
 def _measure(device: str, hardware: Hardware, energy: bool, quick: bool, on_step: OnStep) -> MachineReport:
     measuring = _measuring_module()
     why = measuring.unavailable_reason(device)
@@ -118,12 +92,7 @@ def _measure(device: str, hardware: Hardware, energy: bool, quick: bool, on_step
     peaks = measuring.measure(device, hardware.caches, hardware.memory_bytes, on_step, effort)
     gauges = counters_of_device(device, sensors, uuid)
     share = others.share()
-    model = (
-        calibrate_energy_model(device, gauges, hardware.name, on_step)
-        if energy and isinstance(gauges, CounterGroup)
-        else None
-    )
-    return MachineReport(
+    report = MachineReport(
         hardware=replace(hardware, threads=peaks.threads),
         date=host.today(),
         arithmetic=tuple(peaks.arithmetic),
@@ -134,13 +103,15 @@ def _measure(device: str, hardware: Hardware, energy: bool, quick: bool, on_step
         scaling=_reliable_scaling(peaks.scaling, share),
         sensors=tuple(sensors),
         idle_w=_idle(gauges),
-        energy=model,
         others=share,
-        took_s=time.perf_counter() - start,
         quick=quick,
         left_out=tuple(peaks.left_out),
-        notes=(*_quick_note(peaks.left_out), *_notes(share, gauges, energy, model), *_disagreements(sensors)),
     )
+    model = None
+    if energy and isinstance(gauges, CounterGroup):
+        model = calibrate_energy_model(report, gauges, nvml.limit_w(uuid) if uuid else None, on_step)
+    notes = (*_quick_note(peaks.left_out), *_notes(share, gauges, energy, model), *_disagreements(sensors))
+    return replace(report, energy=model, took_s=time.perf_counter() - start, notes=notes)
 
 
 def _reliable_scaling(rows: Sequence[Scaling], others: float | None) -> tuple[Scaling, ...]:

@@ -19,7 +19,7 @@ DEVICES = ("cpu", "cuda")
     "--if-missing", is_flag=True, help="Measure only if there are no cached results; print no report of them."
 )
 @click.option(
-    "--energy", is_flag=True, help="Also calibrate the energy model; takes a minute and needs an energy sensor."
+    "--energy", is_flag=True, help="Also calibrate the energy model; takes two minutes and needs an energy sensor."
 )
 @click.option("--device", type=click.Choice(DEVICES), help="Device to measure.  [default: cuda if available]")
 @result_options

@@ -142,8 +142,16 @@ class EnergyModel(Struct, frozen=True, omit_defaults=True):
     """Whether `static_w` is the power of one busy core, to be multiplied by processor time."""
     idle_w: float | None = None
     """Watts drawn while waiting for work; `static_w` is used if it is null."""
+    ramp_s: float = 0.0
+    """Seconds of each kernel, while it starts and ends, that draw no more than waiting."""
+    limit_w: float | None = None
+    """The highest power in watts, at which the device slows down; null if unknown."""
     error: float | None = None
     """Median relative error in validation; null if it was not validated."""
+    interval: tuple[float, float] | None = None
+    """Multiples of an estimate between which the energy lies in 90 % of cases; null if not validated so."""
+    errors: dict[str, float] = {}
+    """Relative error of the estimate for each op or model, from coefficients fitted to the others."""
     source: str = ""
     """What it was calibrated on, or the titles of the publications it follows."""
     assumptions: tuple[str, ...] = ()

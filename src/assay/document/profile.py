@@ -25,6 +25,8 @@ class KindTime(Struct, frozen=True, omit_defaults=True):
     """`total_s` as a share of the time of all ops; null if unknown."""
     processor_s: float | None = None
     """CPU seconds of all executions in one pass; null if the pass used several threads or ran on an accelerator."""
+    kernels: int | None = None
+    """Kernels and copies that all executions in one pass launch; null on a CPU."""
 
 
 class Conditions(Struct, frozen=True, omit_defaults=True):

@@ -34,6 +34,8 @@ class Modelled(Struct, frozen=True, tag="modelled", omit_defaults=True):
     """What the model assumes."""
     error: float | None = None
     """The relative error found in validation; null if it was not validated."""
+    interval: tuple[float, float] | None = None
+    """Multiples of the value between which the true value lies in 90 % of cases; null if not validated so."""
 
 
 class Unknown(Struct, frozen=True, tag="unknown", omit_defaults=True):

@@ -116,6 +116,7 @@ class OpKernels:
     def __init__(self) -> None:
         self._count = 0
         self._spent: dict[str, int] = {}
+        self._kernels: dict[str, int] = {}
 
     def __enter__(self) -> OpKernels:
         plan = CapturePlan(Path(), record_shapes=False, profile_memory=False)
@@ -131,7 +132,9 @@ class OpKernels:
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "operations.json")
             self._recording.export(path)
-            self._spent = {layer.name: layer.gpu_total_ns or 0 for layer in read_trace(path).layers}
+            layers = read_trace(path).layers
+        self._spent = {layer.name: layer.gpu_total_ns or 0 for layer in layers}
+        self._kernels = {layer.name: layer.kernels or 0 for layer in layers}
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The op's result."""
@@ -143,6 +146,10 @@ class OpKernels:
     def times_ns(self, kinds: Sequence[OpKind], ops: Sequence[Op]) -> list[int | None]:
         """The kernel time of each op in the order of `ops`; None for higher-order operators (see `BODIES`)."""
         return _assigned((self._spent.get(str(number), 0) for number in range(self._count)), kinds, ops)
+
+    def kernels(self, kinds: Sequence[OpKind], ops: Sequence[Op]) -> list[int | None]:
+        """The number of kernels of each op in the order of `ops`; None for higher-order operators (see `BODIES`)."""
+        return _assigned((self._kernels.get(str(number), 0) for number in range(self._count)), kinds, ops)
 
 
 class OpKeeper:
@@ -163,7 +170,7 @@ class OpKeeper:
         return func(*args, **kwargs)
 
 
-def _assigned(times: Iterable[int], kinds: Sequence[OpKind], ops: Sequence[Op]) -> list[int | None]:
-    """`times` assigned to `ops` in order, with None for higher-order operators."""
-    rest = iter(times)
+def _assigned(amounts: Iterable[int], kinds: Sequence[OpKind], ops: Sequence[Op]) -> list[int | None]:
+    """`amounts` assigned to `ops` in order, with None for higher-order operators."""
+    rest = iter(amounts)
     return [None if kinds[op.kind].target in BODIES else next(rest) for op in ops]

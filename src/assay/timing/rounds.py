@@ -164,6 +164,8 @@ class TimedPass(NamedTuple):
     times: list[list[int | None]]
     """One list per repetition, in the order of `shown.ops`."""
     whole: list[int]
+    kernels: Sequence[int | None] = ()
+    """The number of kernels of each op of `shown.ops`; empty on a CPU."""
 
 
 def clock_recorded_ops(
@@ -181,9 +183,10 @@ def clock_recorded_ops(
     first: Pass | None = None
     times: list[list[int | None]] = []
     whole: list[int] = []
+    kernels: list[int | None] = []
 
     def once() -> int:
-        nonlocal first
+        nonlocal first, kernels
         with contextlib.nullcontext(OpClock()) if device.type == "cpu" else OpKernels() as clock:
             begin = now()
             shown = record_pass(model, members, args, kwargs, setting, clock.call)
@@ -196,6 +199,8 @@ def clock_recorded_ops(
         if [op.kind for op in shown.ops] == [op.kind for op in first.ops]:
             times.append(clock.times_ns(shown.kinds, shown.ops))
             whole.append(took)
+            if isinstance(clock, OpKernels):
+                kernels = clock.kernels(shown.kinds, shown.ops)
         return now() - begin
 
     for _ in range(min(budget.warmup, 1)):
@@ -204,4 +209,4 @@ def clock_recorded_ops(
     whole.clear()
     repeat_until(budget, once, lambda: halves_agree([np.array([each], float) for each in whole], [()]))
     assert first is not None
-    return TimedPass(first, times, whole)
+    return TimedPass(first, times, whole, kernels)

@@ -159,8 +159,7 @@ def _power(joules: Figure, seconds: Figure) -> Figure:
     """The average power in watts of a modelled energy over a time."""
     if joules.value is None or not seconds.value or not isinstance(joules.how, Modelled):
         return unknown_figure("the energy or the time is unknown")
-    how = joules.how
-    return Figure(joules.value / seconds.value, Modelled(f"{how.by}, divided by time", how.assumptions, how.error))
+    return Figure(joules.value / seconds.value, replace(joules.how, by=f"{joules.how.by}, divided by time"))
 
 
 def _with_efficiency_and_costs(profile: EnergyProfile, document: Document, options: EnergyOptions) -> EnergyProfile:

@@ -11,6 +11,7 @@ from assay.analysis.ceilings import as_device
 from assay.analysis.energy import EnergyWork, estimate, model_of, work_of, work_of_kind
 from assay.analysis.roofline import roofline_of
 from assay.api.profile.energy_remainder import GAPS
+from assay.api.profile.op_times import kernels_of
 from assay.document.document import Document
 from assay.document.machine import NOT_MEASURED, EnergyModel, MachineReport, unknown_figure
 from assay.document.profile import EnergyPart, KindEnergy, KindTime, Profile
@@ -34,7 +35,8 @@ def modelled_pass(document: Document, report: MachineReport) -> Figure:
     if model is None:
         return unknown_figure(f"there is no energy model of {report.hardware.name}")
     work, _ = work_of(document, as_device(report))
-    return estimate(work, _working_s(document.profile, model), model, busy_s=_busy_s(document.profile))
+    busy_s, kernels = _busy_s(document.profile), kernels_of(document.profile.kinds)
+    return estimate(work, _working_s(document.profile, model), model, busy_s=busy_s, kernels=kernels)
 
 
 def modelled_ops(document: Document, report: MachineReport, whole: Figure) -> ModelledOps:
@@ -77,7 +79,9 @@ def _rows(document: Document, report: MachineReport, model: EnergyModel) -> list
         if timed is None or not timed.count or (cost.matrix_flops is None and not model.per_core):
             continue
         seconds = threads * _seconds(document.profile, timed) / timed.count
-        rows[row.kind] = KindEnergy(estimate(work_of_kind(cost, row.precision), seconds, model), count=timed.count)
+        kernels = None if timed.kernels is None else timed.kernels / timed.count
+        each = estimate(work_of_kind(cost, row.precision), seconds, model, kernels=kernels)
+        rows[row.kind] = KindEnergy(each, count=timed.count)
     return rows
 
 

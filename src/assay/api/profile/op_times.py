@@ -68,8 +68,21 @@ class RecordedOps:
             if row is not None:
                 total = span.ns / 1e9
                 share = span.ns / whole if whole else None
-                rows[row] = KindTime(len(positions), total / len(positions), total, low, high, share)
+                rows[row] = KindTime(
+                    len(positions),
+                    total / len(positions),
+                    total,
+                    low,
+                    high,
+                    share,
+                    kernels=self._kernels(positions),
+                )
         return rows
+
+    def _kernels(self, positions: Sequence[int]) -> int | None:
+        """The number of kernels of the ops at these positions; None on a CPU."""
+        launched = self._timed.kernels
+        return sum(launched[self.numbers[position]] or 0 for position in positions) if launched else None
 
     def seconds(self) -> list[float | None]:
         """The time of each op of the recorded pass; None for ops of another phase."""
@@ -93,6 +106,12 @@ class RecordedOps:
         ops = times.reshape(len(self._timed.times), len(self.numbers))
         none = np.zeros((len(ops), 1))
         return Estimates(SegmentedPasses(none, [()], ops, np.zeros(len(self.numbers), np.intp), self._chains))
+
+
+def kernels_of(times: Sequence[KindTime | None]) -> int | None:
+    """The number of kernels of a pass; None if it is unknown."""
+    known = [time.kernels for time in times if time is not None and time.kernels is not None]
+    return sum(known) if known else None
 
 
 def _index_of(kind: OpKind, index: int, kinds: Sequence[OpKind]) -> int | None:

@@ -63,6 +63,10 @@ class NvmlBoard:
         """Bytes in use by all processes."""
         return float(self.ask("nvmlDeviceGetMemoryInfo").used)
 
+    def limit_w(self) -> float:
+        """The highest power the board may draw."""
+        return float(self.ask("nvmlDeviceGetEnforcedPowerLimit")) * _MILLI
+
     def throttle_bits(self) -> float:
         """Why clocks are lower than they could be, as bits of `THROTTLES`."""
         renamed = hasattr(self.module, "nvmlDeviceGetCurrentClocksEventReasons")
@@ -131,6 +135,15 @@ def find(module: ModuleType | None = None) -> ProbedSensors:
             name = f"nvml:{board.index}:{measures}"
             sensors.try_out(Probe(name, measures, "board", read, adds=measures == ENERGY))
     return sensors
+
+
+def limit_w(uuid: str, module: ModuleType | None = None) -> float | None:
+    """The power limit of the board with this UUID; None if it is unknown."""
+    board = next((board for board in boards(module).boards if uuid in board.uuid), None)
+    try:
+        return None if board is None else board.limit_w()
+    except SensorError:
+        return None
 
 
 def throttles(bits: int) -> list[str]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from assay import units
-from assay.document.machine import CacheLevel, Ceiling, MachineReport, Scaling, Sensor
+from assay.document.machine import CacheLevel, Ceiling, EnergyModel, MachineReport, Scaling, Sensor
 from assay.document.provenance import Figure, Measured, Unknown
 from assay.messages import plural
 from assay.views.tables import Column, Table, percent
@@ -39,6 +39,10 @@ _SENSORS: tuple[Column[Sensor], ...] = (
     Column("idle power", lambda one: None if one.idle_w.value is None else _watts(one.idle_w), "right"),
     Column("note", lambda one: one.why, shrinks=True),
 )
+_ENERGY_ERRORS: tuple[Column[tuple[str, float]], ...] = (
+    Column("op or model", lambda row: row[0]),
+    Column("error", lambda row: row[1], "right", lambda error: f"{100 * error:+.1f} %"),
+)
 
 
 class _CeilingRow(NamedTuple):
@@ -69,6 +73,9 @@ def machine_report(report: MachineReport, *, utf8: bool = True) -> Report:
         parts += ["Threads", Table(_SCALING, report.scaling)]
     parts += _roofline(report, utf8)
     parts += ["Sensors", Table(_SENSORS, report.sensors)]
+    if report.energy is not None:
+        title = "Energy model: error for each op or model, fitted to the others"
+        parts += section(title, Table(_ENERGY_ERRORS, list(report.energy.errors.items())))
     return Report(parts, data(report))
 
 
@@ -94,12 +101,21 @@ def _facts(report: MachineReport) -> Table:
         ("driver", hardware.driver),
         ("cores", units.exact(hardware.cores)),
         ("idle power", _watts(report.idle_w)),
-        ("energy model", None if energy is None else f"calibrated, error {percent(energy.error)}"),
+        ("energy model", None if energy is None else _accuracy(energy)),
         ("other processes", None if report.others is None else f"used {percent(report.others)} of the CPU"),
         ("measurement time", units.seconds(report.took_s)),
     ]
     shown = [(name, value) for name, value in facts if value is not None]
     return facts_table([*shown, *(("note", note) for note in report.notes)])
+
+
+def _accuracy(energy: EnergyModel) -> str:
+    """The median leave-one-out error of the energy model, and its 90 % interval."""
+    text = f"calibrated, median error {percent(energy.error)}"
+    if energy.interval is None:
+        return text
+    low, high = energy.interval
+    return f"{text}; in 90 % of cases, the energy is {low:.2f} to {high:.2f} times the estimate"
 
 
 def _ceilings(kind: str, ceilings: Sequence[Ceiling]) -> Table:
