@@ -132,13 +132,15 @@ class Bench:
         return self._repeated(budget, self.run)
 
     def repeat_bursts(self, budget: Budget) -> list[float]:
-        """Nanoseconds per pass in bursts without waits in between, so that launches overlap with running kernels."""
+        """Nanoseconds per pass in bursts without waits in between, so that launches overlap with running kernels.
+
+        The model's Python state is restored after each burst: after each pass, it could take longer than the pass.
+        """
         count = max(1, round(_BURST_NS / max(min(self.clock().wall for _ in range(3)), 1)))
 
         def burst() -> None:
             for _ in range(count):
                 self.run()
-                self._tidy()
 
         return [each.wall / count for each in self._repeated(budget, burst)]
 
