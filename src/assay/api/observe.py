@@ -110,9 +110,7 @@ def _document(opened: Opened, inputs: Inputs, options: RunOptions, forward: Pass
     assumptions = forward.assumptions + (step.assumptions if step is not None and step_succeeded else ())
     return Document(
         origin=opened.origin,
-        machine=this_machine(
-            torch=str(torch.__version__), device=_device_of(opened, options, forward)
-        ),
+        machine=this_machine(torch=str(torch.__version__), device=_device_of(opened, options, forward)),
         run=Run(
             mode=forward.mode,
             inputs=_tensors(inputs),

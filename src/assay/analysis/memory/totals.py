@@ -253,6 +253,4 @@ def _combined(storages: Provenance, state: Provenance) -> Provenance:
     models = [how for how in (storages, state) if isinstance(how, Modelled)]
     if not models:
         return BY_STORAGES
-    return Modelled(
-        "; ".join(how.by for how in models), tuple(note for how in models for note in how.assumptions)
-    )
+    return Modelled("; ".join(how.by for how in models), tuple(note for how in models for note in how.assumptions))

@@ -123,7 +123,7 @@ def _step_by_step(kind: OpKind) -> int | None:
 
 
 def _loop_elements(sizes: _Recurrent, gates: int) -> int:
-    """Elements beyond the output: all gates, the outputs of the steps, and their stacked copy, of the largest layer."""
+    """Elements beyond the output: gates, outputs of the steps and their stacked copy, of the largest layer."""
     projected, output = gates * sizes.hidden, sizes.outputs
     peaks = []
     for layer in range(sizes.layers):
@@ -147,8 +147,9 @@ def _lstm(kind: OpKind) -> int | None:
     peaks = []
     for layer in range(sizes.layers):
         width = sizes.directions * sizes.hidden if layer else sizes.inputs
-        # The previous layer's outputs per direction outlive their concatenation.
-        held = (sizes.directions if sizes.directions == 1 else 2 * sizes.directions) if layer else sizes.directions - 1
+        held = sizes.directions - 1
+        if layer:  # outputs per direction outlive their concatenation, which is the next layer's input
+            held = 1 if sizes.directions == 1 else 2 * sizes.directions
         peaks.append((held + 1) * output + _layer_elements(sizes.rows, width, sizes.hidden))
     copied = sizes.rows * sizes.inputs if sizes.copied else 0
     return nbytes(max(copied + max(peaks) - sizes.directions * output, 0), sizes.dtype)
@@ -177,11 +178,11 @@ def _layer_sizes(kind: OpKind) -> tuple[int, int, int, int]:
 
 
 def _saved(kinds: Sequence[OpKind], ops: Sequence[Op]) -> Iterator[Storage]:
-    """What oneDNN keeps of each layer for the backward pass, if the pass ran on shapes alone and has no bytes of it."""
+    """What oneDNN keeps of each layer for the backward pass; a pass with data has recorded it as an output."""
     last = [index for index, op in enumerate(ops) if _base(kinds[op.kind]) == _LAYER_BACKWARD]
     for index, op in enumerate(ops):
         kind = kinds[op.kind]
-        if _base(kind) != _LAYER or not kind.attributes.get("train") or prod(kind.outputs[-1].type.shape):
+        if _base(kind) != _LAYER or not kind.attributes.get("train") or 0 not in kind.outputs[-1].type.shape:
             continue
         steps, batch, inputs, hidden = _layer_sizes(kind)
         elements = (steps + 1) * batch * (9 * hidden + 6 * max(inputs, hidden))
@@ -195,9 +196,7 @@ _ONEDNN_TEXT = "oneDNN's gates, 4 × steps × batch × hidden, and reordered wei
 _SAVED_TEXT = "oneDNN's state for the backward pass, (steps + 1) × batch × (9 × hidden + 6 × max(inputs, hidden))"
 _FORMULAS = {
     "aten.lstm": _Formula(_lstm, f"{_ONEDNN_TEXT}; with projection or in float64 {_LOOP_TEXT}"),
-    **{
-        name: _Formula(_step_by_step, _LOOP_TEXT) for name in ("aten.gru", "aten.rnn_tanh", "aten.rnn_relu")
-    },
+    **{name: _Formula(_step_by_step, _LOOP_TEXT) for name in ("aten.gru", "aten.rnn_tanh", "aten.rnn_relu")},
     _LAYER: _Formula(_layer(1), _ONEDNN_TEXT),
     _LAYER_BACKWARD: _Formula(_layer(2), f"{_ONEDNN_TEXT}, twice"),
 }
