@@ -139,7 +139,7 @@ def test_the_largest_batch_is_searched_without_memory_for_the_inputs():
 def test_the_report_shows_both_peaks_the_timeline_and_live_tensors(tmp_path, capsys):
     document = profiled(nn.GRU(8, 16), torch.randn(6, 2, 8), backward=True)
     text = as_text(profile_report(document, []))
-    assert "Peak memory beyond parameters, buffers and inputs, predicted and measured" in text
+    assert "Peak memory beyond parameters, buffers and inputs: predicted, allocated by torch, resident" in text
     assert "Inference: peak" in text
     assert "Training step: peak" in text
     assert text.count("Live tensors at the peak, largest first") == 2

@@ -13,14 +13,14 @@ from assay.views.text.facts import notes_table
 from assay.views.text.memory import occupancy_parts
 from assay.views.text.report import Parts, section
 
-_TITLE = "Peak memory beyond parameters, buffers and inputs, predicted and measured"
+_TITLE = "Peak memory beyond parameters, buffers and inputs: predicted, allocated by torch, resident"
 _PEAKS: tuple[Column[PeakComparison], ...] = (
     Column("pass", lambda row: row.name),
     Column("predicted", lambda row: row.predicted.value, "right", units.size),
-    Column("allocated by torch", lambda row: row.measured.value, "right", units.size),
-    Column("predicted ÷ allocated", lambda row: row.ratio, "right", units.ratio),
-    Column("resident set growth", lambda row: row.process_growth.value, "right", units.size),
-    Column("resident set peak", lambda row: row.process_peak.value, "right", units.size, drops=True),
+    Column("allocated", lambda row: row.measured.value, "right", units.size),
+    Column("ratio", lambda row: row.ratio, "right", units.ratio),
+    Column("resident growth", lambda row: row.process_growth.value, "right", units.size),
+    Column("resident peak", lambda row: row.process_peak.value, "right", units.size, drops=True),
 )
 
 
