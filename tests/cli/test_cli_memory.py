@@ -138,6 +138,19 @@ def test_the_largest_batch_is_found(process, in_place):
     assert search["captures"] < 40
 
 
+def test_with_backward_both_largest_batches_are_found(process, in_place):
+    (in_place / "m.py").write_text(
+        "import torch\n\ndef load():\n    return torch.nn.GRU(8, 64, batch_first=True)\n\n"
+        "def get_inputs():\n    return torch.zeros(2, 3, 8)\n"
+    )
+    arguments = ["--inputs", "m.py::get_inputs", "--fit", "1100MiB", "--batch-search", "--backward"]
+    result = process("memory", "m.py::load", *arguments, "--format", "json")
+    data = json.loads(result.stdout)
+    step, inference = data["largest_batch"]["1100MiB"], data["largest_inference_batch"]["1100MiB"]
+    assert 0 < step["batch"] < inference["batch"]
+    assert max(step["peak_bytes"], inference["peak_bytes"]) <= step["budget"]
+
+
 def test_the_largest_batch_of_several_devices_is_found(process, in_place):
     (in_place / "m.py").write_text(MODEL)
     arguments = ["--inputs", "m.py::get_inputs", "--fit", "2x1100MiB", "--batch-search", "--format", "json"]

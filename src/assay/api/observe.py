@@ -110,9 +110,7 @@ def _document(opened: Opened, inputs: Inputs, options: RunOptions, forward: Pass
     assumptions = forward.assumptions + (step.assumptions if step is not None and step_succeeded else ())
     return Document(
         origin=opened.origin,
-        machine=this_machine(
-            torch=str(torch.__version__), device="none" if options.without_data else str(options.device or "cpu")
-        ),
+        machine=this_machine(torch=str(torch.__version__), device=_device_of(opened, options, forward)),
         run=Run(
             mode=forward.mode,
             inputs=_tensors(inputs),
@@ -148,6 +146,17 @@ def _tensors(inputs: Inputs) -> tuple[InputTensor, ...]:
     return tuple(
         InputTensor(name, inventory.tensor_type(value)) for name, value in named if isinstance(value, torch.Tensor)
     )
+
+
+def _device_of(opened: Opened, options: RunOptions, forward: Pass) -> str:
+    """The device on which the pass ran: the requested one, or the model's own; `none` if it ran without data."""
+    from assay.recorder.passes import SHAPE_MODES
+    from assay.sources.placing import model_device
+
+    if options.without_data or forward.mode in SHAPE_MODES:
+        return "none"
+    own = model_device(opened.module)
+    return str(options.device or (own if own not in (None, "meta") else "cpu"))
 
 
 def inputs_for(opened: Opened, inputs: Any, *, device: str | None, dtype: str | None) -> Inputs:

@@ -79,6 +79,7 @@ def memory(
     from assay.views.json.memory import memory_file
     from assay.views.text.memory import report
     from assay.views.text.partial_report import marked
+    from assay.views.text.profile_memory import comparison_parts
 
     optimizer_named(optimizer)
     fit_targets = targets(parse_devices(fit, this_machine)) if fit is not None else []
@@ -100,11 +101,30 @@ def memory(
     if fit_targets and need is None:
         reason = "the training step stopped" if step_stopped else "no ops were recorded"
         messages.warn(f"unknown whether it fits: {reason}")
-    batches = _search(messages, opened, inputs, options, optimizer_settings, fit_targets) if batch_search else {}
-    file = memory_file(document, estimate, cache=cache, fits=fitting, batches=batches)
+    batches, inference_batches = {}, {}
+    if batch_search:
+        batches = _search(messages, opened, inputs, options, optimizer_settings, fit_targets)
+    if batch_search and backward:
+        forward_only = replace(options, backward=False)
+        inference_batches = _search(messages, opened, inputs, forward_only, optimizer_settings, fit_targets)
+    file = memory_file(
+        document, estimate, cache=cache, fits=fitting, batches=batches, inference_batches=inference_batches
+    )
+    comparison = comparison_parts(document, estimate)
     emit(
         output,
-        lambda: marked(report(estimate, fits=fitting, batches=batches, cache=cache, utf8=utf8(output)), document),
+        lambda: marked(
+            report(
+                estimate,
+                fits=fitting,
+                batches=batches,
+                inference_batches=inference_batches,
+                comparison=comparison,
+                cache=cache,
+                utf8=utf8(output),
+            ),
+            document,
+        ),
         {"json": lambda: encode(file)},
         partial=file.partial,
     )
@@ -160,7 +180,7 @@ def _need_by_batch(
     """A function that returns the need at a batch size, from a pass on shapes only; results are cached."""
     from assay.analysis.memory import need_of
     from assay.api.observe import inputs_for, observe_opened
-    from assay.sources.resizing import resized
+    from assay.sources.resizing import resized_shapes
 
     if opened.document is not None:
         raise UsageError(
@@ -172,7 +192,10 @@ def _need_by_batch(
     @cache
     def need_at(batch: int) -> PeakParts:
         on_step(f"recording batch {batch}")
-        document = observe_opened(opened, resized(first_inputs, batch=batch), meta_options)
+        resized_inputs = resized_shapes(first_inputs, batch=batch)
+        document = observe_opened(opened, resized_inputs, meta_options)
+        if document.run.backward_failure is not None:
+            document = observe_opened(opened, resized_inputs, replace(meta_options, mode="fake"))
         if document.failure is not None:
             raise InputsError(f"the model does not run at batch {batch}: {document.failure.error}")
         if document.run.mode not in ("meta", "fake"):

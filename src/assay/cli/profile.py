@@ -22,7 +22,7 @@ from assay.cli.options import (
     run_options,
     verbosity_options,
 )
-from assay.cli.output import emit, refuse_overwrite
+from assay.cli.output import emit, refuse_overwrite, utf8
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
@@ -185,7 +185,7 @@ def profile(
     code = _exit_code(messages, document)
     save_document(document, output, partial=bool(code))
     encoders = {"json": lambda: encode(profile_file(document, rows))}
-    emit(output, lambda: _view(document, rows, by, top), encoders, partial=bool(code))
+    emit(output, lambda: _view(document, rows, by, top, utf8=utf8(output)), encoders, partial=bool(code))
     return code
 
 
@@ -212,12 +212,12 @@ def _bytes(text: str | None) -> int | None:
     return device.memory_bytes
 
 
-def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int | None) -> Report:
+def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int | None, *, utf8: bool) -> Report:
     from assay.views.text import profile as views
     from assay.views.text.partial_report import marked
 
     if by is None:
-        return views.profile_report(document, rows, top=top)
+        return views.profile_report(document, rows, top=top, utf8=utf8)
     tables = {
         "module": lambda: views.module_table(document),
         "op": lambda: views.op_table(rows),

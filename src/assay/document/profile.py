@@ -49,16 +49,23 @@ class Conditions(Struct, frozen=True, omit_defaults=True):
 
 
 class MemoryMeasured(Struct, frozen=True, omit_defaults=True):
-    """The memory of a pass, as measured by the system and the allocator and as predicted, in bytes."""
+    """The peak memory of a pass or of training steps, as measured and as predicted, in bytes.
+
+    All but the two peaks are bytes beyond the parameters, buffers and inputs that existed before.
+    """
 
     process_growth: Figure = NOT_MEASURED
-    """Growth of the peak resident set size during a pass."""
+    """Growth of the resident set of the process, including what the C library keeps after it is freed."""
     process_peak: Figure = NOT_MEASURED
     """Peak resident set size of the whole process."""
     allocator_peak: Figure = NOT_MEASURED
     """Peak of the accelerator's allocator, including weights."""
     predicted_activations: Figure = NOT_MEASURED
-    """Predicted peak of activations, from the lifetimes in a recorded pass."""
+    """Predicted from the lifetimes in a recorded pass; for training steps with gradients and optimizer state."""
+    allocator_growth: Figure = NOT_MEASURED
+    """Peak of what torch's allocator handed out on the device."""
+    allocator_op: str = ""
+    """The op in which the allocator reached its peak; empty if unknown."""
 
 
 class StepTime(Struct, frozen=True, omit_defaults=True):
@@ -76,6 +83,8 @@ class StepTime(Struct, frozen=True, omit_defaults=True):
     """Backward time of each module's own ops, in the order of `Document.modules`; null if unknown."""
     outside_s: float | None = None
     """Time of backward ops that belong to no module; null if unknown."""
+    memory: MemoryMeasured | None = None
+    """Memory of two steps with the optimizer, whose state exists in the second; null if it was not measured."""
 
 
 class ThreadPoint(Struct, frozen=True, omit_defaults=True):
@@ -105,7 +114,9 @@ class SweepPoint(Struct, frozen=True, omit_defaults=True):
     memory: Figure = NOT_MEASURED
     """Predicted peak of weights and activations, in bytes."""
     measured_memory: Figure = NOT_MEASURED
-    """Measured peak memory, in bytes."""
+    """Measured peak of weights and activations, in bytes."""
+    step_memory: Figure = NOT_MEASURED
+    """Predicted peak of a training step, in bytes: weights, activations, gradients and optimizer state."""
     problem: str = ""
     """Why there is no time: out of memory, or inputs that the model rejects; empty if there is one."""
 
@@ -124,7 +135,9 @@ class Sweep(Struct, frozen=True, omit_defaults=True):
     knee: int | None = None
     """The smallest size with at least 90 % of the best throughput; null with fewer than two known points."""
     largest: int | None = None
-    """The largest size that is predicted to fit into `limit`; null if it was not searched for."""
+    """The largest size whose forward pass is predicted to fit into `limit`; null if it was not searched for."""
+    largest_step: int | None = None
+    """The largest size whose training step is predicted to fit into `limit`; null if it was not searched for."""
     limit: Figure = NOT_MEASURED
     """The memory limit in bytes."""
 

@@ -27,6 +27,8 @@ _PATCHES = (
     ("video_grid_thw", "pixel_values_videos"),
 )
 """Inputs with one row per image, and those with the rows of all patches of all images."""
+_LARGEST_VALUES = 1 << 26
+"""Bytes of an integer tensor above which its values are given up if only shapes matter."""
 _MASKS = ("mask", "bias")
 """Substrings of input names that may have the sequence length in several dimensions."""
 
@@ -76,6 +78,21 @@ def resized(inputs: Inputs, *, base: Mapping[str, Axis] | None = None, **sizes: 
 
     `base` is the result of `axes` for these inputs, if the caller has it already.
     """
+    return _resized(inputs, base, sizes, lambda tensor, _: tensor)
+
+
+def resized_shapes(inputs: Inputs, *, base: Mapping[str, Axis] | None = None, **sizes: int | None) -> Inputs:
+    """Like `resized`, for a pass on shapes: resized tensors take no memory unless they are small and of integers."""
+    return _resized(inputs, base, sizes, _without_data)
+
+
+def _resized(
+    inputs: Inputs,
+    base: Mapping[str, Axis] | None,
+    sizes: Mapping[str, int | None],
+    prepare: Callable[[Any, float], Any],
+) -> Inputs:
+    """The inputs with new sizes; `prepare` is called with each tensor and the factor by which it grows."""
     new_sizes = {name: size for name, size in sizes.items() if size is not None}
     inputs_axes = base if base is not None else axes(inputs, list(new_sizes))
     pytree = need("torch").utils._pytree
@@ -88,7 +105,8 @@ def resized(inputs: Inputs, *, base: Mapping[str, Axis] | None = None, **sizes: 
         for leaf, dim in inputs_axes[name].places:
             tensor = flat[positions[leaf]]
             times = tensor.shape[dim] // inputs_axes[name].size if name == "batch" else 1
-            flat[positions[leaf]] = _with_size(tensor, dim, size * times, kept)
+            prepared = prepare(tensor, size * times / tensor.shape[dim])
+            flat[positions[leaf]] = _with_size(prepared, dim, size * times, kept)
     args, kwargs = pytree.tree_unflatten(flat, structure)
     return replace(inputs, args=args, kwargs=kwargs, flops=0)
 
@@ -117,6 +135,14 @@ def position_limit(opened: Opened) -> int | None:
     limits = [each for each in (configured, learned_positions(opened.module)) if isinstance(each, int) and each > 0]
     limit = min(limits)
     return None if limit == sys.maxsize else limit
+
+
+def _without_data(tensor: Any, growth: float) -> Any:
+    """The tensor on the meta device, unless it holds indices or masks that stay small when it grows by `growth`."""
+    values = not (tensor.is_floating_point() or tensor.is_complex())
+    if values and tensor.numel() * tensor.element_size() * growth <= _LARGEST_VALUES:
+        return tensor
+    return tensor.to("meta")
 
 
 def _with_size(tensor: Any, dim: int, size: int, kept: int) -> Any:

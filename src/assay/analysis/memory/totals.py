@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from assay.analysis.attention import SOFTMAX
 from assay.analysis.memory.caches import KeyValue, key_value
@@ -21,15 +22,17 @@ from assay.analysis.memory.lifetimes import (
 )
 from assay.analysis.memory.optimizers import OptimizerState, state_of, unknown_state
 from assay.analysis.memory.weights import TrainedParameter, trained, weights_of
+from assay.analysis.memory.workspaces import WORKSPACE, Workspaces, workspaces
 from assay.analysis.modules_run import modules_run
 from assay.analysis.parameters import stored, stored_by_dtype
 from assay.document.document import Document
-from assay.document.provenance import Counted, Figure, Modelled, Unknown
+from assay.document.provenance import Counted, Figure, Modelled, Provenance, Unknown
 from assay.document.rows import Op, OpKind
 
 NOT_MODELLED = (
     "allocator rounding and fragmentation",
-    "library workspaces and temporaries inside ops",
+    "temporaries inside ops and buffers of matrix libraries",
+    "temporaries of the optimizer step",
     "the driver's context",
 )
 
@@ -37,6 +40,8 @@ UNFUSED = (
     "the training step was recorded with unfused attention, which keeps its scores for the backward pass: "
     "a device with a fused kernel needs less memory"
 )
+
+WITH_WORKSPACES = "storages of the capture, and workspaces inside ops"
 
 _NO_PASS = Figure(None, Unknown("no pass was recorded"))
 _UNDISTINGUISHED = Figure(None, Unknown("a checkpoint does not distinguish parameters from buffers"))
@@ -50,7 +55,7 @@ class Occupancy(Struct, frozen=True, omit_defaults=True):
     resident: Figure
     """Parameters, buffers and inputs, which exist during the whole pass."""
     moving: Figure
-    """Activations, constants and gradients live at the peak."""
+    """Activations, constants, gradients and workspaces live at the peak."""
     peak: Peak
     alive: list[int]
     """Live bytes during each op, without parameters, buffers and inputs."""
@@ -76,6 +81,8 @@ class Memory(Struct, frozen=True, omit_defaults=True):
         partial: Whether the forward pass stopped midway, so that its peak covers only the ops before.
         assumptions: Assumptions behind the values.
         not_modelled: What the values do not include.
+        workspace_unknown: Names of the ops that allocate memory inside themselves, of which the size is unknown and
+            not included.
     """
 
     parameters: Figure
@@ -94,10 +101,16 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     assumptions: tuple[str, ...] = ()
     not_modelled: tuple[str, ...] = NOT_MODELLED
     partial: bool = False
+    workspace_unknown: tuple[str, ...] = ()
 
 
-def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: bool = False) -> Memory:
-    """The memory that the document's model needs for inference and, if a training step was recorded, for training."""
+def memory_of(
+    document: Document, *, optimizer: str = "adamw", master_weights: bool = False, device: str | None = None
+) -> Memory:
+    """The memory that the document's model needs for inference and, if a training step was recorded, for training.
+
+    Workspaces are those on `device`; by default, on the device where the model ran.
+    """
     if not document.knows_tensors:
         return _stored_memory(document, optimizer)
     parameters, notes = trained(document)
@@ -105,8 +118,10 @@ def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: b
     weights = weights_of(document)
     tensors = Counted("elements × element size, each storage once")
     step = training_step(document)
-    training = None if step is None else _training(step, state)
-    inference = None if _only_read(document) else _occupancy(forward(document))
+    place = document.machine.device if device is None else device
+    inside = [_workspaces(each, place) for each in (forward(document), step) if each is not None]
+    training = None if step is None else _training(step, inside[-1], state)
+    inference = None if _only_read(document) else _occupancy(forward(document), inside[0])
     return Memory(
         parameters=Figure(weights.parameters, tensors),
         buffers=Figure(weights.buffers, tensors),
@@ -123,7 +138,12 @@ def memory_of(document: Document, *, optimizer: str = "adamw", master_weights: b
         cache=key_value(document),
         assumptions=(*notes, *((UNFUSED,) if _attention_unfused(document) else ()), *_idle(document)),
         partial=document.partial,
+        workspace_unknown=tuple(dict.fromkeys(name for each in inside for name in each.unknown)),
     )
+
+
+def _workspaces(recorded_pass: PassStorages, device: str) -> Workspaces:
+    return workspaces(recorded_pass.kinds, recorded_pass.ops, device)
 
 
 def _stored_memory(document: Document, optimizer: str) -> Memory:
@@ -200,28 +220,37 @@ def _gradients(step: PassStorages | None, parameters: Sequence[TrainedParameter]
     return Figure(sum(parameter.bytes for parameter in parameters), how)
 
 
-def _occupancy(recorded_pass: PassStorages) -> Occupancy | None:
+def _occupancy(recorded_pass: PassStorages, inside: Workspaces) -> Occupancy | None:
     """Memory during a pass, without optimizer state; None if no op ran."""
-    series = live_bytes(recorded_pass.moving, len(recorded_pass.ops))
-    peak = peak_of(recorded_pass, series)
+    whole = replace(recorded_pass, storages=[*recorded_pass.storages, *inside.storages])
+    series = live_bytes(whole.moving, len(whole.ops))
+    peak = peak_of(whole, series)
     if peak is None:
         return None
-    fixed = sum(resident(recorded_pass.storages, role) for role in ("parameter", "buffer", "input"))
+    how = Modelled(WITH_WORKSPACES, inside.formulas) if peak.by_role.get(WORKSPACE) else BY_STORAGES
+    fixed = sum(resident(whole.storages, role) for role in ("parameter", "buffer", "input"))
     return Occupancy(
-        total=Figure(fixed + peak.bytes, BY_STORAGES),
+        total=Figure(fixed + peak.bytes, how),
         resident=Figure(fixed, BY_STORAGES),
-        moving=Figure(peak.bytes, BY_STORAGES),
+        moving=Figure(peak.bytes, how),
         peak=peak,
         alive=series,
     )
 
 
-def _training(step: PassStorages, state: OptimizerState) -> Occupancy | None:
+def _training(step: PassStorages, inside: Workspaces, state: OptimizerState) -> Occupancy | None:
     """Memory during a training step other than the first, when the optimizer state exists; None if no op ran."""
-    occupancy = _occupancy(step)
+    occupancy = _occupancy(step, inside)
     if occupancy is None:
         return None
     kept = int(state.bytes.value or 0) + int(state.master.value or 0)
     size = int(occupancy.total.value or 0) + kept
-    how = state.bytes.how if isinstance(state.bytes.how, Modelled) else BY_STORAGES
-    return Occupancy(Figure(size, how), occupancy.resident, occupancy.moving, occupancy.peak, occupancy.alive)
+    return replace(occupancy, total=Figure(size, _combined(occupancy.total.how, state.bytes.how)))
+
+
+def _combined(storages: Provenance, state: Provenance) -> Provenance:
+    """The provenance of storages and optimizer state together: modelled if either is."""
+    models = [how for how in (storages, state) if isinstance(how, Modelled)]
+    if not models:
+        return BY_STORAGES
+    return Modelled("; ".join(how.by for how in models), tuple(note for how in models for note in how.assumptions))

@@ -233,7 +233,7 @@ class _Analysis:
         limit = self._profile_options.memory_limit
         if limit is not None and not self._options.without_data:
             predicted = profiled.observe(mode="meta")
-            why = over_limit(predicted, limit)
+            why = over_limit(profiled, predicted, limit, self._profile_options.optimizer)
             if why is not None:
                 self._missing[REAL_PASS] = f"not run: {why}"
                 return predicted

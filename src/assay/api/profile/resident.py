@@ -1,4 +1,4 @@
-"""Measured memory of a pass: the peak of the process's resident set, or of torch's CUDA allocator."""
+"""Measured memory of a pass: the peak of the process's resident set, and of torch's allocator."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import ctypes
 import gc
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from assay.document.profile import MemoryMeasured
 from assay.document.provenance import Figure, Measured, Unknown
 
 if TYPE_CHECKING:
+    import torch
+
     from assay.timing.bench import Bench
 
 _STATUS = Path("/proc/self/status")
@@ -43,25 +46,49 @@ def growth(run: Callable[[], object], repeats: int = 3) -> tuple[Figure, Figure]
     return Figure(max(growths), Measured(_BY, repeats)), Figure(max(peaks), Measured(_BY, repeats))
 
 
-def allocator_peak(runner: Bench) -> Figure:
-    """Peak bytes allocated by torch on a GPU during a pass, including weights; unknown on other devices."""
+def measured(run: Callable[[], object], device: torch.device, predicted: Figure, repeats: int = 3) -> MemoryMeasured:
+    """The memory that `run` needs on its device and in the process, beside the predicted bytes."""
+    added, peak = growth(run, repeats)
+    allocator = _on_gpu(run, device) if device.type == "cuda" else _on_other(run, device)
+    return MemoryMeasured(added, peak, allocator.peak, predicted, allocator.growth, allocator.op)
+
+
+def of_pass(runner: Bench, fixed: int | None) -> Figure:
+    """Peak bytes on the device during one pass: what torch allocated, and the `fixed` bytes that existed before."""
+    if fixed is None:
+        return Figure(None, Unknown("the bytes of parameters, buffers and inputs are unknown"))
+    added = (_on_gpu if runner.device.type == "cuda" else _on_other)(runner.run, runner.device).growth
+    if added.value is None or not isinstance(added.how, Measured):
+        return added
+    return Figure(added.value + fixed, Measured(f"{added.how.by}, plus parameters, buffers and inputs"))
+
+
+class _Allocator(NamedTuple):
+    growth: Figure
+    peak: Figure
+    op: str = ""
+
+
+def _on_gpu(run: Callable[[], object], device: torch.device) -> _Allocator:
     import torch
 
-    if runner.device.type != "cuda":
-        return Figure(None, Unknown("torch counts allocations on GPUs only"))
-    torch.cuda.reset_peak_memory_stats(runner.device)
-    runner.clock()
-    return Figure(torch.cuda.max_memory_allocated(runner.device), Measured(_ALLOCATOR))
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    run()
+    torch.cuda.synchronize(device)
+    peak = torch.cuda.max_memory_allocated(device)
+    return _Allocator(Figure(peak - before, Measured(_ALLOCATOR)), Figure(peak, Measured(_ALLOCATOR)))
 
 
-def of_pass(runner: Bench) -> Figure:
-    """Bytes that one pass added to the memory of its device, at the peak."""
-    import torch
+def _on_other(run: Callable[[], object], device: torch.device) -> _Allocator:
+    if device.type != "cpu":
+        unknown = Figure(None, Unknown(f"torch does not count the allocations on {device.type}"))
+        return _Allocator(unknown, unknown)
+    from assay.api.profile import allocations
 
-    if runner.device.type != "cuda":
-        return growth(runner.run, repeats=1)[0]
-    before = torch.cuda.memory_allocated(runner.device)
-    return Figure((allocator_peak(runner).value or before) - before, Measured(_ALLOCATOR))
+    added, op = allocations.growth(run)
+    return _Allocator(added, Figure(None, Unknown("torch counts all allocations only on GPUs")), op)
 
 
 def free(device: str) -> Figure:

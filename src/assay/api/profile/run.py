@@ -26,7 +26,7 @@ from assay.api.profile.energy import notes as energy_notes
 from assay.api.profile.op_times import RecordedOps
 from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.pass_times import PassTimes
-from assay.api.profile.predict import over_limit
+from assay.api.profile.predict import on_shapes, over_limit
 from assay.api.profile.profiled import ProfiledModel, prepare
 from assay.api.profile.stages import Stages
 from assay.api.profile.training import step as training_step
@@ -294,7 +294,7 @@ class _Profiling:
         if options.memory_limit is not None:
             limit = Figure(options.memory_limit, Counted("the given limit"))
         sweeps = [
-            sweeping.sweep(self._profiled, axis, sizes, self._stages, self._budget, limit)
+            sweeping.sweep(self._profiled, axis, sizes, self._stages, self._budget, limit, options.optimizer)
             for axis, sizes in options.sweeps
         ]
         return _with(document, sweeps=sweeps)
@@ -331,22 +331,18 @@ class _Profiling:
 
     def _memory(self, runner: Any, document: Document) -> MemoryMeasured:
         runner.warm(1)  # memory that is allocated once and kept is not part of a pass
-        growth, peak = resident.growth(runner.run)
         inference = memory_of(document).inference
-        return MemoryMeasured(
-            process_growth=growth,
-            process_peak=peak,
-            allocator_peak=resident.allocator_peak(runner),
-            predicted_activations=inference.moving if inference is not None else Figure(None, Unknown("no op ran")),
-        )
+        predicted = inference.moving if inference is not None else Figure(None, Unknown("no op ran"))
+        return resident.measured(runner.run, runner.device, predicted)
 
     def _over_memory_limit(self) -> Document | None:
         """The document of a pass on shapes if a pass with data would exceed the memory limit; None otherwise."""
         limit = self._options.memory_limit
         if limit is None:
             return None
-        predicted = self._profiled.observe(mode="meta", backward=self._profiled.backward)
-        why = over_limit(predicted, limit)
+        backward = self._profiled.backward
+        predicted = on_shapes(self._profiled, backward=backward)
+        why = over_limit(self._profiled, predicted, limit, self._options.optimizer, backward=backward)
         return None if why is None else replace(predicted, profile=Profile(notes=[f"not run: {why}"]))
 
     def _not_run(self, why: str) -> Document:

@@ -17,7 +17,7 @@ from assay.api.profile.stages import Stages
 from assay.document.document import Document
 from assay.document.machine import NOT_MEASURED
 from assay.document.profile import LARGEST_SEARCHED, Sweep, SweepPoint, ThreadPoint
-from assay.document.provenance import Counted, Figure, Unknown
+from assay.document.provenance import Figure, Unknown
 from assay.errors import AssayError
 from assay.machine.load import OtherLoad
 from assay.messages import first_line, plural
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 KNEE = 0.9
 """The knee is the smallest size that reaches this share of the best throughput."""
 
-_PREDICTED = Counted("storages of a capture on shapes")
-
 
 def sweep(
     profiled: ProfiledModel,
@@ -39,19 +37,27 @@ def sweep(
     stages: Stages,
     budget: Callable[[], Budget],
     limit: Figure,
+    optimizer: str = "adamw",
 ) -> Sweep:
     """Time and memory of passes at each size, smallest first; sizes that exceed `limit` bytes are not run."""
     varied = axes(profiled.inputs, [axis])
-    predictor = Predictor(profiled, varied)
+    predictor = Predictor(profiled, varied, optimizer)
     points = []
     for size in sorted(sizes):
         if not stages.begin(f"{axis} {size}"):
             continue
-        predicted = _predicted(predictor, axis, size)
-        points.append(_point(profiled.with_inputs(resized(profiled.inputs, base=varied, **{axis: size})),
-                             axis, size, predicted, budget(), limit))  # fmt: skip
+        predicted, fixed = _predicted(predictor, axis, size)
+        step = _predicted(predictor, axis, size, backward=True)[0] if profiled.backward else NOT_MEASURED
+        resized_model = profiled.with_inputs(resized(profiled.inputs, base=varied, **{axis: size}))
+        point = _point(resized_model, axis, size, predicted, fixed, budget(), limit)
+        points.append(replace(point, step_memory=step))
     searched = stages.begin(f"largest {axis}")
-    return Sweep(axis, points, _knee(points, axis), *(_largest(predictor, axis, limit) if searched else ()))
+    if axis != "batch" or limit.value is None or not searched:
+        return Sweep(axis, points, _knee(points, axis))
+    largest, why = _largest(predictor, int(limit.value))
+    largest_step, _ = _largest(predictor, int(limit.value), backward=True) if profiled.backward else (None, "")
+    limit = limit if largest is not None else Figure(None, Unknown(f"not searched: {why}"))
+    return Sweep(axis, points, _knee(points, axis), largest, largest_step, limit)
 
 
 def threads(
@@ -104,14 +110,14 @@ def _efficiency(single_s: float | None, time_s: float | None, count: int) -> flo
 
 
 def _point(
-    profiled: ProfiledModel, axis: str, size: int, predicted: Figure, budget: Budget, limit: Figure
+    profiled: ProfiledModel, axis: str, size: int, predicted: Figure, fixed: int | None, budget: Budget, limit: Figure
 ) -> SweepPoint:
     sizes = {axis: size}
     if limit.value is not None and predicted.value is not None and predicted.value > limit.value:
         return SweepPoint(sizes, memory=predicted, problem="not run: it does not fit into memory")
     try:
         with profiled.bench() as runner:
-            growth = resident.of_pass(runner)
+            measured = resident.of_pass(runner, fixed)
             clocks = runner.repeat(budget)
     except Exception as error:  # noqa: BLE001  a model may raise anything at a size it does not support
         return SweepPoint(sizes, memory=predicted, problem=_problem(error))
@@ -121,7 +127,7 @@ def _point(
         time=time,
         throughput=size / time.value if time.value else None,
         memory=predicted,
-        measured_memory=growth,
+        measured_memory=measured,
     )
 
 
@@ -130,11 +136,13 @@ def _problem(error: BaseException) -> str:
     return f"out of memory: {first}" if "memory" in first.lower() else f"the model does not run: {first}"
 
 
-def _predicted(predictor: Predictor, axis: str, size: int) -> Figure:
+def _predicted(predictor: Predictor, axis: str, size: int, *, backward: bool = False) -> tuple[Figure, int | None]:
+    """The predicted peak, and the bytes of it that exist during the whole pass; the peak may be unknown."""
     try:
-        return Figure(predictor.peak(**{axis: size}), _PREDICTED)
+        occupancy = predictor.occupancy(backward=backward, **{axis: size})
     except AssayError as error:
-        return Figure(None, Unknown(str(error)))
+        return Figure(None, Unknown(str(error))), None
+    return occupancy.total, int(occupancy.resident.value or 0)
 
 
 def _knee(points: Sequence[SweepPoint], axis: str) -> int | None:
@@ -146,12 +154,13 @@ def _knee(points: Sequence[SweepPoint], axis: str) -> int | None:
     return min(size for size, throughput in measured if throughput >= KNEE * best)
 
 
-def _largest(predictor: Predictor, axis: str, limit: Figure) -> tuple[int | None, Figure]:
-    """The largest batch that is predicted to fit into `limit` bytes, and that limit."""
-    if axis != "batch" or limit.value is None:
-        return None, NOT_MEASURED
+def _largest(predictor: Predictor, limit: int, *, backward: bool = False) -> tuple[int | None, str]:
+    """The largest batch of which a pass or a training step is predicted to fit into `limit` bytes, or why not."""
+
+    def peak(batch: int) -> int:
+        return predictor.peak(backward=backward, batch=batch)
+
     try:
-        largest = largest_batch(lambda batch: predictor.peak(batch=batch), int(limit.value), limit=LARGEST_SEARCHED)
+        return largest_batch(peak, limit, limit=LARGEST_SEARCHED).batch, ""
     except AssayError as error:
-        return None, Figure(None, Unknown(f"not searched: {error}"))
-    return largest.batch, limit
+        return None, str(error)

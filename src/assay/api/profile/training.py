@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
-from assay.api.profile import figures
+from assay.analysis.memory import memory_of
+from assay.api.profile import figures, resident
 from assay.api.profile.conditions import quiet_pass
 from assay.api.profile.op_times import RecordedOps
 from assay.api.profile.profiled import ProfiledModel
 from assay.document.document import Document
-from assay.document.profile import StepTime
+from assay.document.profile import MemoryMeasured, StepTime
 from assay.document.provenance import Figure, Measured, Unknown
 from assay.errors import UsageError
 from assay.recorder import inventory
@@ -46,7 +47,9 @@ def step(profiled: ProfiledModel, document: Document, budget: Any, optimizer: st
     with profiled.bench(backward=True) as runner:
         whole = runner.repeat(budget)
         forward = runner.repeat_forward(budget)
-        optimizer_time = _optimizer(runner, inventory.members(model).tensors, optimizer)
+        tensors = inventory.members(model).tensors
+        optimizer_time = _optimizer(runner, tensors, optimizer)
+        memory = _memory(runner, tensors, optimizer, document)
     ops = RecordedOps(clock_recorded_ops(model, inputs.args, inputs.kwargs, setting, budget), "backward")
     spans = [ops.own(index) for index in range(len(document.modules))]
     total = quiet_pass(whole)
@@ -57,6 +60,7 @@ def step(profiled: ProfiledModel, document: Document, budget: Any, optimizer: st
         optimizer_name=optimizer,
         modules=[None if span is None else span.ns / 1e9 for span in spans],
         outside_s=ops.outside().ns / 1e9,
+        memory=memory,
     )
 
 
@@ -67,16 +71,30 @@ def _difference(step: Figure, forward: Figure, repeats: int) -> Figure:
     return Figure(seconds, Measured(f"{figures.CLOCK}: the step minus its forward pass", repeats))
 
 
+def _memory(runner: Any, tensors: Sequence[Any], name: str, document: Document) -> MemoryMeasured:
+    """The memory of two steps with the optimizer: its state is allocated in the first and exists in the second."""
+    training = memory_of(document, optimizer=name).training
+    assert training is not None
+    predicted = Figure(int(training.total.value or 0) - int(training.resident.value or 0), training.total.how)
+    if _optimizer_class(name) is None:
+        unknown = _no_optimizer(name)
+        return MemoryMeasured(unknown, unknown, unknown, predicted, unknown)
+
+    def steps() -> None:
+        optimizer = _new_optimizer(name, tensors)
+        for _ in range(2):
+            runner.run()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+    return resident.measured(steps, runner.device, predicted, repeats=1)
+
+
 def _optimizer(runner: Any, tensors: Sequence[Any], name: str) -> Figure:
     """The time of one optimizer step; unknown if torch does not have this optimizer."""
-    kind, options = _OPTIMIZERS.get(name, (name, {}))
-    optimizer_class = getattr(torch.optim, kind, None)
-    if optimizer_class is None:
-        return Figure(None, Unknown(f"torch {torch.__version__} has no optimizer named {name}"))
-    trainable = [tensor for tensor in tensors if tensor.requires_grad]
-    if not trainable:
-        raise UsageError("no parameter is trainable, so there is no optimizer step to time")
-    optimizer = optimizer_class(trainable, lr=0.0, **options)
+    if _optimizer_class(name) is None:
+        return _no_optimizer(name)
+    optimizer = _new_optimizer(name, tensors)
     wait = synchronizer(runner.device)
     samples = []
     for _ in range(_REPEATS + 1):
@@ -88,3 +106,19 @@ def _optimizer(runner: Any, tensors: Sequence[Any], name: str) -> Figure:
         samples.append(now() - begin)
         optimizer.zero_grad(set_to_none=True)
     return figures.median_of(samples[1:])  # the first step also allocates the optimizer's state
+
+
+def _optimizer_class(name: str) -> Any:
+    return getattr(torch.optim, _OPTIMIZERS.get(name, (name, {}))[0], None)
+
+
+def _no_optimizer(name: str) -> Figure:
+    return Figure(None, Unknown(f"torch {torch.__version__} has no optimizer named {name}"))
+
+
+def _new_optimizer(name: str, tensors: Sequence[Any]) -> Any:
+    """The optimizer of the trainable tensors, with a learning rate of 0."""
+    trainable = [tensor for tensor in tensors if tensor.requires_grad]
+    if not trainable:
+        raise UsageError("no parameter is trainable, so there is no optimizer step to time")
+    return _optimizer_class(name)(trainable, lr=0.0, **_OPTIMIZERS.get(name, (name, {}))[1])

@@ -64,6 +64,11 @@ class ProfilerSession:
         """Write the trace to `path`; may be called only once."""
         self._profile.export_chrome_trace(path)
 
+    def events(self) -> list[Any]:
+        """The recorded events; none if the settings only allow them to be exported."""
+        events: list[Any] = self._profile.kineto_results.events()
+        return events
+
     def abandon(self) -> None:
         """End the recording if it is still running: a process that exits with a running recording crashes."""
         watch.give_way = _nothing

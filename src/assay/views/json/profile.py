@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from assay.analysis.achieved import Achieved
+from assay.analysis.memory import PeakComparison, compared_peaks, memory_of
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.profile import Profile
@@ -34,6 +35,8 @@ class ProfileFile(ResultFile, frozen=True):
     operations: list[Achieved]
     """Kinds of op, longest total time first, with their bottleneck if the machine's limits are known."""
     timing: Timing | None
+    memory: list[PeakComparison]
+    """Predicted beside measured peaks of the forward pass and the training step."""
 
 
 def profile_file(document: Document, rows: Sequence[Achieved]) -> ProfileFile:
@@ -55,5 +58,6 @@ def profile_file(document: Document, rows: Sequence[Achieved]) -> ProfileFile:
         ],
         operations=list(rows),
         timing=document.timing,
+        memory=compared_peaks(document, memory_of(document)),
         **partial_keys(document),
     )

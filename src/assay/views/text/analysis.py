@@ -31,6 +31,7 @@ from assay.views.text.facts import facts_table, notes_table, reasons_table
 from assay.views.text.figures import shown as figure_text
 from assay.views.text.findings import NAMING, finding_parts, findings_report, summary_line
 from assay.views.text.partial_report import marked
+from assay.views.text.profile_memory import comparison_parts
 from assay.views.text.report import Parts, Report, section
 from assay.views.text.totals import modules_run_facts, totals_tables
 
@@ -67,7 +68,7 @@ def common_sections(analysis: Analysis, *, verbose: bool = False) -> CommonSecti
     return CommonSections(
         summary_table(analysis, finding_totals),
         architecture_section(analysis.document, analysis.architecture),
-        memory_section(analysis.memory),
+        memory_section(analysis.document, analysis.memory),
         missing_section(analysis.missing),
         finding_totals,
     )
@@ -169,9 +170,11 @@ def code_section(code: Sequence[tuple[str, str, str]], top: int | None = LINES) 
     return [title, Table(_CODE_OPS, rows, rest)]
 
 
-def memory_section(memory: Memory | None) -> Parts:
-    """The memory the model needs for inference and training."""
-    return [] if memory is None else ["MEMORY", memory_views.sizes_table(memory)]
+def memory_section(document: Document, memory: Memory | None) -> Parts:
+    """The memory the model needs for inference and training, and measured peaks."""
+    if memory is None:
+        return []
+    return ["MEMORY", memory_views.sizes_table(memory), *comparison_parts(document, memory)]
 
 
 def performance_section(document: Document, rows: Sequence[Achieved], top: int) -> Parts:

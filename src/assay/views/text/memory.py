@@ -10,7 +10,7 @@ from assay.analysis.memory.batches import LargestBatch
 from assay.analysis.memory.fitting import Fit
 from assay.analysis.memory.lifetimes import LiveStorage
 from assay.analysis.memory.totals import Memory, Occupancy
-from assay.document.provenance import Figure
+from assay.document.provenance import Figure, Modelled
 from assay.views import plots
 from assay.views.partial import marked_total
 from assay.views.tables import Column, Table
@@ -54,29 +54,69 @@ _FITS: tuple[Column[Fit], ...] = (
 )
 
 
+class _BatchRow(NamedTuple):
+    device: str
+    use: str
+    """`inference` or `training step`; empty if only one of them was searched."""
+    largest: LargestBatch
+
+
+_BATCHES: tuple[Column[_BatchRow], ...] = (
+    Column("device", lambda row: row.device),
+    Column("pass", lambda row: row.use),
+    Column("largest batch", lambda row: row.largest.batch, "right", units.exact),
+    Column("peak", lambda row: row.largest.peak_bytes, "right", units.size),
+    Column("recorded passes", lambda row: row.largest.captures, "right", units.exact),
+    Column("note", lambda row: _caveat(row.largest), shrinks=True, drops=True),
+)
+
+
 def report(
     memory: Memory,
     *,
     fits: Sequence[Fit] = (),
     batches: Mapping[str, LargestBatch] | None = None,
+    inference_batches: Mapping[str, LargestBatch] | None = None,
+    comparison: Sequence[str | Table] = (),
     cache: tuple[str, Figure] | None = None,
     utf8: bool = True,
 ) -> Report:
-    """The whole report; CSV and JSON lines contain the table of sizes."""
+    """The whole report; CSV and JSON lines contain the table of sizes.
+
+    `comparison` is shown below it. With `inference_batches`, `batches` are those of a training step.
+    """
     summary = sizes_table(memory, cache)
-    parts: Parts = ["Memory", summary]
+    parts: Parts = ["Memory", summary, *comparison, *occupancy_parts(memory, utf8=utf8)]
+    parts += section(marked_total(_fit_title(memory, fits), partial=memory.partial), fit_table(fits))
+    parts += section("How several devices share the model (modelled)", sharing_table(fits))
+    parts += section("Largest batch", batch_table(batches or {}, inference_batches or {}))
+    parts += ["Notes", notes_table(_notes(memory))]
+    return Report(parts, summary)
+
+
+def occupancy_parts(memory: Memory, *, utf8: bool = True) -> Parts:
+    """The peak, the timeline and the live tensors at the peak of every recorded pass."""
+    parts: Parts = []
     for name, usage in (("Inference", memory.inference), ("Training step", memory.training)):
         if usage is not None:
             title = marked_total(f"{name}: peak {units.size(usage.total.value)}", partial=memory.partial)
             parts += [f"{title} {_peak_text(usage)}", _chart_title(usage, name)]
             parts.append(timeline(usage, utf8=utf8))
             parts += ["Live tensors at the peak, largest first", Table(_LIVE, usage.peak.largest)]
-    parts += section(marked_total(_fit_title(memory, fits), partial=memory.partial), fit_table(fits))
-    parts += section("How several devices share the model (modelled)", sharing_table(fits))
-    parts += section("Largest batch", batch_table(batches or {}))
-    notes = [*memory.assumptions, f"not included: {'; '.join(memory.not_modelled)}"]
-    parts += ["Notes", notes_table(notes)]
-    return Report(parts, summary)
+    return parts
+
+
+def _notes(memory: Memory) -> list[str]:
+    """Assumptions, formulas of workspaces, and what is not included."""
+    passes = [usage.moving.how for usage in (memory.inference, memory.training) if usage is not None]
+    formulas = [note for how in passes if isinstance(how, Modelled) for note in how.assumptions]
+    unknown = memory.workspace_unknown
+    return [
+        *memory.assumptions,
+        *(f"workspace modelled for the CPU: {formula}" for formula in dict.fromkeys(formulas)),
+        *([f"workspace unknown, and not included: {', '.join(unknown)}"] if unknown else []),
+        f"not included: {'; '.join(memory.not_modelled)}",
+    ]
 
 
 def sizes_table(memory: Memory, cache: tuple[str, Figure] | None = None) -> Table:
@@ -147,16 +187,16 @@ def sharing_table(fits: Sequence[Fit]) -> Table:
     return notes_table(dict.fromkeys(lines))
 
 
-def batch_table(batches: Mapping[str, LargestBatch]) -> Table:
-    """One row per device: the largest batch that fits, and its peak memory."""
-    columns: tuple[Column[str], ...] = (
-        Column("device", str),
-        Column("largest batch", lambda name: batches[name].batch, "right", units.exact),
-        Column("peak", lambda name: batches[name].peak_bytes, "right", units.size),
-        Column("recorded passes", lambda name: batches[name].captures, "right", units.exact),
-        Column("note", lambda name: _caveat(batches[name]), shrinks=True, drops=True),
-    )
-    return Table(columns, list(batches))
+def batch_table(batches: Mapping[str, LargestBatch], inference: Mapping[str, LargestBatch] | None = None) -> Table:
+    """One row per device: the largest batch that fits, and its peak memory.
+
+    With `inference`, `batches` are those of a training step, and each device has one row of either.
+    """
+    rows = [_BatchRow(name, "training step" if inference else "", batch) for name, batch in batches.items()]
+    rows += [_BatchRow(name, "inference", batch) for name, batch in (inference or {}).items()]
+    places = list(batches)
+    rows.sort(key=lambda row: (places.index(row.device), row.use))
+    return Table([column for column in _BATCHES if inference or column.title != "pass"], rows)
 
 
 def _pass_rows(name: str, usage: Occupancy | None, peak: Figure, partial: bool = False) -> list[_FigureRow]:

@@ -21,6 +21,7 @@ from assay.views.text.energy import energy_facts, energy_table, energy_title, sy
 from assay.views.text.facts import notes_table
 from assay.views.text.figures import FigureFact, bottleneck, fact, figures_table, range_text
 from assay.views.text.partial_report import marked
+from assay.views.text.profile_memory import memory_parts
 from assay.views.text.report import Parts, Report, section
 
 TOP = 15
@@ -113,12 +114,15 @@ _RATES = {"batch": "samples/s"}
 """The heading of the throughput by swept axis."""
 
 
-def profile_report(document: Document, rows: Sequence[Achieved], *, top: int | None = None) -> Report:
+def profile_report(
+    document: Document, rows: Sequence[Achieved], *, top: int | None = None, utf8: bool = True
+) -> Report:
     """The whole report; CSV and JSON lines contain the modules."""
     profile = document.profile or Profile()
     lines = TOP if top is None else top
     parts: Parts = [
         *time_parts(document, rows, lines),
+        *memory_parts(document, utf8=utf8),
         *energy_parts(document, lines),
         *system_parts(document),
         *section("Notes", notes_table(profile.notes)),
@@ -256,14 +260,15 @@ def sweep_table(sweep: Sweep) -> Table:
         Column("range", lambda point: range_text(point.time, units.seconds), "right", drops=True),
         Column(rate, lambda point: point.throughput, "right", units.count, name="per second"),
         Column("predicted memory", lambda point: point.memory.value, "right", units.size),
-        Column("measured growth", lambda point: point.measured_memory.value, "right", units.size, drops=True),
+        Column("measured memory", lambda point: point.measured_memory.value, "right", units.size, drops=True),
+        Column("predicted training step", lambda point: point.step_memory.value, "right", units.size),
         Column("note", note, shrinks=True),
     )
-    return Table(columns, sweep.points)
+    return Table(columns, sweep.points).without_empty()
 
 
 def facts(document: Document, profile: Profile) -> Table:
-    """Times, overheads and memory of the pass and the training step, each with how it was obtained."""
+    """Times and overheads of the pass and the training step, each with how it was obtained."""
     timing = document.timing or Timing()
     rows = [
         fact("forward pass", profile.whole, units.seconds),
@@ -283,15 +288,6 @@ def facts(document: Document, profile: Profile) -> Table:
     for name, ratio in profile.overheads.items():
         overhead = ratio if ratio.value is None else Figure(ratio.value - 1, ratio.how)
         rows.append(fact(_OVERHEADS.get(name, f"overhead of the {name}"), overhead, percent))
-    if profile.memory is not None:
-        memory = profile.memory
-        rows += [
-            fact("activations (predicted)", memory.predicted_activations, units.size),
-            fact("resident set: growth per pass", memory.process_growth, units.size),
-            fact("resident set: peak", memory.process_peak, units.size),
-        ]
-        if memory.allocator_peak.value is not None:
-            rows.append(fact("allocator: peak", memory.allocator_peak, units.size))
     if profile.step is not None:
         step = profile.step
         rows += [
@@ -339,11 +335,16 @@ def _title(document: Document, profile: Profile) -> str:
 
 def _sweep_title(sweep: Sweep) -> str:
     knee = f"; knee at {units.exact(sweep.knee)}" if sweep.knee is not None else ""
-    if sweep.largest is None:
+    found = {"": sweep.largest, " of a training step": sweep.largest_step}
+    largest = [f"{_largest_text(size)}{use}" for use, size in found.items() if size is not None]
+    if not largest:
         return f"Sweep over {sweep.axis}{knee}"
-    searched = "at least " if sweep.largest >= LARGEST_SEARCHED else ""
     fits = f"largest {sweep.axis} predicted to fit in {units.size(sweep.limit.value)}"
-    return f"Sweep over {sweep.axis}{knee}; {fits}: {searched}{units.exact(sweep.largest)}"
+    return f"Sweep over {sweep.axis}{knee}; {fits}: {', '.join(largest)}"
+
+
+def _largest_text(size: int) -> str:
+    return f"{'at least ' if size >= LARGEST_SEARCHED else ''}{units.exact(size)}"
 
 
 def _first(title: str, table: Table, lines: int) -> Parts:
