@@ -204,5 +204,5 @@ def test_ranges_and_provenance_are_those_of_the_run(document):
     how = timed.timing.whole.how
     assert isinstance(how, Measured)
     assert how.range == pytest.approx((0.95 * WHOLE / 1e9, 1.05 * WHOLE / 1e9))
-    assert timed.timing.columns["total_s"].by == how.by
+    assert timed.timing.columns["modules.total_s"].by == how.by
     assert (timed.timing.modules[1].low_s, timed.timing.modules[1].high_s) == pytest.approx((3.8e-3, 4.2e-3))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.document.provenance import Provenance
+
 
 class KindCost(Struct, frozen=True, omit_defaults=True):
     """The cost of one execution of an `OpKind`; an unknown value is null, never zero."""
@@ -139,6 +141,7 @@ class Cost(Struct, frozen=True, omit_defaults=True):
         unknown: Ops whose cost is unknown.
         convention: How the numbers are counted.
         partial: Whether the forward pass stopped midway, so that the totals cover only the ops before.
+        columns: How the numbers were obtained, by the name of the field; it covers everything below.
     """
 
     kinds: list[KindCost] = field(default_factory=list)
@@ -151,6 +154,7 @@ class Cost(Struct, frozen=True, omit_defaults=True):
     unknown: list[UnknownOp] = field(default_factory=list)
     convention: str = "1 MAC = 2 FLOPs; matrix and pointwise work counted separately; causal attention dense"
     partial: bool = False
+    columns: dict[str, Provenance] = field(default_factory=dict)
 
     @property
     def coverage(self) -> float | None:

@@ -225,7 +225,7 @@ class Profile(Struct, frozen=True, omit_defaults=True):
     ops: list[float | None] = field(default_factory=list)
     """Seconds of each op, in the order of `Document.ops`; null if it was not measured."""
     columns: dict[str, Provenance] = field(default_factory=dict)
-    """How the columns of the lists of this profile were obtained, by list and name: `kinds.total_s`."""
+    """How bare numbers were obtained, by the path of the column: `kinds.total_s`; a path covers what is below it."""
     conditions: Conditions | None = None
     """How undisturbed the machine was; null if nothing was timed."""
     closure: Figure = NOT_MEASURED

@@ -65,4 +65,4 @@ class Timing(Struct, frozen=True, omit_defaults=True):
     launch_bound: bool | None = None
     """Whether the accelerator waits for the host to launch kernels; null on a CPU or if unknown."""
     columns: dict[str, Provenance] = field(default_factory=dict)
-    """How the columns of `modules` were obtained, by their name."""
+    """How bare numbers were obtained, by list and name: `modules.total_s`."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.document.provenance import Provenance
+
 QUANTILES = (0.0, 0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1.0)
 """The probabilities of the quantiles, which are interpolated linearly."""
 
@@ -214,6 +216,7 @@ class WeightsReport(Struct, frozen=True, omit_defaults=True):
         notes: Remarks about the analysis, one sentence each.
         failures: Files and tensors that could not be analysed, each with the reason.
         files_lost: The entries of `failures` that concern whole files.
+        columns: How the numbers were obtained, by the name of the field; it covers everything below.
     """
 
     path: str = ""
@@ -227,6 +230,7 @@ class WeightsReport(Struct, frozen=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     files_lost: tuple[str, ...] = ()
+    columns: dict[str, Provenance] = field(default_factory=dict)
 
     @property
     def partial(self) -> bool:

@@ -74,8 +74,8 @@ BUSY = 0.02
 """The machine is busy if they waited longer than this share of all passes."""
 _OTHER_THREADS = 0.02
 """Passes are single-threaded if other threads used at most this share of the CPU time."""
-_READS_NS = 5_000
-"""CPU time per pass between reading the time of the process and that of the thread."""
+_READS_NS = 20_000
+"""The most CPU time per pass between reading the time of the process and that of the thread."""
 
 
 def undisturbed(clock: PassClock) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 from assay.analysis.cost import cost_of
 from assay.document.cost import Cost, CostTotals, KindCost, ModuleCost, UnknownOp
 from assay.document.document import Document
+from assay.document.provenance import Counted
 from assay.document.rows import Op, OpKind
 from assay.document.tree import with_ancestors
 
@@ -29,6 +30,9 @@ Label = TypeVar("Label", bound=Hashable)
 def with_cost(document: Document) -> Document:
     """The document with its cost added."""
     return msgspec.structs.replace(document, cost=add_up(document))
+
+
+_COUNTED = ("kinds", "modules", "outside", "forward", "least", "backward", "categories")
 
 
 def add_up(document: Document) -> Cost:
@@ -55,6 +59,7 @@ def add_up(document: Document) -> Cost:
         categories=_categories(document, kinds, columns),
         unknown=unknown,
         partial=document.partial,
+        columns=dict.fromkeys(_COUNTED, Counted("formulas of the shapes and attributes of each op")),
     )
 
 

@@ -13,6 +13,9 @@ from assay.timing.segments import Span
 
 KERNELS = "kernel times in traced passes, lower quartile of each op"
 _GAP = "pass time minus kernel time"
+_COLUMNS = tuple(
+    f"modules.{name}" for name in ("device_total_s", "device_self_s", "gap_s", "total_share", "self_share")
+)
 _LAUNCH_BOUND = 0.8
 """A pass is bound by launches if kernels take at most this share of it, and launching them at least this share."""
 
@@ -33,7 +36,7 @@ def with_device(timing: Timing, device: RecordedOps, whole: Figure, passes: int)
         device=figures.of_span(kernels, KERNELS, passes),
         gap=gap,
         launch_bound=_launch_bound(device_s, timing.whole.value, whole.value),
-        columns={**timing.columns, **dict.fromkeys(("device_total_s", "device_self_s", "gap_s"), measured)},
+        columns={**timing.columns, **dict.fromkeys(_COLUMNS, measured)},
     )
 
 

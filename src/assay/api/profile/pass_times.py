@@ -63,7 +63,7 @@ class PassTimes:
         if not self._ops:
             return unknown_figure("the ops of the timed passes differ")
         inside = self._estimates.ops(range(len(self._ops[0].ops))).ns
-        return Figure(inside / self._whole.ns, self._measured) if self._whole.ns else unknown_figure("no time passed")
+        return Figure(inside / self._whole.ns, self.measured) if self._whole.ns else unknown_figure("no time passed")
 
     @property
     def overheads(self) -> dict[str, Figure]:
@@ -80,7 +80,7 @@ class PassTimes:
             outside=self._figure(self._estimates.outside()),
             overhead=self.overheads["module clock"],
             as_run=figures.median_of([each.wall for each in self._rounds.bare]),
-            columns=self.columns(ModuleTime, "calls"),
+            columns={**self.columns("modules", ModuleTime, "calls"), "modes": Measured(figures.AS_RUN)},
         )
 
     def kinds(self) -> list[KindTime | None]:
@@ -112,16 +112,13 @@ class PassTimes:
             times[row] = self._seconds(self._estimates.ops([number]))
         return times
 
-    def columns(self, row: type[Struct], *without: str, prefix: str = "") -> dict[str, Provenance]:
-        """How the columns of rows were obtained, by name."""
-        return {f"{prefix}{name}": self._measured for name in row.__struct_fields__ if name not in without}
-
-    def columns_of(self, *names: str) -> dict[str, Provenance]:
-        """How these columns were obtained."""
-        return dict.fromkeys(names, self._measured)
+    def columns(self, rows: str, row: type[Struct], *without: str) -> dict[str, Provenance]:
+        """How the columns of the list `rows` were obtained, by list and name."""
+        return {f"{rows}.{name}": self.measured for name in row.__struct_fields__ if name not in without}
 
     @cached_property
-    def _measured(self) -> Measured:
+    def measured(self) -> Measured:
+        """How times were obtained."""
         by = figures.PROCESSOR_SEGMENTS if self._by_processor else figures.SEGMENTS
         return Measured(by, len(self._modules))
 
@@ -204,7 +201,7 @@ class PassTimes:
     def _figure(self, span: Span) -> Figure:
         if self.conditions.withheld:
             return unknown_figure(judging.MACHINE_BUSY)
-        return figures.of_span(span, self._measured.by, self._measured.repeats)
+        return figures.of_span(span, self.measured.by, self.measured.repeats)
 
 
 def _used(passes: Sequence[ClockedPass], conditions: Conditions) -> list[ClockedPass]:

@@ -19,6 +19,7 @@ from assay.api.options import OnProgress, OnStep, Progress, RunOptions
 from assay.api.partial import warn_if_partial
 from assay.api.profile import figures, resident
 from assay.api.profile import sweep as sweeping
+from assay.api.profile.columns import with_columns
 from assay.api.profile.conditions import processor_time
 from assay.api.profile.device_times import KERNELS, with_device
 from assay.api.profile.energy import energy as energy_of
@@ -202,7 +203,7 @@ class _Profiling:
         if self._stages.skipped:
             skipped = ", ".join(self._stages.skipped)
             self._notes.append(f"not measured, because the budget of {self._options.budget:g} s was spent: {skipped}")
-        return replace(document, profile=replace(document.profile, notes=self._notes))
+        return replace(document, profile=with_columns(replace(document.profile, notes=self._notes)))
 
     def _timed(self, document: Document) -> Document:
         """The document with the times of the pass, its modules and its ops, and its memory."""
@@ -234,7 +235,7 @@ class _Profiling:
                 profile,
                 kinds=times.kinds(),
                 ops=times.ops(),
-                columns={**times.columns(KindTime, "count", prefix="kinds."), **times.columns_of("ops")},
+                columns={**times.columns("kinds", KindTime, "count"), "ops": times.measured},
                 closure=times.in_ops,
                 overheads=times.overheads,
             )

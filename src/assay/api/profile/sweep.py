@@ -18,7 +18,7 @@ from assay.document.document import Document
 from assay.document.machine import NOT_MEASURED
 from assay.document.profile import LARGEST_SEARCHED, Sweep, SweepPoint, ThreadPoint
 from assay.document.provenance import Figure, Unknown
-from assay.errors import AssayError
+from assay.errors import AssayError, UsageError
 from assay.machine.load import OtherLoad
 from assay.messages import first_line, plural
 from assay.sources.resizing import axes, resized
@@ -54,8 +54,10 @@ def sweep(
     searched = stages.begin(f"largest {axis}")
     if axis != "batch" or limit.value is None or not searched:
         return Sweep(axis, points, _knee(points, axis))
-    largest, why = _largest(predictor, int(limit.value))
-    largest_step, _ = _largest(predictor, int(limit.value), backward=True) if profiled.backward else (None, "")
+    largest, why = _largest(predictor, int(limit.value), stages)
+    largest_step, _ = (
+        _largest(predictor, int(limit.value), stages, backward=True) if profiled.backward else (None, "")
+    )
     limit = limit if largest is not None else Figure(None, Unknown(f"not searched: {why}"))
     return Sweep(axis, points, _knee(points, axis), largest, largest_step, limit)
 
@@ -154,10 +156,12 @@ def _knee(points: Sequence[SweepPoint], axis: str) -> int | None:
     return min(size for size, throughput in measured if throughput >= KNEE * best)
 
 
-def _largest(predictor: Predictor, limit: int, *, backward: bool = False) -> tuple[int | None, str]:
+def _largest(predictor: Predictor, limit: int, stages: Stages, *, backward: bool = False) -> tuple[int | None, str]:
     """The largest batch of which a pass or a training step is predicted to fit into `limit` bytes, or why not."""
 
     def peak(batch: int) -> int:
+        if stages.left_s == 0.0:
+            raise UsageError("the time budget was spent")
         return predictor.peak(backward=backward, batch=batch)
 
     try:

@@ -17,6 +17,7 @@ from assay.document.profile import MemoryMeasured, StepTime
 from assay.document.provenance import Figure, Measured, Unknown
 from assay.errors import UsageError
 from assay.recorder import inventory
+from assay.timing.bench import Budget
 from assay.timing.device import now, synchronizer
 from assay.timing.rounds import clock_recorded_ops
 
@@ -40,9 +41,9 @@ _OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
 _REPEATS = 5
 
 
-def step(profiled: ProfiledModel, document: Document, budget: Any, optimizer: str) -> StepTime:
-    """The times of one training step."""
-
+def step(profiled: ProfiledModel, document: Document, budget: Budget, optimizer: str) -> StepTime:
+    """The times of one training step; each of its three measurements takes a third of the budget."""
+    budget = budget._replace(seconds=budget.seconds / 3)
     model, inputs, setting = profiled.opened.module, profiled.inputs, profiled.setting(backward=True)
     with profiled.bench(backward=True) as runner:
         whole = runner.repeat(budget)

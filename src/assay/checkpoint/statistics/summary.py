@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from assay.document.provenance import Counted, Modelled, Provenance
 from assay.document.weights import Family, Outlier, TensorStatistics, WeightsReport, WeightTotals
 
 Key = TypeVar("Key")
@@ -20,6 +21,18 @@ MIN_SPREAD = 0.02
 """Lower limit of the spread, as a share of the median: nearly equal tensors have no outliers."""
 _COMPARED = ("std", "mean", "kurtosis", "max", "min", "entropy_bits", "zeros")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_])\d+(?![A-Za-z0-9_])")
+
+
+_EXACT = Counted("all stored values")
+_COLUMNS: dict[str, Provenance] = {
+    "tensors": _EXACT,
+    "tensors.spectral": Modelled(
+        "iterations; `norm_error` bounds the error of the norm, the effective rank is an estimate"
+    ),
+    "by_dtype": _EXACT,
+    "families": _EXACT,
+    "outliers": _EXACT,
+}
 
 
 def summarize(
@@ -46,6 +59,7 @@ def summarize(
         notes=tuple(notes),
         failures=(*files_lost, *problems),
         files_lost=files_lost,
+        columns=_COLUMNS,
     )
 
 
