@@ -78,9 +78,10 @@ def _rows(document: Document, report: MachineReport, model: EnergyModel) -> list
         # A model per core counts time alone, so it needs no FLOPs.
         if timed is None or not timed.count or (cost.matrix_flops is None and not model.per_core):
             continue
-        seconds = threads * _seconds(document.profile, timed) / timed.count
+        elapsed = threads * _seconds(document.profile, timed)
+        spent = timed.processor_s if model.per_core and timed.processor_s is not None else elapsed
         kernels = None if timed.kernels is None else timed.kernels / timed.count
-        each = estimate(work_of_kind(cost, row.precision), seconds, model, kernels=kernels)
+        each = estimate(work_of_kind(cost, row.precision), spent / timed.count, model, kernels=kernels)
         rows[row.kind] = KindEnergy(each, count=timed.count)
     return rows
 
