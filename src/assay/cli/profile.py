@@ -215,6 +215,7 @@ def _bytes(text: str | None) -> int | None:
 def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int | None, *, utf8: bool) -> Report:
     from assay.views.text import profile as views
     from assay.views.text.partial_report import marked
+    from assay.views.text.report import Report
 
     if by is None:
         return views.profile_report(document, rows, top=top, utf8=utf8)
@@ -223,7 +224,8 @@ def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int
         "op": lambda: views.op_table(rows),
         "execution": lambda: views.execution_table(document),
     }
-    return marked(tables[by]().first(top), document)
+    table = tables[by]().first(top)
+    return marked(Report([views.with_range(table)], table), document)
 
 
 def _exit_code(messages: Messages, document: Document) -> int:

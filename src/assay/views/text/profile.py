@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from assay import units
 from assay.analysis.achieved import Achieved
@@ -110,6 +111,7 @@ _USED = {
 """What the times of a busy machine are, by what rates use."""
 DRIFT = 1.05
 """A machine whose speed varied by more than this factor during the run is reported."""
+_RANGE = ("total low s", "total high s")
 _RATES = {"batch": "samples/s"}
 """The heading of the throughput by swept axis."""
 
@@ -137,8 +139,8 @@ def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Part
     parts.append(facts(document, profile))
     if document.timing is not None:
         where = " on the device" if _on_device(document.timing) else ""
-        parts += _first(f"Modules by self time{where}", module_table(document), lines)
-    parts += _first("Ops by total time", op_table(rows), lines) if rows else []
+        parts += _first(f"Modules by self time{where}", with_range(module_table(document)), lines)
+    parts += _first("Ops by total time", with_range(op_table(rows)), lines) if rows else []
     parts += section("Threads", Table(_THREADS, profile.thread_points))
     for sweep in profile.sweeps:
         parts += [_sweep_title(sweep), sweep_table(sweep)]
@@ -241,6 +243,23 @@ def execution_table(document: Document) -> Table:
         for number, (op, seconds) in enumerate(zip(document.ops, profile.ops, strict=False))
     ]
     return Table(_EXECUTIONS, sorted(rows, key=lambda row: -(row.seconds or 0.0)))
+
+
+def with_range(table: Table) -> Table:
+    """The table for people: one column with the range of the total instead of two with its ends."""
+    ends = {column.key: column for column in table.columns if column.key in _RANGE}
+    if len(ends) < len(_RANGE):
+        return table
+    low, high = (ends[key] for key in _RANGE)
+
+    def text(row: Any) -> str:
+        known = low.value(row) is not None and high.value(row) is not None
+        return f"{low.text(row)} to {high.text(row)}" if known else units.UNKNOWN
+
+    column = Column[Any]("range", text, "right", drops=True)
+    kept = [column if each is low else each for each in table.columns if each is not high]
+    footer = [{**row, "range": units.UNKNOWN} for row in table.footer]
+    return replace(table, columns=kept, footer=footer)
 
 
 def _efficiency_column(threads: int) -> Column[Achieved]:
