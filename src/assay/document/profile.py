@@ -177,6 +177,8 @@ class EnergyProfile(Struct, frozen=True, omit_defaults=True):
     """Joules per pass."""
     above_idle: Figure = NOT_MEASURED
     """Joules per pass above the idle power."""
+    time: Figure = NOT_MEASURED
+    """Seconds per pass while its energy was measured."""
     modelled: Figure = NOT_MEASURED
     """Joules per pass according to the energy model, for comparison with `whole`."""
     idle_w: Figure = NOT_MEASURED

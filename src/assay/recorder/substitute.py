@@ -32,6 +32,9 @@ def swap(modules: list[nn.Module], convert: Convert) -> None:
                 substitutes[id(tensor)] = _like(tensor, convert(tensor))
             table = module._parameters if role == "parameter" else module._buffers
             table[name] = substitutes[id(tensor)]
+        if isinstance(module, nn.RNNBase):
+            # Otherwise every pass would begin by joining the weights, which `to` does once.
+            module._init_flat_weights()
 
 
 def to_meta(tensor: torch.Tensor) -> torch.Tensor:

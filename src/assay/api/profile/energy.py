@@ -58,7 +58,7 @@ def energy(
     if isinstance(sensors, CounterGroup):
         profile = _measured(profiled, document, run, wait, sensors, options, on_step)
         why = _why(profile.whole)
-    modelled = modelled_pass(document, report)
+    modelled = modelled_pass(document, report, profile.time.value if profile is not None else None)
     if profile is None or profile.whole.value is None:
         ops = modelled_ops(document, report, modelled)
         profile = EnergyProfile(
@@ -145,6 +145,7 @@ def _measured(
         sensor=sensors.name,
         whole=whole.energy_j,
         above_idle=whole.above_idle_j,
+        time=whole.time_s,
         idle_w=sensors.idle_w,
         average_w=whole.power_w,
         kinds=kinds,

@@ -28,15 +28,21 @@ class ModelledOps(NamedTuple):
     covered: float | None = None
 
 
-def modelled_pass(document: Document, report: MachineReport) -> Figure:
-    """The joules of one pass from the best available energy model of this machine."""
+def modelled_pass(document: Document, report: MachineReport, seconds: float | None = None) -> Figure:
+    """The joules of one pass from the best available energy model of this machine.
+
+    `seconds` is how long a pass took while its energy was measured, if it was: launching the kernels of an
+    accelerator takes a different time later.
+    """
     assert document.profile is not None
     model = model_of(report)
     if model is None:
         return unknown_figure(f"there is no energy model of {report.hardware.name}")
     work, _ = work_of(document, as_device(report))
     busy_s, kernels = _busy_s(document.profile), kernels_of(document.profile.kinds)
-    return estimate(work, _working_s(document.profile, model), model, busy_s=busy_s, kernels=kernels)
+    on_cpu = document.profile.device == "cpu"
+    elapsed = seconds if seconds is not None and not on_cpu else _working_s(document.profile, model)
+    return estimate(work, elapsed, model, busy_s=busy_s, kernels=kernels)
 
 
 def modelled_ops(document: Document, report: MachineReport, whole: Figure) -> ModelledOps:
