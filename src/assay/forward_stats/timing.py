@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from assay.document.provenance import Figure, Measured, Unknown
+from assay.document.provenance import Figure, Measured, Provenance, Unknown
 from assay.document.rows import Module
 from assay.document.timing import ModuleTime, Timing
 from assay.forward_stats.call_list import calls_of
@@ -58,12 +58,16 @@ def timing_of(model: object, modules: Sequence[Module]) -> Timing | None:
     times = [_time(row, chosen, candidates) for row in range(len(modules))]
     inside_ns = sum(call.self_time_ns for row, calls in chosen.calls.items() if row >= 0 for call in calls)
     measured = Measured(BY, len(candidates), _spread_s([each.whole_ns for each in candidates]))
+    columns: dict[str, Provenance] = {
+        f"modules.{name}": measured for name in ModuleTime.__struct_fields__ if name != "calls"
+    }
     whole = chosen.whole_ns
     if not chosen.outermost:
-        return Timing(times)
+        return Timing(times, columns=columns)
+    outside = Figure((whole - inside_ns) * 1e-9, measured)
     if not chosen.complete:
-        return Timing(times, Figure(whole * 1e-9, measured), Figure(None, Unknown("calls were dropped or failed")))
-    return Timing(times, Figure(whole * 1e-9, measured), Figure((whole - inside_ns) * 1e-9, measured))
+        outside = Figure(None, Unknown("calls were dropped or failed"))
+    return Timing(times, Figure(whole * 1e-9, measured), outside, columns=columns)
 
 
 def _passes(model: object, modules: Sequence[Module]) -> list[_Pass]:

@@ -62,12 +62,17 @@ def time_columns(tree: FoldedTree, *, on: bool) -> list[SheetColumn]:
     def total() -> Numbers:
         return times(tree, lambda row: row.total_s)
 
+    def share() -> Numbers:
+        """Stated shares, which are also known if times were withheld; otherwise self times divided by the pass."""
+        stated = times(tree, lambda row: row.self_share)
+        return stated if stated.known.any() else shares(own(), whole)
+
     return [
         SheetColumn("time", "total time", total, "forward time, submodules included", units.seconds, right=True,
                     on=on, cells=11, name="time"),
         SheetColumn("time_self", "self time", own, "forward time without submodules", units.seconds, right=True,
                     on=False, cells=10, name="own time"),
-        SheetColumn("time_share", "self %", lambda: shares(own(), whole), "self time as a share of the pass",
+        SheetColumn("time_share", "self %", share, "self time as a share of the pass",
                     percent, right=True, on=False, name="time %"),
     ]  # fmt: skip
 
