@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from assay.machine.waiting import Waited
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 # Read by torch when a test imports it; importing torch here would slow down all tests that do not need it.
@@ -23,7 +25,7 @@ settings.load_profile("any-load")
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else runs beside the tests, threads never wait for a processor: times are never withheld."""
-    monkeypatch.setattr("assay.machine.waiting.ProcessorWait.total_ns", lambda self: 0)
+    monkeypatch.setattr("assay.machine.waiting.ProcessorWait.read", lambda self: Waited(0, 0))
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from assay.analysis.devices import Device
 from assay.api.profile.options import parse_sweep
 from assay.document.provenance import Measured
 from assay.errors import UsageError
+from assay.machine.waiting import Waited
 from assay.timing import bench, op_clock, rounds
 from assay.timing.module_clock import ModuleClock
 
@@ -59,7 +60,7 @@ def clock(monkeypatch):
 def profiled():
     model = Net()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("assay.machine.waiting.ProcessorWait.total_ns", lambda self: 0)
+        patch.setattr("assay.machine.waiting.ProcessorWait.read", lambda self: Waited(0, 0))
         return model, assay.profile(
             model, torch.randn(2, 3, 16, 16), passes=4, warmup=1, backward=True, thread_counts=(1,),
             sweeps=[("batch", [1, 2, 3])],

@@ -16,6 +16,7 @@ from assay.document.profile import Profile
 from assay.document.provenance import Counted, Coverage, Figure, Measured, Modelled, Unknown
 from assay.document.timing import Timing
 from assay.document.weights import WeightsReport
+from assay.machine.waiting import Waited
 
 SETTINGS = {"weights.tensors.near_zero_below", "profile.system.period_s"}
 """Numbers that were chosen, not obtained."""
@@ -39,7 +40,7 @@ class Everything(nn.Module):
 @pytest.fixture(scope="module")
 def documents():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("assay.machine.waiting.ProcessorWait.total_ns", lambda self: 0)
+        patch.setattr("assay.machine.waiting.ProcessorWait.read", lambda self: Waited(0, 0))
         profiled = assay.profile(
             Everything(), torch.randn(4, 8), passes=4, backward=True, thread_counts=(1, 2),
             sweeps=[("batch", [1, 2])], energy=True, system=True, seconds=0.1,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
-from assay.machine.waiting import ProcessorWait
+from assay.machine.waiting import ProcessorWait, Waited
 
 
 @pytest.fixture
@@ -26,7 +27,8 @@ def remove(tasks, thread):
 
 def total(waiting):
     waiting.refresh()
-    return waiting.total_ns()
+    waited = waiting.read()
+    return None if waited is None else sum(waited)
 
 
 def test_waiting_is_added_up_over_threads_that_come_and_go(tmp_path):
@@ -35,12 +37,21 @@ def test_waiting_is_added_up_over_threads_that_come_and_go(tmp_path):
         assert total(waiting) == 100
         write(tmp_path, "11", 40)
         write(tmp_path, "10", 150)
-        assert waiting.total_ns() == 150
+        assert sum(waiting.read()) == 150
         assert total(waiting) == 190
         remove(tmp_path, "11")
         assert total(waiting) == 190
         write(tmp_path, "12", 5)
         assert total(waiting) == 195
+
+
+def test_the_thread_that_created_the_counter_is_counted_apart(tmp_path):
+    own = str(threading.get_native_id())
+    write(tmp_path, own, 7)
+    write(tmp_path, "1", 30)
+    with ProcessorWait(tmp_path) as waiting:
+        waiting.refresh()
+        assert waiting.read() == Waited(own=7, others=30)
 
 
 def test_files_are_closed(tmp_path):

@@ -5,16 +5,24 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import NamedTuple
 
 _TASKS = Path("/proc/self/task")
+
+
+class Waited(NamedTuple):
+    """Nanoseconds that threads waited for a processor since they started."""
+
+    own: int
+    """Of the thread that created the counter."""
+    others: int
+    """Of all other threads of this process, of those that ended too."""
 
 
 class ProcessorWait:
     """Adds up the time that all threads of this process were ready to run but had no processor.
 
-    The kernel counts it per thread (`schedstat`). The files stay open, because one is read per thread and pass. The
-    calling thread's own is read first: a thread often loses its processor in a system call, and what follows that
-    call should not count.
+    The kernel counts it per thread (`schedstat`). The files stay open, because one is read per thread and pass.
     """
 
     def __init__(self, tasks: Path = _TASKS) -> None:
@@ -40,14 +48,17 @@ class ProcessorWait:
             return
         for thread in set(self._files) - set(threads):
             os.close(self._files.pop(thread))
-        for thread in sorted(set(threads) - set(self._files), key=lambda each: each != self._own):
+        for thread in set(threads) - set(self._files):
             self._read(thread)
 
-    def total_ns(self) -> int | None:
-        """Nanoseconds waited since the threads started; None if the kernel does not count them."""
+    def read(self) -> Waited | None:
+        """How long the threads waited; None if the kernel does not count it."""
         for thread in self._files:
             self._read(thread)
-        return sum(self._waited.values()) if self._waited else None
+        if not self._waited:
+            return None
+        own = self._waited.get(self._own, 0)
+        return Waited(own, sum(self._waited.values()) - own)
 
     def _read(self, thread: str) -> None:
         try:

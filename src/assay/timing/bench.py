@@ -162,15 +162,19 @@ class Bench:
         self._wait()
         # A thread whose time slice has ended loses its processor in one of these system calls, and not in the pass.
         self._waiting.refresh()
-        process, thread_begin, before = time.process_time_ns(), processor_now(), self._waiting.total_ns()
+        process, before, thread_begin = time.process_time_ns(), self._waiting.read(), processor_now()
         begin = now()
         run()
         returned = now()
         self._wait()
         end = now()
-        after, thread_end, process = self._waiting.total_ns(), processor_now(), time.process_time_ns() - process
+        thread_end, after, process = processor_now(), self._waiting.read(), time.process_time_ns() - process
         self._tidy()
-        waited = None if before is None or after is None else after - before
+        waited = None
+        if before is not None and after is not None:
+            # What this thread waited in the system calls around the pass does not count.
+            absent = max(end - begin - (thread_end - thread_begin), 0)
+            waited = min(after.own - before.own, absent) + after.others - before.others
         return PassClock(begin, returned, end, waited, process, thread_begin, thread_end)
 
 
