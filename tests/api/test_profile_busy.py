@@ -206,3 +206,22 @@ def test_ranges_and_provenance_are_those_of_the_run(document):
     assert how.range == pytest.approx((0.95 * WHOLE / 1e9, 1.05 * WHOLE / 1e9))
     assert timed.timing.columns["modules.total_s"].by == how.by
     assert (timed.timing.modules[1].low_s, timed.timing.modules[1].high_s) == pytest.approx((3.8e-3, 4.2e-3))
+
+
+def test_the_energy_of_withheld_passes_is_unknown(document):
+    from assay.api.profile.modelled_energy import modelled_pass
+    from assay.document.machine import Hardware, MachineReport
+
+    report = MachineReport(Hardware("cpu", "a processor", cores=2))
+    withheld = with_times(document, busy_rounds(50 * MS, threads=2))
+    assert "machine busy" in modelled_pass(withheld, report).how.why
+    known = with_times(document, busy_rounds(50 * MS))
+    assert modelled_pass(known, report).value == pytest.approx(6 * WHOLE / 1e9)
+
+
+def test_passes_that_took_different_paths_are_counted(document):
+    rounds = busy_rounds(0)
+    other = rounds.modules[0]._replace(events=CallEvents((0, -1), [10_000, 20_000]))
+    rounds.modules[3] = other
+    assert PassTimes(rounds, document, 0.0).paths.startswith("the 11 of 12 passes")
+    assert PassTimes(busy_rounds(0), document, 0.0).paths == ""

@@ -77,3 +77,31 @@ def test_a_profile_that_runs_out_of_time_names_what_it_skipped(monkeypatch):
 def test_no_budget_means_no_limit():
     document = assay.profile(nn.Linear(2, 2), torch.zeros(1, 2), passes=1, budget=None)
     assert document.profile.notes == []
+
+
+def test_a_slow_pass_stops_at_twice_its_time_and_warms_up_once():
+    from assay.timing.bench import Budget, repeat_until
+
+    runs = []
+
+    def measure():
+        runs.append(1)
+        return int(3e9)
+
+    repeat_until(Budget(2, 3, 100, 1.0), measure, lambda: False)
+    assert len(runs) == 1
+    runs.clear()
+    repeat_until(Budget(2, 3, 100, 2.0), measure, lambda: False)
+    assert len(runs) == 2
+    runs.clear()
+    repeat_until(Budget(2, 3, 3, 0.0), measure, lambda: False)
+    assert len(runs) == 3
+
+
+def test_a_required_stage_is_announced_even_without_time(clock):
+    seen = []
+    stages = Stages(2, 5.0, seen.append, clock)
+    clock.ns = int(6e9)
+    assert stages.begin("needed", required=True)
+    assert not stages.begin("too long", least_s=1.0)
+    assert (stages.skipped, len(seen)) == (["too long"], 1)

@@ -111,7 +111,7 @@ def _efficiency(profile: Profile, kind: int) -> dict[int, float]:
 def _bound(seconds: float | None, roof: KindBound | None, overhead_s: float | None) -> str:
     if seconds is None or roof is None or roof.compute_s is None or roof.memory_s is None:
         return UNKNOWN
-    if overhead_s is not None and seconds < _DISPATCH * overhead_s:
+    if not (roof.compute_s or roof.memory_s) or (overhead_s is not None and seconds < _DISPATCH * overhead_s):
         return OVERHEAD
     if roof.compute_s >= max(roof.memory_s, _NEAR * seconds):
         return COMPUTE

@@ -171,6 +171,7 @@ def profile(
     from assay.sources.open import open_source
     from assay.views.json.files import encode
     from assay.views.json.profile import profile_file
+    from assay.views.text.profile import conditions_lines
 
     refuse_overwrite(output, model, inputs)
     _refuse_shapes_only(options)
@@ -181,6 +182,9 @@ def profile(
         profiled = prepare(opened, inputs, replace(options, backward=backward))
         document = profile_prepared(profiled, profile_settings, on_progress=line)
     report_run(messages, document, fresh=True)
+    if by is not None:
+        for condition in conditions_lines(document):
+            messages.note(condition)
     rows = achieved_rows(messages, document)
     code = _exit_code(messages, document)
     save_document(document, output, partial=bool(code))
@@ -232,7 +236,8 @@ def _exit_code(messages: Messages, document: Document) -> int:
     from assay.cli.observed import exit_code
 
     code = exit_code(messages, document)
-    if code or document.timing is not None:
+    stopped = document.profile.stopped if document.profile is not None else ""
+    if code or (document.timing is not None and not stopped):
         return code
     notes = document.profile.notes if document.profile is not None else []
     messages.warn(f"incomplete: {'; '.join(notes) or 'nothing was timed'}")

@@ -75,6 +75,8 @@ class StepTime(Struct, frozen=True, omit_defaults=True):
     """Forward and backward pass together."""
     backward: Figure = NOT_MEASURED
     """The backward pass: the step minus its own forward pass."""
+    forward: Figure = NOT_MEASURED
+    """The forward pass of the step, with autograd."""
     optimizer: Figure = NOT_MEASURED
     """The optimizer step."""
     optimizer_name: str = ""
@@ -133,7 +135,7 @@ class Sweep(Struct, frozen=True, omit_defaults=True):
     points: list[SweepPoint] = field(default_factory=list)
     """One entry per size."""
     knee: int | None = None
-    """The smallest size with at least 90 % of the best throughput; null with fewer than two known points."""
+    """The smallest size with at least 90 % of the best throughput; null if that is the largest measured one."""
     largest: int | None = None
     """The largest size whose forward pass is predicted to fit into `limit`; null if it was not searched for."""
     largest_step: int | None = None
@@ -248,3 +250,5 @@ class Profile(Struct, frozen=True, omit_defaults=True):
     """The machine's utilisation during separate, untimed passes; null if it was not requested."""
     notes: list[str] = field(default_factory=list)
     """What could not be measured and why, one line each."""
+    stopped: str = ""
+    """Why measuring stopped before its end; empty if it did not."""

@@ -32,7 +32,7 @@ _CHECKED = 4
 class Budget(NamedTuple):
     """How long to measure: until the results have settled, `seconds` have passed or `most` passes have run.
 
-    At least `least` passes run in any case.
+    At least `least` passes run, unless they take more than twice as long.
     """
 
     warmup: int = 2
@@ -126,9 +126,15 @@ class Bench:
         for _ in range(passes):
             self.clock()
 
+    def warm_up(self, budget: Budget) -> None:
+        """Run the warm-up passes of a budget; only one if it takes longer than the budget allows for all passes."""
+        for _ in range(budget.warmup):
+            if self.clock().wall > budget.seconds * 1e9 > 0:
+                return
+
     def repeat(self, budget: Budget) -> list[PassClock]:
         """The times of bare passes, after a warm-up."""
-        self.warm(budget.warmup)
+        self.warm_up(budget)
         return self._repeated(budget, self.run)
 
     def repeat_bursts(self, budget: Budget) -> list[float]:
@@ -211,6 +217,8 @@ def repeat_until(budget: Budget, measure: Callable[[], int], settled: Callable[[
     spent = 0
     for done in range(budget.most):
         if done >= budget.least and (spent >= budget.seconds * 1e9 or (done % _CHECKED == 0 and settled())):
+            return
+        if done and budget.seconds and spent >= 2 * budget.seconds * 1e9:
             return
         spent += measure()
 

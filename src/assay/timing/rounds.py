@@ -26,8 +26,9 @@ from assay.timing.module_clock import CallEvents, ModuleClock
 from assay.timing.op_clock import OpClock, OpKernels, OpMode, TimedOp
 from assay.timing.segments import Vector, halves_agree
 
-_YARDSTICK = 256
-_PRODUCTS = 4
+_YARDSTICK = 1 << 14
+"""Elements: half of what torch gives to one thread."""
+_REPEATS = 200
 
 
 class ClockedPass(NamedTuple):
@@ -67,7 +68,7 @@ class Rounds:
     ops: list[ClockedPass] = field(default_factory=list)
     """Passes with clocked ops; empty on an accelerator."""
     yardstick: list[int] = field(default_factory=list)
-    """Nanoseconds of the same matrix products in every round; empty on an accelerator."""
+    """Nanoseconds of the same piece of work in every round; empty on an accelerator."""
 
 
 def clock_rounds(test_bench: Bench, index: Mapping[int, int], budget: Budget) -> Rounds:
@@ -75,7 +76,7 @@ def clock_rounds(test_bench: Bench, index: Mapping[int, int], budget: Budget) ->
 
     `index` maps `id(module)` to the module's row. Ops are clocked on the CPU only.
     """
-    test_bench.warm(budget.warmup)
+    test_bench.warm_up(budget)
     rounds = Rounds(str(test_bench.device))
     on_cpu = test_bench.device.type == "cpu"
     yardstick = _yardstick()
@@ -144,14 +145,17 @@ def _undecomposed() -> Iterator[None]:
 
 
 def _yardstick() -> Callable[[], int]:
-    """A function that times the same small matrix products: if it slows down, so does the machine."""
-    matrix = torch.full((_YARDSTICK, _YARDSTICK), 0.5)
-    into = torch.empty_like(matrix)
+    """A function that times the same piece of work: if it slows down, so does the machine.
+
+    It is too small for several threads, which would still spin while the next pass is timed.
+    """
+    values = torch.full((_YARDSTICK,), 0.5)
+    into = torch.empty_like(values)
 
     def run() -> int:
         begin = now()
-        for _ in range(_PRODUCTS):
-            torch.mm(matrix, matrix, out=into)
+        for _ in range(_REPEATS):
+            torch.mul(values, values, out=into)
         return now() - begin
 
     return run

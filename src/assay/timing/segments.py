@@ -108,6 +108,10 @@ class Estimates:
         """Whether any time was attributed to the module or to what it calls."""
         return module in self._inside
 
+    def owns(self, module: int) -> bool:
+        """Whether any time was attributed to the module itself."""
+        return module in self._own
+
     def ops(self, numbers: Iterable[int]) -> Span:
         """Ops, by their numbers."""
         return self._sum([self._segments + number for number in numbers])

@@ -21,7 +21,7 @@ _AWAKE = 0.95
 """CPU time stands for the time of a pass if it is at least this share of the time not spent waiting for a processor:
 otherwise the pass also waits for something else, such as a disk."""
 _WAIT = "time that threads of this process waited for a processor (schedstat)"
-_YARDSTICK = "the same matrix products beside every pass"
+_YARDSTICK = "the same piece of work beside every pass"
 
 
 def judge(rounds: Rounds, others: float | None) -> Conditions:
@@ -43,7 +43,9 @@ def processor_time(clocks: Sequence[PassClock]) -> Figure:
     """The CPU time of one pass, over all threads."""
     if not clocks:
         return unknown_figure("no pass was timed")
-    return figures.of_span(low_quartile_of([clock.process for clock in clocks]), figures.PROCESSOR, len(clocks))
+    alone = single_threaded(clocks)
+    used = [clock.thread if alone else clock.process for clock in clocks]
+    return figures.of_span(low_quartile_of(used), figures.PROCESSOR, len(clocks))
 
 
 def quiet_pass(clocks: Sequence[PassClock]) -> Figure:

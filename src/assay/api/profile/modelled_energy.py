@@ -41,12 +41,15 @@ def modelled_pass(document: Document, report: MachineReport, seconds: float | No
     work, _ = work_of(document, as_device(report))
     busy_s, kernels = _busy_s(document.profile), kernels_of(document.profile.kinds)
     on_cpu = document.profile.device == "cpu"
+    conditions = document.profile.conditions
+    if on_cpu and conditions is not None and conditions.withheld:
+        return unknown_figure("machine busy: CPU time includes threads that wait for each other")
     elapsed = seconds if seconds is not None and not on_cpu else _working_s(document.profile, model)
     return estimate(work, elapsed, model, busy_s=busy_s, kernels=kernels)
 
 
 def modelled_ops(document: Document, report: MachineReport, whole: Figure) -> ModelledOps:
-    """The modelled energy of each kind of op, scaled so that ops and the gaps between them add up to `whole`.
+    """The modelled energy of each kind of op, scaled so that ops and what is between them add up to `whole`.
 
     Kinds whose time or FLOPs are unknown have no energy; the rest add up to their share of the op time.
     """
@@ -60,6 +63,9 @@ def modelled_ops(document: Document, report: MachineReport, whole: Figure) -> Mo
     known_s = sum(_seconds(profile, each) for index, each in enumerate(profile.kinds) if each and index in known)
     op_s, gap_s = _op_s(profile), _gap_s(profile)
     gaps = estimate(EnergyWork(), gap_s, model, busy_s=0.0)
+    if profile.device == "cpu" and whole.value is not None and profile.closure.value is not None:
+        between = whole.value * max(1 - profile.closure.value, 0.0)
+        gaps = Figure(between, Modelled("share of the pass that is Python between ops"))
     if not whole.value or not total or not op_s or gaps.value is None:
         return ModelledOps(rows)
     covered = known_s / op_s
@@ -68,7 +74,7 @@ def modelled_ops(document: Document, report: MachineReport, whole: Figure) -> Mo
         [row and replace(row, each=_scaled(row.each, factor)) for row in rows],
         closure=Figure(total / whole.value, Modelled("energy model, before op energies were scaled")),
         scale=Figure(factor, Modelled("makes op energies add up to the pass")),
-        remainder=[EnergyPart(GAPS, gaps)] if gap_s else [],
+        remainder=[EnergyPart(GAPS, gaps)] if gaps.value else [],
         covered=covered,
     )
 

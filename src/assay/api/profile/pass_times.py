@@ -58,6 +58,12 @@ class PassTimes:
         return self._figure(self._whole)
 
     @property
+    def paths(self) -> str:
+        """How many of the passes had the most frequent sequence of events; empty if all had the same."""
+        alike, every = len(comparable(self._rounds.modules)), len(self._rounds.modules)
+        return "" if alike == every else f"the {alike} of {every} passes with the most frequent sequence of calls"
+
+    @property
     def in_ops(self) -> Figure:
         """The share of the pass that is spent in ops."""
         if not self._ops:
@@ -80,7 +86,10 @@ class PassTimes:
             outside=self._figure(self._estimates.outside()),
             overhead=self.overheads["module clock"],
             as_run=figures.median_of([each.wall for each in self._rounds.bare]),
-            columns={**self.columns("modules", ModuleTime, "calls"), "modes": Measured(figures.AS_RUN)},
+            columns={
+                **self.columns("modules", ModuleTime, "calls", "device_total_s", "device_self_s", "gap_s"),
+                "modes": Measured(figures.AS_RUN),
+            },
         )
 
     def kinds(self) -> list[KindTime | None]:
@@ -177,14 +186,15 @@ class PassTimes:
             return ModuleTime(self._calls[index], None, None)
         own, total = self._estimates.own(index), self._estimates.total(index)
         low, high = self._range(total)
+        has_own = self._estimates.owns(index)
         return ModuleTime(
             calls=self._calls[index],
             total_s=self._seconds(total),
-            self_s=self._seconds(own),
+            self_s=self._seconds(own) if has_own else None,
             low_s=low,
             high_s=high,
             total_share=total.ns / self._whole.ns if self._whole.ns else None,
-            self_share=own.ns / self._whole.ns if self._whole.ns else None,
+            self_share=own.ns / self._whole.ns if self._whole.ns and has_own else None,
         )
 
     def _processor_s(self, numbers: Sequence[int]) -> float | None:

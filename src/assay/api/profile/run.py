@@ -39,6 +39,7 @@ from assay.document.timing import PassMode
 from assay.errors import AssayError, UsageError
 from assay.machine.load import OtherLoad
 from assay.machine.monitor import Monitor
+from assay.machine.reports import report_of_this_machine
 from assay.messages import error_line, first_line
 from assay.sources.open import open_source
 from assay.sources.resizing import axes
@@ -48,6 +49,7 @@ from assay.timing.device import synchronizer
 from assay.timing.modes import two_modes
 from assay.timing.rounds import clock_recorded_ops, clock_rounds
 
+_MEMORY_PASSES = 5
 MONITORED_S = 3.0
 """Minimum seconds to monitor the machine, because expensive samples may allow only a few per second."""
 
@@ -171,17 +173,21 @@ class _Profiling:
 
         self._stages = Stages(_stage_count(profiled, options), options.budget, announce)
         self._notes: list[str] = []
+        self._stopped = ""
+        self._recorded_s = 0.0
 
     def document(self) -> Document:
         """The document with all measurements; a step that fails adds a note and keeps the results before it."""
         predicted = self._over_memory_limit()
         if predicted is not None:
             return predicted
-        self._stages.begin("recording a pass")
+        self._stages.begin("recording a pass", required=True)
+        begin = time.perf_counter()
         try:
             document = self._profiled.observe(mode="real", backward=self._profiled.backward)
         except UsageError as error:
             return self._not_run(str(error))
+        self._recorded_s = time.perf_counter() - begin
         self._profiled = dataclasses.replace(self._profiled, writes_parameters=writes_parameters(document))
         document = replace(document, profile=Profile())
         if document.run.failure is not None:
@@ -197,13 +203,16 @@ class _Profiling:
                     document = step(document)
                 except Exception as error:  # noqa: BLE001  a model may raise anything; earlier results are kept
                     message = first_line(error) if isinstance(error, AssayError) else error_line(error)
+                    self._stopped = message
                     self._notes.append(f"measuring stopped: {message}")
                     break
         assert document.profile is not None
         if self._stages.skipped:
             skipped = ", ".join(self._stages.skipped)
             self._notes.append(f"not measured, because the budget of {self._options.budget:g} s was spent: {skipped}")
-        return replace(document, profile=with_columns(replace(document.profile, notes=self._notes)))
+        return replace(
+            document, profile=with_columns(replace(document.profile, notes=self._notes, stopped=self._stopped))
+        )
 
     def _timed(self, document: Document) -> Document:
         """The document with the times of the pass, its modules and its ops, and its memory."""
@@ -211,14 +220,17 @@ class _Profiling:
 
         model = self._profiled.opened.module
         with self._profiled.bench() as runner:
-            self._stages.begin("measuring memory")
-            memory = self._memory(runner, document)
-            self._stages.begin("timing modules and ops")
+            # Recording took at least as long as a pass; memory takes up to five, and timing must follow.
+            fits = self._stages.begin("measuring memory", least_s=2 * _MEMORY_PASSES * self._recorded_s)
+            memory = self._memory(runner, document) if fits else None
+            self._stages.begin("timing modules and ops", required=True)
             others = OtherLoad()
             rounds = clock_rounds(runner, inventory.take_inventory(model).module_index, self._budget())
             times = PassTimes(rounds, document, others.share())
             on_cpu = runner.device.type == "cpu"
             bursts = [] if on_cpu else runner.repeat_bursts(self._budget())
+        if times.paths:
+            self._notes.append(f"passes took different paths: times are those of {times.paths}")
         timing = replace(times.timing(), modes=_modes([each.wall for each in rounds.bare], times.conditions))
         profile = Profile(
             device=rounds.device,
@@ -235,7 +247,7 @@ class _Profiling:
                 profile,
                 kinds=times.kinds(),
                 ops=times.ops(),
-                columns={**times.columns("kinds", KindTime, "count"), "ops": times.measured},
+                columns={**times.columns("kinds", KindTime, "count", "kernels"), "ops": times.measured},
                 closure=times.in_ops,
                 overheads=times.overheads,
             )
@@ -248,7 +260,7 @@ class _Profiling:
         assert profile is not None
         assert timing is not None
         inputs = profiled.inputs
-        self._stages.begin("timing kernels")
+        self._stages.begin("timing kernels", required=True)
         timed = clock_recorded_ops(
             profiled.opened.module, inputs.args, inputs.kwargs, profiled.setting(), self._budget()
         )
@@ -310,7 +322,8 @@ class _Profiling:
             if options.system and self._stages.begin("monitoring the machine"):
                 document = _with(document, system=self._recorded(runner))
             if options.energy is not None and self._stages.begin("energy"):
-                report = measure_machine(runner.device.type, quick=True, on_step=self._on_step)
+                device = runner.device.type
+                report = report_of_this_machine(device) or measure_machine(device, quick=True, on_step=self._on_step)
                 limits = [each for each in (options.energy.seconds, self._stages.left_s) if each is not None]
                 within = dataclasses.replace(options.energy, seconds=min(limits, default=None))
                 wait = synchronizer(runner.device)

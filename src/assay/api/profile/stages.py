@@ -9,7 +9,7 @@ from assay.api.options import OnProgress, Progress
 from assay.timing.bench import Budget
 
 LEAST = 3
-"""The fewest timed passes of a stage, however long they take."""
+"""The fewest timed passes of a stage, unless they take more than twice its time."""
 
 
 class Stages:
@@ -33,12 +33,12 @@ class Stages:
         """Seconds left of the budget; None without a budget."""
         return None if self._budget_s is None else max(self._budget_s - (self._clock() - self._start_s), 0.0)
 
-    def begin(self, stage: str) -> bool:
-        """Announce a stage; False if it must be skipped because no time is left."""
+    def begin(self, stage: str, *, least_s: float = 0.0, required: bool = False) -> bool:
+        """Announce a stage; False if it must be skipped because no time is left, or less than `least_s`."""
         self._number += 1
         self._count = max(self._count, self._number)
         left = self.left_s
-        if left == 0.0:
+        if left is not None and left <= least_s and not required:
             self.skipped.append(stage)
             return False
         self._on_progress(Progress(stage, self._number, self._count, left))

@@ -148,12 +148,13 @@ def _predicted(predictor: Predictor, axis: str, size: int, *, backward: bool = F
 
 
 def _knee(points: Sequence[SweepPoint], axis: str) -> int | None:
-    """The smallest size with almost the best throughput; None with fewer than two measured sizes."""
+    """The smallest size with almost the best throughput; None if that is the largest measured one."""
     measured = [(point.sizes[axis], point.throughput) for point in points if point.throughput is not None]
     if len(measured) < 2:
         return None
     best = max(throughput for _, throughput in measured)
-    return min(size for size, throughput in measured if throughput >= KNEE * best)
+    knee = min(size for size, throughput in measured if throughput >= KNEE * best)
+    return knee if knee < max(size for size, _ in measured) else None
 
 
 def _largest(predictor: Predictor, limit: int, stages: Stages, *, backward: bool = False) -> tuple[int | None, str]:

@@ -53,10 +53,11 @@ def step(profiled: ProfiledModel, document: Document, budget: Budget, optimizer:
         memory = _memory(runner, tensors, optimizer, document)
     ops = RecordedOps(clock_recorded_ops(model, inputs.args, inputs.kwargs, setting, budget), "backward")
     spans = [ops.own(index) for index in range(len(document.modules))]
-    total = quiet_pass(whole)
+    total, ahead = quiet_pass(whole), quiet_pass(forward)
     return StepTime(
         whole=total,
-        backward=_difference(total, quiet_pass(forward), len(whole)),
+        backward=_difference(total, ahead, len(whole)),
+        forward=ahead,
         optimizer=optimizer_time,
         optimizer_name=optimizer,
         modules=[None if span is None else span.ns / 1e9 for span in spans],

@@ -11,6 +11,7 @@ from assay.analysis.memory import PeakComparison, compared_peaks, memory_of
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.profile import Profile
+from assay.document.provenance import Counted, Measured, Provenance
 from assay.document.timing import ModuleTime, Timing
 from assay.views.json.cost import Metadata, metadata
 from assay.views.json.files import ResultFile, partial_keys
@@ -35,6 +36,8 @@ class ProfileFile(ResultFile, frozen=True):
     operations: list[Achieved]
     """Kinds of op, longest total time first, with their bottleneck if the machine's limits are known."""
     timing: Timing | None
+    columns: dict[str, Provenance]
+    """How the numbers in `modules` and `operations` were obtained, by list and name."""
     memory: list[PeakComparison]
     """Predicted beside measured peaks of the forward pass and the training step."""
 
@@ -58,6 +61,31 @@ def profile_file(document: Document, rows: Sequence[Achieved]) -> ProfileFile:
         ],
         operations=list(rows),
         timing=document.timing,
+        columns=_columns(document),
         memory=compared_peaks(document, memory_of(document)),
         **partial_keys(document),
     )
+
+
+def _columns(document: Document) -> dict[str, Provenance]:
+    """The provenance of columns under the names they have in this file."""
+    times = document.timing.columns if document.timing is not None else {}
+    kinds = document.profile.columns if document.profile is not None else {}
+    columns = {name.replace("modules.", "modules.time.", 1): how for name, how in times.items() if "." in name}
+    columns |= {
+        name.replace("kinds.", "operations.", 1): how for name, how in kinds.items() if name.startswith("kinds.")
+    }
+    if "step.modules" in kinds:
+        columns["modules.backward_s"] = kinds["step.modules"]
+    counted = Counted("formulas of the shapes and attributes of each op")
+    columns |= dict.fromkeys([f"operations.{name}" for name in ("flops", "bytes", "intensity")], counted)
+    return columns | {f"operations.{name}": how for name, how in _DERIVED.items()}
+
+
+_DERIVED: dict[str, Provenance] = {
+    "flops_per_s": Measured("counted FLOPs ÷ time"),
+    "bytes_per_s": Measured("counted bytes ÷ time"),
+    "roof_s": Measured("counted work ÷ measured limits of this machine"),
+    "recoverable_s": Measured("time less `roof_s`"),
+    "efficiency": Measured("time with one thread ÷ (threads × time)"),
+}

@@ -100,15 +100,18 @@ _THREADS: tuple[Column[ThreadPoint], ...] = (
     Column("pass", lambda point: point.time.value, "right", units.seconds),
     Column("range", lambda point: range_text(point.time, units.seconds), "right"),
     Column("efficiency", lambda point: point.efficiency, "right", percent),
+    Column("note", lambda point: getattr(point.time.how, "why", ""), shrinks=True),
 )
 _OVERHEADS = {"module clock": "overhead of timing modules", "operation clock": "overhead of timing ops"}
 """How the overheads of a profile are named in the report."""
 _USED = {
     "time": "those of the undisturbed passes",
     "processor": "CPU times",
-    "": "withheld, FLOP/s and bottlenecks unknown (try --threads 1, which can be measured on a busy machine)",
+    "": "withheld, FLOP/s and bottlenecks unknown, shares approximate (--threads 1 can be timed on a busy machine)",
 }
 """What the times of a busy machine are, by what rates use."""
+_SHORT_S = 100e-6
+"""Shorter passes take noticeably longer alone than in a loop."""
 DRIFT = 1.05
 """A machine whose speed varied by more than this factor during the run is reported."""
 _RANGE = ("total low s", "total high s")
@@ -135,7 +138,7 @@ def profile_report(
 def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Parts:
     """A title, then the measured times: of the pass, modules, ops, thread counts and sweeps."""
     profile = document.profile or Profile()
-    parts: Parts = [_title(document, profile), *_conditions_lines(profile, document.timing)]
+    parts: Parts = [_title(document, profile), *conditions_lines(document)]
     parts.append(facts(document, profile))
     if document.timing is not None:
         where = " on the device" if _on_device(document.timing) else ""
@@ -143,7 +146,7 @@ def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Part
     parts += _first("Ops by total time", with_range(op_table(rows)), lines) if rows else []
     parts += section("Threads", Table(_THREADS, profile.thread_points))
     for sweep in profile.sweeps:
-        parts += [_sweep_title(sweep), sweep_table(sweep)]
+        parts += section(_sweep_title(sweep), sweep_table(sweep))
     return parts
 
 
@@ -310,7 +313,8 @@ def facts(document: Document, profile: Profile) -> Table:
     if profile.step is not None:
         step = profile.step
         rows += [
-            fact("training step", step.whole, units.seconds),
+            fact("training step (forward and backward)", step.whole, units.seconds),
+            fact("its forward pass", step.forward, units.seconds),
             fact("backward pass", step.backward, units.seconds),
             fact(f"optimizer ({step.optimizer_name})", step.optimizer, units.seconds),
         ]
@@ -330,12 +334,15 @@ def _throughput(document: Document, profile: Profile) -> list[FigureFact]:
     return [FigureFact("achieved throughput", units.count(flops / seconds, "FLOP/s"), f"counted FLOPs ÷ {by}")]
 
 
-def _conditions_lines(profile: Profile, timing: Timing | None) -> list[str]:
-    """What disturbed the passes and what follows for the figures; and a bound by launches."""
-    lines = ["bound by launches: the device waits for the host"] if timing and timing.launch_bound else []
+def conditions_lines(document: Document) -> list[str]:
+    """What disturbed the passes and what follows for the figures; a bound by launches; and very short passes."""
+    profile, timing = document.profile or Profile(), document.timing or Timing()
+    lines = ["bound by launches: the device waits for the host"] if timing.launch_bound else []
     conditions = profile.conditions
     if conditions is None:
         return lines
+    if profile.device == "cpu" and profile.whole.value is not None and profile.whole.value < _SHORT_S:
+        lines.append("short pass: passes are timed one at a time, with cold caches; in a loop they are faster")
     drift = conditions.drift.value
     if conditions.busy:
         used = _USED[conditions.rates] if conditions.undisturbed is not None else "possibly inflated"
@@ -349,7 +356,8 @@ def _title(document: Document, profile: Profile) -> str:
     threads = f", {plural(profile.threads, 'thread')}" if profile.threads else ""
     timed = f"{plural(profile.passes, 'timed pass')} after {plural(profile.warmup, 'warm-up pass')}"
     passes = timed if profile.passes else "nothing was timed"
-    return f"{document.model_class or 'model'} on {profile.device}{threads}: {passes}"
+    mode = ", training mode" if document.run.training else ""
+    return f"{document.model_class or 'model'} on {profile.device}{threads}{mode}: {passes}"
 
 
 def _sweep_title(sweep: Sweep) -> str:
