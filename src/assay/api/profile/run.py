@@ -174,7 +174,6 @@ class _Profiling:
         self._stages = Stages(_stage_count(profiled, options), options.budget, announce)
         self._notes: list[str] = []
         self._stopped = ""
-        self._recorded_s = 0.0
 
     def document(self) -> Document:
         """The document with all measurements; a step that fails adds a note and keeps the results before it."""
@@ -182,12 +181,10 @@ class _Profiling:
         if predicted is not None:
             return predicted
         self._stages.begin("recording a pass", required=True)
-        begin = time.perf_counter()
         try:
             document = self._profiled.observe(mode="real", backward=self._profiled.backward)
         except UsageError as error:
             return self._not_run(str(error))
-        self._recorded_s = time.perf_counter() - begin
         self._profiled = dataclasses.replace(self._profiled, writes_parameters=writes_parameters(document))
         document = replace(document, profile=Profile())
         if document.run.failure is not None:
@@ -220,8 +217,8 @@ class _Profiling:
 
         model = self._profiled.opened.module
         with self._profiled.bench() as runner:
-            # Recording took at least as long as a pass; memory takes up to five, and timing must follow.
-            fits = self._stages.begin("measuring memory", least_s=2 * _MEMORY_PASSES * self._recorded_s)
+            # Memory takes up to five passes, and timing must follow.
+            fits = self._stages.begin("measuring memory", least_s=2 * _MEMORY_PASSES * runner.clock().wall / 1e9)
             memory = self._memory(runner, document) if fits else None
             self._stages.begin("timing modules and ops", required=True)
             others = OtherLoad()
