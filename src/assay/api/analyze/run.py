@@ -85,7 +85,8 @@ def analyze(
             model's own weights.
         warmup: Number of untimed passes to run first.
         passes: Number of timed passes. None adds passes until the times of both halves agree, at most 100.
-        seconds: Seconds after which a measurement stops even if they do not, after at least three passes.
+        seconds: Seconds after which a measurement stops even if they do not. It runs at least three passes, unless
+            they take more than twice as long.
         budget: Seconds for all measurements. Those for which no time is left are skipped. If None, there is no limit.
         backward: Include a training step, in training mode.
         optimizer: The optimizer of the training step, such as `"adamw"` or `"sgd"`.

@@ -52,7 +52,7 @@ class ProfileOptions:
     passes: int | None = None
     """Number of timed passes; None adds passes until the times of both halves agree, at most 100."""
     seconds: float = 10.0
-    """Seconds after which a measurement stops even if they do not, after at least three passes."""
+    """Seconds after which a measurement stops even if they do not; three passes may take up to twice as long."""
     budget: float | None = 60.0
     """Seconds for everything; measurements for which no time is left are skipped. None: no limit."""
     optimizer: str = "adamw"

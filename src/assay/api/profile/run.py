@@ -91,7 +91,8 @@ def profile(
         inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
         warmup: Number of untimed passes to run first.
         passes: Number of timed passes. None adds passes until the times of both halves agree, at most 100.
-        seconds: Seconds after which a measurement stops even if they do not, after at least three passes.
+        seconds: Seconds after which a measurement stops even if they do not. It runs at least three passes, unless
+            they take more than twice as long.
         budget: Seconds for everything. Measurements for which no time is left are skipped. If None, there is no
             limit.
         backward: Also time a training step, in training mode.
