@@ -9,6 +9,7 @@ from assay.document.findings import Finding
 from assay.document.profile import Profile
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor, TensorType
 from assay.document.timing import Timing
+from assay.document.trials import Trial
 from assay.document.weights import WeightsReport
 
 SCHEMA_VERSION = 1
@@ -157,7 +158,8 @@ class Document(Struct, frozen=True, omit_defaults=True):
         weights: Statistics of the tensors' values; null if the weights were not read.
         timing: The time each module took; null if nothing was timed.
         profile: Measurements from a profiling run; null if the model was not profiled.
-        findings: The findings about the model, most severe first.
+        findings: The findings about the model: most severe first, then by what they gain.
+        trials: Changes that were tried on copies of the model.
     """
 
     assay: int = field(name="assay_schema", default=SCHEMA_VERSION)
@@ -176,6 +178,7 @@ class Document(Struct, frozen=True, omit_defaults=True):
     timing: Timing | None = None
     profile: Profile | None = None
     findings: list[Finding] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
 
     @property
     def model_class(self) -> str:

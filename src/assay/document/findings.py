@@ -1,4 +1,4 @@
-"""Findings as rows: a fact worth knowing or acting on, with its evidence."""
+"""Findings as rows: a fact worth knowing or acting on, with its evidence and what it is worth."""
 
 from __future__ import annotations
 
@@ -8,6 +8,21 @@ from assay.document.provenance import Figure
 
 SEVERITIES = ("error", "warning", "advice", "note")
 """Most severe first: wrong results, likely problems, possible gains, facts worth knowing."""
+
+TIME, MEMORY, BYTES, ENERGY = "time", "memory", "bytes", "energy"
+QUANTITIES = (TIME, MEMORY, BYTES, ENERGY)
+"""What a gain can be of: time of a pass, peak memory of a pass, bytes of stored weights, energy of a pass."""
+
+
+class Gain(Struct, frozen=True, omit_defaults=True):
+    """What following the advice of a finding saves at most; negative if it costs more than it saves."""
+
+    of: str
+    """`time`, `memory`, `bytes` or `energy`."""
+    amount: Figure
+    """Seconds per pass, bytes of peak memory, stored bytes, or joules per pass."""
+    share: Figure
+    """The same as a share of the pass, of its peak memory, of all stored weights, or of the energy of the pass."""
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
@@ -21,7 +36,8 @@ class Finding(Struct, frozen=True, omit_defaults=True):
         modules: The affected modules, as indices into `Document.modules`.
         tensors: Names of the affected tensors.
         evidence: The values behind the finding; the unit is part of the name: `saved_bytes`.
-        verified: How the advice was tested and with what result; empty if it was not tested.
+        gain: What following the advice saves at most; null if it is not about saving anything.
+        verified: The result of trying the advice, in one line; empty if it was not tried. `Document.trials` has more.
     """
 
     code: str
@@ -31,4 +47,5 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     modules: tuple[int, ...] = ()
     tensors: tuple[str, ...] = ()
     evidence: dict[str, Figure] = field(default_factory=dict)
+    gain: Gain | None = None
     verified: str = ""

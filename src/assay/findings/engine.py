@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from assay.analysis.devices import Device
 from assay.document.document import Document
-from assay.document.findings import SEVERITIES, Finding
+from assay.document.findings import BYTES, MEMORY, QUANTITIES, SEVERITIES, TIME, Finding
 from assay.findings.catalogue import selected_rules
 from assay.findings.facts import ModelFacts
 from assay.findings.rule import Rule
@@ -17,6 +19,10 @@ DEFECT = "X001"
 """The code of the finding that reports a failed rule; no rule has this code."""
 
 _ORDER = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+MIN_TIME_SHARE = 0.02
+"""A suggestion that saves at most this share of the time of a pass becomes a note."""
+MIN_BYTES = 1024
+"""A suggestion that saves fewer bytes becomes a note."""
 
 
 class Skipped(Struct, frozen=True):
@@ -34,7 +40,7 @@ class CheckResult(Struct, frozen=True):
     """The findings of a set of rules, and the rules that were skipped."""
 
     findings: list[Finding]
-    """Most severe first, then by code."""
+    """Most severe first, then by what they gain."""
     skipped: list[Skipped]
     """Rules that need data the document does not have."""
     rules: int
@@ -49,28 +55,32 @@ def check(
 
 
 def check_all(
-    document: Document, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
+    document: Document,
+    *,
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] | None = None,
+    device: Device | None = None,
 ) -> CheckResult:
-    """The findings about `document`, and the rules that were skipped."""
-    return apply(selected_rules(select, ignore), document)
+    """The findings about `document`, and the rules that were skipped; `device` as in `ModelFacts`."""
+    return apply(selected_rules(select, ignore), document, device)
 
 
-def apply(rules: Iterable[Rule], document: Document) -> CheckResult:
-    """Apply `rules` to `document`."""
-    facts = ModelFacts(document)
+def apply(rules: Iterable[Rule], document: Document, device: Device | None = None) -> CheckResult:
+    """Apply `rules` to `document`; `device` as in `ModelFacts`."""
+    facts = ModelFacts(document, device)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
     selected = list(rules)
     for rule in selected:
         try:
             why = rule.missing(facts)
-            findings += [] if why else list(rule.find(facts))
+            findings += [] if why else map(_weighed, rule.find(facts))
         except Exception as error:  # noqa: BLE001  one broken rule must not stop the rest
             findings.append(_defect(rule, error))
             continue
         if why:
             skipped.append(Skipped(rule.code, rule.summary, why))
-    return CheckResult(sorted(findings, key=_rank), skipped, len(selected))
+    return CheckResult(ranked(findings), skipped, len(selected))
 
 
 def findings_at_least(findings: Iterable[Finding], severity: str) -> list[Finding]:
@@ -78,8 +88,27 @@ def findings_at_least(findings: Iterable[Finding], severity: str) -> list[Findin
     return [finding for finding in findings if _ORDER[finding.severity] <= _ORDER[severity]]
 
 
-def _rank(finding: Finding) -> tuple[int, str]:
-    return _ORDER[finding.severity], finding.code
+def ranked(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings, most severe first, then by gain: time before memory before bytes, the largest share first."""
+    return sorted(findings, key=_rank)
+
+
+def _rank(finding: Finding) -> tuple[int, bool, int, float, str]:
+    gain = finding.gain
+    if gain is None or gain.share.value is None:
+        return _ORDER[finding.severity], True, len(QUANTITIES), 0.0, finding.code
+    return _ORDER[finding.severity], False, QUANTITIES.index(gain.of), -gain.share.value, finding.code
+
+
+def _weighed(finding: Finding) -> Finding:
+    """The finding; a suggestion that saves next to nothing becomes a note."""
+    gain = finding.gain
+    if finding.severity != "advice" or gain is None:
+        return finding
+    share, amount = gain.share.value, gain.amount.value
+    tiny = gain.of == TIME and share is not None and share < MIN_TIME_SHARE
+    tiny |= gain.of in (MEMORY, BYTES) and amount is not None and amount < MIN_BYTES
+    return replace(finding, severity="note") if tiny else finding
 
 
 def _defect(rule: Rule, error: Exception) -> Finding:

@@ -7,26 +7,32 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from assay.analysis.cost.totals import add_up
+from assay.analysis.devices import Device
 from assay.analysis.flow import DataFlow, ops_named, ops_where
 from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters, tensor_storages
+from assay.analysis.roofline import KindBound, roofline_of
 from assay.analysis.training_mode import left_in_training
 from assay.document import tree
 from assay.document.cost import Cost, KindCost
 from assay.document.document import Document
-from assay.document.provenance import Counted, Figure, Unknown
+from assay.document.provenance import Counted, Figure, Measured, Unknown
 from assay.document.rows import OpKind
 
 BY_FORMULA = Counted("cost formulas applied to the recorded pass")
 BY_TENSORS = Counted("shapes and dtypes of parameters and buffers, tied tensors counted once")
 BY_MODE = Counted("the mode of each module before the pass")
 BY_PASS = Counted("ops and calls of the recorded pass")
+BY_CLOCK = "clock of the passes"
 
 
 class ModelFacts:
-    """A document with values derived from it on first use; the document is never changed."""
+    """A document with values derived from it on first use; the document is never changed.
 
-    def __init__(self, document: Document) -> None:
-        self.document = document
+    `device` is the machine on which the document was measured, with its limits; None if they are unknown.
+    """
+
+    def __init__(self, document: Document, device: Device | None = None) -> None:
+        self.document, self.device = document, device
 
     @cached_property
     def cost(self) -> Cost:
@@ -88,6 +94,69 @@ class ModelFacts:
     def bytes(self) -> int:
         """The bytes that the forward pass reads and writes."""
         return self.cost.forward.bytes
+
+    @property
+    def measured(self) -> bool:
+        """Whether the ops of the pass were timed."""
+        profile = self.document.profile
+        return profile is not None and any(kind is not None and kind.share is not None for kind in profile.kinds)
+
+    @property
+    def pass_time(self) -> Figure:
+        """Seconds of the pass; unknown if it was not timed."""
+        profile = self.document.profile
+        return profile.whole if profile is not None else Figure(None, Unknown("the pass was not timed"))
+
+    def time_of(self, ops: Iterable[int] | None) -> Figure:
+        """Seconds of these ops in one pass (None: of all ops): measured, else from the roofline, else unknown."""
+        chosen = range(len(self.document.ops)) if ops is None else list(ops)
+        if not self.measured:
+            return self.roofline_of(chosen)
+        seconds = [self._op_seconds[op] for op in chosen]
+        known = [each for each in seconds if each is not None]
+        if len(known) < len(seconds):
+            return Figure(None, Unknown("the machine was too busy, or some of the ops were not timed"))
+        return Figure(sum(known), Measured(BY_CLOCK, self.document.profile.passes if self.document.profile else 1))
+
+    def time_share(self, ops: Iterable[int]) -> Figure:
+        """The share of these ops in the measured time of all ops; known even if times were withheld."""
+        profile = self.document.profile
+        if profile is None or not self.measured:
+            return Figure(None, Unknown("the pass was not timed"))
+        times = [profile.kinds[self.document.ops[op].kind] for op in ops]
+        shares = [each.share / each.count for each in times if each is not None and each.share is not None]
+        if len(shares) < len(times):
+            return Figure(None, Unknown("some of the ops were not timed"))
+        return Figure(sum(shares), Measured(BY_CLOCK, profile.passes))
+
+    def roofline_of(self, ops: Iterable[int] | None) -> Figure:
+        """The shortest time in seconds that these ops (None: all ops) can take within the limits of the machine."""
+        if self.device is None:
+            return Figure(
+                None, Unknown("not timed, and the limits of this machine were not measured (`assay machine`)")
+            )
+        chosen = range(len(self.document.ops)) if ops is None else ops
+        bounds = [self._bounds.get(self.document.ops[op].kind) for op in chosen]
+        known = [bound.seconds for bound in bounds if bound is not None and bound.seconds is not None]
+        if len(known) < len(bounds):
+            return Figure(None, Unknown("the FLOPs or bytes of some ops are unknown"))
+        return Figure(sum(known), roofline_of(self.document, self.device).how)
+
+    @cached_property
+    def _op_seconds(self) -> list[float | None]:
+        """Seconds of each op; the mean of its kind if only kinds were timed, None if unknown."""
+        profile, ops = self.document.profile, self.document.ops
+        if profile is None:
+            return [None] * len(ops)
+        if len(profile.ops) == len(ops):
+            return profile.ops
+        kinds = [kind.time_s if kind is not None else None for kind in profile.kinds]
+        return [kinds[op.kind] if op.kind < len(kinds) else None for op in ops]
+
+    @cached_property
+    def _bounds(self) -> dict[int, KindBound]:
+        """The roofline of each kind; empty without a device."""
+        return {} if self.device is None else {row.kind: row for row in roofline_of(self.document, self.device).kinds}
 
     def kind(self, op: int) -> OpKind:
         """The kind of the op with this index."""

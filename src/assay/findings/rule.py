@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from assay.document.document import Document
-from assay.document.findings import SEVERITIES, Finding
+from assay.document.findings import SEVERITIES, Finding, Gain
 from assay.document.provenance import Figure
 from assay.findings.facts import ModelFacts
 from assay.findings.naming import module_names
@@ -29,16 +29,28 @@ class RuleMatch(Struct, frozen=True):
     """Names of the affected tensors."""
     advice: str = ""
     """Advice for this case; empty for the rule's own advice."""
+    gain: Gain | None = None
+    """What following the advice saves at most; None if it is not about saving anything."""
+    severity: str = ""
+    """The severity of this case; empty for the rule's own."""
 
 
-def in_modules(facts: ModelFacts, modules: Sequence[int], title: str, evidence: Mapping[str, Figure]) -> RuleMatch:
+def in_modules(
+    facts: ModelFacts,
+    modules: Sequence[int],
+    title: str,
+    evidence: Mapping[str, Figure],
+    gain: Gain | None = None,
+) -> RuleMatch:
     """A match for `modules`; their paths are appended to the title."""
-    return RuleMatch(f"{title}: {module_names(facts.document, modules)}", evidence, modules)
+    return RuleMatch(f"{title}: {module_names(facts.document, modules)}", evidence, modules, gain=gain)
 
 
-def in_ops(facts: ModelFacts, ops: Iterable[int], title: str, evidence: Mapping[str, Figure]) -> RuleMatch:
+def in_ops(
+    facts: ModelFacts, ops: Iterable[int], title: str, evidence: Mapping[str, Figure], gain: Gain | None = None
+) -> RuleMatch:
     """A match for the modules in which `ops` ran; their paths are appended to the title."""
-    return in_modules(facts, facts.modules(ops), title, evidence)
+    return in_modules(facts, facts.modules(ops), title, evidence, gain)
 
 
 class Need(Struct, frozen=True):
@@ -80,12 +92,13 @@ class Rule(Struct, frozen=True):
         for match in self.search(facts):
             yield Finding(
                 code=self.code,
-                severity=self.severity,
+                severity=match.severity or self.severity,
                 title=match.title,
                 advice=match.advice or self.advice,
                 modules=tuple(match.modules),
                 tensors=tuple(match.tensors),
                 evidence=dict(match.evidence),
+                gain=match.gain,
             )
 
     def missing(self, facts: ModelFacts) -> str:

@@ -1,0 +1,64 @@
+"""What a finding is worth: time from measurements or the roofline, memory and stored bytes from counts.
+
+A gain is an upper bound: the time of ops that would vanish, or what they take above the limits of the machine.
+Without measured times and without a measured machine, a gain of time is unknown, never a guess from bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from assay.document.findings import BYTES, MEMORY, TIME, Gain
+from assay.document.provenance import Counted, Figure, Modelled, Provenance, Unknown
+from assay.findings.facts import ModelFacts, share_of
+
+
+def removed_ops(facts: ModelFacts, ops: Iterable[int]) -> Gain:
+    """The time of `ops`, all of which would vanish; only its share if the machine was too busy for times."""
+    chosen = list(ops)
+    gain = time_gain(facts, facts.time_of(chosen))
+    return gain if gain.share.value is not None else Gain(TIME, gain.amount, facts.time_share(chosen))
+
+
+def scaled_ops(facts: ModelFacts, ops: Iterable[int], share: float, assumption: str) -> Gain:
+    """This share of the time of `ops`; `assumption` says why it is this share."""
+    took = facts.time_of(ops)
+    if took.value is None:
+        return time_gain(facts, took)
+    how = Modelled("share of the measured or modelled time of the ops", (assumption, *_assumptions(took.how)))
+    return time_gain(facts, Figure(share * took.value, how))
+
+
+def above_limits(facts: ModelFacts, ops: Iterable[int]) -> Gain:
+    """The measured time of `ops` beyond what the limits of this machine allow."""
+    chosen = list(ops)
+    took, least = facts.time_of(chosen), facts.roofline_of(chosen)
+    if took.value is None or isinstance(took.how, Modelled) or least.value is None:
+        unknown = took if took.value is None else least if least.value is None else None
+        return time_gain(facts, unknown or Figure(None, Unknown("the ops were not timed")))
+    how = Modelled("measured time minus the roofline", _assumptions(least.how))
+    return time_gain(facts, Figure(max(took.value - least.value, 0.0), how))
+
+
+def time_gain(facts: ModelFacts, seconds: Figure) -> Gain:
+    """A gain of `seconds` per pass."""
+    whole = facts.pass_time if not isinstance(seconds.how, Modelled) or facts.measured else facts.roofline_of(None)
+    if seconds.value is None or not whole.value:
+        why = seconds.how if seconds.value is None else Unknown("the time of the pass is unknown")
+        return Gain(TIME, seconds, Figure(None, why if isinstance(why, Unknown) else Unknown("not measured")))
+    return Gain(TIME, seconds, Figure(seconds.value / whole.value, seconds.how))
+
+
+def memory_gain(saved: float, peak: float, how: Counted) -> Gain:
+    """A gain of `saved` bytes of the peak memory of a pass."""
+    return Gain(MEMORY, Figure(saved, how), share_of(saved, peak, how))
+
+
+def bytes_gain(saved: float, stored: float, how: Provenance) -> Gain:
+    """A gain of `saved` bytes of the `stored` bytes of all weights."""
+    share = Figure(saved / stored, how) if stored else Figure(None, Unknown("the bytes of all weights are unknown"))
+    return Gain(BYTES, Figure(saved, how), share)
+
+
+def _assumptions(how: Provenance) -> tuple[str, ...]:
+    return how.assumptions if isinstance(how, Modelled) else ()

@@ -1,0 +1,1 @@
+"""The changes, one file per family. Their functions use only torch and `Runnable`: scripts contain their source."""
