@@ -9,7 +9,7 @@ from assay.document.findings import Finding
 from assay.document.profile import Profile
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor, TensorType
 from assay.document.timing import Timing
-from assay.document.trials import Trial
+from assay.document.trials import TrialResult
 from assay.document.weights import WeightsReport
 
 SCHEMA_VERSION = 1
@@ -178,7 +178,7 @@ class Document(Struct, frozen=True, omit_defaults=True):
     timing: Timing | None = None
     profile: Profile | None = None
     findings: list[Finding] = field(default_factory=list)
-    trials: list[Trial] = field(default_factory=list)
+    trials: list[TrialResult] = field(default_factory=list)
 
     @property
     def model_class(self) -> str:

@@ -36,7 +36,7 @@ class OutputError(Struct, frozen=True, omit_defaults=True):
     """Whether all outputs are equal bit for bit."""
 
 
-class Trial(Struct, frozen=True, omit_defaults=True):
+class TrialResult(Struct, frozen=True, omit_defaults=True):
     """One change, or a stack of changes, tried on a copy of the model in another process.
 
     Attributes:

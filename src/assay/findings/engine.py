@@ -74,7 +74,7 @@ def apply(rules: Iterable[Rule], document: Document, device: Device | None = Non
     for rule in selected:
         try:
             why = rule.missing(facts)
-            findings += [] if why else map(_weighed, rule.find(facts))
+            findings += [] if why else [_weighed(finding) for finding in rule.find(facts)]
         except Exception as error:  # noqa: BLE001  one broken rule must not stop the rest
             findings.append(_defect(rule, error))
             continue

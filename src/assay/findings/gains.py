@@ -21,7 +21,7 @@ def removed_ops(facts: ModelFacts, ops: Iterable[int]) -> Gain:
 
 
 def scaled_ops(facts: ModelFacts, ops: Iterable[int], share: float, assumption: str) -> Gain:
-    """This share of the time of `ops`; `assumption` says why it is this share."""
+    """This share of the time of `ops`; `assumption` is the reason for it."""
     took = facts.time_of(ops)
     if took.value is None:
         return time_gain(facts, took)
