@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.api.arguments import check_callable
+from assay.analysis.ceilings import as_device
+from assay.analysis.devices import Device
+from assay.api.arguments import check_callable, check_flag, check_number
 from assay.api.observe import observe_opened
-from assay.api.options import RunOptions
+from assay.api.options import OnStep, RunOptions
 from assay.api.partial import warn_if_partial
+from assay.api.profile.options import ProfileOptions
+from assay.api.profile.profiled import prepare
 from assay.api.weights import weights_document
 from assay.checkpoint.statistics.settings import Progress
 from assay.document.document import Document
 from assay.document.findings import Finding
+from assay.document.this_machine import this_machine
 from assay.errors import InputsError
 from assay.findings.catalogue import selected_rules
 from assay.findings.engine import CheckResult, Skipped, apply
 from assay.findings.rule import Rule
+from assay.machine.reports import report_of_this_machine
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 
@@ -56,6 +63,25 @@ class CheckReport(Struct, frozen=True):
         return self.checked.rules
 
 
+@dataclass(frozen=True)
+class EvidenceOptions:
+    """What is read and measured for the rules, besides one recorded pass."""
+
+    weights: Any = None
+    """A checkpoint of the model; None for the model's own weights."""
+    read_weights: bool = True
+    """Whether the values of weights are read at all."""
+    measure: bool = True
+    """Time the ops of the pass, so that findings state their share of the time."""
+    seconds: float = 5.0
+    """Seconds after which timing stops."""
+
+    def __post_init__(self) -> None:
+        check_flag("read_weights", self.read_weights)
+        check_flag("measure", self.measure)
+        check_number("seconds", self.seconds, 0)
+
+
 def check(
     model: Any,
     inputs: Any = None,
@@ -63,6 +89,9 @@ def check(
     select: Iterable[str] | None = None,
     ignore: Iterable[str] | None = None,
     weights: Any = None,
+    read_weights: bool = True,
+    measure: bool = True,
+    seconds: float = 5.0,
     mode: str = "auto",
     device: str | None = None,
     dtype: str | None = None,
@@ -71,11 +100,13 @@ def check(
     backward: bool = False,
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
+    on_step: OnStep | None = None,
     progress: Progress | None = None,
 ) -> CheckReport:
     """Check `model` for problems and possible improvements.
 
-    The model is run once. If a file holds only weights, or code that is not trusted, only the weights are checked.
+    The model is recorded once and timed for a few seconds. If a file holds only weights, or code that is not trusted,
+    only the weights are checked.
 
     Args:
         model: Anything `assay.open` accepts.
@@ -83,6 +114,10 @@ def check(
         select: Rules to apply, given as codes or prefixes of codes, such as `["W101", "C2"]`. Default: all rules.
         ignore: Rules to skip, given as codes or prefixes of codes. Default: none.
         weights: A checkpoint of the model to check, in place of the model's own weights. Default: its own weights.
+        read_weights: Read the values of the weights, of the model or of its files.
+        measure: Time the ops, so that findings state what they are worth here. A saved document is never timed.
+        seconds: Seconds after which timing stops. It runs at least three passes, unless they take more than twice as
+            long.
         mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
         device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
         dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
@@ -91,11 +126,13 @@ def check(
         backward: Also record a training step, in training mode.
         model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a file to run.
+        on_step: Called with one line of text before each step. If None, steps are not reported.
         progress: Called with the bytes of weights read so far and the total bytes. Default: no progress reports.
 
     Returns:
-        The report: the findings, most severe first, each with its evidence, and the rules that were skipped. If the
-        forward pass stops midway, a `PartialWarning` is issued, and rules that need a complete pass are skipped.
+        The report: the findings, most severe first and then by what they gain, each with its evidence, and the rules
+        that were skipped. If the forward pass stops midway, a `PartialWarning` is issued, and rules that need a
+        complete pass are skipped.
 
     Raises:
         UsageError: An argument is not valid, such as an unknown rule code, or does not apply to this model.
@@ -103,46 +140,85 @@ def check(
             and there are no weights to check.
         ReadError: The model or file cannot be read.
     """
+    check_callable("on_step", on_step, optional=True)
     check_callable("progress", progress, optional=True)
     rules = selected_rules(select, ignore)
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
+    evidence = EvidenceOptions(weights, read_weights, measure, seconds)
     opened = open_source(model, model_args=model_args, trust=trust)
-    document = document_to_check(opened, inputs, options, weights, progress)
+    document = document_to_check(opened, inputs, options, evidence, on_step, progress)
     warn_if_partial(document)
     return check_document(document, rules)
 
 
 def check_document(document: Document, rules: Sequence[Rule]) -> CheckReport:
     """The report of applying these rules to a document."""
-    result = apply(rules, document)
+    result = apply(rules, document, device_of(document))
     return CheckReport(replace(document, findings=result.findings), result)
 
 
+def device_of(document: Document) -> Device | None:
+    """The device a document was made on, with its measured limits; None if unknown or another machine's."""
+    made_on = document.machine
+    if made_on != this_machine(torch=made_on.torch, device=made_on.device):
+        return None
+    kind = (document.profile.device if document.profile is not None else made_on.device).partition(":")[0]
+    report = report_of_this_machine(kind if kind not in ("", "none") else None)
+    return None if report is None else as_device(report)
+
+
 def document_to_check(
-    opened: Opened, inputs: Any, options: RunOptions, weights: Any = None, progress: Progress | None = None
+    opened: Opened,
+    inputs: Any,
+    options: RunOptions,
+    evidence: EvidenceOptions,
+    on_step: OnStep | None = None,
+    progress: Progress | None = None,
 ) -> Document:
-    """The document to check: one recorded pass plus weight statistics, or only the weights if nothing can run."""
+    """The document to check: one recorded and timed pass plus weight statistics, or only weights if nothing runs."""
     weights_only = opened.model_error is not None or (opened.document is None and opened.model.holder is not None)
     if weights_only:
         options.check_unused(
             opened.origin,
             inputs=inputs is not None,
             backward=options.backward,
-            weights=weights is not None,
+            weights=evidence.weights is not None,
         )
-        return weights_document(opened, progress=progress)
+        return weights_document(opened, progress=progress, listing=not evidence.read_weights)
+    source = _weights_source(opened, evidence)
     try:
-        document = observe_opened(opened, inputs, options)
+        document = _recorded(opened, inputs, options, evidence, on_step)
     except InputsError as error:
-        source = weights if weights is not None else own_weights(opened)
         if inputs is not None or source is None:
             raise
         document = weights_document(source, progress=progress)  # the weights can be checked without a pass
         return replace(document, run=replace(document.run, assumptions=(f"the model was not run: {error}",)))
-    source = weights if weights is not None else own_weights(opened)
     if source is None:
         return document
     return replace(document, weights=weights_document(source, progress=progress).weights)
+
+
+def _recorded(
+    opened: Opened, inputs: Any, options: RunOptions, evidence: EvidenceOptions, on_step: OnStep | None
+) -> Document:
+    """The document of one pass, with the times of its ops if it ran with data."""
+    if opened.document is not None or options.without_data or opened.model.on_meta or not evidence.measure:
+        return observe_opened(opened, inputs, options)
+    profiled = prepare(opened, inputs, options, load=False)
+    document = profiled.observe(mode=options.mode, backward=options.backward)
+    if document.run.mode != "real" or document.stopped:
+        return document
+    from assay.api.profile.run import profile_prepared
+
+    measuring = ProfileOptions(seconds=evidence.seconds, budget=2 * evidence.seconds, memory=False)
+    return profile_prepared(profiled, measuring, on_step, recorded=document)
+
+
+def _weights_source(opened: Opened, evidence: EvidenceOptions) -> Any:
+    """What to read weights from: the given checkpoint, or the model's own; None if they are not to be read."""
+    if not evidence.read_weights:
+        return None
+    return evidence.weights if evidence.weights is not None else own_weights(opened)
 
 
 def own_weights(opened: Opened) -> Opened | None:

@@ -32,7 +32,12 @@ FAIL_ON = ("error", "warning")
 @optional_model_argument
 @click.option("--select", multiple=True, metavar="CODES", help="Check only these rules, by code or prefix: W101,C2.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Skip these rules, by code or prefix.")
-@click.option("--weights", metavar="FILE", help="Also check this checkpoint of the model.")
+@click.option("--weights", metavar="FILE", help="Check this checkpoint of the model instead of its own weights.")
+@click.option("--no-weights", is_flag=True, help="Do not read the values of weights.")
+@click.option("--no-measure", is_flag=True, help="Do not time the ops: findings then do not state their time.")
+@click.option(
+    "--seconds", type=click.FloatRange(0), default=5.0, show_default=True, help="Seconds after which timing stops."
+)
 @click.option("--backward", is_flag=True, help="Also run a training step (training mode, backward pass).")
 @click.option("--rules", is_flag=True, help="List the rules and exit.")
 @click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 if a finding is at least this severe.")
@@ -48,15 +53,19 @@ def check(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     weights: str | None,
+    no_weights: bool,
+    no_measure: bool,
+    seconds: float,
     backward: bool,
     rules: bool,
     fail_on: str | None,
 ) -> int:
-    """Report problems and suggestions for MODEL, most severe first, each with its evidence.
+    """Report problems and suggestions for MODEL, most severe first, with their evidence and what they are worth here.
 
-    For a checkpoint, only the weights are checked and no code runs. The exit code is 1 only with --fail-on.
+    The model runs for a few seconds. For a checkpoint, only the weights are checked and no code runs. The exit code is
+    1 only with --fail-on.
     """
-    from assay.api.check import check_document, document_to_check
+    from assay.api.check import EvidenceOptions, check_document, document_to_check
     from assay.cli.observed import (
         exit_code,
         report_run,
@@ -77,9 +86,13 @@ def check(
         return OK
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'")
+    if weights is not None and no_weights:
+        raise click.UsageError("--weights and --no-weights exclude each other")
+    evidence = EvidenceOptions(weights, not no_weights, not no_measure, seconds)
     with ProgressLine(messages) as line, prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
-        document = document_to_check(opened, inputs, replace(options, backward=backward), weights, line.read)
+        running = replace(options, backward=backward)
+        document = document_to_check(opened, inputs, running, evidence, line.step, line.read)
     report_run(messages, document, fresh=opened.document is None)
     warn_of_other_weights(messages, document, weights)
     if not document.kinds:

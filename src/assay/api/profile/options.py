@@ -69,6 +69,8 @@ class ProfileOptions:
     """Monitor the machine during additional, untimed passes."""
     energy: EnergyOptions | None = None
     """Measure or model the energy of the pass, and of ops if there is a sensor; if None, neither."""
+    memory: bool = True
+    """Measure the memory of the pass, in up to five additional passes."""
 
     def check(self) -> None:
         """Raise UsageError for values that are not valid, before anything is measured."""

@@ -147,13 +147,17 @@ def profile_prepared(
     options: ProfileOptions,
     on_step: OnStep | None = None,
     on_progress: OnProgress | None = None,
+    recorded: Document | None = None,
 ) -> Document:
-    """The document of an opened model, with measured times; the same as `profile`, with the options in groups."""
+    """The document of an opened model, with measured times; the same as `profile`, with the options in groups.
+
+    `recorded` is the document of a pass of the same model and inputs; if None, a pass is recorded first.
+    """
     options.check()
     for axis, _ in options.sweeps:
         axes(profiled.inputs, [axis])
     with settings.threads(options.threads):
-        return _Profiling(profiled, options, on_step or _ignore, on_progress or _ignore).document()
+        return _Profiling(profiled, options, on_step or _ignore, on_progress or _ignore).document(recorded)
 
 
 def _ignore(_: object) -> None:
@@ -176,14 +180,14 @@ class _Profiling:
         self._notes: list[str] = []
         self._stopped = ""
 
-    def document(self) -> Document:
+    def document(self, recorded: Document | None) -> Document:
         """The document with all measurements; a step that fails adds a note and keeps the results before it."""
         predicted = self._over_memory_limit()
         if predicted is not None:
             return predicted
         self._stages.begin("recording a pass", required=True)
         try:
-            document = self._profiled.observe(mode="real", backward=self._profiled.backward)
+            document = recorded or self._profiled.observe(mode="real", backward=self._profiled.backward)
         except UsageError as error:
             return self._not_run(str(error))
         self._profiled = dataclasses.replace(self._profiled, writes_parameters=writes_parameters(document))
@@ -218,9 +222,7 @@ class _Profiling:
 
         model = self._profiled.opened.module
         with self._profiled.bench() as runner:
-            # Memory takes up to five passes, and timing must follow.
-            fits = self._stages.begin("measuring memory", least_s=2 * _MEMORY_PASSES * runner.clock().wall / 1e9)
-            memory = self._memory(runner, document) if fits else None
+            memory = self._memory(runner, document) if self._options.memory and self._memory_fits(runner) else None
             self._stages.begin("timing modules and ops", required=True)
             others = OtherLoad()
             rounds = clock_rounds(runner, inventory.take_inventory(model).module_index, self._budget())
@@ -340,6 +342,10 @@ class _Profiling:
 
     def _budget(self) -> Budget:
         return self._stages.budget(self._options.warmup, self._options.passes, self._options.seconds)
+
+    def _memory_fits(self, runner: Any) -> bool:
+        # Memory takes up to five passes, and timing must follow.
+        return self._stages.begin("measuring memory", least_s=2 * _MEMORY_PASSES * runner.clock().wall / 1e9)
 
     def _memory(self, runner: Any, document: Document) -> MemoryMeasured:
         runner.warm(1)  # memory that is allocated once and kept is not part of a pass

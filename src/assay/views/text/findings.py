@@ -8,8 +8,8 @@ from typing import Any
 
 from assay import units
 from assay.document.document import Document
-from assay.document.findings import SEVERITIES, Finding
-from assay.document.provenance import Figure, Measured, Modelled
+from assay.document.findings import BYTES, ENERGY, MEMORY, SEVERITIES, TIME, Finding, Gain
+from assay.document.provenance import Figure, Measured, Modelled, Unknown
 from assay.findings.engine import CheckResult
 from assay.findings.naming import fold_names, joined_names, module_names
 from assay.findings.rule import Rule
@@ -99,9 +99,10 @@ def _finding_table(document: Document, finding: Finding) -> Table:
     lines = {
         "modules": module_names(document, finding.modules, _SHOWN) if finding.modules else "",
         "tensors": joined_names(fold_names(finding.tensors), _SHOWN),
+        "gain": gain_text(finding.gain) if finding.gain is not None else "",
+        "verified": finding.verified,
         "evidence": _evidence_line(finding.evidence, _LABELS),
         "advice": finding.advice,
-        "verified": finding.verified,
     }
     return facts_table([(f"  {name}", text) for name, text in lines.items() if text])
 
@@ -110,12 +111,51 @@ def findings_table(document: Document, findings: Sequence[Finding]) -> Table:
     """One row per finding."""
     columns: tuple[Column[Finding], ...] = (
         *NAMING,
+        Column("gain", lambda finding: short_gain(finding.gain), "right"),
+        Column("verified", lambda finding: finding.verified or None, shrinks=True, drops=True),
         Column("modules", lambda one: module_names(document, one.modules, _ALL) or None, shrinks=True, drops=True),
         Column("tensors", lambda finding: ", ".join(fold_names(finding.tensors)) or None, shrinks=True, drops=True),
         Column("evidence", lambda finding: _evidence_line(finding.evidence, {}) or None, shrinks=True, drops=True),
         Column("advice", lambda finding: finding.advice, shrinks=True, drops=True),
     )
     return Table(columns, findings)
+
+
+def gain_text(gain: Gain) -> str:
+    """`up to 7.1 ms per pass (5.5 %), measured`; if the gain is unknown, the reason."""
+    amount, share = gain.amount, gain.share
+    if amount.value is None and share.value is None:
+        return f"unknown: {amount.how.why}" if isinstance(amount.how, Unknown) else units.UNKNOWN
+    method = _METHODS.get(type((amount if amount.value is not None else share).how), "counted")
+    if amount.value is None:
+        return f"up to {percent(share.value)} {_WHOLES[gain.of]}, {method}"
+    part = "" if share.value is None else f" ({percent(share.value)} {_WHOLES[gain.of]})"
+    return f"{_signed(gain)}{part}, {method}"
+
+
+def short_gain(gain: Gain | None) -> str | None:
+    """`−5.5 % time`; None if there is no gain or it is unknown."""
+    if gain is None or gain.share.value is None:
+        return None
+    sign = "−" if gain.share.value >= 0 else "+"
+    return f"{sign}{percent(abs(gain.share.value))} {gain.of}"
+
+
+def _signed(gain: Gain) -> str:
+    """`up to 7.1 ms per pass`; `costs 3 ms per pass` if it is negative."""
+    show = units.seconds if gain.of == TIME else units.joules if gain.of == ENERGY else units.size
+    value = gain.amount.value or 0
+    unit = " per pass" if gain.of in (TIME, ENERGY) else ""
+    return f"{'up to' if value >= 0 else 'costs'} {show(abs(value))}{unit}"
+
+
+_METHODS = {Modelled: "modelled", Measured: "measured"}
+_WHOLES = {
+    TIME: "of the time",
+    MEMORY: "of the peak memory",
+    BYTES: "of all weights",
+    ENERGY: "of the energy",
+}
 
 
 def rules_table(rules: Sequence[Rule]) -> Table:
@@ -143,8 +183,8 @@ def _figure(name: str, figure: Figure) -> str:
     if figure.value is None:
         return units.UNKNOWN
     show = next(show for matches, show in _FORMATS if matches(name))
-    method = {Modelled: " (modelled)", Measured: " (measured)"}.get(type(figure.how), "")
-    return f"{show(figure.value)}{method}"
+    method = _METHODS.get(type(figure.how))
+    return f"{show(figure.value)} ({method})" if method else show(figure.value)
 
 
 def _severity_count(count: int, severity: str) -> str:

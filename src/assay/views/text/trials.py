@@ -1,0 +1,62 @@
+"""Trials as a table: what each change did to time, outputs, memory and energy; losses as plainly as gains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assay import units
+from assay.document.provenance import Figure, Measured
+from assay.document.trials import FAILED, SKIPPED, OutputError, TrialResult
+from assay.views.tables import Column, Table
+from assay.views.text.report import Parts, section
+
+_COLUMNS: tuple[Column[TrialResult], ...] = (
+    Column("change", lambda trial: trial.name, shrinks=True),
+    Column("verdict", lambda trial: trial.verdict),
+    Column("speed-up", lambda trial: speedup_text(trial.speedup), "right"),
+    Column("outputs", lambda trial: outputs_text(trial.outputs), shrinks=True, drops=True),
+    Column("peak memory", lambda trial: change_text(trial.memory_before, trial.memory_after), "right", drops=True),
+    Column("energy", lambda trial: change_text(trial.energy_before, trial.energy_after), "right", drops=True),
+    Column("rounds", lambda trial: trial.rounds or None, "right", drops=True),
+    Column("follows", lambda trial: ", ".join(trial.codes) or None, drops=True),
+    Column("detail", lambda trial: trial.detail or None, shrinks=True, drops=True),
+)
+
+
+def trial_parts(trials: Sequence[TrialResult]) -> Parts:
+    """What was tried, then what could not be tried and why."""
+    tried = [trial for trial in trials if trial.verdict not in (FAILED, SKIPPED)]
+    rest = [trial for trial in trials if trial.verdict in (FAILED, SKIPPED)]
+    columns = (Column[TrialResult]("change", lambda trial: trial.name), _COLUMNS[1], _COLUMNS[-1])
+    return [
+        *section("TRIED ON A COPY, against the original", Table(_COLUMNS, tried)),
+        *section("NOT TRIED, OR FAILED", Table(columns, rest)),
+    ]
+
+
+def speedup_text(speedup: Figure) -> str | None:
+    """`1.43× [1.38–1.47]`; None if it is unknown."""
+    if speedup.value is None:
+        return None
+    interval = speedup.how.range if isinstance(speedup.how, Measured) else None
+    return f"{speedup.value:.2f}×" + (f" [{interval[0]:.2f}–{interval[1]:.2f}]" if interval is not None else "")
+
+
+def outputs_text(outputs: OutputError | None) -> str | None:
+    """`max |Δ| 2e-3, 46 dB, top-1 100 %`; None if outputs were not compared."""
+    if outputs is None:
+        return None
+    if outputs.identical:
+        return "identical"
+    parts = [f"max |Δ| {outputs.max_abs:.1g}"]
+    parts += [f"{outputs.sqnr_db:.0f} dB"] if outputs.sqnr_db is not None else []
+    parts += [f"top-1 {units.share(outputs.top1, 1)}"] if outputs.top1 is not None else []
+    return ", ".join(parts)
+
+
+def change_text(before: Figure, after: Figure) -> str | None:
+    """`−12 %`, the change from before to after; None if either is unknown."""
+    if not before.value or after.value is None:
+        return None
+    share = after.value / before.value - 1
+    return f"{'−' if share < 0 else '+'}{abs(share):.0%}".replace("%", " %")
