@@ -62,8 +62,8 @@ def check(
 ) -> int:
     """Report problems and suggestions for MODEL, most severe first, with their evidence and what they are worth here.
 
-    The model runs for a few seconds. For a checkpoint, only the weights are checked and no code runs. The exit code is
-    1 only with --fail-on.
+    The model runs for a few seconds. For a checkpoint, only the weights are checked and no code runs. The exit code
+    is 1 only with --fail-on.
     """
     from assay.api.check import EvidenceOptions, check_document, document_to_check
     from assay.cli.observed import (

@@ -12,7 +12,7 @@ from assay.analysis.architecture import architecture
 from assay.analysis.memory import memory_of
 from assay.api.analyze.script import operations
 from assay.api.arguments import check_callable
-from assay.api.check import own_weights
+from assay.api.check import device_of, own_weights
 from assay.api.observe import observe_opened
 from assay.api.options import OnStep, RunOptions
 from assay.api.partial import stopped_text, warn_if_partial
@@ -285,6 +285,6 @@ class _Analysis:
         memory = memory_of(document) if document.tensors else None
         if memory is not None and not document.storages:  # without storages, activations are unknown, not zero
             memory = replace(memory, inference=None)
-        checked = check_all(document)
+        checked = check_all(document, device=device_of(document))
         document = replace(document, findings=checked.findings)
         return Analysis(document, self._depth, architecture(document), checked, memory, self._missing, code or [])

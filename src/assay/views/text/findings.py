@@ -8,12 +8,13 @@ from typing import Any
 
 from assay import units
 from assay.document.document import Document
-from assay.document.findings import BYTES, ENERGY, MEMORY, SEVERITIES, TIME, Finding, Gain
-from assay.document.provenance import Figure, Measured, Modelled, Unknown
+from assay.document.findings import SEVERITIES, Finding
+from assay.document.provenance import Figure, Measured, Modelled
 from assay.findings.engine import CheckResult
 from assay.findings.naming import fold_names, joined_names, module_names
 from assay.findings.rule import Rule
 from assay.messages import plural
+from assay.views.gains import gain_text, short_gain
 from assay.views.partial import marked_total
 from assay.views.tables import Column, Table, percent
 from assay.views.text.facts import facts_table, notes_table
@@ -121,41 +122,7 @@ def findings_table(document: Document, findings: Sequence[Finding]) -> Table:
     return Table(columns, findings)
 
 
-def gain_text(gain: Gain) -> str:
-    """`up to 7.1 ms per pass (5.5 %), measured`; if the gain is unknown, the reason."""
-    amount, share = gain.amount, gain.share
-    if amount.value is None and share.value is None:
-        return f"unknown: {amount.how.why}" if isinstance(amount.how, Unknown) else units.UNKNOWN
-    method = _METHODS.get(type((amount if amount.value is not None else share).how), "counted")
-    if amount.value is None:
-        return f"up to {percent(share.value)} {_WHOLES[gain.of]}, {method}"
-    part = "" if share.value is None else f" ({percent(share.value)} {_WHOLES[gain.of]})"
-    return f"{_signed(gain)}{part}, {method}"
-
-
-def short_gain(gain: Gain | None) -> str | None:
-    """`−5.5 % time`; None if there is no gain or it is unknown."""
-    if gain is None or gain.share.value is None:
-        return None
-    sign = "−" if gain.share.value >= 0 else "+"
-    return f"{sign}{percent(abs(gain.share.value))} {gain.of}"
-
-
-def _signed(gain: Gain) -> str:
-    """`up to 7.1 ms per pass`; `costs 3 ms per pass` if it is negative."""
-    show = units.seconds if gain.of == TIME else units.joules if gain.of == ENERGY else units.size
-    value = gain.amount.value or 0
-    unit = " per pass" if gain.of in (TIME, ENERGY) else ""
-    return f"{'up to' if value >= 0 else 'costs'} {show(abs(value))}{unit}"
-
-
 _METHODS = {Modelled: "modelled", Measured: "measured"}
-_WHOLES = {
-    TIME: "of the time",
-    MEMORY: "of the peak memory",
-    BYTES: "of all weights",
-    ENERGY: "of the energy",
-}
 
 
 def rules_table(rules: Sequence[Rule]) -> Table:

@@ -10,6 +10,7 @@ from rich.text import Text
 from assay.document.findings import Finding
 from assay.document.provenance import Figure
 from assay.document.tree import path_text
+from assay.views.gains import gain_text
 from assay.views.tui.panels.context import PanelContext, line, plain
 from assay.views.tui.sheets.findings import SIGNS
 
@@ -37,6 +38,8 @@ def _finding(finding: Finding, context: PanelContext) -> list[RenderableType]:
         plain(finding.advice),
     ]
     parts += [line((f"  {name} ", "dim"), (_figure(figure), "")) for name, figure in finding.evidence.items()]
+    if finding.gain is not None:
+        parts.append(line(("gain: ", "dim"), (gain_text(finding.gain), "")))
     if finding.verified:
         parts.append(line(("verified: ", "dim"), (finding.verified, "")))
     return [*parts, Text()]

@@ -8,6 +8,7 @@ from assay import units
 from assay.document.findings import SEVERITIES
 from assay.document.tree import path_text
 from assay.messages import plural
+from assay.views.gains import short_gain
 from assay.views.tui.sheet import Sheet
 from assay.views.tui.sheets.grouping import Groups, grouped
 from assay.views.tui.subject import ExploredModel
@@ -27,6 +28,7 @@ def findings_sheet(subject: ExploredModel) -> Sheet:
         values = {
             "severity": SIGNS.get(finding.severity, finding.severity),
             "code": finding.code,
+            "gain": short_gain(finding.gain),
             "places": len(finding.modules) or None,
             "advice": finding.advice,
             "verified": finding.verified or None,
@@ -41,6 +43,7 @@ def findings_sheet(subject: ExploredModel) -> Sheet:
     columns = [
         groups.text("severity", "severity", "severity of the finding", widest=12),
         groups.text("code", "code", "code of the rule", widest=8),
+        groups.text("gain", "gain", "what following the advice saves at most", widest=16),
         groups.number("places", "modules", "number of affected modules", units.exact, name="places"),
         groups.text("advice", "advice", "what to do about the finding", widest=70, name="what to do"),
         groups.text("verified", "verified", "how the advice was verified", on=False, widest=40),
