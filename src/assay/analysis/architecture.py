@@ -29,6 +29,8 @@ CONV_SHARE = 0.1
 """Share of the FLOPs; if convolutions next to attention do less, they are only its stem."""
 CONV_MANY = 4
 """Fewer convolutions than this next to attention are only its stem."""
+BOTTLENECK = 4
+"""Times by which the narrowest module of an autoencoder is narrower than its input."""
 _OPS = Counted("ops of the forward pass")
 _MODULES = Counted("modules of the model")
 
@@ -260,15 +262,44 @@ def _bottleneck(facts: _Facts) -> Iterable[Evidence]:
     if source.shape != result.shape or len(source.shape) < 2 or not source.dtype.startswith(("float", "bfloat")):
         return
     features = prod(source.shape[1:])
-    widths = [
-        prod(call.outputs[0].shape[1:])
-        for call in facts.document.calls
-        if call.parent is not None and call.outputs and call.outputs[0].shape[:1] == source.shape[:1]
-    ]
-    narrowest = min(widths, default=features)
-    if features and 0 < narrowest <= features / 4:
-        yield Evidence("features at the bottleneck", Figure(narrowest, _OPS), AUTOENCODER)
-        yield Evidence("features of input and output", Figure(features, _OPS), AUTOENCODER)
+    narrowest, calls = _narrowest_module(facts.document, source.shape[0])
+    if not features or not 0 < narrowest <= features / BOTTLENECK or _bypassed(facts.document, calls):
+        return
+    yield Evidence("features at the bottleneck", Figure(narrowest, _OPS), AUTOENCODER)
+    yield Evidence("features of input and output", Figure(features, _OPS), AUTOENCODER)
+
+
+def _narrowest_module(document: Document, batch: int) -> tuple[int, set[int]]:
+    """The fewest features that all calls of one module return together, and these calls."""
+    widths: dict[int, int] = {}
+    for call in document.calls:
+        if call.parent is not None and call.outputs and call.outputs[0].shape[:1] == (batch,):
+            # A module that is called once per step returns a part at a time, which is no bottleneck.
+            widths[call.module] = widths.get(call.module, 0) + prod(call.outputs[0].shape[1:])
+    module = min(widths, key=lambda index: widths[index], default=None)
+    if module is None:
+        return 0, set()
+    return widths[module], {index for index, call in enumerate(document.calls) if call.module == module}
+
+
+def _bypassed(document: Document, calls: set[int]) -> bool:
+    """Whether data can reach the last op without passing through these calls: a gate or a skip connection."""
+    reached = {index for index, storage in enumerate(document.storages) if storage.role == "input"}
+    last: tuple[int, ...] = ()
+    for op in document.ops:
+        last = op.writes or last
+        if reached & set(op.reads) and not _runs_in(document, op.call, calls):
+            reached |= set(op.writes)
+    return bool(reached & set(last))
+
+
+def _runs_in(document: Document, call: int | None, calls: set[int]) -> bool:
+    """Whether a call is one of `calls` or inside one of them."""
+    while call is not None and call >= 0:
+        if call in calls:
+            return True
+        call = document.calls[call].parent
+    return False
 
 
 _SIGNS: tuple[Callable[[_Facts], Iterable[Evidence]], ...] = (

@@ -29,6 +29,8 @@ _BATCH_NORM = "aten.batch_norm"
 _MODE_MATTERS = re.compile(r"^(?!.*Frozen).*((Batch|Instance)Norm|Dropout|DropPath|StochasticDepth)")
 """Names of classes whose output depends on the mode."""
 _PROBABILITIES = ("p", "drop_prob")
+MIN_SHARE = 0.02
+"""If the time is unknown, folding that saves a smaller share of the bytes is only noted."""
 _BAKED = "Call model.eval() before tracing or exporting it for inference: the mode is stored in the graph."
 _DROPPING = re.compile(r"^(LSTM|GRU|RNN|MultiheadAttention)$")
 """Classes that drop values in training mode if their setting `dropout` is not 0."""
@@ -135,7 +137,9 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         **time_evidence(facts, norms),
     }
     gain = removed_ops(facts, norms)
-    yield in_ops(facts, norms, f"{what} can be folded into the preceding layer", evidence, gain)
+    match = in_ops(facts, norms, f"{what} can be folded into the preceding layer", evidence, gain)
+    few = gain.share.value is None and moved < MIN_SHARE * facts.bytes
+    yield replace(match, severity="note") if few else match
 
 
 def _has_foldable_output(kind: OpKind) -> bool:

@@ -44,7 +44,8 @@ def pointwise_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
     if facts.bytes < MIN_BYTES or (saved < FUSABLE_SHARE * facts.bytes and (spent or 0.0) < MIN_TIME_SHARE):
         return
     took = time_text(facts, ops)
-    title = f"{plural(len(ops), 'pointwise op')}{f', {took},' if took else ''} can be fused into {len(chains)}"
+    what = f"{plural(len(ops), 'pointwise op')}{f', {took},' if took else ''}"
+    title = f"{what} can be fused into {plural(len(chains), 'kernel')}"
     evidence = {
         "operations": Figure(len(ops), BY_PASS),
         "chains": Figure(len(chains), BY_PASS),
