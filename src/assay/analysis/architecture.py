@@ -262,28 +262,27 @@ def _bottleneck(facts: _Facts) -> Iterable[Evidence]:
     if source.shape != result.shape or len(source.shape) < 2 or not source.dtype.startswith(("float", "bfloat")):
         return
     features = prod(source.shape[1:])
-    narrowest, calls = _narrowest_module(facts.document, source.shape[0])
-    if not features or not 0 < narrowest <= features / BOTTLENECK or _bypassed(facts.document, calls):
+    widths = _widths(facts.document, source.shape[0])
+    narrow = {index: width for index, width in widths.items() if 0 < width <= features / BOTTLENECK}
+    if not narrow or _bypassed(facts.document, set(narrow)):
         return
-    yield Evidence("features at the bottleneck", Figure(narrowest, _OPS), AUTOENCODER)
+    yield Evidence("features at the bottleneck", Figure(min(narrow.values()), _OPS), AUTOENCODER)
     yield Evidence("features of input and output", Figure(features, _OPS), AUTOENCODER)
 
 
-def _narrowest_module(document: Document, batch: int) -> tuple[int, set[int]]:
-    """The fewest features that all calls of one module return together, and these calls."""
+def _widths(document: Document, batch: int) -> dict[int, int]:
+    """The features that all calls of a module return together, by module."""
     widths: dict[int, int] = {}
     for call in document.calls:
         if call.parent is not None and call.outputs and call.outputs[0].shape[:1] == (batch,):
             # A module that is called once per step returns a part at a time, which is no bottleneck.
             widths[call.module] = widths.get(call.module, 0) + prod(call.outputs[0].shape[1:])
-    module = min(widths, key=lambda index: widths[index], default=None)
-    if module is None:
-        return 0, set()
-    return widths[module], {index for index, call in enumerate(document.calls) if call.module == module}
+    return widths
 
 
-def _bypassed(document: Document, calls: set[int]) -> bool:
-    """Whether data can reach the last op without passing through these calls: a gate or a skip connection."""
+def _bypassed(document: Document, modules: set[int]) -> bool:
+    """Whether data reaches the last op without passing through any of these modules: a gate or a skip connection."""
+    calls = {index for index, call in enumerate(document.calls) if call.module in modules}
     reached = {index for index, storage in enumerate(document.storages) if storage.role == "input"}
     last: tuple[int, ...] = ()
     for op in document.ops:
