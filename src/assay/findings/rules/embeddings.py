@@ -65,11 +65,12 @@ def _held_by_tables(facts: ModelFacts, tables: list[int], count: int, shared: bo
     tensors, whole = facts.document.tensors, facts.parameters.count or 0
     names = [tensors[index].names[0] for index in tables]
     owners = [i for i, module in enumerate(facts.document.modules) if set(module.tensors.values()) & set(tables)]
-    what = "embedding tables, also used as output projection," if shared else "embedding tables"
+    tied = ", with the output projection tied to them" if shared else ""
     half = Modelled("half the bytes of the tables", ("a dtype of half the width, or half the rows or columns",))
     size = sum(tensors[index].bytes for index in tables)
     return RuleMatch(
-        f"{what} hold {units.share(count, whole)} of all parameters: {joined_names(fold_names(names))}",
+        f"embedding tables hold {units.share(count, whole)} of all parameters{tied}: "
+        f"{joined_names(fold_names(names))}",
         {
             "embedding_parameters": Figure(count, BY_TENSORS),
             "parameters": Figure(whole, BY_TENSORS),

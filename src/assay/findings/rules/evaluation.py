@@ -80,7 +80,8 @@ def _has_evaluating_ops(facts: ModelFacts) -> bool:
 
 def _is_exported(facts: ModelFacts) -> bool:
     """Whether the modules have no mode of their own, because the program was exported in one."""
-    return facts.document.origin.kind == "exported"
+    origin = facts.document.origin
+    return origin.kind == "exported" or origin.name == "ExportedProgram"
 
 
 @rule(

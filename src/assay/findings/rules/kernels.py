@@ -31,7 +31,7 @@ MIN_SHARE = 0.01
 MIN_VOCABULARY = 8192
 TILE = 64
 GROUPED_SHARE = 0.05
-GROUPED_TIME = 0.05
+GROUPED_TIME = 0.02
 GROUPED_RATIO = 1.5
 LOW_INTENSITY = 16
 """FLOPs per byte below which convolutions are memory-bound on nearly every device."""

@@ -11,7 +11,7 @@ from assay.document.findings import Gain
 from assay.document.provenance import Figure, Modelled
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, share_of
-from assay.findings.gains import removed_ops, scaled_ops, time_gain
+from assay.findings.gains import removed_ops, time_gain
 from assay.findings.naming import joined_names, module_names
 from assay.findings.needs import FLOW, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
@@ -58,16 +58,25 @@ def pointwise_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
 
 def _gain_of_fusing(facts: ModelFacts, chains: list[PointwiseChain]) -> Gain:
     """The time of the chains beyond what reading their inputs and writing their last results takes."""
-    ops = [op for chain in chains for op in chain.ops]
-    moved, between = facts.bytes_of(ops), 2 * sum(chain.between_bytes for chain in chains)
-    took = facts.time_of(ops)
-    if took.value is None or not facts.measured or facts.device is None or not facts.device.bandwidth:
-        share = between / moved if moved else 0.0
-        return scaled_ops(facts, ops, share, "pointwise ops take time in proportion to the bytes they move")
+    saved = [_saved_s(facts, chain) for chain in chains]
+    known = [seconds for seconds in saved if seconds is not None]
+    if len(known) < len(saved):
+        return time_gain(facts, facts.time_of(op for chain in chains for op in chain.ops))
+    assumptions = ("one kernel per chain", "pointwise ops take time in proportion to bytes, or above the roofline")
+    return time_gain(facts, Figure(sum(known), Modelled("time of the results between ops", assumptions)))
+
+
+def _saved_s(facts: ModelFacts, chain: PointwiseChain) -> float | None:
+    """Seconds that one kernel for the chain saves; None if its time is unknown."""
+    took, moved, between = facts.time_of(chain.ops).value, facts.bytes_of(chain.ops), 2 * chain.between_bytes
+    if took is None:
+        return None
+    by_bytes = took * between / moved if moved else 0.0
+    if not facts.measured or facts.device is None or not facts.device.bandwidth:
+        return by_bytes
     peak = facts.device.peak("fp32")
-    least = max((moved - between) / facts.device.bandwidth, facts.flops_of(ops) / peak if peak else 0.0)
-    how = Modelled("measured time minus the roofline", ("one kernel per chain, at the limits of this machine",))
-    return time_gain(facts, Figure(max(took.value - least, 0.0), how))
+    least = max((moved - between) / facts.device.bandwidth, facts.flops_of(chain.ops) / peak if peak else 0.0)
+    return max(took - least, by_bytes)  # data in a cache moves faster than the roofline allows
 
 
 @rule(
