@@ -97,6 +97,39 @@ def deep():
     return nn.Sequential(*(conv(3, 3) for _ in range(5)), nn.Flatten(2), nn.Linear(64, 8), encoder())
 
 
+class Stepwise(nn.Module):
+    """Layers applied to one step of a sequence at a time."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return torch.stack([self.layers(step) for step in x.unbind(1)], 1)
+
+
+class Gate(nn.Module):
+    """Squeeze and excite: a narrow branch beside the data."""
+
+    def __init__(self):
+        super().__init__()
+        self.narrow, self.wide = nn.Linear(32, 4), nn.Linear(4, 32)
+
+    def forward(self, x):
+        return x * self.wide(self.narrow(x).relu()).sigmoid()
+
+
+class Variational(nn.Module):
+    """A bottleneck of two narrow layers side by side."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean, self.deviation, self.decode = nn.Linear(32, 4), nn.Linear(32, 4), nn.Linear(4, 32)
+
+    def forward(self, x):
+        return self.decode(self.mean(x) + self.deviation(x).exp())
+
+
 IMAGE = torch.ones(2, 3, 8, 8)
 EDGES = torch.zeros(2, 5, dtype=torch.long)
 
@@ -115,6 +148,10 @@ CASES = {
     "CNN, diffusion U-Net": (UNet(time=True), (IMAGE, torch.ones(2))),
     "CNN ": (UNet(joins=False), IMAGE),
     "MLP, autoencoder": (nn.Sequential(nn.Linear(32, 4), nn.Tanh(), nn.Linear(4, 32)), torch.ones(1, 32)),
+    "MLP, autoencoder ": (Stepwise(nn.Linear(16, 2), nn.Linear(2, 16)), torch.ones(2, 6, 16)),
+    "MLP, autoencoder  ": (Variational(), torch.ones(2, 32)),
+    "MLP  ": (Stepwise(nn.Linear(16, 16)), torch.ones(2, 6, 16)),
+    "MLP   ": (Gate(), torch.ones(2, 32)),
     "MLP ": (nn.Sequential(nn.Linear(32, 16), nn.Tanh(), nn.Linear(16, 32)), torch.ones(1, 32)),
 }
 

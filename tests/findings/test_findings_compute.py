@@ -72,9 +72,10 @@ def test_linear_layers_that_can_be_merged():
     [
         nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4)),
         nn.Sequential(nn.Linear(8, 2, bias=False), nn.Linear(2, 8)),
+        nn.Sequential(nn.Linear(8, 7, bias=False), nn.Linear(7, 8)),
         Calls(lambda m, x: m.b(y := m.a(x)) + y.sum(), a=nn.Linear(8, 32), b=nn.Linear(32, 4)),
     ],
-    ids=["activation between", "low rank", "read elsewhere"],
+    ids=["activation between", "low rank", "just below full rank", "read elsewhere"],
 )
 def test_linear_layers_that_cannot_be_merged(model):
     assert finding_of("C103", model, X) is None
@@ -93,6 +94,35 @@ def test_projections_of_the_same_input():
     assert finding_of("C104", mixed, X) is None
 
 
+def lora(rank):
+    layers = {"base": nn.Linear(8, 8), "a": nn.Linear(8, rank), "b": nn.Linear(rank, 8)}
+    return nn.Sequential(Calls(lambda m, x: m.base(x) + m.b(m.a(x)) * 2, **layers))
+
+
+@pytest.mark.parametrize(("rank", "fires"), [(2, False), (8, True)])
+def test_an_adapter_is_not_fused_with_the_layer_it_adapts(rank, fires):
+    assert (finding_of("C104", lora(rank), X) is not None) == fires
+
+
+def test_low_rank_projections_of_the_same_input_can_be_fused():
+    layers = {"q": nn.Linear(8, 2), "k": nn.Linear(8, 3), "up": nn.Linear(2, 5)}
+    model = nn.Sequential(Calls(lambda m, x: m.up(m.q(x)).sum() + m.k(x), **layers))
+    assert values(finding_of("C104", model, X))["products_saved"] == 1
+
+
+def test_experts_are_not_fused():
+    class Dense(nn.Module):
+        def __init__(self, name):
+            super().__init__()
+            self.add_module(name, nn.ModuleList(nn.Linear(8, 8) for _ in range(3)))
+
+        def forward(self, x):
+            return sum(each(x) for each in next(self.children()))
+
+    assert finding_of("C104", nn.Sequential(Dense("experts")), X) is None
+    assert values(finding_of("C104", nn.Sequential(Dense("heads")), X))["products_saved"] == 2
+
+
 @pytest.mark.parametrize(
     ("function", "fires"),
     [
@@ -100,6 +130,8 @@ def test_projections_of_the_same_input():
         (lambda m, x: x.to(torch.bfloat16).to(torch.float64) + 1, False),
         (lambda m, x: (x.to(torch.bfloat16) * 2).to(torch.float32), False),
         (lambda m, x: x.to(torch.float32).to(torch.float32), False),
+        (lambda m, x: x.to(torch.int32).to(torch.float32), False),
+        (lambda m, x: x.to(torch.bool).to(torch.float32), False),
     ],
 )
 def test_casts_there_and_back(function, fires):
@@ -134,16 +166,17 @@ def test_share_of_weights_in_the_bytes():
     assert finding_of("C202", nn.Linear(64, 64), torch.ones(1, 64)) is None
 
 
-def test_share_of_pointwise_ops_in_the_bytes():
+def test_results_between_pointwise_ops():
     x = torch.ones(256, 1024)
     model = nn.Sequential(nn.Linear(1024, 1024, bias=False), nn.GELU(), nn.Sigmoid())
     moved, weight = 4 * x.numel() * 4, 4 << 20
     product = 2 * x.numel() * 4 + weight
     finding = finding_of("C203", model, x)
     assert values(finding)["operations"] == 2
-    assert values(finding)["share_of_bytes"] == pytest.approx(moved / (moved + product))
+    # The result of GELU is written and read once.
+    assert values(finding)["share_of_bytes"] == pytest.approx(2 * x.numel() * 4 / (moved + product))
     assert finding_of("C203", nn.Linear(1024, 1024), x) is None
-    assert finding_of("C203", nn.GELU(), X) is None
+    assert finding_of("C203", nn.Sequential(nn.GELU(), nn.Sigmoid()), X) is None
 
 
 def test_share_of_copies_in_the_bytes():
@@ -206,6 +239,17 @@ def test_grouped_convolutions():
     work, point = 9 * 64 * 256, 2 * 64 * 64 * 256
     assert values(finding)["share_of_flops"] == pytest.approx(work / (work + point))
     assert finding_of("C303", nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.Conv2d(64, 64, 1)), image) is None
+
+
+def test_depthwise_convolutions_among_dense_ones():
+    def block(channels):
+        deep = nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False)
+        return nn.Sequential(nn.Conv2d(channels, channels, 1, bias=False), deep, nn.ReLU())
+
+    image = torch.ones(1, 32, 28, 28)
+    assert values(finding_of("C303", nn.Sequential(*(block(32) for _ in range(4))), image))["convolutions"] == 4
+    dense = nn.Conv2d(32, 32, 3, padding=1, groups=2, bias=False)  # 16 channels per group: 36 FLOPs per byte
+    assert finding_of("C303", nn.Sequential(nn.Conv2d(32, 32, 1), dense), image) is None
 
 
 def test_large_kernels():

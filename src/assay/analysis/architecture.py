@@ -29,6 +29,8 @@ CONV_SHARE = 0.1
 """Share of the FLOPs; if convolutions next to attention do less, they are only its stem."""
 CONV_MANY = 4
 """Fewer convolutions than this next to attention are only its stem."""
+BOTTLENECK = 4
+"""Times by which the narrowest module of an autoencoder is narrower than its input."""
 _OPS = Counted("ops of the forward pass")
 _MODULES = Counted("modules of the model")
 
@@ -260,15 +262,43 @@ def _bottleneck(facts: _Facts) -> Iterable[Evidence]:
     if source.shape != result.shape or len(source.shape) < 2 or not source.dtype.startswith(("float", "bfloat")):
         return
     features = prod(source.shape[1:])
-    widths = [
-        prod(call.outputs[0].shape[1:])
-        for call in facts.document.calls
-        if call.parent is not None and call.outputs and call.outputs[0].shape[:1] == source.shape[:1]
-    ]
-    narrowest = min(widths, default=features)
-    if features and 0 < narrowest <= features / 4:
-        yield Evidence("features at the bottleneck", Figure(narrowest, _OPS), AUTOENCODER)
-        yield Evidence("features of input and output", Figure(features, _OPS), AUTOENCODER)
+    widths = _widths(facts.document, source.shape[0])
+    narrow = {index: width for index, width in widths.items() if 0 < width <= features / BOTTLENECK}
+    if not narrow or _bypassed(facts.document, set(narrow)):
+        return
+    yield Evidence("features at the bottleneck", Figure(min(narrow.values()), _OPS), AUTOENCODER)
+    yield Evidence("features of input and output", Figure(features, _OPS), AUTOENCODER)
+
+
+def _widths(document: Document, batch: int) -> dict[int, int]:
+    """The features that all calls of a module return together, by module."""
+    widths: dict[int, int] = {}
+    for call in document.calls:
+        if call.parent is not None and call.outputs and call.outputs[0].shape[:1] == (batch,):
+            # A module that is called once per step returns a part at a time, which is no bottleneck.
+            widths[call.module] = widths.get(call.module, 0) + prod(call.outputs[0].shape[1:])
+    return widths
+
+
+def _bypassed(document: Document, modules: set[int]) -> bool:
+    """Whether data reaches the last op without passing through any of these modules: a gate or a skip connection."""
+    calls = {index for index, call in enumerate(document.calls) if call.module in modules}
+    reached = {index for index, storage in enumerate(document.storages) if storage.role == "input"}
+    last: tuple[int, ...] = ()
+    for op in document.ops:
+        last = op.writes or last
+        if reached & set(op.reads) and not _runs_in(document, op.call, calls):
+            reached |= set(op.writes)
+    return bool(reached & set(last))
+
+
+def _runs_in(document: Document, call: int | None, calls: set[int]) -> bool:
+    """Whether a call is one of `calls` or inside one of them."""
+    while call is not None and call >= 0:
+        if call in calls:
+            return True
+        call = document.calls[call].parent
+    return False
 
 
 _SIGNS: tuple[Callable[[_Facts], Iterable[Evidence]], ...] = (

@@ -7,10 +7,11 @@ from math import prod
 
 from msgspec import Struct
 
+from assay.analysis.cost.formulas.einsum import labels
 from assay.analysis.flow import DataFlow, ops_named
 from assay.document.document import Document
 from assay.document.dtypes import nbytes
-from assay.document.rows import OpKind
+from assay.document.rows import OpKind, TensorType
 
 FUSED = frozenset(
     {
@@ -23,7 +24,10 @@ FUSED = frozenset(
 """Fused attention ops."""
 
 SOFTMAX = frozenset({"aten.softmax", "aten._softmax", "aten._safe_softmax"})
-_PRODUCTS = frozenset({"aten.matmul", "aten.bmm", "aten.baddbmm", "aten.einsum"})
+_EINSUM = "aten.einsum"
+_PRODUCTS = frozenset({"aten.matmul", "aten.mm", "aten.bmm", "aten.baddbmm", _EINSUM})
+_SUMMED = {"self": -1, "other": -2, "mat2": -2, "batch1": -1, "batch2": -2}
+"""The dimension that a matrix product sums over, by the name of the operand."""
 _COPIES = frozenset({"aten.to", "aten._to_copy", "aten.clone", "aten.contiguous", "aten.reshape", "aten.expand"})
 _BEFORE = _COPIES | frozenset(
     f"aten.{name}{ending}" for name in ("mul", "div", "add", "sub", "masked_fill", "where") for ending in ("", "_")
@@ -100,15 +104,14 @@ def _source(document: Document, flow: DataFlow, op: int, shape: tuple[int, ...])
 
 
 def _ops_after(document: Document, flow: DataFlow, softmax: int) -> list[int] | None:
-    """The ops between the softmax and the product that has it as first operand; None if there is no such product."""
+    """The ops between the softmax and the product that sums over its dimension; None if there is no such product."""
     shape = _kind(document, softmax).outputs[0].type.shape
     between: list[int] = []
     op = softmax
     for _ in range(_STEPS):
         storage = next(iter(document.ops[op].writes), None)
         readers = [reader for reader in flow.readers.get(storage, []) if reader > op] if storage is not None else []
-        product = next((reader for reader in readers if _is_weighted_sum(document, reader, storage, shape)), None)
-        if product is not None:
+        if any(_is_weighted_sum(document, reader, storage, softmax, bool(between)) for reader in readers):
             return between
         following = next((reader for reader in readers if _keeps_size(_kind(document, reader), shape)), None)
         if following is None:
@@ -118,14 +121,37 @@ def _ops_after(document: Document, flow: DataFlow, softmax: int) -> list[int] | 
     return None
 
 
-def _is_weighted_sum(document: Document, op: int, storage: int | None, shape: tuple[int, ...]) -> bool:
-    """Whether an op is a product that sums over the scores' last dimension."""
-    kind, reads = _kind(document, op), document.ops[op].reads
-    if not _is_product(kind) or not reads or reads[0] != storage:
+def _is_weighted_sum(document: Document, op: int, storage: int | None, softmax: int, copied: bool) -> bool:
+    """Whether an op is a product that sums over the dimension of the softmax; `copied` if its strides may differ."""
+    kind = _kind(document, op)
+    scores = _kind(document, softmax)
+    if not _is_product(kind):
         return False
-    scores = kind.inputs[0].type.shape
-    values = kind.inputs[1].type.shape
-    return bool(scores) and scores[-1] == shape[-1] and shape[-1] in values[-2:]
+    dim = scores.attributes.get("dim", -1)
+    size, stride = scores.outputs[0].type.shape[dim], _strides(scores.outputs[0].type)[dim]
+    weights = [at for at, read in enumerate(document.ops[op].reads[: len(kind.inputs)]) if read == storage]
+    return any(
+        kind.inputs[at].type.shape[each] == size and (copied or _strides(kind.inputs[at].type)[each] == stride)
+        for at in weights
+        for each in _summed_dims(kind, at)
+    )
+
+
+def _summed_dims(kind: OpKind, operand: int) -> list[int]:
+    """The dimensions of one operand that a product sums over together with another operand."""
+    if kind.target.rpartition(".")[0] != _EINSUM:
+        rank = len(kind.inputs[operand].type.shape)
+        return [_SUMMED[kind.inputs[operand].name]] if rank > 1 and kind.inputs[operand].name in _SUMMED else []
+    if "equation" not in kind.attributes:
+        return []
+    terms, kept = labels(str(kind.attributes["equation"]), [len(one.type.shape) for one in kind.inputs])
+    others = {index for at, term in enumerate(terms) for index in term if at != operand}
+    return [dim for dim, index in enumerate(terms[operand]) if index in others - kept]
+
+
+def _strides(tensor: TensorType) -> tuple[int, ...]:
+    """The strides of a tensor, in elements."""
+    return tensor.strides or tuple(prod(tensor.shape[at + 1 :]) for at in range(len(tensor.shape)))
 
 
 def _keeps_size(kind: OpKind, shape: tuple[int, ...]) -> bool:

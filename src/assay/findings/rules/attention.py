@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from assay import units
 from assay.analysis.attention import unfused_attention
 from assay.analysis.flow import operand_type
 from assay.document.provenance import Figure
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, share_of
+from assay.findings.gains import above_limits, removed_ops
 from assay.findings.needs import FLOW, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
+from assay.findings.time_spent import time_evidence, time_text
 from assay.messages import plural
 
 HEAD_SIZE_MULTIPLE = 8
 MAX_HEAD_SIZE = 256
+MIN_SCORE_BYTES = 1 << 16
+"""If the time is unknown, attention with smaller scores is only noted: they stay in a cache."""
 _FUSED = "aten.scaled_dot_product_attention"
 
 
@@ -34,16 +40,23 @@ def attention_without_sdpa(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not attentions:
         return
     largest = max(each.score_bytes for each in attentions)
-    moved = facts.bytes_of({op for each in attentions for op in each.between})
-    calls = plural(len(attentions), "attention call")
-    title = f"{calls} without SDPA, with score matrices of up to {units.size(largest)}"
+    between = sorted({op for each in attentions for op in each.between})
+    moved = facts.bytes_of(between)
+    took = time_text(facts, between)
+    title = f"{plural(len(attentions), 'attention call')} without SDPA, with " + (
+        f"{took} between the two matmuls" if took else f"score matrices of up to {units.size(largest)}"
+    )
     evidence = {
         "attentions": Figure(len(attentions), BY_PASS),
         "score_bytes": Figure(largest, BY_TENSORS),
         "bytes_between_products": Figure(moved, BY_FORMULA),
         "share_of_bytes": share_of(moved, facts.bytes, BY_FORMULA),
+        **time_evidence(facts, between),
     }
-    yield in_ops(facts, (each.softmax for each in attentions), title, evidence)
+    gain = removed_ops(facts, between)
+    match = in_ops(facts, (each.softmax for each in attentions), title, evidence, gain)
+    small = gain.share.value is None and largest < MIN_SCORE_BYTES
+    yield replace(match, severity="note") if small else match
 
 
 @rule(
@@ -66,7 +79,7 @@ def head_size(facts: ModelFacts) -> Iterator[RuleMatch]:
         problem = f"not a multiple of {HEAD_SIZE_MULTIPLE}" if size % HEAD_SIZE_MULTIPLE else f"above {MAX_HEAD_SIZE}"
         title = f"attention head size {size} is {problem}"
         evidence = {"head_size": Figure(size, BY_TENSORS), "attentions": Figure(len(ops), BY_PASS)}
-        yield in_ops(facts, ops, title, evidence)
+        yield in_ops(facts, ops, title, evidence | time_evidence(facts, ops), above_limits(facts, ops))
 
 
 @rule(
@@ -85,4 +98,5 @@ def masked(facts: ModelFacts) -> Iterator[RuleMatch]:
         return
     shape = next(iter(masks.values())).shape
     title = f"{plural(len(masks), 'SDPA call')} with a dense {units.shape(shape)} mask"
-    yield in_ops(facts, masks, title, {"attentions": Figure(len(masks), BY_PASS)})
+    evidence = {"attentions": Figure(len(masks), BY_PASS)}
+    yield in_ops(facts, masks, title, evidence | time_evidence(facts, masks), above_limits(facts, masks))

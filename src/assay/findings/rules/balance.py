@@ -1,19 +1,20 @@
-"""Rules about what a pass spends its work on: a few layers, reading weights, pointwise or small ops, copies."""
+"""Rules about what a pass spends its work on: a few layers, reading weights, small ops, float64."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from assay import units
-from assay.analysis.cost import categories
 from assay.analysis.flow import is_view
-from assay.document.cost import CostTotals
-from assay.document.provenance import Figure, Modelled
+from assay.document.findings import Gain
+from assay.document.provenance import Figure, Measured, Modelled, Unknown
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, share_of
-from assay.findings.naming import fold_names, joined_names, module_names
+from assay.findings.facts import BY_CLOCK, BY_FORMULA, BY_PASS, ModelFacts, share_of
+from assay.findings.gains import scaled_ops, time_gain
+from assay.findings.naming import fold_names, joined_names
 from assay.findings.needs import MODULES, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_modules, in_ops
+from assay.findings.time_spent import time_evidence, time_text
 from assay.messages import plural
 
 MIN_BYTES = 1 << 20
@@ -23,50 +24,78 @@ MAX_SHARE_OF_MODULES = 0.1
 """The largest share of the compute modules that still counts as a few."""
 MIN_MODULES = 10
 WEIGHTS_SHARE = 0.6
-POINTWISE_SHARE = 0.4
-COPIES_SHARE = 0.25
 SMALL_BYTES = 1 << 16
 """Roughly the bytes a kernel moves in the time it takes to launch the next one."""
 MIN_SMALL_OPS = 500
 SMALL_SHARE = 0.8
 LAUNCH_S = 5e-6
-_POINTWISE = (categories.ELEMENT_WISE, categories.ACTIVATION, categories.NORMALIZATION)
 
 
 @rule(
     "C201",
     "note",
-    "a few modules that do most of the arithmetic",
+    "a few modules that take most of the time, or do most of the arithmetic",
     advice="Optimise these modules first: pruning, a narrower dtype or a better kernel hardly pays off elsewhere.",
     needs=(MODULES, WHOLE_PASS),
 )
 def heavy_modules(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """The fewest modules that together do half of the FLOPs, if they are at most a tenth of all compute modules."""
-    own = {i: cost.own.flops or 0 for i, cost in enumerate(facts.cost.modules) if cost.own.macs}
-    whole = facts.cost.forward.flops
-    if not whole or len(own) < MIN_MODULES:
+    """The fewest modules that take half of the measured time, or else of the FLOPs, if they are at most a tenth."""
+    flops = {i: float(cost.own.flops or 0) for i, cost in enumerate(facts.cost.modules) if cost.own.macs}
+    seconds = _seconds_by_module(facts)
+    own = flops if seconds is None else {index: seconds.get(index, 0.0) for index in flops}
+    whole = (facts.cost.forward.flops or 0) if seconds is None else sum(seconds.values())
+    heavy = _heaviest(own, HEAVY_SHARE * whole)
+    if not whole or len(own) < MIN_MODULES or not heavy or len(heavy) > MAX_SHARE_OF_MODULES * len(own):
         return
+    done, work = sum(own[index] for index in heavy), sum(flops[index] for index in heavy)
+    evidence = {
+        "flops": Figure(round(work), BY_FORMULA),
+        "share_of_flops": share_of(work, facts.cost.forward.flops or 0, BY_FORMULA),
+    }
+    what = "of the FLOPs are"
+    if seconds is not None:
+        what = "of the time is"
+        evidence |= time_evidence(facts, _ops_in(facts, heavy))
+    title = f"{units.share(done, whole)} {what} in {len(heavy)} of {len(own)} compute modules"
+    yield in_modules(facts, sorted(heavy), title, evidence)
+
+
+def _heaviest(own: dict[int, float], target: float) -> list[int]:
+    """The fewest modules that reach `target` together; empty if all of them do not."""
     heavy: list[int] = []
-    done = smallest = 0
+    done = smallest = 0.0
     for index in sorted(own, key=lambda index: -own[index]):
         # Modules that tie with the last one are included: a subset of equal layers would be arbitrary.
-        if done >= HEAVY_SHARE * whole and own[index] < smallest:
+        if done >= target and own[index] < smallest:
             break
         heavy.append(index)
         done, smallest = done + own[index], own[index]
-    if done < HEAVY_SHARE * whole or len(heavy) > MAX_SHARE_OF_MODULES * len(own):
-        return
-    title = f"{units.share(done, whole)} of the FLOPs are in {len(heavy)} of {len(own)} compute modules"
-    evidence = {"flops": Figure(done, BY_FORMULA), "share_of_flops": share_of(done, whole, BY_FORMULA)}
-    yield in_modules(facts, sorted(heavy), title, evidence)
+    return heavy if done >= target else []
+
+
+def _ops_in(facts: ModelFacts, modules: list[int]) -> list[int]:
+    """The ops that ran directly in these modules."""
+    chosen = set(modules)
+    return [op for op in range(len(facts.document.ops)) if facts.module(op) in chosen]
+
+
+def _seconds_by_module(facts: ModelFacts) -> dict[int, float] | None:
+    """The measured time of each module's own ops; None if it is unknown."""
+    if not facts.measured or facts.time_of(None).value is None:
+        return None
+    seconds: dict[int, float] = {}
+    for op in range(len(facts.document.ops)):
+        module = facts.module(op)
+        seconds[module] = seconds.get(module, 0.0) + (facts.time_of([op]).value or 0.0)
+    return seconds
 
 
 @rule(
     "C202",
     "note",
     "a pass that mostly reads weights",
-    advice="Use a larger batch, which is nearly free because reading the weights dominates at this input size, or "
-    "store the weights in a narrower dtype (weight-only quantization), which saves almost their share of the time.",
+    advice="Use a larger batch, which is nearly free while reading the weights takes most of the time, or store the "
+    "weights in a narrower dtype (weight-only quantization), which saves up to its share of that time.",
     needs=(WHOLE_PASS,),
 )
 def weight_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
@@ -78,72 +107,17 @@ def weight_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
     intensity = facts.cost.forward.intensity
     if intensity is not None:
         evidence["flops_per_byte"] = Figure(intensity, BY_FORMULA)
-    yield RuleMatch(
-        f"{units.share(read, moved)} of the bytes moved per pass are weights ({units.size(read)})", evidence
-    )
+    title = f"{units.share(read, moved)} of the bytes moved per pass are weights ({units.size(read)})"
+    yield RuleMatch(title, evidence, gain=_gain_of_weights(facts))
 
 
-@rule(
-    "C203",
-    "advice",
-    "pointwise ops that move a large share of the bytes",
-    advice="Use torch.compile: it fuses chains of element-wise ops, activations and normalisation layers into single "
-    "kernels, so that intermediate results are never written to memory.",
-    needs=(WHOLE_PASS,),
-)
-def pointwise_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """The share of element-wise ops, activations and normalisation layers in the bytes that the pass moves."""
-    totals = [facts.cost.categories.get(name, CostTotals()) for name in _POINTWISE]
-    moved, ops = sum(each.bytes for each in totals), sum(each.ops for each in totals)
-    if facts.bytes < MIN_BYTES or moved < POINTWISE_SHARE * facts.bytes:
-        return
-    flops = sum(each.flops or 0 for each in totals)
-    whole = facts.cost.forward.flops or 0
-    yield RuleMatch(
-        f"{units.share(moved, facts.bytes)} of the bytes but {units.share(flops, whole)} of the FLOPs are in "
-        f"{plural(ops, 'pointwise op')} (element-wise, activation, normalisation)",
-        {
-            "operations": Figure(ops, BY_PASS),
-            "bytes": Figure(moved, BY_FORMULA),
-            "share_of_bytes": share_of(moved, facts.bytes, BY_FORMULA),
-            "share_of_flops": share_of(flops, whole, BY_FORMULA),
-        },
-    )
-
-
-@rule(
-    "C204",
-    "advice",
-    "copies, concatenations and casts that move a large share of the bytes",
-    advice="Look for .contiguous(), reshape of a transposed tensor, cat and repeat in these modules. To avoid the "
-    "copy, use an op that accepts strides, write into a slice, or replace repeat with expand.",
-    needs=(WHOLE_PASS,),
-)
-def copies(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """The share of copies in the bytes that the pass moves, with the ops and modules that copy most."""
-    totals = facts.cost.categories.get(categories.DATA_MOVEMENT, CostTotals())
-    if facts.bytes < MIN_BYTES or totals.bytes < COPIES_SHARE * facts.bytes:
-        return
-    by_name: dict[str, int] = {}
-    by_module: dict[int, int] = {}
-    for index, op in enumerate(facts.document.ops):
-        cost = facts.cost.kinds[op.kind]
-        if cost.category == categories.DATA_MOVEMENT and cost.bytes:
-            name = facts.document.kinds[op.kind].name
-            by_name[name] = by_name.get(name, 0) + cost.bytes
-            module = facts.module(index)
-            by_module[module] = by_module.get(module, 0) + cost.bytes
-    names = sorted(by_name, key=lambda name: -by_name[name])
-    modules = sorted(by_module, key=lambda index: -by_module[index])
-    yield RuleMatch(
-        f"copies move {units.share(totals.bytes, facts.bytes)} of the bytes ({joined_names(names, 2)}): "
-        f"{module_names(facts.document, modules)}",
-        {
-            "bytes": Figure(totals.bytes, BY_FORMULA),
-            "share_of_bytes": share_of(totals.bytes, facts.bytes, BY_FORMULA),
-        },
-        modules=sorted(modules),
-    )
+def _gain_of_weights(facts: ModelFacts) -> Gain:
+    """The time that memory-bound ops take to read weights."""
+    if facts.device is None:
+        return time_gain(facts, Figure(None, Unknown("which ops are memory-bound is unknown (`assay machine`)")))
+    ops = [op for op in range(len(facts.document.ops)) if facts.is_memory_bound(op)]
+    read, moved = sum(facts.kind_cost(op).read_parameters for op in ops), facts.bytes_of(ops)
+    return scaled_ops(facts, ops, read / moved if moved else 0.0, "memory-bound ops take time in proportion to bytes")
 
 
 @rule(
@@ -171,7 +145,17 @@ def many_small(facts: ModelFacts) -> Iterator[RuleMatch]:
             "operations": Figure(total, BY_PASS),
             "start_time_s": Figure(total * LAUNCH_S, how),
         },
+        gain=time_gain(facts, _time_between_ops(facts)),
     )
+
+
+def _time_between_ops(facts: ModelFacts) -> Figure:
+    """The measured time of the pass in which no op ran: Python, and launches that the device waits for."""
+    whole, inside = facts.pass_time, facts.time_of(None)
+    if whole.value is None or inside.value is None or not facts.measured:
+        return Figure(None, Unknown("the pass was not timed, or the machine was too busy"))
+    passes = facts.document.profile.passes if facts.document.profile is not None else 1
+    return Figure(max(whole.value - inside.value, 0.0), Measured(BY_CLOCK, passes))
 
 
 @rule(
@@ -197,10 +181,13 @@ def double_precision(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not ops:
         return
     names = fold_names(facts.document.kinds[kind].name for kind in wide)
-    title = f"{plural(len(ops), 'op')} in float64 ({joined_names(names, 2)})"
+    took = time_text(facts, ops)
+    title = f"{plural(len(ops), 'op')} in float64{f', {took}' if took else ''} ({joined_names(names, 2)})"
     evidence = {
         "operations": Figure(len(ops), BY_PASS),
         "bytes": Figure(facts.bytes_of(ops), BY_FORMULA),
         "flops": Figure(facts.flops_of(ops), BY_FORMULA),
+        **time_evidence(facts, ops),
     }
-    yield in_ops(facts, ops, title, evidence)
+    gain = scaled_ops(facts, ops, 0.5, "float32 moves half the bytes and computes at least twice as fast")
+    yield in_ops(facts, ops, title, evidence, gain)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from assay import units
+from msgspec.structs import replace
+
 from assay.analysis.convolutions import is_convolution
 from assay.analysis.flow import operand_type
+from assay.analysis.parameters import PARAMETER
+from assay.document.dtypes import nbytes
 from assay.document.provenance import Figure
 from assay.document.rows import Module, OpKind
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_MODE, BY_PASS, BY_TENSORS, ModelFacts, share_of
+from assay.findings.gains import bytes_gain, removed_ops
 from assay.findings.needs import EVALUATION, FLOW, MODULES, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_modules, in_ops
+from assay.findings.time_spent import time_evidence, time_text
 from assay.messages import plural
 
 _DROPOUTS = (
@@ -21,8 +26,12 @@ _DROPOUTS = (
     "aten.alpha_dropout", "aten.alpha_dropout_", "aten.feature_alpha_dropout", "aten.feature_alpha_dropout_",
 )  # fmt: skip
 _BATCH_NORM = "aten.batch_norm"
-_MODE_MATTERS = re.compile(r"(Batch|Instance)Norm|Dropout|DropPath|StochasticDepth")
+_MODE_MATTERS = re.compile(r"^(?!.*Frozen).*((Batch|Instance)Norm|Dropout|DropPath|StochasticDepth)")
 """Names of classes whose output depends on the mode."""
+_PROBABILITIES = ("p", "drop_prob")
+MIN_SHARE = 0.02
+"""If the time is unknown, folding that saves a smaller share of the bytes is only noted."""
+_BAKED = "Call model.eval() before tracing or exporting it for inference: the mode is stored in the graph."
 _DROPPING = re.compile(r"^(LSTM|GRU|RNN|MultiheadAttention)$")
 """Classes that drop values in training mode if their setting `dropout` is not 0."""
 
@@ -48,10 +57,31 @@ def active_dropout(facts: ModelFacts) -> Iterator[RuleMatch]:
         if (facts.kind(op).attributes.get("dropout_p") or 0) > 0
     ]
     dropping = [op for op in dropping if facts.module(op) not in facts.left_in_training]
-    if not dropping:
-        return
-    title = f"{plural(len(dropping), 'Dropout call')} active in evaluation mode"
-    yield in_ops(facts, dropping, title, {"active_dropouts": Figure(len(dropping), BY_PASS)})
+    if dropping:
+        what, evidence = plural(len(dropping), "Dropout call"), {"active_dropouts": Figure(len(dropping), BY_PASS)}
+        yield _active(facts, dropping, f"{what} active", evidence)
+
+
+def _active(facts: ModelFacts, ops: list[int], title: str, evidence: dict[str, Figure]) -> RuleMatch:
+    """A match for ops that behave as in training; a note if the whole program was exported for training."""
+    if _is_exported(facts):
+        match = in_ops(facts, ops, f"{title} in the exported program", evidence)
+        return replace(match, severity="" if _has_evaluating_ops(facts) else "note", advice=_BAKED)
+    match = in_ops(facts, ops, f"{title} in evaluation mode", evidence)
+    graph = any(facts.document.modules[index].scripted for index in facts.modules(ops))
+    return replace(match, advice=_BAKED) if graph else match
+
+
+def _has_evaluating_ops(facts: ModelFacts) -> bool:
+    """Whether some Dropout or BatchNorm op behaves as in evaluation mode."""
+    kinds = [facts.kind(op) for op in facts.ops_of(*_DROPOUTS, _BATCH_NORM)]
+    return any(kind.attributes.get("train", kind.attributes.get("training")) is False for kind in kinds)
+
+
+def _is_exported(facts: ModelFacts) -> bool:
+    """Whether the modules have no mode of their own, because the program was exported in one."""
+    origin = facts.document.origin
+    return origin.kind == "exported" or origin.name == "ExportedProgram"
 
 
 @rule(
@@ -67,12 +97,13 @@ def batch_statistics(facts: ModelFacts) -> Iterator[RuleMatch]:
     ops = [
         op
         for op in facts.ops_of(_BATCH_NORM)
-        if facts.kind(op).attributes.get("training") is True and facts.module(op) not in facts.left_in_training
+        if facts.kind(op).attributes.get("training") is True
+        and facts.kind(op).inputs[0].role != PARAMETER  # weight standardisation
+        and facts.module(op) not in facts.left_in_training
     ]
-    if not ops:
-        return
-    title = f"{plural(len(ops), 'BatchNorm layer')} with batch statistics in evaluation mode"
-    yield in_ops(facts, ops, title, {"batch_norms": Figure(len(ops), BY_PASS)})
+    if ops:
+        what, evidence = plural(len(ops), "BatchNorm layer"), {"batch_norms": Figure(len(ops), BY_PASS)}
+        yield _active(facts, ops, f"{what} with batch statistics", evidence)
 
 
 @rule(
@@ -90,7 +121,7 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         (first, norm)
         for first, norm in facts.flow.pairs(producers, facts.ops_of(_BATCH_NORM))
         if facts.kind(norm).attributes.get("training") is False
-        and not facts.document.modules[facts.module(norm)].training
+        and (_is_exported(facts) or not facts.document.modules[facts.module(norm)].training)
         and not facts.is_shared(first)
         and facts.kind(norm).inputs[0].type.shape == facts.kind(first).outputs[0].type.shape
     ]
@@ -98,16 +129,18 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         return
     norms = [norm for _, norm in pairs]
     moved = facts.bytes_of(norms)
-    title = (
-        f"{plural(len(norms), 'BatchNorm layer')} can be folded into the preceding layer, saving "
-        f"{units.share(moved, facts.bytes)} of the bytes moved"
-    )
+    took = time_text(facts, norms)
+    what = f"{plural(len(norms), 'BatchNorm layer')}{f', {took},' if took else ''}"
     evidence = {
         "foldable": Figure(len(norms), BY_PASS),
         "bytes_saved": Figure(moved, BY_FORMULA),
         "share_of_bytes": share_of(moved, facts.bytes, BY_FORMULA),
+        **time_evidence(facts, norms),
     }
-    yield in_ops(facts, norms, title, evidence)
+    gain = removed_ops(facts, norms)
+    match = in_ops(facts, norms, f"{what} can be folded into the preceding layer", evidence, gain)
+    few = gain.share.value is None and moved < MIN_SHARE * facts.bytes
+    yield replace(match, severity="note") if few else match
 
 
 def _has_foldable_output(kind: OpKind) -> bool:
@@ -140,7 +173,7 @@ def training_layers(facts: ModelFacts) -> Iterator[RuleMatch]:
 def training_model(facts: ModelFacts) -> Iterator[RuleMatch]:
     """BatchNorm and Dropout modules in training mode inside a model that is in training mode itself."""
     modules = facts.document.modules
-    if modules[0].training:
+    if modules[0].training and not _is_exported(facts):
         training = (index for index, module in enumerate(modules) if module.training)
         yield from _in_training(facts, training, "the model is in training mode, with {}")
 
@@ -149,7 +182,9 @@ def _depends_on_mode(module: Module) -> bool:
     """Whether the output of a module depends on its mode: BatchNorm, and whatever drops values."""
     if "dropout" in module.config and not _MODE_MATTERS.search(module.class_name):
         return _DROPPING.search(module.class_name) is not None and bool(module.config["dropout"])
-    return _MODE_MATTERS.search(module.class_name) is not None and module.config.get("p") != 0
+    if _MODE_MATTERS.search(module.class_name) is None or module.config.get("track_running_stats") is False:
+        return False
+    return all(module.config.get(name) != 0 for name in _PROBABILITIES)
 
 
 def _in_training(facts: ModelFacts, modules: Iterable[int], title: str) -> Iterator[RuleMatch]:
@@ -187,6 +222,7 @@ def redundant_bias(facts: ModelFacts) -> Iterator[RuleMatch]:
         return
     biases = [operand_type(facts.kind(op), "bias") for op in biased.values()]
     count = sum(bias.shape[0] for bias in biases if bias is not None)
+    size = sum(nbytes(bias.shape[0], bias.dtype) for bias in biases if bias is not None)
     title = f"{plural(len(biased), 'redundant bias')} ({plural(count, 'parameter')}) before BatchNorm"
     evidence = {"biases": Figure(len(biased), BY_PASS), "parameters": Figure(count, BY_TENSORS)}
-    yield in_ops(facts, biased.values(), title, evidence)
+    yield in_ops(facts, biased.values(), title, evidence, bytes_gain(size, facts.parameter_bytes, BY_TENSORS))

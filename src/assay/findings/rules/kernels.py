@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from msgspec.structs import replace
+
 from assay import units
 from assay.analysis.convolutions import is_plain_convolution
 from assay.analysis.flow import operand_type
@@ -13,8 +15,10 @@ from assay.document.provenance import Figure
 from assay.document.rows import OpKind
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS, ModelFacts, share_of
+from assay.findings.gains import above_limits, scaled_ops
 from assay.findings.needs import WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
+from assay.findings.time_spent import share_of_time, time_evidence, time_text
 from assay.messages import plural
 
 ALIGNED_BYTES = 16
@@ -26,8 +30,11 @@ MIN_SIZE = 16
 MIN_SHARE = 0.01
 MIN_VOCABULARY = 8192
 TILE = 64
-GROUPED_SHARE = 0.2
-GROUPED_RATIO = 4
+GROUPED_SHARE = 0.05
+GROUPED_TIME = 0.02
+GROUPED_RATIO = 1.5
+LOW_INTENSITY = 16
+"""FLOPs per byte below which convolutions are memory-bound on nearly every device."""
 MIN_LARGE_KERNEL = 7
 LARGE_SHARE = 0.2
 MAX_IMAGE_CHANNELS = 4
@@ -57,11 +64,11 @@ def unaligned(facts: ModelFacts) -> Iterator[RuleMatch]:
     work = facts.flops_of(ops)
     sizes = sorted({size for each in misaligned.values() for size in each})
     title = (
-        f"layers with {units.share(work, flops)} of the FLOPs have sizes that are not multiples of {ALIGNED_BYTES} "
-        f"bytes ({', '.join(map(str, sizes[:4]))})"
+        f"layers with {time_text(facts, ops) or f'{units.share(work, flops)} of the FLOPs'} have sizes that are not "
+        f"multiples of {ALIGNED_BYTES} bytes ({', '.join(map(str, sizes[:4]))})"
     )
     evidence = {"flops": Figure(work, BY_FORMULA), "share_of_flops": share_of(work, flops, BY_FORMULA)}
-    yield in_ops(facts, ops, title, evidence)
+    yield in_ops(facts, ops, title, evidence | time_evidence(facts, ops), above_limits(facts, ops))
 
 
 def _misaligned_sizes(kind: OpKind) -> list[int]:
@@ -103,42 +110,55 @@ def vocabulary(facts: ModelFacts) -> Iterator[RuleMatch]:
     for (rows, width), ops in by_size.items():
         padded = -(-rows // TILE) * TILE
         work = facts.flops_of(ops)
-        title = f"the output projection has {units.exact(rows)} rows, {padded - rows} short of a multiple of {TILE}"
+        took = time_text(facts, ops)
+        what = f"the output projection{f', {took},' if took else ''}"
+        title = f"{what} has {units.exact(rows)} rows, {padded - rows} short of a multiple of {TILE}"
         evidence = {
             "rows": Figure(rows, BY_TENSORS),
             "padded_rows": Figure(padded, BY_TENSORS),
             "bytes_added": Figure(nbytes((padded - rows) * width, dtypes[rows, width]), BY_TENSORS),
             "share_of_flops": share_of(work, facts.cost.forward.flops or 0, BY_FORMULA),
+            **time_evidence(facts, ops),
         }
-        yield in_ops(facts, ops, title, evidence)
+        yield in_ops(facts, ops, title, evidence, above_limits(facts, ops))
 
 
 @rule(
     "C303",
     "note",
-    "grouped convolutions with a large share of the bytes but few FLOPs",
+    "grouped and depthwise convolutions that take time out of proportion to their FLOPs",
     advice="Try channels_last, a fused block (torch.compile) or fewer and wider groups: depthwise and grouped "
     "convolutions are memory-bound, so reducing their FLOPs does not help.",
     needs=(WHOLE_PASS,),
 )
 def grouped(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Grouped convolutions whose share of the bytes is at least four times their share of the FLOPs."""
+    """Grouped convolutions whose share of the time, or of the bytes at few FLOPs per byte, is large."""
     ops = [op for op in facts.ops_where(is_plain_convolution) if facts.kind(op).attributes.get("groups", 1) > 1]
     moved, work, flops = facts.bytes_of(ops), facts.flops_of(ops), facts.cost.forward.flops or 0
-    if not facts.bytes or not flops or moved < GROUPED_SHARE * facts.bytes:
+    spent = share_of_time(facts, ops)
+    if not moved or not flops or not _are_inefficient(moved / facts.bytes, work / flops, work / moved, spent):
         return
-    if moved / facts.bytes < GROUPED_RATIO * work / flops:
-        return
-    title = (
-        f"{units.share(moved, facts.bytes)} of the bytes but {units.share(work, flops)} of the FLOPs are in "
-        f"{plural(len(ops), 'grouped convolution')}"
-    )
+    by_bytes = f"{units.share(moved, facts.bytes)} of the bytes and {units.ratio(work / moved)} FLOPs per byte"
+    by_time = f"{time_text(facts, ops)} for {units.share(work, flops)} of the FLOPs"
+    title = f"{plural(len(ops), 'grouped convolution')} with {by_bytes if spent is None else by_time}"
     evidence = {
         "convolutions": Figure(len(ops), BY_PASS),
         "share_of_flops": share_of(work, flops, BY_FORMULA),
         "share_of_bytes": share_of(moved, facts.bytes, BY_FORMULA),
+        "flops_per_byte": Figure(work / moved, BY_FORMULA),
+        **time_evidence(facts, ops),
     }
-    yield in_ops(facts, ops, title, evidence)
+    gain = above_limits(facts, ops)
+    match = in_ops(facts, ops, title, evidence, gain)
+    recoverable = gain.share.value is not None and gain.share.value >= GROUPED_TIME
+    yield replace(match, severity="advice") if recoverable else match
+
+
+def _are_inefficient(share_of_bytes: float, share_of_flops: float, intensity: float, spent: float | None) -> bool:
+    """Whether grouped convolutions take more time than their FLOPs explain; by bytes if they were not timed."""
+    if spent is not None:
+        return spent >= GROUPED_TIME and spent >= GROUPED_RATIO * share_of_flops
+    return share_of_bytes >= GROUPED_SHARE and intensity < LOW_INTENSITY
 
 
 @rule(
@@ -158,13 +178,26 @@ def large_kernels(facts: ModelFacts) -> Iterator[RuleMatch]:
         return
     weights = [weight for op in ops if (weight := operand_type(facts.kind(op), "weight")) is not None]
     largest = max(weights, key=lambda weight: prod(weight.shape[2:])).shape[2:]
-    title = f"convolutions with kernels up to {units.shape(largest)} do {units.share(work, flops)} of the FLOPs"
+    done = time_text(facts, ops)
+    what = f"take {done}" if done else f"do {units.share(work, flops)} of the FLOPs"
+    title = f"convolutions with kernels up to {units.shape(largest)} {what}"
     evidence = {
         "kernel_elements": Figure(prod(largest), BY_TENSORS),
         "flops": Figure(work, BY_FORMULA),
         "share_of_flops": share_of(work, flops, BY_FORMULA),
+        **time_evidence(facts, ops),
     }
-    yield in_ops(facts, ops, title, evidence)
+    saved = sum(facts.flops_of([op]) * _saved_by_stacking(facts.kind(op)) for op in ops) / work
+    gain = scaled_ops(facts, ops, saved, "stacks of 3×3 kernels, with time in proportion to FLOPs")
+    yield in_ops(facts, ops, title, evidence, gain)
+
+
+def _saved_by_stacking(kind: OpKind) -> float:
+    """The share of the FLOPs that a stack of kernels of size 3 with the same receptive field saves."""
+    weight = operand_type(kind, "weight")
+    kernel = weight.shape[2:] if weight is not None else (3,)
+    stack = (max(kernel) - 1) / 2 * prod(3 for _ in kernel)
+    return max(1 - stack / prod(kernel), 0.0)
 
 
 def _is_large(kind: OpKind) -> bool:

@@ -12,24 +12,24 @@ from assay.analysis.memory import key_value, memory_of
 from assay.analysis.memory.lifetimes import BY_STORAGES, forward, live_bytes, saved_for_backward, training_step
 from assay.analysis.parameters import BUFFER
 from assay.document.document import Document
-from assay.document.provenance import Figure
+from assay.document.provenance import Counted, Figure
 from assay.document.rows import Storage
 from assay.findings.catalogue import rule
-from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, share_of
+from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts
+from assay.findings.gains import bytes_gain, memory_gain
 from assay.findings.naming import fold_names, joined_names
 from assay.findings.needs import CACHE, FLOW, MODULES, TRAINING_STEP, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
 from assay.messages import plural
 
 SAVED_RATIO = 2
-LOGITS_SHARE = 0.25
 MIN_ACTIVATION_BYTES = 1 << 20
-MIN_VOCABULARY = 8192
 MAX_CACHE_TOKENS = 131_072
 MIN_IN_PLACE_GAIN = 0.1
 MIN_PARAMETER_BYTES = 1 << 30
 BUFFER_SHARE = 0.1
 MIN_BUFFER_BYTES = 1 << 20
+_BY_AMOUNTS = Counted("optimizer state, compared with state, gradients and parameters")
 _ACTIVATIONS = (
     "aten.relu", "aten.relu6", "aten.leaky_relu", "aten.elu", "aten.selu", "aten.celu", "aten.silu", "aten.mish",
     "aten.hardswish", "aten.hardtanh", "aten.hardsigmoid", "aten.sigmoid", "aten.tanh", "aten.dropout",
@@ -52,48 +52,13 @@ def saved_activations(facts: ModelFacts) -> Iterator[RuleMatch]:
     size = facts.parameter_bytes
     if saved < MIN_ACTIVATION_BYTES or saved < SAVED_RATIO * size:
         return
+    peak = memory_of(facts.document).training_peak.value
     yield RuleMatch(
         f"the forward pass saves {units.size(saved)} of activations for the backward pass"
         + (f", {units.ratio(saved / size)} times the parameters" if size else ""),
         {"saved_bytes": Figure(saved, BY_STORAGES), "parameter_bytes": Figure(size, BY_TENSORS)},
+        gain=memory_gain(saved, peak or 0.0, BY_STORAGES),
     )
-
-
-@rule(
-    "M102",
-    "note",
-    "logits over a large vocabulary for every position",
-    advice="Compute only the last position's logits when generating (in transformers: logits_to_keep=1). For "
-    "training, use a loss that processes the vocabulary or the sequence in chunks.",
-    needs=(WHOLE_PASS, FLOW),
-)
-def logits(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Linear outputs as wide as a vocabulary that take a large share of the peak activation memory."""
-    ops = [op for op in facts.ops_of("aten.linear") if _is_logits(facts.kind(op).outputs[0].type.shape)]
-    if not ops:
-        return
-    storages = facts.document.storages
-    sizes = {op: storages[made].bytes for op in ops if (made := facts.flow.created_storage(op)) is not None}
-    size = max(sizes.values(), default=0)
-    peak = max(live_bytes(forward(facts.document).moving, len(facts.document.ops)), default=0)
-    if size < MIN_ACTIVATION_BYTES or size < LOGITS_SHARE * peak:
-        return
-    large = [op for op, each in sizes.items() if each == size]
-    shape = facts.kind(large[0]).outputs[0].type.shape
-    title = (
-        f"logits of shape {units.shape(shape)} take {units.size(size)}, {units.share(size, peak)} of the peak "
-        "activation memory"
-    )
-    evidence = {
-        "logit_bytes": Figure(size, BY_STORAGES),
-        "peak_bytes": Figure(peak, BY_STORAGES),
-        "share_of_peak": share_of(size, peak, BY_STORAGES),
-    }
-    yield in_ops(facts, large, title, evidence)
-
-
-def _is_logits(shape: tuple[int, ...]) -> bool:
-    return len(shape) == 3 and shape[-1] >= MIN_VOCABULARY and shape[-2] > 1
 
 
 @rule(
@@ -149,7 +114,8 @@ def in_place(facts: ModelFacts) -> Iterator[RuleMatch]:
         f"{units.size(now)} to {units.size(then)}"
     )
     evidence = {"peak_bytes": Figure(now, BY_STORAGES), "peak_in_place_bytes": Figure(then, BY_STORAGES)}
-    yield in_ops(facts, ops, title, evidence)
+    whole = memory_of(document).inference_peak.value
+    yield in_ops(facts, ops, title, evidence, memory_gain(now - then, whole or now, BY_STORAGES))
 
 
 def _is_last_use(facts: ModelFacts, op: int) -> bool:
@@ -196,10 +162,12 @@ def optimizer_state(facts: ModelFacts) -> Iterator[RuleMatch]:
     state, gradients = memory.optimizer.bytes, memory.gradients
     if state.value is None:
         return
+    whole = state.value + (gradients.value or 0) + facts.parameter_bytes
     yield RuleMatch(
         f"training with AdamW needs {units.size(state.value)} of optimizer state and {units.size(gradients.value)} "
         f"of gradients for {units.size(facts.parameter_bytes)} of parameters",
         {"state_bytes": state, "gradient_bytes": gradients, "parameter_bytes": memory.parameters},
+        gain=memory_gain(state.value, whole, _BY_AMOUNTS),
     )
 
 
@@ -227,4 +195,5 @@ def buffers(facts: ModelFacts) -> Iterator[RuleMatch]:
             "buffers": Figure(len(rows), BY_PASS),
         },
         tensors=largest,
+        gain=bytes_gain(size, size + facts.parameter_bytes, BY_TENSORS),
     )

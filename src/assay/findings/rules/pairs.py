@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from assay.analysis.flow import operand_type
+from msgspec.structs import replace
+
 from assay.document.provenance import Figure
-from assay.document.rows import TensorType
+from assay.document.rows import OpKind
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, share_of
+from assay.findings.gains import removed_ops, scaled_ops
 from assay.findings.needs import FLOW, WHOLE_PASS
-from assay.findings.rule import RuleMatch, in_modules, in_ops
+from assay.findings.rule import RuleMatch, in_ops
+from assay.findings.time_spent import time_evidence, time_text
 from assay.messages import plural
 
+MIN_BYTES = 1024
+"""Casts that move fewer bytes are only noted."""
 _SOFTMAX = ("aten.softmax", "aten._softmax", "aten._safe_softmax")
 _LOGARITHMS = ("aten.log", "aten.log_", "aten.log2", "aten.log10")
 _LOG_OF = {
@@ -95,15 +100,17 @@ def _consecutive(facts: ModelFacts, ops: list[int]) -> Iterator[tuple[int, int]]
 )
 def mergeable_linears(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Pairs whose merged weight is smaller than the two weights together; a narrow middle is a factorisation."""
-    linears = [op for op in facts.ops_of("aten.linear") if _weight(facts, op) is not None]
+    linears = [op for op in facts.ops_of("aten.linear") if weight_shape(facts, op) is not None]
     pairs = []
     saved = 0
     for first, second in facts.flow.pairs(linears, linears):
-        one, two = _weight(facts, first), _weight(facts, second)
+        one, two = weight_shape(facts, first), weight_shape(facts, second)
         made = facts.kind(first).outputs[0].type.shape
         if one is None or two is None or made != facts.kind(second).inputs[0].type.shape:
             continue
         merged = two[0] * one[1]
+        if one[0] < min(one[1], two[0]):  # a low-rank factorisation, as in LoRA, is meant to stay one
+            continue
         # A weight that is also used elsewhere must be kept, so merging would add a matrix instead of replacing two.
         if merged < prod(one) + prod(two) and not (facts.is_shared(first) or facts.is_shared(second)):
             pairs.append((first, second))
@@ -116,55 +123,17 @@ def mergeable_linears(facts: ModelFacts) -> Iterator[RuleMatch]:
         "matrix_flops_saved": Figure(saved, BY_FORMULA),
         "share_of_flops": share_of(saved, facts.cost.forward.flops or 0, BY_FORMULA),
     }
-    yield in_ops(facts, (op for pair in pairs for op in pair), title, evidence)
+    ops = [op for pair in pairs for op in pair]
+    share = saved / work if (work := facts.flops_of(ops)) else 0.0
+    gain = scaled_ops(facts, ops, min(share, 1.0), "Linear layers take time in proportion to their FLOPs")
+    yield in_ops(facts, ops, title, evidence | time_evidence(facts, ops), gain)
 
 
-def _weight(facts: ModelFacts, op: int) -> tuple[int, ...] | None:
+def weight_shape(facts: ModelFacts, op: int) -> tuple[int, ...] | None:
     """The shape of the op's weight if that is a 2-D parameter, else None."""
     weight = next((one for one in facts.kind(op).inputs if one.name == "weight"), None)
     usable = weight is not None and weight.role == "parameter" and len(weight.type.shape) == 2
     return weight.type.shape if usable and weight is not None else None
-
-
-@rule(
-    "C104",
-    "note",
-    "Linear layers of one module that read the same input and could be fused",
-    advice="Fuse them into one Linear layer with the rows of all weights (a fused QKV or gate-and-up projection) and "
-    "split its output: it reads the input once and launches one kernel. Concatenate the weights of old checkpoints.",
-    needs=(WHOLE_PASS, FLOW),
-)
-def fusable_projections(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Groups of Linear layers inside one module call that read the same tensor."""
-    groups: dict[tuple[int, int, TensorType, bool], list[int]] = {}
-    for op in facts.ops_of("aten.linear"):
-        row = facts.document.ops[op]
-        if row.call < 0 or not row.reads or _weight(facts, op) is None:
-            continue
-        parent = facts.document.calls[row.call].parent
-        has_bias = operand_type(facts.kind(op), "bias") is not None
-        if parent is not None and len(facts.flow.writers.get(row.reads[0], [])) <= 1:
-            groups.setdefault((parent, row.reads[0], facts.kind(op).inputs[0].type, has_bias), []).append(op)
-    joint = {
-        key: ops
-        for key, ops in groups.items()
-        if len({facts.flow.operand(op, "weight") for op in ops}) == len(ops) > 1
-    }
-    if not joint:
-        return
-    parents = sorted({facts.document.calls[parent].module for parent, *_ in joint})
-    kernels = sum(len(ops) - 1 for ops in joint.values())
-    reread = sum((len(ops) - 1) * facts.kind_cost(ops[0]).read_activations for ops in joint.values())
-    title = (
-        f"{plural(len(joint), 'group')} of Linear layers with the same input can be fused, saving "
-        f"{plural(kernels, 'matmul')} per pass"
-    )
-    evidence = {
-        "groups": Figure(len(joint), BY_PASS),
-        "products_saved": Figure(kernels, BY_PASS),
-        "bytes_read_again": Figure(reread, BY_FORMULA),
-    }
-    yield in_modules(facts, parents, title, evidence)
 
 
 @rule(
@@ -182,19 +151,29 @@ def round_trip(facts: ModelFacts) -> Iterator[RuleMatch]:
         (there, back)
         for there, back in facts.flow.pairs(casts, casts)
         if facts.kind(there).inputs[0].type.dtype == facts.kind(back).outputs[0].type.dtype
+        and not _truncates(facts.kind(there))
     ]
     if not pairs:
         return
     ops = [op for pair in pairs for op in pair]
     moved = facts.bytes_of(ops)
     kind = facts.kind(pairs[0][0])
+    took = time_text(facts, ops)
     title = (
-        f"{plural(len(pairs), 'cast')} per pass from {kind.inputs[0].type.dtype} to {kind.outputs[0].type.dtype} and "
-        "straight back"
+        f"{plural(len(pairs), 'cast')} per pass{f', {took},' if took else ''} from {kind.inputs[0].type.dtype} to "
+        f"{kind.outputs[0].type.dtype} and straight back"
     )
-    yield in_ops(facts, ops, title, {"round_trips": Figure(len(pairs), BY_PASS), "bytes": Figure(moved, BY_FORMULA)})
+    evidence = {"round_trips": Figure(len(pairs), BY_PASS), "bytes": Figure(moved, BY_FORMULA)}
+    match = in_ops(facts, ops, title, evidence | time_evidence(facts, ops), removed_ops(facts, ops))
+    yield match if moved >= MIN_BYTES else replace(match, severity="note")
 
 
 def _is_cast(facts: ModelFacts, op: int) -> bool:
     kind = facts.kind(op)
     return bool(kind.inputs and kind.outputs) and kind.inputs[0].type.dtype != kind.outputs[0].type.dtype
+
+
+def _truncates(kind: OpKind) -> bool:
+    """Whether a cast cuts off decimals or maps values to truth, which casting back is meant to keep."""
+    before, after = kind.inputs[0].type.dtype, kind.outputs[0].type.dtype
+    return after == "bool" or ("float" in before and "float" not in after)

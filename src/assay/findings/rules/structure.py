@@ -1,4 +1,4 @@
-"""Rules about how a model is built: unused, shared or disproportionate parameters, repeated calls, experts."""
+"""Rules about how a model is built: unused or shared parameters, repeated calls, experts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from assay import units
 from assay.analysis.parameters import PARAMETER
 from assay.document import tree
+from assay.document.document import INFERRED
 from assay.document.provenance import Counted, Figure
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, share_of
+from assay.findings.gains import above_limits, bytes_gain
 from assay.findings.naming import fold_names, joined_names
 from assay.findings.needs import FLOW, MODULES, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_modules
+from assay.findings.time_spent import time_evidence
 from assay.messages import plural
 
-EMBEDDING_SHARE = 0.5
-MIN_EMBEDDING_PARAMETERS = 1_000_000
-"""Parameters; a smaller table is not worth a finding, whatever its share."""
+MIN_BYTES = 1024
+"""Fewer bytes of unused parameters are only noted."""
 MIN_CALLS = 32
 _CELLS = ("aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell")
 _TOP_K_NAMES = ("num_experts_per_tok", "top_k", "num_experts_per_token", "moe_top_k", "k")
@@ -47,6 +49,7 @@ def unused_parameters(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not lost:
         return
     count, size = facts.elements_of(lost), sum(tensors[index].bytes for index in lost)
+    guessed = facts.document.run.inputs_kind == INFERRED
     yield RuleMatch(
         f"{units.count(count)} unused parameter{'' if count == 1 else 's'} ({units.size(size)}) in this pass: "
         f"{joined_names(fold_names(_names(facts, modules, unused)))}",
@@ -57,6 +60,8 @@ def unused_parameters(facts: ModelFacts) -> Iterator[RuleMatch]:
         },
         modules=modules,
         tensors=[tensors[index].names[0] for index in lost],
+        gain=bytes_gain(size, facts.parameter_bytes, BY_TENSORS),
+        severity="note" if guessed or size < MIN_BYTES else "",
     )
 
 
@@ -126,39 +131,6 @@ def tied(facts: ModelFacts) -> Iterator[RuleMatch]:
 
 
 @rule(
-    "S103",
-    "advice",
-    "embedding tables that hold most of the parameters",
-    advice="Shrink the tables, which saves more than any change to the layers: use a smaller vocabulary, a "
-    "factorised table (a narrow table and a projection), a table tied to the output projection, or a narrower dtype.",
-    needs=(MODULES, WHOLE_PASS, FLOW),
-)
-def embedding_share(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Embedding tables that hold at least half of all parameters."""
-    by_storage = {storage: index for index, storage in facts.tensor_storages.items()}
-    lookups = facts.ops_of("aten.embedding", "aten.embedding_bag", "aten._embedding_bag")
-    storages = {facts.flow.operand(op, "weight") for op in lookups}
-    tables = sorted({by_storage[storage] for storage in storages if storage in by_storage})
-    tensors = facts.document.tensors
-    tables = [index for index in tables if tensors[index].role == PARAMETER]
-    count, whole = facts.elements_of(tables), facts.parameters.count
-    if not whole or count < MIN_EMBEDDING_PARAMETERS or count < EMBEDDING_SHARE * whole:
-        return
-    names = [tensors[index].names[0] for index in tables]
-    owners = [i for i, module in enumerate(facts.document.modules) if set(module.tensors.values()) & set(tables)]
-    yield RuleMatch(
-        f"embedding tables hold {units.share(count, whole)} of all parameters: {joined_names(fold_names(names))}",
-        {
-            "embedding_parameters": Figure(count, BY_TENSORS),
-            "parameters": Figure(whole, BY_TENSORS),
-            "share_of_parameters": share_of(count, whole, BY_TENSORS),
-        },
-        modules=owners,
-        tensors=names,
-    )
-
-
-@rule(
     "S104",
     "note",
     "a module with parameters that is called many times per call of its parent",
@@ -185,7 +157,18 @@ def called_often(facts: ModelFacts) -> Iterator[RuleMatch]:
     title = (
         f"{plural(len(often), 'module')} called up to {max_calls} times per call of the parent, with the same shapes"
     )
-    yield in_modules(facts, sorted(often), title, {"calls": Figure(max_calls, BY_PASS)})
+    ops = _ops_below(facts, set(often))
+    evidence = {"calls": Figure(max_calls, BY_PASS), **time_evidence(facts, ops)}
+    yield in_modules(facts, sorted(often), title, evidence, above_limits(facts, ops))
+
+
+def _ops_below(facts: ModelFacts, modules: set[int]) -> list[int]:
+    """The ops that ran in these modules or in modules below them."""
+    below = set(modules)
+    for index, module in enumerate(facts.document.modules):
+        if module.parent in below:
+            below.add(index)
+    return [op for op in range(len(facts.document.ops)) if facts.module(op) in below]
 
 
 @rule(
@@ -205,8 +188,10 @@ def cell_loop(facts: ModelFacts) -> Iterator[RuleMatch]:
     if not looped:
         return
     title = f"{plural(len(looped), 'recurrent cell')} called step by step, up to {max(looped.values())} steps"
+    ops = _ops_below(facts, set(looped))
     evidence = {"steps": Figure(max(looped.values()), BY_PASS), "cells": Figure(len(looped), BY_PASS)}
-    yield in_modules(facts, sorted(looped), title, evidence)
+    gain = above_limits(facts, ops)
+    yield in_modules(facts, sorted(looped), title, evidence | time_evidence(facts, ops), gain)
 
 
 @rule(

@@ -32,14 +32,20 @@ def einsum(kind: OpKind) -> Work:
 
 def parse(equation: str, shapes: list[tuple[int, ...]]) -> tuple[list[Sizes], set[str]]:
     """Each operand's index sizes, and the indices of the result."""
+    operands, kept = labels(equation, [len(shape) for shape in shapes])
+    return [_sizes(indices, shape) for indices, shape in zip(operands, shapes, strict=True)], kept
+
+
+def labels(equation: str, ranks: list[int]) -> tuple[list[list[str]], set[str]]:
+    """The index of each dimension of each operand, and the indices of the result."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
-    spans = [len(shape) - len(term.replace("...", "")) for term, shape in zip(terms, shapes, strict=True)]
+    spans = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
     widest = max((span for term, span in zip(terms, spans, strict=True) if "..." in term), default=0)
     dots = [f"{number}." for number in range(widest)]
     operands = [
-        _sizes(_indices(term, dots[widest - span :] if "..." in term else []), shape)
-        for term, shape, span in zip(terms, shapes, spans, strict=True)
+        _indices(term, dots[widest - span :] if "..." in term else [])
+        for term, span in zip(terms, spans, strict=True)
     ]
     if arrow:
         return operands, set(_indices(right, dots))
