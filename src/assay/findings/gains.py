@@ -40,6 +40,16 @@ def above_limits(facts: ModelFacts, ops: Iterable[int]) -> Gain:
     return time_gain(facts, Figure(max(took.value - least.value, 0.0), how))
 
 
+def padding_gain(facts: ModelFacts, ops: Iterable[int], padded_ratio: float) -> Gain:
+    """The measured time of `ops` beyond what the limits allow for padded sizes with `padded_ratio` times the work."""
+    chosen = list(ops)
+    took, least = facts.time_of(chosen), facts.roofline_of(chosen)
+    if took.value is None or isinstance(took.how, Modelled) or least.value is None:
+        return above_limits(facts, chosen)
+    how = Modelled("measured time minus the roofline of the padded sizes", _assumptions(least.how))
+    return time_gain(facts, Figure(max(took.value - padded_ratio * least.value, 0.0), how))
+
+
 def time_gain(facts: ModelFacts, seconds: Figure) -> Gain:
     """A gain of `seconds` per pass."""
     whole = facts.pass_time if not isinstance(seconds.how, Modelled) or facts.measured else facts.roofline_of(None)
