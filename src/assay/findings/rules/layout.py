@@ -30,7 +30,7 @@ _AFFECTED = (CONVOLUTION, POOLING, NORMALIZATION, RESAMPLING)
     "advice",
     "convolutions in channels-first layout",
     advice="Convert model and inputs with .to(memory_format=torch.channels_last) (channels_last_3d for volumes): "
-    "many convolution and pooling kernels are written for that layout, and tensor cores require it. Measure the whole "
+    "many convolution and pooling kernels are written for that layout. Measure the whole "
     "model, because views and reshapes may convert back.",
     needs=(WHOLE_PASS,),
 )
