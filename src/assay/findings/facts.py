@@ -10,7 +10,7 @@ from assay.analysis.cost.totals import add_up
 from assay.analysis.devices import Device
 from assay.analysis.flow import DataFlow, ops_named, ops_where
 from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters, tensor_storages
-from assay.analysis.roofline import KindBound, roofline_of
+from assay.analysis.roofline import KindBound, Roofline, roofline_of
 from assay.analysis.training_mode import left_in_training
 from assay.document import tree
 from assay.document.cost import Cost, KindCost
@@ -136,7 +136,7 @@ class ModelFacts:
 
     def roofline_of(self, ops: Iterable[int] | None) -> Figure:
         """The shortest time in seconds that these ops (None: all ops) can take within the limits of the machine."""
-        if self.device is None:
+        if self._roofline is None:
             return Figure(
                 None, Unknown("not timed, and the limits of this machine were not measured (`assay machine`)")
             )
@@ -145,7 +145,7 @@ class ModelFacts:
         known = [bound.seconds for bound in bounds if bound is not None and bound.seconds is not None]
         if len(known) < len(bounds):
             return Figure(None, Unknown("the FLOPs or bytes of some ops are unknown"))
-        return Figure(sum(known), roofline_of(self.document, self.device).how)
+        return Figure(sum(known), self._roofline.how)
 
     @cached_property
     def _op_seconds(self) -> list[float | None]:
@@ -159,9 +159,14 @@ class ModelFacts:
         return [kinds[op.kind] if op.kind < len(kinds) else None for op in ops]
 
     @cached_property
+    def _roofline(self) -> Roofline | None:
+        """The roofline of the pass; None without a device."""
+        return None if self.device is None else roofline_of(self.document, self.device)
+
+    @cached_property
     def _bounds(self) -> dict[int, KindBound]:
-        """The roofline of each kind; empty without a device."""
-        return {} if self.device is None else {row.kind: row for row in roofline_of(self.document, self.device).kinds}
+        """The bound of each kind; empty without a device."""
+        return {} if self._roofline is None else {row.kind: row for row in self._roofline.kinds}
 
     def kind(self, op: int) -> OpKind:
         """The kind of the op with this index."""

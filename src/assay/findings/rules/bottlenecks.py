@@ -61,17 +61,17 @@ def launch_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
 def host_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Passes on a CPU whose ops together take much less time than the pass."""
     profile = facts.document.profile
-    if profile is None or facts.on_accelerator or profile.closure.value is None:
+    # On a busy machine, waiting for a processor would count as time between ops.
+    if profile is None or facts.on_accelerator or profile.whole.value is None or profile.closure.value is None:
         return
     between = 1 - profile.closure.value
     if between < MIN_BETWEEN:
         return
-    whole = profile.whole
     how = Measured("pass time minus the times of its ops", profile.passes)
     yield RuleMatch(
         f"{units.share(between, 1)} of the pass is Python between {plural(len(facts.document.ops), 'op')}",
         {"share_between_ops": Figure(between, how), "operations": Figure(len(facts.document.ops), BY_PASS)},
-        gain=time_gain(facts, whole if whole.value is None else Figure(between * whole.value, how)),
+        gain=time_gain(facts, Figure(between * profile.whole.value, how)),
     )
 
 

@@ -71,9 +71,10 @@ def prunable(facts: ModelFacts) -> Iterator[RuleMatch]:
     size = sum(row.bytes for row in plan)
     share = sum(row.share * row.bytes for row in plan) / size
     dead = sum(row.dead_rows for row in plan), sum(row.dead_columns for row in plan)
+    named = joined_names(fold_names(row.name for row in plan))
     yield RuleMatch(
         f"{units.share(share, 1)} of the weights of {plural(len(plan), 'matrix', 'matrices')} can be pruned while "
-        f"each keeps {units.share(MIN_ENERGY, 1)} of its energy: {joined_names(fold_names(row.name for row in plan))}",
+        f"each keeps {units.share(MIN_ENERGY, 1)} of its energy: {named}",
         {
             "share_pruned": Figure(share, BY_BYTES),
             "least_energy_kept": Figure(min(row.energy for row in plan), BY_BYTES),

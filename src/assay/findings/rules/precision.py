@@ -18,7 +18,9 @@ from assay.messages import plural
 MIN_SPEEDUP = 1.1
 """Peaks that differ by less are no reason to lose precision."""
 MIN_FLOPS = 1_000_000
-"""Matrix FLOPs below which a pass is too small for its precision to matter."""
+"""FLOPs below which the precision of a pass does not matter."""
+MIN_UNMEASURED_FLOPS = 1_000_000_000
+"""The same for a machine whose peaks are unknown."""
 _PRODUCTS = (LINEAR, MATMUL, CONVOLUTION, ATTENTION)
 _NAMES = {"bf16": "bfloat16", "fp16": "float16", "tf32": "TF32", "fp32": "float32"}
 
@@ -77,7 +79,7 @@ def _slow_products(facts: ModelFacts, ops: Sequence[int], faster: Sequence[str])
     """A match for `ops` if the machine has a higher peak in one of the precisions `faster`, or was not measured."""
     flops, whole = facts.flops_of(ops), facts.cost.forward.flops or 0
     best = _best(facts, ops, faster)
-    if flops < MIN_FLOPS or (facts.device is not None and best is None):
+    if flops < (MIN_UNMEASURED_FLOPS if facts.device is None else MIN_FLOPS) or (facts.device and best is None):
         return
     title = f"{plural(len(ops), 'matrix product')} with {units.share(flops, whole)} of the FLOPs in float32"
     if best is not None and facts.device is not None:
