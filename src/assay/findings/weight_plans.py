@@ -38,6 +38,11 @@ class QuantizedTensor(Struct, frozen=True, omit_defaults=True):
     planned_bytes: int
     """Its bytes in that format, with scales."""
 
+    @property
+    def width(self) -> str:
+        """`int4`, `int8` or `unchanged`."""
+        return self.format if self.scope else "unchanged"
+
 
 class PrunedTensor(Struct, frozen=True, omit_defaults=True):
     """What a plan prunes from one matrix."""
@@ -64,7 +69,7 @@ def quantization_plan(facts: ModelFacts, min_db: float = MIN_DB) -> list[Quantiz
 
 
 def _quantized(row: TensorStatistics, min_db: float) -> QuantizedTensor:
-    by_format = {(each.format, each.scope): each for each in row.roundings}
+    by_format = {} if row.nan or row.inf else {(each.format, each.scope): each for each in row.roundings}
     for (name, scope), bits in _FORMATS.items():
         rounding, size = by_format.get((name, scope)), _quantized_bytes(row, bits, scope)
         if rounding is not None and _keeps(rounding, min_db) and size < row.bytes:

@@ -70,7 +70,7 @@ WATCHED: dict[Any, Reads] = {
         _moved,
     ),
 }  # fmt: skip
-"""The ops that may read values, and how to tell."""
+"""The ops that may read values, and what decides whether they do."""
 
 _SKIPPED = tuple(
     os.path.join(directory, "")

@@ -179,7 +179,7 @@ def semi_structured(facts: ModelFacts) -> Iterator[RuleMatch]:
         yield in_tensors(
             affected,
             title,
-            gain=saving(facts, size / 2 - total(affected, lambda row: row.count) / 32),  # two bits per kept weight
+            gain=saving(facts, size / 2 - total(affected, lambda row: row.count) / 8),  # two bits per kept weight
             bytes=size,
             least_share_of_zeros=min(map(_zero_share, affected)),
             least_energy_kept=min(row.n_of_m["2:4"] for row in affected),

@@ -15,7 +15,7 @@ from assay.findings.stored import BY_BYTES, stored_bytes, weights_rule
 from assay.findings.weight_plans import MIN_DB, MIN_ENERGY, pruning_plan, quantization_plan
 from assay.messages import plural
 
-MIN_SAVING = 1 << 20
+MIN_SAVING = 1 << 18
 """A plan that saves fewer bytes is not worth its work."""
 MIN_PRUNED = 0.5
 """A normal distribution allows about a quarter of the weights to be pruned, which no sparse format rewards."""
@@ -28,22 +28,23 @@ BY_MASK = Modelled("a bit mask and the remaining weights", ("fine-tuning recover
     "advice",
     "a bit width for each matrix",
     advice="Quantize each matrix to its planned width (torchao's quantize_ with a filter, or a mixed GGUF type) and "
-    "leave the named ones wide. Low noise in the weights does not guarantee accuracy: compare outputs on your data.",
+    "keep the named ones wider. Low noise in the weights does not guarantee accuracy: compare outputs on your data.",
 )
 def bit_widths(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The narrowest format of each matrix that keeps 18 dB, if that is not the same int8 for all."""
     plan = quantization_plan(facts)
     now, then = sum(row.bytes for row in plan), sum(row.planned_bytes for row in plan)
-    widths = Counter(row.format if row.scope else "unchanged" for row in plan)
+    widths = Counter(row.width for row in plan)
     if now - then < MIN_SAVING or set(widths) == {"int8"}:
         return
-    wide = [row.name for row in plan if not row.scope]
-    counts = ", ".join(f"{count} {name}" for name, count in widths.items())
-    kept = f"; leave {joined_names(fold_names(wide))} unchanged" if wide else ""
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(widths.items()))
+    widest = max(widths)  # the names sort by width
+    wide = fold_names(row.name for row in plan if row.width == widest)
+    named = f"; {widest}: {joined_names(wide)}" if len(widths) > 1 else ""
     sqnrs = [row.sqnr_db for row in plan if row.sqnr_db is not None]
     yield RuleMatch(
-        f"mixed widths that keep at least {MIN_DB:g} dB shrink {plural(len(plan), 'matrix', 'matrices')} from "
-        f"{units.size(now)} to {units.size(then)} ({counts}){kept}",
+        f"bit widths that keep at least {MIN_DB:g} dB shrink {plural(len(plan), 'matrix', 'matrices')} from "
+        f"{units.size(now)} to {units.size(then)} ({counts}){named}",
         {
             **{f"{name}_tensors": Figure(count, BY_FORMATS) for name, count in widths.items()},
             "bytes": Figure(now, BY_BYTES),
