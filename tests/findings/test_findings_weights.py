@@ -66,6 +66,29 @@ def test_a_constant_matrix():
     )
 
 
+def test_lora_starts_with_a_second_matrix_of_zeros():
+    lora = {"q__lora_A__default__weight": noise(8, 64), "q__lora_B__default__weight": torch.zeros(64, 8)}
+    assert in_weights("W104", **lora).severity == "note"
+    finding = in_weights("W104", **lora, other__weight=torch.zeros(8, 8))
+    assert finding.severity == "warning"
+    assert finding.tensors == ("other.weight",)
+    assert in_weights("W104", q__lora_B__weight=torch.full((64, 8), 0.5)).severity == "warning"
+
+
+def test_large_dead_units_are_a_warning_with_their_bytes():
+    dead = noise(256, 256)
+    dead[:2] = 0
+    dead[:, 0] = 0
+    finding = in_weights("W105", layer__weight=dead, other__weight=noise(256, 256))
+    kept = (256 - 2) * (256 - 1) * 4
+    assert finding.severity == "warning"
+    assert finding.gain.amount.value == dead.numel() * 4 - kept
+    assert finding.gain.share.value == pytest.approx((dead.numel() * 4 - kept) / (2 * dead.numel() * 4))
+    small = noise(16, 16)
+    small[3] = 0
+    assert in_weights("W105", layer__weight=small).severity == "note"
+
+
 def test_all_zero_rows_and_columns():
     dead = noise(16, 16)
     dead[3] = dead[7] = 0
@@ -114,6 +137,16 @@ def test_batch_norm_that_was_never_updated():
     assert in_weights("W107", **named) is None
 
 
+def test_a_new_model_is_a_note_and_lost_statistics_are_a_warning():
+    new = {f"a__{name}": tensor for name, tensor in torch.nn.BatchNorm1d(4).state_dict().items()}
+    assert in_weights("W107", **new).severity == "note"
+    trained = torch.nn.BatchNorm1d(4).train()
+    trained(noise(8, 4))
+    used = {f"b__{name}": tensor for name, tensor in trained.state_dict().items()}
+    assert in_weights("W107", **new, **used).severity == "warning"
+    assert in_weights("W107", **{**new, "a__weight": noise(4)}).severity == "warning"
+
+
 def test_loaded_statistics_with_a_zero_counter_are_not_reported():
     loaded = {"norm__running_mean": noise(4), "norm__running_var": noise(4).abs() + 1}
     assert in_weights("W107", **loaded, norm__num_batches_tracked=torch.tensor(0)) is None
@@ -126,6 +159,7 @@ def test_variances_near_or_below_zero(least, fires):
     assert (finding is not None) == fires
     if fires:
         assert values(finding)["least_variance"] == float(variance.min())
+        assert finding.severity == ("error" if least < 0 else "warning")
 
 
 def test_equal_tensors_that_are_not_tied():
@@ -133,6 +167,8 @@ def test_equal_tensors_that_are_not_tied():
     finding = in_weights("W201", a__weight=first, b__weight=first.clone(), c__weight=noise(200, 200, seed=1))
     assert values(finding) == {"bytes_saved": first.numel() * 4, "groups": 1}
     assert finding.tensors == ("a.weight", "b.weight")
+    assert finding.gain.amount.value == first.numel() * 4
+    assert finding.gain.share.value == pytest.approx(1 / 3)
     assert in_weights("W201", a__weight=first, b__weight=first) is None
     assert in_weights("W201", a__weight=torch.ones(200, 200), b__weight=torch.ones(200, 200)) is None
 
@@ -141,6 +177,7 @@ def test_float32_that_was_bfloat16():
     wide = noise(256, 256).to(torch.bfloat16).float()
     finding = in_weights("W202", a__weight=wide, norm__weight=torch.ones(64))
     assert values(finding) == {"bytes": wide.numel() * 4, "bytes_saved": wide.numel() * 2}
+    assert finding.gain.amount.value == wide.numel() * 2
     assert in_weights("W202", a__weight=noise(256, 256)) is None
     assert in_weights("W202", a__weight=wide, b__weight=noise(256, 256)) is None
     assert in_weights("W202", a__weight=torch.ones(256, 256)) is None
@@ -178,6 +215,7 @@ def test_savings_of_int8():
     assert values(finding)["worst_sqnr_db"] == pytest.approx(int8_db(large, rows=True), abs=0.2)
     assert values(finding)["bytes"] == large.numel() * 4
     assert values(finding)["int8_bytes"] == large.numel() + 2 * 2048
+    assert finding.gain.amount.value == 3 * large.numel() - 2 * 2048
     assert in_weights("W204", layer__weight=large[:100]) is None
     large[:, 0] = 1e3
     assert int8_db(large, rows=True) < 35
@@ -189,6 +227,8 @@ def test_2_of_4_sparsity():
     kept.scatter_(2, kept.abs().argsort(2)[:, :, :2], 0.0)
     finding = in_weights("W205", layer__weight=kept.reshape(64, 64))
     assert values(finding)["least_share_of_zeros"] == 0.5
+    # Half of the values remain, each with an index of two bits.
+    assert finding.gain.amount.value == 64 * 64 * 4 - (64 * 32 * 4 + 64 * 32 * 2 / 8)
     assert in_weights("W206", layer__weight=kept.reshape(64, 64)) is None
     assert in_weights("W205", layer__weight=noise(64, 64)) is None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from assay import host
 from assay.analysis.cost.totals import with_cost
 from assay.api.arguments import check_text
@@ -106,11 +108,16 @@ def _recorded(opened: Opened, inputs: Any, options: RunOptions) -> Document:
 def _document(opened: Opened, inputs: Inputs, options: RunOptions, forward: Pass, step: Pass | None) -> Document:
     import torch
 
+    from assay.recorder.precision import float32_settings
+
     step_succeeded = step is not None and step.failure is None
     assumptions = forward.assumptions + (step.assumptions if step is not None and step_succeeded else ())
     return Document(
         origin=opened.origin,
-        machine=this_machine(torch=str(torch.__version__), device=_device_of(opened, options, forward)),
+        machine=replace(
+            this_machine(torch=str(torch.__version__), device=_device_of(opened, options, forward)),
+            **float32_settings(),
+        ),
         run=Run(
             mode=forward.mode,
             inputs=_tensors(inputs),
@@ -133,6 +140,7 @@ def _document(opened: Opened, inputs: Inputs, options: RunOptions, forward: Pass
         kinds=forward.kinds,
         ops=forward.ops,
         storages=forward.storages,
+        host_reads=list(forward.host_reads),
         training=Training(step.kinds, step.ops, step.storages) if step is not None and step_succeeded else None,
     )
 

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from assay.document.cost import Cost
 from assay.document.findings import Finding
+from assay.document.host_reads import HostRead
 from assay.document.profile import Profile
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor, TensorType
 from assay.document.timing import Timing
@@ -38,6 +39,12 @@ class Machine(Struct, frozen=True, omit_defaults=True):
     """The operating system."""
     device: str = ""
     """The device on which the model ran: `cpu`, `cuda`; `none` if it ran without data."""
+    processors: int | None = None
+    """Logical CPUs that the process may use; null if unknown."""
+    matmul_precision: str = ""
+    """torch's precision of float32 products: `highest`, `high` (TF32) or `medium`; empty if unknown."""
+    cudnn_tf32: bool | None = None
+    """Whether cuDNN may compute float32 convolutions in TF32; null if unknown."""
 
 
 class InputTensor(Struct, frozen=True, omit_defaults=True):
@@ -153,6 +160,7 @@ class Document(Struct, frozen=True, omit_defaults=True):
         kinds: The distinct kinds of op.
         ops: Ops of the forward pass, in execution order.
         storages: The memory that the forward pass used.
+        host_reads: Where Python read values of tensors during the forward pass, in execution order.
         training: A training step; null if none was recorded.
         cost: The cost of the passes; null if it was not computed.
         weights: Statistics of the tensors' values; null if the weights were not read.
@@ -172,6 +180,7 @@ class Document(Struct, frozen=True, omit_defaults=True):
     kinds: list[OpKind] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     storages: list[Storage] = field(default_factory=list)
+    host_reads: list[HostRead] = field(default_factory=list)
     training: Training | None = None
     cost: Cost | None = None
     weights: WeightsReport | None = None

@@ -8,4 +8,10 @@ from assay.document.document import Machine
 
 def this_machine(*, torch: str = "", device: str = "") -> Machine:
     """A description of this host; `torch` is its version and `device` is where the model ran, if it ran."""
-    return Machine(python=host.python_version(), torch=torch, system=host.system(), device=device)
+    return Machine(
+        python=host.python_version(),
+        torch=torch,
+        system=host.system(),
+        device=device,
+        processors=host.processors(),
+    )

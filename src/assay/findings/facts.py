@@ -96,6 +96,11 @@ class ModelFacts:
         return self.cost.forward.bytes
 
     @property
+    def on_accelerator(self) -> bool:
+        """Whether the pass ran on an accelerator, which computes while Python goes on."""
+        return self.document.machine.device.partition(":")[0] not in ("", "none", "cpu")
+
+    @property
     def measured(self) -> bool:
         """Whether the ops of the pass were timed."""
         profile = self.document.profile

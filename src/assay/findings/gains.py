@@ -31,13 +31,29 @@ def scaled_ops(facts: ModelFacts, ops: Iterable[int], share: float, assumption: 
 
 def above_limits(facts: ModelFacts, ops: Iterable[int]) -> Gain:
     """The measured time of `ops` beyond what the limits of this machine allow."""
+    return _beyond_roofline(facts, ops, 1.0, "measured time minus the roofline")
+
+
+def padding_gain(facts: ModelFacts, ops: Iterable[int], padded_ratio: float) -> Gain:
+    """The measured time of `ops` beyond what the limits allow for padded sizes with `padded_ratio` times the work."""
+    return _beyond_roofline(facts, ops, padded_ratio, "measured time minus the roofline of the padded sizes")
+
+
+def _beyond_roofline(facts: ModelFacts, ops: Iterable[int], ratio: float, model: str) -> Gain:
+    """What each kind of op takes beyond `ratio` times its roofline; a kind that takes less saves nothing."""
     chosen = list(ops)
     took, least = facts.time_of(chosen), facts.roofline_of(chosen)
     if took.value is None or isinstance(took.how, Modelled) or least.value is None:
         unknown = took if took.value is None else least if least.value is None else None
         return time_gain(facts, unknown or Figure(None, Unknown("the ops were not timed")))
-    how = Modelled("measured time minus the roofline", _assumptions(least.how))
-    return time_gain(facts, Figure(max(took.value - least.value, 0.0), how))
+    by_kind: dict[int, list[int]] = {}
+    for op in chosen:
+        by_kind.setdefault(facts.document.ops[op].kind, []).append(op)
+    beyond = [
+        (facts.time_of(group).value or 0.0) - ratio * (facts.roofline_of(group).value or 0.0)
+        for group in by_kind.values()
+    ]
+    return time_gain(facts, Figure(sum(max(each, 0.0) for each in beyond), Modelled(model, _assumptions(least.how))))
 
 
 def time_gain(facts: ModelFacts, seconds: Figure) -> Gain:

@@ -31,6 +31,23 @@ def _cache(facts: ModelFacts) -> str:
     return "the pass produced no KV cache" if facts.document.ops else "no forward pass was recorded"
 
 
+def _profile(facts: ModelFacts) -> str:
+    return "" if facts.document.profile is not None else "the model was not profiled"
+
+
+def _timing(facts: ModelFacts) -> str:
+    return "" if facts.document.timing is not None else "the modules were not timed"
+
+
+def _limits(facts: ModelFacts) -> str:
+    return "" if facts.device is not None else "the limits of this machine were not measured (`assay machine`)"
+
+
+def _sweep(facts: ModelFacts) -> str:
+    profile = facts.document.profile
+    return "" if profile is not None and profile.sweeps else "no sweep over input sizes was measured"
+
+
 MODULES = Need("modules", lambda facts: "" if facts.document.modules else "the document has no modules")
 WHOLE_PASS = Need("a complete forward pass", _whole_pass)
 EVALUATION = Need(
@@ -43,3 +60,7 @@ TRAINING_STEP = Need(
 )
 CACHE = Need("a KV cache", _cache)
 STATISTICS = Need("weight statistics", _statistics)
+PROFILE = Need("a profile", _profile)
+SWEEP = Need("a sweep over batch sizes", _sweep)
+TIMING = Need("times of modules", _timing)
+LIMITS = Need("measured limits of the machine", _limits)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from assay.document.findings import Gain
 from assay.document.provenance import Counted, Figure
 from assay.document.weights import TensorStatistics
 from assay.findings.catalogue import rule
 from assay.findings.facts import ModelFacts
+from assay.findings.gains import bytes_gain
 from assay.findings.naming import fold_names, joined_names
 from assay.findings.needs import STATISTICS
 from assay.findings.rule import RuleMatch
@@ -59,7 +61,21 @@ def total(tensors: Sequence[TensorStatistics], value: Callable[[TensorStatistics
     return sum(value(row) or 0 for row in tensors)
 
 
-def in_tensors(affected: Sequence[TensorStatistics], title: str, **values: float) -> RuleMatch:
+def stored_bytes(facts: ModelFacts) -> int:
+    """The bytes of all stored tensors."""
+    weights = facts.document.weights
+    return sum(row.bytes for row in weights.tensors) if weights is not None else 0
+
+
+def saving(facts: ModelFacts, saved: float) -> Gain:
+    """A gain of `saved` stored bytes, counted from the values."""
+    return bytes_gain(saved, stored_bytes(facts), BY_BYTES)
+
+
+def in_tensors(
+    affected: Sequence[TensorStatistics], title: str, *, gain: Gain | None = None, severity: str = "", **values: float
+) -> RuleMatch:
     """A match for `affected`, whose names are appended to the title; `values` is the evidence, counted from them."""
     evidence = {name: Figure(value, BY_BYTES) for name, value in values.items()}
-    return RuleMatch(f"{title}: {joined_names(fold_names(names(affected)))}", evidence, tensors=names(affected))
+    title = f"{title}: {joined_names(fold_names(names(affected)))}"
+    return RuleMatch(title, evidence, tensors=names(affected), gain=gain, severity=severity)

@@ -7,15 +7,18 @@ A new kind goes through `kinds.build` once; every repeat is a dictionary look-up
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from assay.document.host_reads import COPY, HostRead
 from assay.document.rows import Op, OpKind
 from assay.recorder import higher_order, kinds
 from assay.recorder.calls import CallLog
+from assay.recorder.host_reads import WATCHED, source_line
 from assay.recorder.inventory import tensor_type
 from assay.recorder.storages import Life, StorageLog
 
@@ -69,9 +72,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def __init__(self, calls: CallLog, storages: StorageLog, executor: Executor, nominal_device: str | None) -> None:
         super().__init__()
+        self._outermost = sys._getframe(1).f_code  # the function that runs the model under this recorder
         higher_order.register(Recorder)
         self.kinds: list[OpKind] = []
         self.failed_op: FailedOp | None = None
+        self.host_reads: list[HostRead] = []
         self._calls = calls
         self._storages = storages
         self._execute = executor
@@ -111,6 +116,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 self.failed_op = FailedOp(error, kinds.target_of(func), call)
             raise
         self._record(func, args, kwargs, call, key, reads, lives, result)
+        if func in WATCHED and self._forward_ops is None:
+            self._note_host_read(func, args, kwargs, result)
         return result
 
     def begin_backward(self, locate: Callable[[], int]) -> None:
@@ -177,6 +184,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self._first_kinds.setdefault(key, (kind, output_types))
             self._variants[key, output_types] = kind
         self._ops.append((kind, call, reads, results))
+
+    def _note_host_read(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Note the last op if Python waits for its result."""
+        before = [self.kinds[op[0]].target for op in self._ops[-3:-1]]
+        what = WATCHED[func](args, kwargs, result, before)
+        if what and not (what == COPY and self._nominal_device):  # known values are on the CPU in a pass without data
+            self.host_reads.append(HostRead(len(self._ops) - 1, what, source_line(self._outermost)))
 
     def _sign(self, values: Any, signature: list[Any], tensors: list[torch.Tensor], lives: list[Life]) -> None:
         """Append the signature of these arguments to `signature`, and collect their tensors and storages."""

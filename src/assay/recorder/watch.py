@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
 from assay.document.document import Attempt, Failure, KeyValueCache
+from assay.document.host_reads import HostRead
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor
 from assay.recorder import backward, caches, explain, guard, higher_order, inventory, substitute
 from assay.recorder.autocast import disabled_on_meta
@@ -47,6 +48,7 @@ class Pass(NamedTuple):
     failure: Failure | None
     cache: KeyValueCache | None
     error: BaseException | None
+    host_reads: tuple[HostRead, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     """The passes in other modes that failed before this one."""
 
@@ -196,6 +198,7 @@ def _record(
         failure=None if error is None else explain.failure(error, calls, recorder.failed_op),
         cache=cache,
         error=error,
+        host_reads=tuple(recorder.host_reads),
     )
 
 

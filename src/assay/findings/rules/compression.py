@@ -8,9 +8,21 @@ from assay import units
 from assay.document.provenance import Counted, Figure, Modelled
 from assay.document.weights import Outlier, Rounding, TensorStatistics, WeightsReport
 from assay.findings.facts import ModelFacts
+from assay.findings.gains import bytes_gain
 from assay.findings.naming import fold_names, joined_names
 from assay.findings.rule import RuleMatch
-from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, names, rows, total, weights_rule
+from assay.findings.stored import (
+    BY_BYTES,
+    in_tensors,
+    is_floating,
+    matrices,
+    names,
+    rows,
+    saving,
+    stored_bytes,
+    total,
+    weights_rule,
+)  # fmt: skip
 from assay.messages import plural
 
 MIN_BYTES = 1 << 16
@@ -56,6 +68,7 @@ def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
             f"{units.size(saved)} of weights are duplicates of other tensors: {joined_names(fold_names(pairs))}",
             {"bytes_saved": Figure(saved, BY_BYTES), "groups": Figure(len(groups), BY_BYTES)},
             tensors=[row.names[0] for group in groups for row in group],
+            gain=saving(facts, saved),
         )
 
 
@@ -73,7 +86,7 @@ def exact_in_bfloat16(facts: ModelFacts) -> Iterator[RuleMatch]:
     size, whole = total(exact, lambda row: row.bytes), total(wide, lambda row: row.bytes)
     if size >= MIN_BYTES and size >= MIN_EXACT_SHARE * whole:
         title = f"{units.size(size)} of float32 weights are exact in bfloat16 ({len(exact)} of {len(wide)} tensors)"
-        yield in_tensors(exact, title, bytes=size, bytes_saved=size // 2)
+        yield in_tensors(exact, title, gain=saving(facts, size // 2), bytes=size, bytes_saved=size // 2)
 
 
 def _has_few_values(row: TensorStatistics) -> bool:
@@ -144,6 +157,7 @@ def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
             "int8_bytes": Figure(then, Counted("one byte per weight and one 16-bit scale per row")),
         },
         tensors=names(large),
+        gain=saving(facts, now - then),
     )
 
 
@@ -165,6 +179,7 @@ def semi_structured(facts: ModelFacts) -> Iterator[RuleMatch]:
         yield in_tensors(
             affected,
             title,
+            gain=saving(facts, size / 2 - total(affected, lambda row: row.count) / 8),  # two bits per kept weight
             bytes=size,
             least_share_of_zeros=min(map(_zero_share, affected)),
             least_energy_kept=min(row.n_of_m["2:4"] for row in affected),
@@ -195,7 +210,8 @@ def scattered_zeros(facts: ModelFacts) -> Iterator[RuleMatch]:
         title = (
             f"{units.share(zeros, count)} of the weights in {plural(len(affected), 'matrix', 'matrices')} are zero"
         )
-        yield in_tensors(affected, title, zeros=zeros, weights=count)
+        saved = sum((row.zeros or 0) * row.bytes // row.count - row.count // 8 for row in affected)  # with a bit mask
+        yield in_tensors(affected, title, gain=saving(facts, saved), zeros=zeros, weights=count)
 
 
 @weights_rule(
@@ -221,6 +237,7 @@ def compressible(facts: ModelFacts) -> Iterator[RuleMatch]:
         f"{units.size(size)} of weights carry {units.size(coded)} of information "
         f"({units.ratio(bits * coded / size)} of {units.ratio(bits)} bits per weight)",
         {"bytes": Figure(size, BY_BYTES), "entropy_bytes": Figure(coded, how)},
+        gain=bytes_gain(size - coded, stored_bytes(facts), how),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from assay import units
 from assay.document.provenance import Figure
@@ -10,14 +10,19 @@ from assay.document.weights import TensorStatistics
 from assay.findings.facts import ModelFacts
 from assay.findings.naming import fold_names, joined_names
 from assay.findings.rule import RuleMatch
-from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, rows, total, weights_rule
+from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, rows, saving, total, weights_rule
+from assay.findings.weight_plans import dead_unit_bytes, dead_units
 from assay.messages import plural
 
 FLOAT16_MAX = 65504.0
 """The largest finite float16 value."""
 NEAR_MAX_SHARE = 0.5
 DENORMAL_SHARE = 0.01
+MIN_BYTES = 1024
+"""Dead units that take fewer bytes are not worth a warning."""
 TINY_VARIANCE = 1e-10
+_LORA_SECOND = ("lora_b", "lora_up", "lora_embedding_b")
+"""Parts of the names of LoRA's second matrices, which are zero until they are trained."""
 
 
 @weights_rule(
@@ -91,8 +96,11 @@ def _is_mask(row: TensorStatistics) -> bool:
     "constant treats all inputs alike. Before training, zero-initialised layers (LoRA's second matrix) are fine.",
 )
 def constant(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Matrices whose minimum equals their maximum."""
+    """Matrices whose minimum equals their maximum; a note if all are second matrices of LoRA, which start at zero."""
     affected = [row for row in matrices(facts) if row.min is not None and row.min == row.max and not row.nan]
+    untrained = [row for row in affected if _is_second_of_lora(row)]
+    severity = "note" if untrained == affected else ""
+    affected = [row for row in affected if severity or row not in untrained]
     if affected:
         size = total(affected, lambda row: row.bytes)
         values = sorted({row.min for row in affected if row.min is not None})
@@ -100,7 +108,11 @@ def constant(facts: ModelFacts) -> Iterator[RuleMatch]:
             f"{plural(len(affected), 'constant matrix', 'constant matrices')} ({units.size(size)}), filled with "
             f"{', '.join(f'{v:g}' for v in values[:3])}"
         )
-        yield in_tensors(affected, title, tensors=len(affected), bytes=size)
+        yield in_tensors(affected, title, severity=severity, tensors=len(affected), bytes=size)
+
+
+def _is_second_of_lora(row: TensorStatistics) -> bool:
+    return row.max == 0 and any(part in row.names[0].lower() for part in _LORA_SECOND)
 
 
 @weights_rule(
@@ -110,26 +122,16 @@ def constant(facts: ModelFacts) -> Iterator[RuleMatch]:
     advice="Remove these units (structured pruning): their weights are all zero, so only the size changes. If they "
     "were not pruned on purpose, they died during training.",
 )
-def dead_units(facts: ModelFacts) -> Iterator[RuleMatch]:
+def all_zero_units(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices with all-zero rows or columns; a single zero row in a tall matrix is an embedding's padding row."""
-    affected = [row for row in matrices(facts) if sum(_dead(row)) and row.min != row.max]
+    affected = [row for row in matrices(facts) if sum(dead_units(row)) and row.min != row.max]
     if affected:
-        dead_rows, dead_columns = (sum(each) for each in zip(*map(_dead, affected), strict=True))
-        counts = ((dead_rows, "all-zero row"), (dead_columns, "all-zero column"))
+        dead_rows, columns = (sum(each) for each in zip(*map(dead_units, affected), strict=True))
+        counts = ((dead_rows, "all-zero row"), (columns, "all-zero column"))
         title = " and ".join(plural(count, noun) for count, noun in counts if count)
-        yield in_tensors(affected, title, dead_rows=dead_rows, dead_columns=dead_columns)
-
-
-def _dead(row: TensorStatistics) -> tuple[int, int]:
-    """The number of all-zero rows and columns, without an embedding's padding row; 0 if a value is not finite.
-
-    The norms skip NaN and infinities, so a row that consists of them has norm 0 too.
-    """
-    if row.nan or row.inf:
-        return 0, 0
-    dead_rows = row.rows.dead if row.rows is not None else 0
-    is_table = len(row.shape) == 2 and row.shape[0] > row.shape[1]
-    return 0 if is_table and dead_rows == 1 else dead_rows, row.columns.dead if row.columns is not None else 0
+        size = sum(map(dead_unit_bytes, affected))
+        gain, severity = saving(facts, size), "note" if size < MIN_BYTES else ""
+        yield in_tensors(affected, title, gain=gain, severity=severity, dead_rows=dead_rows, dead_columns=columns)
 
 
 @weights_rule(
@@ -158,7 +160,7 @@ def denormals(facts: ModelFacts) -> Iterator[RuleMatch]:
     "with mean 0 and variance 1, whatever the input. This is normal for a model that was just built.",
 )
 def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """BatchNorm layers with num_batches_tracked and running_mean at 0 and running_var at 1."""
+    """BatchNorm layers with their initial statistics; a note if all layers of the model have them, as when new."""
     by_name = {name: row for row in rows(facts) for name in row.names}
     affected = []
     for name, row in by_name.items():
@@ -171,12 +173,22 @@ def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
             affected.append(name)
     if affected:
         verb = "was" if len(affected) == 1 else "were"
+        counters = [name for name in by_name if name.rpartition(".")[2] == "num_batches_tracked"]
+        is_fresh = len(affected) == len(counters) and all(_has_fresh_scale(by_name, name) for name in affected)
         yield RuleMatch(
             f"{plural(len(affected), 'BatchNorm layer')} {verb} never updated (num_batches_tracked = 0): "
             f"{joined_names(fold_names(name.removesuffix('.num_batches_tracked') for name in affected))}",
             {"batch_norms": Figure(len(affected), BY_BYTES)},
             tensors=affected,
+            severity="note" if is_fresh else "",
         )
+
+
+def _has_fresh_scale(by_name: Mapping[str, TensorStatistics], counter: str) -> bool:
+    """Whether the weight and bias of a BatchNorm layer, if it has them, are still as they were initialised."""
+    stem = counter.removesuffix("num_batches_tracked")
+    scales = [row for last in ("weight", "bias") if (row := by_name.get(stem + last)) is not None]
+    return all(row.min == row.max for row in scales)
 
 
 @weights_rule(
@@ -198,4 +210,5 @@ def vanished_variance(facts: ModelFacts) -> Iterator[RuleMatch]:
     if affected:
         least = min(row.min for row in affected if row.min is not None)
         title = f"running variance as low as {least:.3g} in {plural(len(affected), 'BatchNorm layer')}"
-        yield in_tensors(affected, title, least_variance=least, batch_norms=len(affected))
+        severity = "error" if least < 0 else ""
+        yield in_tensors(affected, title, severity=severity, least_variance=least, batch_norms=len(affected))

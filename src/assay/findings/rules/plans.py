@@ -1,0 +1,89 @@
+"""Rules that plan the compression of each matrix: its bit width, and what can be pruned from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from assay import units
+from assay.document.provenance import Counted, Figure, Modelled
+from assay.findings.facts import ModelFacts
+from assay.findings.gains import bytes_gain
+from assay.findings.naming import fold_names, joined_names
+from assay.findings.rule import RuleMatch
+from assay.findings.stored import BY_BYTES, stored_bytes, weights_rule
+from assay.findings.weight_plans import MIN_DB, MIN_ENERGY, pruning_plan, quantization_plan
+from assay.messages import plural
+
+MIN_SAVING = 1 << 18
+"""A plan that saves fewer bytes is not worth its work."""
+MIN_PRUNED = 0.5
+"""A normal distribution allows about a quarter of the weights to be pruned, which no sparse format rewards."""
+BY_FORMATS = Counted("bits per weight of each chosen format, and one 16-bit scale per row or group")
+BY_MASK = Modelled("a bit mask and the remaining weights", ("fine-tuning recovers the accuracy",))
+
+
+@weights_rule(
+    "W209",
+    "advice",
+    "a bit width for each matrix",
+    advice="Quantize each matrix to its planned width (torchao's quantize_ with a filter, or a mixed GGUF type) and "
+    "keep the named ones wider. Low noise in the weights does not guarantee accuracy: compare outputs on your data.",
+)
+def bit_widths(facts: ModelFacts) -> Iterator[RuleMatch]:
+    """The narrowest format of each matrix that keeps 18 dB, if that is not the same int8 for all."""
+    plan = quantization_plan(facts)
+    now, then = sum(row.bytes for row in plan), sum(row.planned_bytes for row in plan)
+    widths = Counter(row.width for row in plan)
+    if now - then < MIN_SAVING or set(widths) == {"int8"}:
+        return
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(widths.items()))
+    widest = max(widths)  # the names sort by width
+    wide = fold_names(row.name for row in plan if row.width == widest)
+    named = f"; {widest}: {joined_names(wide)}" if len(widths) > 1 else ""
+    sqnrs = [row.sqnr_db for row in plan if row.sqnr_db is not None]
+    yield RuleMatch(
+        f"bit widths that keep at least {MIN_DB:g} dB shrink {plural(len(plan), 'matrix', 'matrices')} from "
+        f"{units.size(now)} to {units.size(then)} ({counts}){named}",
+        {
+            **{f"{name}_tensors": Figure(count, BY_FORMATS) for name, count in widths.items()},
+            "bytes": Figure(now, BY_BYTES),
+            "planned_bytes": Figure(then, BY_FORMATS),
+            **({"worst_sqnr_db": Figure(min(sqnrs), BY_BYTES)} if sqnrs else {}),
+        },
+        tensors=[row.name for row in plan],
+        gain=bytes_gain(now - then, stored_bytes(facts), BY_FORMATS),
+    )
+
+
+@weights_rule(
+    "W210",
+    "note",
+    "the share of each matrix that can be pruned",
+    advice="Prune these matrices by magnitude up to the given share and fine-tune, or remove their all-zero rows and "
+    "columns, which changes nothing. Scattered zeros save space, not time: for speed, prune whole rows or to 2:4.",
+)
+def prunable(facts: ModelFacts) -> Iterator[RuleMatch]:
+    """Matrices that keep 95 % of their energy without half of their weights, and those with all-zero units."""
+    plan = [row for row in pruning_plan(facts) if row.share >= MIN_PRUNED or row.dead_rows or row.dead_columns]
+    saved = sum(row.bytes - row.planned_bytes for row in plan)
+    if saved < MIN_SAVING:
+        return
+    size = sum(row.bytes for row in plan)
+    share = sum(row.share * row.bytes for row in plan) / size
+    dead = sum(row.dead_rows for row in plan), sum(row.dead_columns for row in plan)
+    named = joined_names(fold_names(row.name for row in plan))
+    yield RuleMatch(
+        f"{units.share(share, 1)} of the weights of {plural(len(plan), 'matrix', 'matrices')} can be pruned while "
+        f"each keeps {units.share(MIN_ENERGY, 1)} of its energy: {named}",
+        {
+            "share_pruned": Figure(share, BY_BYTES),
+            "least_energy_kept": Figure(min(row.energy for row in plan), BY_BYTES),
+            "dead_rows": Figure(dead[0], BY_BYTES),
+            "dead_columns": Figure(dead[1], BY_BYTES),
+            "bytes": Figure(size, BY_BYTES),
+            "planned_bytes": Figure(size - saved, BY_MASK),
+        },
+        tensors=[row.name for row in plan],
+        gain=bytes_gain(saved, stored_bytes(facts), BY_MASK),
+    )
