@@ -41,7 +41,7 @@ class OutputValues(Struct, frozen=True, omit_defaults=True):
     zeros: float | None = None
     """The share of zeros; null unless it is the output of a ReLU or one like it."""
     at_ends: float | None = None
-    """The share of values at the flat ends of a sigmoid, tanh or clamp, or of one-hot rows of a softmax,; or null."""
+    """The share of values at the flat ends of a sigmoid, tanh or clamp, or of one-hot softmax rows; else null."""
     channels: int | None = None
     """Number of channels in which zeros were looked for; null unless it is the output of a ReLU or one like it."""
     dead_channels: int | None = None

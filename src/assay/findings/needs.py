@@ -31,6 +31,18 @@ def _cache(facts: ModelFacts) -> str:
     return "the pass produced no KV cache" if facts.document.ops else "no forward pass was recorded"
 
 
+def _activations(facts: ModelFacts) -> str:
+    return "no pass with data computed statistics of outputs" if facts.document.activations is None else ""
+
+
+def _gradients(facts: ModelFacts) -> str:
+    found = facts.document.activations
+    if found is not None and found.gradients:
+        return ""
+    why = found.backward_failure if found is not None else ""
+    return f"the backward pass failed: {why}" if why else "no backward pass with data was run"
+
+
 MODULES = Need("modules", lambda facts: "" if facts.document.modules else "the document has no modules")
 WHOLE_PASS = Need("a complete forward pass", _whole_pass)
 EVALUATION = Need(
@@ -43,3 +55,5 @@ TRAINING_STEP = Need(
 )
 CACHE = Need("a KV cache", _cache)
 STATISTICS = Need("weight statistics", _statistics)
+ACTIVATIONS = Need("statistics of outputs", _activations)
+GRADIENTS = Need("gradients of a backward pass", _gradients)

@@ -40,18 +40,15 @@ def record_gradients(
 
 
 def _backward(result: Any) -> None:
-    """Backward from the losses among the outputs, else from all outputs with random gradients.
+    """Backward from all outputs with random gradients.
 
     Gradients of one would vanish at a softmax or a normalisation, over which every sum is constant.
     """
     outputs = differentiable(result)
-    losses = [each for each in outputs if not each.dim()]
     torch.manual_seed(_SEED)  # the guard restores the random state
-    torch.autograd.backward(losses or outputs, [_gradient(each) for each in losses or outputs])
-
-
-def _gradient(output: torch.Tensor) -> torch.Tensor:
-    return torch.randn_like(output) if output.dim() else torch.ones_like(output)
+    torch.autograd.backward(
+        outputs, [torch.randn_like(each) if each.dim() else torch.ones_like(each) for each in outputs]
+    )
 
 
 def _rows(tensors: Iterable[torch.Tensor]) -> list[GradientValues]:
