@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 from assay.document.activations import GradientValues
 from assay.forward_stats.reading import TensorReader
+from assay.forward_stats.tensors import of_result
 from assay.forward_stats.values import ValueStats
 from assay.recorder import inventory
 from assay.recorder.backward import differentiable
@@ -44,7 +45,7 @@ def _backward(result: Any) -> None:
 
     Gradients of one would vanish at a softmax or a normalisation, over which every sum is constant.
     """
-    outputs = differentiable(result)
+    outputs = [each for _, each in of_result(result) if each.requires_grad] or differentiable(result)
     torch.manual_seed(_SEED)  # the guard restores the random state
     torch.autograd.backward(
         outputs, [torch.randn_like(each) if each.dim() else torch.ones_like(each) for each in outputs]

@@ -25,6 +25,8 @@ from assay.recorder.kinds import tensors_in
 _MAX_WAITING = 16_384
 """Tensors whose statistics may wait on a device before all are fetched."""
 
+_PLAIN = {torch.Tensor, nn.Parameter}
+
 Stats = ValueStats | Pending
 
 
@@ -72,7 +74,10 @@ class ValueLog:
         traits = _traits(func)
         inputs = self._inputs(args, kwargs) if traits.writes else None
         result = func(*args, **kwargs)
-        self.ops.append(self._op(traits, args, kwargs, result, inputs))
+        try:
+            self.ops.append(self._op(traits, args, kwargs, result, inputs))
+        except Exception:  # noqa: BLE001  a tensor subclass lacks an op; the model's pass must not fail because of it
+            self.ops.append(OpReading((), None, False))
         self._fetch_many()
         return result
 
@@ -86,7 +91,7 @@ class ValueLog:
             if replaced:
                 return replaced[0](self, *args, **kwargs)
             result = original(self, *args, **kwargs)
-            log.calls.append(CallReading(self, log._returned(result)))
+            log.read_call(self, result)
             return result
 
         return __call__
@@ -104,8 +109,14 @@ class ValueLog:
             return OpReading(outputs, None, False)
         return OpReading(outputs, inputs or self._inputs(args, kwargs), _has_nonfinite_number((args, kwargs)))
 
-    def _returned(self, result: Any) -> tuple[Reading, ...]:
-        return tuple([self._plain(each) for _, each in tensors.of_result(result) if each.is_floating_point()])
+    def read_call(self, module: nn.Module, result: Any) -> None:
+        """Read what a call of `module` returned."""
+        try:
+            # The recorder's mode is active here, and a tensor subclass cannot run ops while modes are disabled.
+            floats = [each for _, each in tensors.of_result(result) if _is_plain(each) and each.is_floating_point()]
+            self.calls.append(CallReading(module, tuple([self._plain(each) for each in floats])))
+        except Exception:  # noqa: BLE001  a user's container raised; the model's pass must not fail because of it
+            self.calls.append(CallReading(module, ()))
 
     def _inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Stats | None, ...]:
         """Statistics of all tensors among the arguments; most were read before, as outputs."""
@@ -115,7 +126,7 @@ class ValueLog:
     def _reading(self, traits: _Traits, tensor: torch.Tensor, args: tuple[Any, ...]) -> Reading:
         # A write counts as one only after the op has returned, so a remembered value would be that before the write.
         reading = self._plain(tensor, remember=not traits.writes)
-        if not reading.numel or tensor.__class__ is not torch.Tensor or tensor.layout is not torch.strided:
+        if not reading.numel or not _is_plain(tensor):
             return reading
         ends = at_ends(traits.name, tensor, args)
         if ends is not None:
@@ -127,7 +138,7 @@ class ValueLog:
     def _plain(self, tensor: torch.Tensor, *, remember: bool = True) -> Reading:
         values = self._reader.read(tensor) if remember else values_of(tensor, self._reader.queue)
         reading = Reading(tensor.numel(), tensor.dtype, values)
-        if _finite(values) or tensor.layout is not torch.strided:
+        if _finite(values) or not _is_plain(tensor):
             return reading
         with torch.no_grad():
             return reading._replace(nan=self._share(tensor.isnan()), inf=self._share(tensor.isinf()))
@@ -159,6 +170,11 @@ def _traits(func: Any) -> _Traits:
     name = schema.name.partition("::")[2].rstrip("_")
     is_view = any(each.alias_info is not None and not each.alias_info.is_write for each in schema.returns)
     return _Traits(name, schema.is_mutable, not is_view and "empty" not in name)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether it is one strided block of values, for which all ops exist."""
+    return tensor.__class__ in _PLAIN and tensor.layout is torch.strided and not tensor.is_nested
 
 
 def _finite(values: Stats) -> bool:

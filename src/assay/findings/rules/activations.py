@@ -104,16 +104,15 @@ _NAN_SOURCES = {
     needs=(ACTIVATIONS,),
 )
 def first_infinity(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """The first op with infinities in its output and only finite inputs; masks are filled with them on purpose."""
+    """The first op with infinities in its output and only finite inputs; negative ones inside a model are masks."""
     found = activations(facts).first_inf
-    if found is None:
+    if found is None or not (found.positive or found.reached_output):
         return
-    only_masks = "" if found.positive else "; only negative ones, as in a mask"
     yield RuleMatch(
-        f"infinities first appear in {_place(facts, found)} (its inputs are finite{only_masks})",
+        f"infinities first appear in {_place(facts, found)} (its inputs are finite)",
         {"infinite": _count(facts, found, "inf"), "modules_with_infinities": _spread(facts, "inf")},
         (found.module,),
-        severity="error" if found.reached_output else "warning" if found.positive else "note",
+        severity="error" if found.reached_output else "warning",
     )
 
 
