@@ -121,7 +121,12 @@ def check_document(document: Document, rules: Sequence[Rule]) -> CheckReport:
 def document_to_check(
     opened: Opened, inputs: Any, options: RunOptions, weights: Any = None, progress: Progress | None = None
 ) -> Document:
-    """The document to check: one recorded pass plus weight statistics, or only the weights if nothing can run."""
+    """The document to check: one pass plus weight statistics, only the weights if nothing can run, or traces."""
+    if opened.traced is not None:
+        options.check_unused(
+            opened.origin, inputs=inputs is not None, backward=options.backward, weights=weights is not None
+        )
+        return Document(origin=opened.origin, traces=opened.traced())
     weights_only = opened.model_error is not None or (opened.document is None and opened.model.holder is not None)
     if weights_only:
         options.check_unused(

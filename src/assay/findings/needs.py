@@ -43,6 +43,20 @@ def _gradients(facts: ModelFacts) -> str:
     return f"the backward pass failed: {why}" if why else "no backward pass with data was run"
 
 
+def _device_trace(facts: ModelFacts) -> str:
+    traces = facts.document.traces
+    if not traces:
+        return "no trace was given"
+    return "" if any(trace.devices for trace in traces) else "the trace has no accelerator"
+
+
+def _ranks(facts: ModelFacts) -> str:
+    ranks = {trace.rank for trace in facts.document.traces if trace.rank is not None}
+    if not facts.document.traces:
+        return "no trace was given"
+    return "" if len(ranks) > 1 else "the traces are not of several ranks"
+
+
 MODULES = Need("modules", lambda facts: "" if facts.document.modules else "the document has no modules")
 WHOLE_PASS = Need("a complete forward pass", _whole_pass)
 EVALUATION = Need(
@@ -57,3 +71,6 @@ CACHE = Need("a KV cache", _cache)
 STATISTICS = Need("weight statistics", _statistics)
 ACTIVATIONS = Need("statistics of outputs", _activations)
 GRADIENTS = Need("gradients of a backward pass", _gradients)
+TRACE = Need("a trace", lambda facts: "" if facts.document.traces else "no trace was given")
+DEVICE_TRACE = Need("a trace with an accelerator", _device_trace)
+RANKS = Need("traces of several ranks", _ranks)

@@ -154,7 +154,7 @@ def saturated(facts: ModelFacts) -> Iterator[RuleMatch]:
     ]
     if rows:
         worst = max(row.at_ends or 0.0 for row in rows)
-        title = f"at least {SATURATED:.0%} of the outputs of {plural(len(rows), 'activation')} are saturated"
+        title = f"at least {100 * SATURATED:.0f} % of the outputs of {plural(len(rows), 'activation')} are saturated"
         evidence = {"saturated": Figure(len(rows), BY_VALUES), "share_at_ends": Figure(worst, BY_VALUES)}
         yield _in_rows(facts, rows, title, evidence)
 
@@ -183,7 +183,7 @@ def dead_units(facts: ModelFacts) -> Iterator[RuleMatch]:
         worst = max(rows, key=lambda row: row.zeros or 0.0)
         path = tree.path_text(facts.document.modules[worst.module].path)
         title = (
-            f"{plural(len(rows), 'ReLU layer')} of {len(relus)} with at least {DEAD:.0%} zeros (up to "
+            f"{plural(len(rows), 'ReLU layer')} of {len(relus)} with at least {100 * DEAD:.0f} % zeros (up to "
             f"{units.share(worst.zeros or 0.0, 1.0)} in {path})"
         )
         yield _in_rows(facts, rows, title, {**evidence, "share_of_zeros": Figure(worst.zeros, BY_VALUES)})
