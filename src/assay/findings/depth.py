@@ -33,7 +33,7 @@ class Trend(Struct, frozen=True):
 
 
 def strongest_trend(layers: Iterable[tuple[int, str, float]]) -> Trend | None:
-    """The largest trend over layers whose names differ only in numbers; None if there is none.
+    """The largest trend over layers whose names differ only in numbers, outermost first; None if there is none.
 
     `layers` are (index, name, value), first to last; values that are zero are left out.
     """
@@ -41,8 +41,9 @@ def strongest_trend(layers: Iterable[tuple[int, str, float]]) -> Trend | None:
     for index, name, value in layers:
         if value > 0:
             families.setdefault(_NUMBER.sub("#", name), []).append((index, value))
-    trends = [trend for each in families.values() if (trend := _trend(each)) is not None]
-    return max(trends, key=lambda trend: abs(math.log(trend.factor)), default=None)
+    trends = {name: trend for name, each in families.items() if (trend := _trend(each)) is not None}
+    chosen = min(trends, key=lambda name: (name.count("."), -abs(math.log(trends[name].factor))), default=None)
+    return None if chosen is None else trends[chosen]
 
 
 def _trend(family: Sequence[tuple[int, float]]) -> Trend | None:
