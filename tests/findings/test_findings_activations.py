@@ -89,6 +89,16 @@ def test_nan_that_the_model_removes_is_a_warning():
     assert in_document("A101", document).severity == "warning"
 
 
+def test_nan_and_infinities_that_were_asked_for_are_not_the_first():
+    def without(x):
+        return (2 * x.masked_fill(x > 0, torch.nan)).nan_to_num(0.0)
+
+    assert in_document("A101", recorded(chain(without, kept))) is None
+    assert "torch.log in 1" in in_document("A101", recorded(chain(without, lambda x: torch.log(x - 100)))).title
+    least = chain(lambda x: x - x.masked_fill(x > 5, torch.inf).amin(-1, keepdim=True), kept)
+    assert in_document("A102", recorded(least, 10 * X)) is None
+
+
 def test_a_row_that_is_masked_completely_is_the_first_nan():
     def attend(x):
         mask = torch.zeros(8, dtype=torch.bool)
