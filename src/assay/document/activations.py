@@ -13,7 +13,7 @@ FROM_OP, FROM_WEIGHTS, FROM_INPUTS, FROM_CONSTANTS = "op", "weights", "inputs", 
 class OutputValues(Struct, frozen=True, omit_defaults=True):
     """The floating-point outputs of a module, or of one of the ops that it runs itself, over all executions.
 
-    Statistics are null if they are unknown or not finite; `nan` and `inf` tell which.
+    Statistics are null if they are unknown or not finite; `nan` and `inf` count the latter.
     """
 
     module: int

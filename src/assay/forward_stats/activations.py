@@ -23,7 +23,7 @@ from assay.document.document import Document
 from assay.document.provenance import Counted
 from assay.document.rows import Op, OpKind
 from assay.forward_stats.on_device import Pending
-from assay.forward_stats.value_log import OpReading, Reading, Stats, ValueLog
+from assay.forward_stats.value_log import OpReading, TensorReading, Stats, ValueLog
 from assay.forward_stats.values import ValueStats
 from assay.recorder import higher_order, inventory
 from assay.recorder.intercept import observing
@@ -91,16 +91,16 @@ def _run(
     return log, recorded
 
 
-def _merged(readings: Iterable[tuple[int, str, Sequence[Reading]]]) -> list[OutputValues]:
+def _merged(readings: Iterable[tuple[int, str, Sequence[TensorReading]]]) -> list[OutputValues]:
     """One row per module and op with floating-point outputs, in the order of their first execution."""
-    groups: dict[tuple[int, str], list[Reading]] = {}
+    groups: dict[tuple[int, str], list[TensorReading]] = {}
     for module, op, outputs in readings:
         if outputs:
             groups.setdefault((module, op), []).extend(each for each in outputs if each.numel)
     return [_row(module, op, group) for (module, op), group in groups.items() if group]
 
 
-def _row(module: int, op: str, readings: list[Reading]) -> OutputValues:
+def _row(module: int, op: str, readings: list[TensorReading]) -> OutputValues:
     count = sum(each.numel for each in readings)
     values = [_got(each.values) for each in readings]
     alive = _alive_channels(readings)
@@ -151,7 +151,7 @@ def _weighted(pairs: list[tuple[int, Any]]) -> float | None:
     return float(sum(count * value for count, value in pairs) / sum(count for count, _ in pairs))
 
 
-def _rms(readings: list[Reading], values: list[ValueStats]) -> float | None:
+def _rms(readings: list[TensorReading], values: list[ValueStats]) -> float | None:
     squares = [(each.numel, _mean_square(value, each.numel)) for each, value in zip(readings, values, strict=True)]
     mean = _weighted(squares)
     return None if mean is None else math.sqrt(mean)
@@ -164,7 +164,7 @@ def _mean_square(values: ValueStats, count: int) -> float | None:
     return float(values.mean**2 + variance)
 
 
-def _alive_channels(readings: list[Reading]) -> torch.Tensor | None:
+def _alive_channels(readings: list[TensorReading]) -> torch.Tensor | None:
     """For each channel, whether any execution had a value other than zero; None if their numbers differ."""
     alive = [each.alive.cpu() for each in readings if each.alive is not None]
     if len(alive) < len(readings) or len({each.numel() for each in alive}) != 1:

@@ -30,7 +30,7 @@ _PLAIN = {torch.Tensor, nn.Parameter}
 Stats = ValueStats | Pending
 
 
-class Reading(NamedTuple):
+class TensorReading(NamedTuple):
     """The statistics of one tensor, some of which may still be on a device; shares are the means of booleans."""
 
     numel: int
@@ -47,7 +47,7 @@ class Reading(NamedTuple):
 class OpReading(NamedTuple):
     """One executed op: its outputs, and what it read if they may have NaN or infinite values."""
 
-    outputs: tuple[Reading, ...]
+    outputs: tuple[TensorReading, ...]
     inputs: tuple[Stats | None, ...] | None
     """None for tensors that are not floating-point; None as a whole if all outputs are known to be finite."""
     by_request: bool
@@ -58,7 +58,7 @@ class CallReading(NamedTuple):
     """One finished call of a module."""
 
     module: nn.Module
-    outputs: tuple[Reading, ...]
+    outputs: tuple[TensorReading, ...]
 
 
 class ValueLog:
@@ -123,7 +123,7 @@ class ValueLog:
         given = tensors_in((*args, *kwargs.values()))
         return tuple([self._reader.read(each) if each.is_floating_point() else None for each in given])
 
-    def _reading(self, traits: _Traits, tensor: torch.Tensor, args: tuple[Any, ...]) -> Reading:
+    def _reading(self, traits: _Traits, tensor: torch.Tensor, args: tuple[Any, ...]) -> TensorReading:
         # A write counts as one only after the op has returned, so a remembered value would be that before the write.
         reading = self._plain(tensor, remember=not traits.writes)
         if not reading.numel or not _is_plain(tensor):
@@ -135,9 +135,9 @@ class ValueLog:
             reading = reading._replace(zeros=self._share(tensor == 0), alive=_alive(tensor))
         return reading
 
-    def _plain(self, tensor: torch.Tensor, *, remember: bool = True) -> Reading:
+    def _plain(self, tensor: torch.Tensor, *, remember: bool = True) -> TensorReading:
         values = self._reader.read(tensor) if remember else values_of(tensor, self._reader.queue)
-        reading = Reading(tensor.numel(), tensor.dtype, values)
+        reading = TensorReading(tensor.numel(), tensor.dtype, values)
         if _finite(values) or not _is_plain(tensor):
             return reading
         with torch.no_grad():
