@@ -23,7 +23,7 @@ from assay.document.document import Document
 from assay.document.provenance import Counted
 from assay.document.rows import Op, OpKind
 from assay.forward_stats.on_device import Pending
-from assay.forward_stats.value_log import OpReading, TensorReading, Stats, ValueLog
+from assay.forward_stats.value_log import OpReading, Stats, TensorReading, ValueLog
 from assay.forward_stats.values import ValueStats
 from assay.recorder import higher_order, inventory
 from assay.recorder.intercept import observing
