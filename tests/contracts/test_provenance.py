@@ -11,12 +11,16 @@ import torch
 from torch import nn
 
 import assay
+from assay.api.activations import record_activations
+from assay.api.options import RunOptions
+from assay.document.activations import Activations
 from assay.document.cost import Cost, CostTotals, KindCost
 from assay.document.profile import Profile
 from assay.document.provenance import Counted, Coverage, Figure, Measured, Modelled, Unknown
 from assay.document.timing import Timing
 from assay.document.weights import WeightsReport
 from assay.machine.waiting import Waited
+from assay.sources.open import open_source
 
 SETTINGS = {"weights.tensors.near_zero_below", "profile.system.period_s"}
 """Numbers that were chosen, not obtained."""
@@ -25,7 +29,7 @@ INTEGERS = (KindCost, CostTotals)
 """Rows whose integers are figures; other integers are indices, sizes and counts."""
 
 
-STATING = (Cost, Profile, Timing, WeightsReport)
+STATING = (Activations, Cost, Profile, Timing, WeightsReport)
 
 
 class Everything(nn.Module):
@@ -46,7 +50,8 @@ def documents():
             sweeps=[("batch", [1, 2])], energy=True, system=True, seconds=0.1,
         )  # fmt: skip
         analyzed = assay.analyze(Everything(), torch.randn(4, 8), depth="inference")
-    return [profiled, analyzed.document]
+    values = record_activations(open_source(Everything()), torch.randn(4, 8), RunOptions(), backward=True)
+    return [profiled, msgspec.structs.replace(analyzed.document, activations=values)]
 
 
 def bare_numbers(value: Any, path: str, columns: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:

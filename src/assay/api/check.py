@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from assay.analysis.ceilings import as_device
 from assay.analysis.devices import Device
+from assay.analysis.flow import writes_parameters
+from assay.api.activations import record_activations
 from assay.api.arguments import check_callable, check_flag, check_number
 from assay.api.observe import observe_opened
 from assay.api.options import OnStep, RunOptions
@@ -159,8 +161,8 @@ def check_document(document: Document, rules: Sequence[Rule]) -> CheckReport:
 
 def device_of(document: Document) -> Device | None:
     """The device a document was made on, with its measured limits; None if unknown or another machine's."""
-    made_on = document.machine
-    if made_on != this_machine(torch=made_on.torch, device=made_on.device):
+    made_on, here = document.machine, this_machine()
+    if (made_on.python, made_on.system, made_on.processors) != (here.python, here.system, here.processors):
         return None
     kind = (document.profile.device if document.profile is not None else made_on.device).partition(":")[0]
     report = report_of_this_machine(kind if kind not in ("", "none") else None)
@@ -175,7 +177,11 @@ def document_to_check(
     on_step: OnStep | None = None,
     progress: Progress | None = None,
 ) -> Document:
-    """The document to check: one recorded and timed pass plus weight statistics, or only weights if nothing runs."""
+    """The document to check: one recorded and timed pass plus weight statistics, only weights, or traces."""
+    if opened.traced is not None:
+        others = {"inputs": inputs is not None, "backward": options.backward}
+        options.check_unused(opened.origin, **others, weights=evidence.weights is not None)
+        return Document(origin=opened.origin, traces=opened.traced())
     weights_only = opened.model_error is not None or (opened.document is None and opened.model.holder is not None)
     if weights_only:
         options.check_unused(
@@ -202,11 +208,18 @@ def _recorded(
     opened: Opened, inputs: Any, options: RunOptions, evidence: EvidenceOptions, on_step: OnStep | None
 ) -> Document:
     """The document of one pass, with the times of its ops if it ran with data."""
-    if opened.document is not None or options.without_data or opened.model.on_meta or not evidence.measure:
+    if opened.document is not None or options.without_data or opened.model.on_meta:
         return observe_opened(opened, inputs, options)
     profiled = prepare(opened, inputs, options, load=False)
     document = profiled.observe(mode=options.mode, backward=options.backward)
     if document.run.mode != "real" or document.stopped:
+        return document
+    if on_step is not None:
+        on_step("reading outputs")
+    writes = writes_parameters(document)
+    values = record_activations(profiled, None, options, backward=options.backward, writes_parameters=writes)
+    document = replace(document, activations=values)
+    if not evidence.measure:
         return document
     from assay.api.profile.run import profile_prepared
 

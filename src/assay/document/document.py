@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.document.activations import Activations
 from assay.document.cost import Cost
 from assay.document.findings import Finding
 from assay.document.host_reads import HostRead
 from assay.document.profile import Profile
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor, TensorType
 from assay.document.timing import Timing
+from assay.document.trace import Trace
 from assay.document.trials import TrialResult
 from assay.document.weights import WeightsReport
 
@@ -21,7 +23,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     """Where the model came from."""
 
     kind: str
-    """`live`, `file`, `package`, `config`, `document`, `exported`, `scripted` or `pickled`."""
+    """`live`, `file`, `package`, `config`, `document`, `exported`, `scripted`, `pickled` or `trace`."""
     location: str
     """The path or name the user gave: `my_model.py:load_model`."""
     name: str
@@ -166,6 +168,8 @@ class Document(Struct, frozen=True, omit_defaults=True):
         weights: Statistics of the tensors' values; null if the weights were not read.
         timing: The time each module took; null if nothing was timed.
         profile: Measurements from a profiling run; null if the model was not profiled.
+        activations: Statistics of outputs and gradients; null if no pass with data computed them.
+        traces: Profiler traces, one per pass or rank.
         findings: The findings about the model: most severe first, then by what they gain.
         trials: Changes that were tried on copies of the model.
     """
@@ -186,6 +190,8 @@ class Document(Struct, frozen=True, omit_defaults=True):
     weights: WeightsReport | None = None
     timing: Timing | None = None
     profile: Profile | None = None
+    activations: Activations | None = None
+    traces: list[Trace] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     trials: list[TrialResult] = field(default_factory=list)
 

@@ -165,6 +165,8 @@ class DeviceTimes(Struct, frozen=True, omit_defaults=True):
     """Time during which nothing ran."""
     idle_causes: dict[str, int] = field(default_factory=dict)
     """Idle time by what the next kernel waited for; the values add up to `idle_ns`."""
+    idle_loading_ns: int = 0
+    """The part of `idle_ns` in which a thread was loading input data."""
     compute_ns: int = 0
     """Time during which a compute kernel ran."""
     communication_ns: int = 0
@@ -229,6 +231,7 @@ class Trace(Struct, frozen=True, omit_defaults=True):
         skipped: Number of events that were not used, by reason.
         complete: Whether the file is complete JSON; False if it ends early.
         notes: Remarks about the trace, one sentence each.
+        loading_ns: Time in which a thread was loading input data, as the DataLoader marks it.
     """
 
     path: str
@@ -252,6 +255,7 @@ class Trace(Struct, frozen=True, omit_defaults=True):
     skipped: dict[str, int] = field(default_factory=dict)
     complete: bool = True
     notes: tuple[str, ...] = ()
+    loading_ns: int = 0
 
 
 class LayerAcross(Struct, frozen=True, omit_defaults=True):

@@ -48,6 +48,32 @@ def _sweep(facts: ModelFacts) -> str:
     return "" if profile is not None and profile.sweeps else "no sweep over input sizes was measured"
 
 
+def _activations(facts: ModelFacts) -> str:
+    return "no pass with data computed statistics of outputs" if facts.document.activations is None else ""
+
+
+def _gradients(facts: ModelFacts) -> str:
+    found = facts.document.activations
+    if found is not None and found.gradients:
+        return ""
+    why = found.backward_failure if found is not None else ""
+    return f"the backward pass failed: {why}" if why else "no backward pass with data was run"
+
+
+def _device_trace(facts: ModelFacts) -> str:
+    traces = facts.document.traces
+    if not traces:
+        return "no trace was given"
+    return "" if any(trace.devices for trace in traces) else "the trace has no accelerator"
+
+
+def _ranks(facts: ModelFacts) -> str:
+    ranks = {trace.rank for trace in facts.document.traces if trace.rank is not None}
+    if not facts.document.traces:
+        return "no trace was given"
+    return "" if len(ranks) > 1 else "the traces are not of several ranks"
+
+
 MODULES = Need("modules", lambda facts: "" if facts.document.modules else "the document has no modules")
 WHOLE_PASS = Need("a complete forward pass", _whole_pass)
 EVALUATION = Need(
@@ -64,3 +90,8 @@ PROFILE = Need("a profile", _profile)
 SWEEP = Need("a sweep over batch sizes", _sweep)
 TIMING = Need("times of modules", _timing)
 LIMITS = Need("measured limits of the machine", _limits)
+ACTIVATIONS = Need("statistics of outputs", _activations)
+GRADIENTS = Need("gradients of a backward pass", _gradients)
+TRACE = Need("a trace", lambda facts: "" if facts.document.traces else "no trace was given")
+DEVICE_TRACE = Need("a trace with an accelerator", _device_trace)
+RANKS = Need("traces of several ranks", _ranks)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Files
 from assay.document.document import Document, Origin
+from assay.document.trace import Trace
 from assay.errors import ReadError, UsageError
 from assay.messages import ALLOW_CODE, one_line
 
@@ -50,6 +51,7 @@ class Opened:
         load: Builds the model with its stored weights, if `build` leaves them out.
         runs: Whether a file that could be read as a document is trusted and run instead.
         files: The files it reads, opened once.
+        traced: Reads the profiler traces, if that is what the files are.
     """
 
     origin: Origin
@@ -59,6 +61,7 @@ class Opened:
     load: Callable[[], Model] | None = None
     runs: bool = False
     files: Files = field(default_factory=Files)
+    traced: Callable[[], list[Trace]] | None = None
 
     @cached_property
     def model(self) -> Model:

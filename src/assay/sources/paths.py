@@ -18,7 +18,7 @@ from assay.document import files as documents
 from assay.document.document import Document, Origin
 from assay.errors import ReadError, TrustError, UsageError
 from assay.messages import ALLOW_CODE, one_line
-from assay.sources import config, stored
+from assay.sources import config, stored, traces
 from assay.sources.opened import Model, Opened, raise_not_run
 
 CONFIG = "config.json"
@@ -39,6 +39,8 @@ def _open_folder(path: str, names: list[str], files: Files, *, trust: bool) -> O
     read, has_checkpoint = partial(open_folder, path, names, files), holds_checkpoint(names)
     if CONFIG in names and not is_url(path):
         return _of_config(path, read if has_checkpoint else None, files, trust=trust)
+    if not has_checkpoint and traces.holds_traces(path, names, files):
+        return _of_traces(path, files)
     if not has_checkpoint:
         read()  # raises an error that lists what is missing
     return _of_weights(path, read, files)
@@ -136,6 +138,18 @@ def _without_code(path: str) -> Model:
     raise ReadError(f"{one_line(path)} {stored.WEIGHTS_ONLY}")
 
 
+def _open_trace(recognised: Recognised, files: Files, trust: bool) -> Opened:
+    return _of_traces(recognised.region.path, files)
+
+
+def _of_traces(path: str, files: Files) -> Opened:
+    """Open the trace at `path`, or all traces in that directory."""
+    if is_url(path):
+        raise ReadError(f"{one_line(path)} is a trace at a URL: download it")
+    build, read = partial(traces.raise_no_model, path), partial(traces.read, path)
+    return Opened(_origin("trace", path), build, traced=read, files=files)
+
+
 def _origin(kind: str, path: str) -> Origin:
     return Origin(kind, path, os.path.basename(path.rstrip("/\\")))
 
@@ -145,6 +159,7 @@ _OPENERS: dict[str, Callable[[Recognised, Files, bool], Opened]] = {
     formats.DOCUMENT: _open_document,
     formats.CONFIG: _open_config,
     formats.PT2: _open_exported,
+    formats.TRACE: _open_trace,
     **dict.fromkeys(_CODE, _open_code),
 }
 """How each kind of file is opened; all other kinds contain only weights."""

@@ -22,13 +22,16 @@ DOCUMENT, CONFIG, INDEX = "document", "config", "index"
 PT2, TORCHSCRIPT, TORCH_ZIP = "pt2", "torchscript", "torch-zip"
 TORCH_TAR, TORCH_LEGACY, PICKLE = "torch-tar", "torch-legacy", "pickle"
 SAFETENSORS, GGUF = "safetensors", "gguf"
+TRACE = "trace"
+"""A Chrome or Kineto trace, as profilers write it."""
 
 SUPPORTED = (
     "safetensors, torch.save, TorchScript, .pt2, GGUF, a distributed checkpoint, an index of shards, "
     "a transformers config or a saved document"
 )
 
-_HEAD = 4096
+HEAD = 4096
+"""Bytes by which most files are recognised."""
 _MAX_JSON_BYTES = 24 << 20
 """Bytes of a JSON file that are searched for known keys, if its name does not identify it."""
 
@@ -44,11 +47,13 @@ class Recognised(NamedTuple):
 
 def recognise(region: Region) -> Recognised:
     """The kind of the file in `region`; if it is not supported, the `ReadError` names what it is instead."""
-    head = region.read(0, min(_HEAD, region.size))
+    head = region.read(0, min(HEAD, region.size))
     if head[:4] in (b"PK\3\4", b"PK\5\6"):
         return _zip(region)
     if head[:2] == b"\x1f\x8b" and (region.path.endswith(".assay.json.gz") or _holds_document(head)):
         return Recognised(DOCUMENT, region)
+    if is_trace(head):
+        return Recognised(TRACE, region)
     for test, kind in _KINDS:
         if test(head):
             return Recognised(kind, region)
@@ -85,6 +90,7 @@ _NO_TENSORS = {
     DOCUMENT: "is a saved Assay document, not a checkpoint: give the checkpoint that it was made from",
     CONFIG: "is a transformers config, not a checkpoint: give the directory or the file with the weights",
     INDEX: "is an index of shards, not a shard: indexes cannot be nested",
+    TRACE: "is a profiler trace, not a checkpoint: use assay trace, or assay check",
 }
 
 
@@ -134,7 +140,13 @@ def _json(region: Region, head: bytes) -> str:
     raise ReadError(f"{one_line(region.path)} is JSON of an unknown kind: expected {expected}")
 
 
-_JSON_KEYS = {b'"weight_map"': INDEX, b'"model_type"': CONFIG, b'"architectures"': CONFIG, b'"auto_map"': CONFIG}
+_JSON_KEYS = {
+    b'"traceEvents"': TRACE,
+    b'"weight_map"': INDEX,
+    b'"model_type"': CONFIG,
+    b'"architectures"': CONFIG,
+    b'"auto_map"': CONFIG,
+}
 
 
 _SAVED = re.compile(rb'\s*\{\s*"assay_schema"')
@@ -146,6 +158,25 @@ def _holds_document(head: bytes) -> bool:
         return _SAVED.match(zlib.decompressobj(31).decompress(head, 64)) is not None
     except zlib.error:
         return False
+
+
+def is_trace(head: bytes) -> bool:
+    """Whether a file that starts with these bytes, compressed or not, is a trace."""
+    if head[:2] == b"\x1f\x8b":
+        try:
+            head = zlib.decompressobj(31).decompress(head, _MAX_UNPACKED)
+        except zlib.error:
+            return False
+    return _TRACE.match(head) is not None and _SAVED.match(head) is None
+
+
+_MAX_UNPACKED = 1 << 16
+_TRACE = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:"
+    rb'\{[\s\S]*"(?:traceEvents|displayTimeUnit|baseTimeNanoseconds)"\s*:|'
+    rb'\[\s*\{[\s\S]{,400}"ph"\s*:)'
+)
+"""The keys at the start of a trace, which may also be only a list of events."""
 
 
 def _is_safetensors(head: bytes) -> bool:

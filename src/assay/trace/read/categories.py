@@ -57,6 +57,8 @@ _COMMUNICATION = re.compile(
 )
 _GRAPH_LAUNCH = re.compile(r"^(cuda|hip|cu)GraphLaunch")
 _SYNCHRONIZE = re.compile(r"^(cuda|hip|cu)\w*Synchronize|^hipMemcpyWithStream$|^(cuda|hip)Memcpy$")
+_LOADING = re.compile(r"^enumerate\(DataLoader\)|dataloader_next|get_\w+_batch|collate", re.IGNORECASE)
+"""Annotations of torch's DataLoader, of Lightning's profilers, and of functions that collate batches."""
 
 
 def role_of(category: str, name: str) -> Role:
@@ -83,3 +85,8 @@ def is_graph_launch(name: str) -> bool:
 def is_synchronize(name: str) -> bool:
     """Whether a runtime call waits for the accelerator."""
     return _SYNCHRONIZE.match(name) is not None
+
+
+def is_loading(name: str) -> bool:
+    """Whether a host span is the loading of input data."""
+    return _LOADING.search(name) is not None

@@ -7,7 +7,7 @@ import numpy as np
 from assay.document.trace import DeviceTimes
 from assay.trace.read import intervals
 from assay.trace.read.activity import KINDS, Activity
-from assay.trace.read.categories import Role, is_synchronize
+from assay.trace.read.categories import Role, is_loading, is_synchronize
 from assay.trace.read.columns import Columns, Flags, Ints
 from assay.trace.read.nesting import Forest, looked_up
 
@@ -22,14 +22,26 @@ _SHORT_NS = 2_000
 
 def device_times(columns: Columns, forest: Forest, activity: Activity) -> list[DeviceTimes]:
     """One row per accelerator."""
-    waits = _waits(columns, forest)
+    waits, loads = _waits(columns, forest), loading(columns, forest)
     return [
-        _device(name, activity, np.flatnonzero(activity.device == index), forest, waits)
+        _device(name, activity, np.flatnonzero(activity.device == index), forest, waits, loads)
         for index, name in enumerate(activity.devices)
     ]
 
 
-def _device(name: str, activity: Activity, chosen: Ints, forest: Forest, waits: tuple[Ints, Ints]) -> DeviceTimes:
+def loading(columns: Columns, forest: Forest) -> tuple[Ints, Ints]:
+    """The intervals in which any thread loaded input data."""
+    names = [
+        role in (Role.HOST, Role.ANNOTATION, Role.PYTHON) and is_loading(name)
+        for role, name in zip(columns.roles.tolist(), columns.names, strict=True)
+    ]
+    spans = forest.flagged(np.array(names, dtype=bool))
+    return intervals.union(forest.start[spans], forest.end[spans])
+
+
+def _device(
+    name: str, activity: Activity, chosen: Ints, forest: Forest, waits: tuple[Ints, Ints], loads: tuple[Ints, Ints]
+) -> DeviceTimes:
     start, end, kind = activity.start[chosen], activity.end[chosen], activity.kind[chosen]
     sets = {what: (start[kind == place], end[kind == place]) for place, what in enumerate(KINDS)}
     span, busy = int(end.max() - start.min()), intervals.length(start, end)
@@ -40,6 +52,7 @@ def _device(name: str, activity: Activity, chosen: Ints, forest: Forest, waits: 
         busy_ns=busy,
         idle_ns=span - busy,
         idle_causes=_idle_causes(activity, chosen, forest, waits),
+        idle_loading_ns=_idle_within(start, end, loads),
         compute_ns=intervals.length(*sets["compute"]),
         communication_ns=intervals.length(*sets["communication"]),
         copy_ns=intervals.length(*sets["copy"]),
@@ -49,6 +62,13 @@ def _device(name: str, activity: Activity, chosen: Ints, forest: Forest, waits: 
         queue_max=longest,
         queue_mean=mean,
     )
+
+
+def _idle_within(start: Ints, end: Ints, spans: tuple[Ints, Ints]) -> int:
+    """The time within `spans`, between the first and the last kernel, in which none ran."""
+    first, last = int(start.min()), int(end.max())
+    inside = np.clip(spans[0], first, last), np.clip(spans[1], first, last)
+    return intervals.length(*inside) - intervals.common(inside, (start, end))
 
 
 def _waits(columns: Columns, forest: Forest) -> tuple[Ints, Ints]:

@@ -17,7 +17,8 @@ from assay.messages import plural
 from assay.trace.read.activity import activity_of
 from assay.trace.read.backward import backward_of
 from assay.trace.read.columns import Columns, scan
-from assay.trace.read.devices import device_times
+from assay.trace.read.devices import device_times, loading
+from assay.trace.read.intervals import length
 from assay.trace.read.layers import TraceContents, layer_rows, outside_rows, unattributed_rows
 from assay.trace.read.memory import memory_layers, timelines
 from assay.trace.read.modules import facts_of, modules_of
@@ -118,6 +119,7 @@ def summarize(parts: TraceContents) -> Trace:
         skipped=dict(sorted(columns.skipped.items())),
         complete=columns.complete,
         notes=_notes(parts),
+        loading_ns=length(*loading(columns, forest)),
     )
 
 

@@ -142,7 +142,7 @@ def summary_line(checked: CheckResult, *, verbose: bool = False) -> str:
 
 def _evidence_line(evidence: Mapping[str, Figure], labels: Mapping[str, str]) -> str:
     """Names and values on one line; a value that was measured or modelled is marked as such."""
-    names = {name: labels.get(name, name.replace("_", " ")) for name in evidence}
+    names = {name: labels.get(name, name.removesuffix("_s").replace("_", " ")) for name in evidence}
     return ", ".join(f"{names[name]} {_figure(name, figure)}" for name, figure in evidence.items())
 
 
