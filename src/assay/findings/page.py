@@ -1,0 +1,66 @@
+"""The page of a rule: what it looks for, why, an example and its fix. Pages are Markdown files in `pages/`.
+
+A page starts with settings between two lines of `---`, one per line: `changes` and `options` (lists), `unchecked` and
+`fix_unchecked` (reasons).
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+from msgspec import Struct
+
+WHAT, WHY, EXAMPLE, FIX = "What it looks for", "Why it matters", "Example", "Fix"
+IGNORE, VERIFIED, FALSE = "When to ignore", "How it is verified", "False positives"
+SECTIONS = (WHAT, WHY, EXAMPLE, FIX, IGNORE, VERIFIED, FALSE, "References")
+"""The headings of every page, in order."""
+_FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class RulePage(Struct, frozen=True):
+    """The explanation of one rule."""
+
+    code: str
+    """The rule's code: `C401`."""
+    sections: dict[str, str]
+    """Markdown by heading, in the order of the page."""
+    changes: tuple[str, ...] = ()
+    """Names of the automatic changes that try the advice."""
+    options: tuple[str, ...] = ()
+    """Options of `assay check` without which the rule is skipped: `backward`."""
+    unchecked: str = ""
+    """Why the example cannot trigger the rule on every machine; empty if it does."""
+    fix_unchecked: str = ""
+    """Why the fix cannot be checked on every machine; empty if it can."""
+
+    def code_in(self, heading: str) -> str:
+        """The Python code in a section; empty if it has none."""
+        return "\n".join(_FENCE.findall(self.sections.get(heading, "")))
+
+
+def page_codes() -> tuple[str, ...]:
+    """The codes that have a page, sorted."""
+    names = (entry.name for entry in files("assay.findings").joinpath("pages").iterdir())
+    return tuple(sorted(name.removesuffix(".md") for name in names if name.endswith(".md")))
+
+
+def rule_page(code: str) -> RulePage:
+    """The page of a rule; one without sections if none was written."""
+    path = files("assay.findings").joinpath("pages", f"{code}.md")
+    return parsed_page(code, path.read_text(encoding="utf-8")) if path.is_file() else RulePage(code, {})
+
+
+def parsed_page(code: str, text: str) -> RulePage:
+    """The page that a Markdown text contains."""
+    _, head, body = re.split(r"^---\n", text, maxsplit=2, flags=re.MULTILINE)
+    settings = dict(line.split(": ", 1) for line in head.splitlines())
+    _, *parts = re.split(r"^## (.+)\n", body, flags=re.MULTILINE)
+    sections = {name: content.strip() for name, content in zip(parts[::2], parts[1::2], strict=True)}
+    changes, options = (_names(settings.get(key, "")) for key in ("changes", "options"))
+    reasons = (settings.get(key, "") for key in ("unchecked", "fix_unchecked"))
+    return RulePage(code, sections, changes, options, *reasons)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
