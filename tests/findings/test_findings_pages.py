@@ -12,13 +12,16 @@ import torch
 
 import assay
 from assay.findings.catalogue import rules
-from assay.findings.page import EXAMPLE, FIX, SECTIONS, page_codes, parsed_page, rule_page
+from assay.findings.page import EXAMPLE, FIX, SECTIONS, VERIFIED, page_codes, parsed_page, rule_page
+from assay.trials.change import changes
 
-EXPECTED = frozenset(
-    "A101 A102 A103 A104 A105 A106 A201 A202 A203 C210 C211 C212 C213 C214 C215 C216 C217 C501 C502 C503 S107 T101 T102 "
-    "T103 T104 T105 W209 W210".split()
-)
+EXPECTED = {
+    "A101", "A102", "A103", "A104", "A105", "A106", "A201", "A202", "A203", "C210", "C211", "C212", "C213", "C214",
+    "C215", "C216", "C217", "C501", "C502", "C503", "S107", "T101", "T102", "T103", "T104", "T105", "W209", "W210",
+}  # fmt: skip
 """Rules that have a page and are not registered yet: delete them once they are."""
+DEFECTS = {"M105": "reports a frozen model with a small adapter, whose optimizer state is tiny"}
+"""Rules that fire on a correct fix: delete a line once its rule is mended."""
 REGISTERED = {rule.code: rule for rule in rules()}
 CODES = page_codes()
 CHECKED = [code for code in CODES if not rule_page(code).unchecked]
@@ -57,7 +60,7 @@ def found(code: str, heading: str, folder: Path) -> set[str]:
     """The codes that `assay check --select CODE` reports for a section's model."""
     page = rule_page(code)
     defined = loaded(page.code_in(heading), folder / f"{heading.lower()}_{code.lower()}.py")
-    options = {option: True for option in page.options}
+    options = dict.fromkeys(page.options, True)
     report = assay.check(defined.model, getattr(defined, "inputs", None), select=[code], **options)
     assert not report.skipped, report.skipped
     return {finding.code for finding in report.findings}
@@ -88,10 +91,12 @@ def test_a_page_is_short_and_does_not_repeat_the_advice(code):
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_page_names_its_automatic_changes(code):
+def test_a_page_names_the_changes_that_try_its_advice(code):
     page = rule_page(code)
-    verified = page.sections["How it is verified"]
-    assert [name for name in page.changes if f"`{name}`" not in verified] == []
+    assert [name for name in page.changes if f"`{name}`" not in page.sections[VERIFIED]] == []
+    if not changes():
+        pytest.skip("no changes are registered yet")
+    assert set(page.changes) == {change.name for change in changes() if code in change.codes}
 
 
 @pytest.mark.parametrize("code", CHECKED)
@@ -103,9 +108,11 @@ def test_the_example_triggers_the_rule(code, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("code", CHECKED)
-def test_the_fix_does_not(code, tmp_path, monkeypatch):
+def test_the_fix_does_not(code, tmp_path, monkeypatch, request):
     if code not in REGISTERED:
         pytest.skip("not registered yet")
+    if code in DEFECTS:
+        request.applymarker(pytest.mark.xfail(reason=DEFECTS[code], strict=True))
     if rule_page(code).fix_unchecked:
         pytest.skip(rule_page(code).fix_unchecked)
     monkeypatch.chdir(tmp_path)
@@ -123,7 +130,9 @@ def test_code_that_cannot_trigger_a_rule_here_still_runs(code, heading, tmp_path
 
 
 def test_settings_of_a_page_are_read():
-    text = "---\nchanges: a, b\noptions: backward\nunchecked: no GPU: none\n---\n## Example\n\n```python\nx = 1\n```\n"
+    text = (
+        "---\nchanges: a, b\noptions: backward\nunchecked: no GPU: none\n---\n## Example\n\n```python\nx = 1\n```\n"
+    )
     page = parsed_page("Z999", text)
     assert (page.changes, page.options, page.unchecked) == (("a", "b"), ("backward",), "no GPU: none")
     assert page.code_in(EXAMPLE) == "x = 1\n"

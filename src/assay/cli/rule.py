@@ -35,7 +35,7 @@ def rule(code: str | None, output: Output) -> None:
 
 
 def _rules(code: str | None) -> list[Rule]:
-    """The rules whose code starts with `code`, all if None; a UsageError that names similar codes if there are none."""
+    """The rules whose code starts with `code`, all if None; a UsageError with similar codes if there are none."""
     from assay.findings.catalogue import rules
     from assay.messages import name_suggestion, one_line
 

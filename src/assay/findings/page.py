@@ -47,7 +47,7 @@ def page_codes() -> tuple[str, ...]:
 
 def rule_page(code: str) -> RulePage:
     """The page of a rule; one without sections if none was written."""
-    path = files("assay.findings").joinpath("pages", f"{code}.md")
+    path = files("assay.findings").joinpath(f"pages/{code}.md")
     return parsed_page(code, path.read_text(encoding="utf-8")) if path.is_file() else RulePage(code, {})
 
 

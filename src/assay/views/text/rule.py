@@ -19,7 +19,8 @@ _CODE_INDENT = "    "
 def rule_report(rule: Rule, page: RulePage, width: int | None = None) -> Report:
     """The page of a rule with the commands that check and try it, for a terminal of `width` columns."""
     limit = min(width or WIDTH, WIDTH)
-    parts: Parts = [_title(rule), facts_table((f"  {name}", text) for name, text in _facts(rule, page).items())]
+    facts = facts_table((f"  {name}", text) for name, text in _facts(rule, page).items())
+    parts: Parts = [*textwrap.wrap(_title(rule), limit), facts]
     for heading, content in _sections(rule, page).items():
         parts += [heading, notes_table(_lines(content, limit))]
     return Report(parts, rules_table([rule]))
@@ -61,4 +62,4 @@ def _lines(content: str, width: int) -> list[str]:
         else:
             paragraphs = filter(None, text.strip().split("\n\n"))
             blocks += [textwrap.wrap(each, width, break_on_hyphens=False) for each in paragraphs]
-    return [line for block in blocks for line in ([""] + block)][1:]
+    return [line for block in blocks for line in ("", *block)][1:]
