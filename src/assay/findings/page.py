@@ -1,7 +1,7 @@
 """The page of a rule: what it looks for, why, an example and its fix. Pages are Markdown files in `pages/`.
 
-A page starts with settings between two lines of `---`, one per line: `changes` and `options` (lists), `unchecked` and
-`fix_unchecked` (reasons).
+A page starts with settings between two lines of `---`, one per line: fields of `RulePage`. Lists are separated by
+commas.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
+import msgspec
 from msgspec import Struct
 
 WHAT, WHY, EXAMPLE, FIX = "What it looks for", "Why it matters", "Example", "Fix"
@@ -18,7 +19,7 @@ SECTIONS = (WHAT, WHY, EXAMPLE, FIX, IGNORE, VERIFIED, FALSE, "References")
 _FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-class RulePage(Struct, frozen=True):
+class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
     """The explanation of one rule."""
 
     code: str
@@ -29,6 +30,8 @@ class RulePage(Struct, frozen=True):
     """Names of the automatic changes that try the advice."""
     options: tuple[str, ...] = ()
     """Options of `assay check` without which the rule is skipped: `backward`."""
+    subject: str = "MODEL"
+    """What to give to `assay check`."""
     unchecked: str = ""
     """Why the example cannot trigger the rule on every machine; empty if it does."""
     fix_unchecked: str = ""
@@ -57,9 +60,8 @@ def parsed_page(code: str, text: str) -> RulePage:
     settings = dict(line.split(": ", 1) for line in head.splitlines())
     _, *parts = re.split(r"^## (.+)\n", body, flags=re.MULTILINE)
     sections = {name: content.strip() for name, content in zip(parts[::2], parts[1::2], strict=True)}
-    changes, options = (_names(settings.get(key, "")) for key in ("changes", "options"))
-    reasons = (settings.get(key, "") for key in ("unchecked", "fix_unchecked"))
-    return RulePage(code, sections, changes, options, *reasons)
+    lists = {key: _names(settings.pop(key, "")) for key in ("changes", "options")}
+    return msgspec.convert({"code": code, "sections": sections, **lists, **settings}, RulePage)
 
 
 def _names(text: str) -> tuple[str, ...]:

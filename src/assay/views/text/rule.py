@@ -42,8 +42,8 @@ def _facts(rule: Rule, page: RulePage) -> dict[str, str]:
     flags = "".join(f" --{option.replace('_', '-')}" for option in page.options)
     facts = {
         "needs": ", ".join(need.name for need in rule.needs),
-        "check": f"assay check MODEL --select {rule.code}{flags}",
-        "try": f"assay check MODEL --try {rule.code}" if page.changes else "",
+        "check": f"assay check {page.subject} --select {rule.code}{flags}",
+        "try": f"assay check {page.subject} --try {rule.code}" if page.changes else "",
     }
     return {name: text for name, text in facts.items() if text}
 
