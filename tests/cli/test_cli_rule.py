@@ -40,8 +40,10 @@ def test_pages_fit_into_80_columns(cli, code):
     result = cli("rule", code.lower())
     assert result.code == 0
     assert result.out.startswith(code)
-    assert max(map(len, result.out.splitlines())) <= 80
-    assert "\n\n\n\n" not in result.out
+    lines = result.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    headings = [lines.index(name) for name in ("Advice", *SECTIONS)]
+    assert all(lines[at - 1] == "" and lines[at - 2] and lines[at + 1] for at in headings)
 
 
 def test_prose_is_wrapped_to_a_narrow_terminal():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +11,7 @@ import torch
 
 import assay
 from assay.findings.catalogue import rules
-from assay.findings.page import EXAMPLE, FIX, SECTIONS, VERIFIED, page_codes, parsed_page, rule_page
+from assay.findings.page import CODE_BLOCK, EXAMPLE, FIX, SECTIONS, VERIFIED, page_codes, parsed_page, rule_page
 from assay.trials.change import changes
 
 EXPECTED = {
@@ -42,7 +41,7 @@ def _settings_are_restored():
 
 def prose(text: str) -> str:
     """The text of a page without its code."""
-    return re.sub(r"^```python\n.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return CODE_BLOCK.sub("", text)
 
 
 def loaded(code: str, path: Path) -> ModuleType:

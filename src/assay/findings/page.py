@@ -12,11 +12,12 @@ from importlib.resources import files
 import msgspec
 from msgspec import Struct
 
-WHAT, WHY, EXAMPLE, FIX = "What it looks for", "Why it matters", "Example", "Fix"
-IGNORE, VERIFIED, FALSE = "When to ignore", "How it is verified", "False positives"
-SECTIONS = (WHAT, WHY, EXAMPLE, FIX, IGNORE, VERIFIED, FALSE, "References")
+EXAMPLE, FIX, VERIFIED = "Example", "Fix", "How it is verified"
+SECTIONS = (
+    "What it looks for", "Why it matters", EXAMPLE, FIX, "When to ignore", VERIFIED, "False positives", "References",
+)  # fmt: skip
 """The headings of every page, in order."""
-_FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CODE_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +40,7 @@ class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
 
     def code_in(self, heading: str) -> str:
         """The Python code in a section; empty if it has none."""
-        return "\n".join(_FENCE.findall(self.sections.get(heading, "")))
+        return "\n".join(CODE_BLOCK.findall(self.sections.get(heading, "")))
 
 
 def page_codes() -> tuple[str, ...]:

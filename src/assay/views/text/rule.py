@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 
-from assay.findings.page import RulePage
+from assay.findings.page import CODE_BLOCK, RulePage
 from assay.findings.rule import Rule
 from assay.views.text.facts import facts_table, notes_table
 from assay.views.text.findings import rules_table, severity_name
 from assay.views.text.report import Parts, Report
 
 WIDTH = 80
-_CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE_INDENT = "    "
 
 
@@ -56,7 +54,7 @@ def _sections(rule: Rule, page: RulePage) -> dict[str, str]:
 def _lines(content: str, width: int) -> list[str]:
     """The lines of a section: paragraphs wrapped to `width`, code indented and unchanged."""
     blocks: list[list[str]] = []
-    for number, text in enumerate(_CODE.split(content)):
+    for number, text in enumerate(CODE_BLOCK.split(content)):
         if number % 2:
             blocks.append(textwrap.indent(text.rstrip(), _CODE_INDENT).splitlines())
         else:
