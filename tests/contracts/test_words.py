@@ -13,7 +13,9 @@ import assay
 
 SOURCE = Path(assay.__file__).parent
 ROOT = Path(__file__).parents[2]
-PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "writing.md"})
+PAGES = sorted(
+    {*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *SOURCE.rglob("*.md")} - {ROOT / "docs" / "writing.md"}
+)
 
 PHRASES = re.compile(
     r"""

@@ -26,6 +26,7 @@ COMMANDS = {
     "memory": ("assay.cli.memory:memory", "Peak memory, when it occurs, and which devices it fits on."),
     "profile": ("assay.cli.profile:profile", "Time and energy per module and op, with bottlenecks."),
     "check": ("assay.cli.check:check", "Problems and suggestions for a model or checkpoint."),
+    "rule": ("assay.cli.rule:rule", "Explain a rule of `assay check`: why, example, fix, when to ignore."),
     "explore": ("assay.cli.explore:explore", "Browse a model, document or checkpoint in the terminal."),
     "modules": ("assay.cli.uniques:modules", "Unique modules of a model and how often each occurs."),
     "ops": ("assay.cli.uniques:ops", "Unique ops of a model with their attributes and tensor types."),

@@ -28,7 +28,7 @@ _ALL = 1_000_000
 
 NAMING: tuple[Column[Finding], ...] = (
     Column("code", lambda finding: finding.code),
-    Column("severity", lambda finding: finding.severity, show=lambda severity: _severity_name(severity)),
+    Column("severity", lambda finding: finding.severity, show=lambda severity: severity_name(severity)),
     Column("title", lambda finding: finding.title, shrinks=True),
 )
 """The columns that identify a finding."""
@@ -90,7 +90,7 @@ def finding_parts(document: Document, findings: Sequence[Finding]) -> Parts:
     parts: Parts = []
     for finding in findings:
         parts += [
-            f"{finding.code} {_severity_name(finding.severity)}: {finding.title}",
+            f"{finding.code} {severity_name(finding.severity)}: {finding.title}",
             _finding_table(document, finding),
         ]
     return parts
@@ -155,8 +155,9 @@ def _figure(name: str, figure: Figure) -> str:
 
 
 def _severity_count(count: int, severity: str) -> str:
-    return plural(count, _severity_name(severity))
+    return plural(count, severity_name(severity))
 
 
-def _severity_name(severity: str) -> str:
+def severity_name(severity: str) -> str:
+    """The severity as it is printed: `suggestion` for `advice`."""
     return "suggestion" if severity == "advice" else severity
