@@ -106,11 +106,12 @@ def _recorded(opened: Opened, inputs: Any, options: RunOptions) -> Document:
 def _document(opened: Opened, inputs: Inputs, options: RunOptions, forward: Pass, step: Pass | None) -> Document:
     import torch
 
+    device = _device_of(opened, options, forward)
     step_succeeded = step is not None and step.failure is None
     assumptions = forward.assumptions + (step.assumptions if step is not None and step_succeeded else ())
     return Document(
         origin=opened.origin,
-        machine=this_machine(torch=str(torch.__version__), device=_device_of(opened, options, forward)),
+        machine=this_machine(torch=str(torch.__version__), device=device, processor=_processor_of(device)),
         run=Run(
             mode=forward.mode,
             inputs=_tensors(inputs),
@@ -157,6 +158,17 @@ def _device_of(opened: Opened, options: RunOptions, forward: Pass) -> str:
         return "none"
     own = model_device(opened.module)
     return str(options.device or (own if own not in (None, "meta") else "cpu"))
+
+
+def _processor_of(device: str) -> str:
+    """The model name of a device; of the CPU if nothing ran; empty if it is unknown."""
+    import torch
+
+    from assay.machine.hardware import processor
+
+    if device.startswith("cuda"):
+        return str(torch.cuda.get_device_name(device))
+    return processor() or "" if device in ("cpu", "none") else ""
 
 
 def inputs_for(opened: Opened, inputs: Any, *, device: str | None, dtype: str | None) -> Inputs:

@@ -38,6 +38,8 @@ class Machine(Struct, frozen=True, omit_defaults=True):
     """The operating system."""
     device: str = ""
     """The device on which the model ran: `cpu`, `cuda`; `none` if it ran without data."""
+    processor: str = ""
+    """The model name of that device; of the CPU if the model ran without data."""
 
 
 class InputTensor(Struct, frozen=True, omit_defaults=True):

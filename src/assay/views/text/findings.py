@@ -96,6 +96,11 @@ def finding_parts(document: Document, findings: Sequence[Finding]) -> Parts:
 
 
 def _finding_table(document: Document, finding: Finding) -> Table:
+    return facts_table([(f"  {name}", text) for name, text in finding_lines(document, finding)])
+
+
+def finding_lines(document: Document, finding: Finding) -> list[tuple[str, str]]:
+    """What is known about a finding beyond its title, as pairs of a name and a text."""
     lines = {
         "modules": module_names(document, finding.modules, _SHOWN) if finding.modules else "",
         "tensors": joined_names(fold_names(finding.tensors), _SHOWN),
@@ -103,7 +108,7 @@ def _finding_table(document: Document, finding: Finding) -> Table:
         "advice": finding.advice,
         "verified": finding.verified,
     }
-    return facts_table([(f"  {name}", text) for name, text in lines.items() if text])
+    return [(name, text) for name, text in lines.items() if text]
 
 
 def findings_table(document: Document, findings: Sequence[Finding]) -> Table:
