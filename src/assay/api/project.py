@@ -84,10 +84,18 @@ def read_budget(path: Path) -> BudgetTables:
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file."""
     try:
-        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(path.read_text(encoding="utf-8"), path)
     except OSError as error:
         raise ReadError(unreadable(path, error)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML: {error}") from error
+
+
+def parse_toml(text: str, path: Path) -> dict[str, Any]:
+    """The content of the TOML `text` of `path`."""
+    try:
+        content: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from error
     return content
 

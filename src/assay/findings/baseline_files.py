@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from assay import atomic
 from assay.document.document import Document
 from assay.document.findings import SEVERITIES, Finding
-from assay.errors import ReadError, VersionError
+from assay.errors import ReadError, UsageError, VersionError
 from assay.findings.baseline import BASELINE_VERSION, AcceptedFinding, Baseline, accepted, module_paths
 from assay.messages import unreadable
 
@@ -30,9 +30,8 @@ class _ListedFindings(Struct, frozen=True):
     baseline: object = None
 
 
-def model_key(path: Path, document: Document) -> str:
-    """The name of the document's model in the baseline `path`: a local file relative to the directory of `path`."""
-    location = document.origin.location
+def model_key(path: Path, location: str) -> str:
+    """The name of the model from `location` in the baseline `path`: a file is relative to the directory of `path`."""
     file, _, function = location.rpartition(":") if not os.path.exists(location) else (location, "", "")
     if not file or not os.path.exists(file):
         return location
@@ -44,7 +43,7 @@ def accepted_in(path: Path, document: Document) -> list[AcceptedFinding]:
     """The accepted findings of the document's model in the baseline or the JSON of `assay check` at `path`."""
     content = _read(path)
     if isinstance(content, Baseline):
-        return content.models.get(model_key(path, document), [])
+        return content.models.get(model_key(path, document.origin.location), [])
     paths = {each.index: each.path for each in content.modules}
     return [accepted(finding, paths) for finding in content.findings]
 
@@ -54,6 +53,12 @@ def check_readable(path: Path) -> None:
     _read(path)
 
 
+def check_writable(path: Path, location: str) -> None:
+    """Raise UsageError if writing the findings of the model from `location` would replace those in the file."""
+    if path.exists() and not _adds(_read(path), model_key(path, location)):
+        raise UsageError(f"{path} already has findings of this model: replace them with --force")
+
+
 def write_baseline(path: Path, document: Document, findings: Iterable[Finding], *, overwrite: bool) -> None:
     """Write the findings of the document's model to the baseline `path`, which keeps those of other models.
 
@@ -61,12 +66,16 @@ def write_baseline(path: Path, document: Document, findings: Iterable[Finding], 
     """
     content = _read(path) if path.exists() else Baseline()
     others = content.models if isinstance(content, Baseline) else {}
-    key, paths = model_key(path, document), module_paths(document)
+    key, paths = model_key(path, document.origin.location), module_paths(document)
     entries = [accepted(finding, paths) for finding in findings]
     models = {**others, key: sorted(entries, key=lambda entry: (entry.code, entry.subjects))}
     data = msgspec.json.format(msgspec.json.encode(Baseline(models=dict(sorted(models.items())))), indent=2)
-    adds = isinstance(content, Baseline) and key not in others
-    atomic.write_bytes(path, data + b"\n", overwrite=overwrite or adds)
+    atomic.write_bytes(path, data + b"\n", overwrite=overwrite or _adds(content, key))
+
+
+def _adds(content: Baseline | _ListedFindings, key: str) -> bool:
+    """Whether `content` is a baseline without findings of this model."""
+    return isinstance(content, Baseline) and key not in content.models
 
 
 def _read(path: Path) -> Baseline | _ListedFindings:

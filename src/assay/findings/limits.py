@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from assay.document.findings import SEVERITIES
 from assay.errors import UsageError
@@ -58,14 +59,15 @@ class Limits(Struct, frozen=True):
         return not (self.amounts or self.latency or self.no)
 
     @property
-    def needs_training(self) -> bool:
-        """Whether a training step must be recorded."""
-        return any(QUANTITIES[name].training for name in self.amounts)
-
-    @property
     def needs_rules(self) -> bool:
         """Whether the findings are needed."""
         return bool(self.no) or any(QUANTITIES[name].by_rules for name in self.amounts)
+
+    def split_training(self) -> tuple[Limits, Limits]:
+        """The limits that need a training step, and all others."""
+        training = {name: limit for name, limit in self.amounts.items() if QUANTITIES[name].training}
+        others = {name: limit for name, limit in self.amounts.items() if name not in training}
+        return Limits(training), replace(self, amounts=others)
 
 
 def limits_for(table: Mapping[str, Any], names: Iterable[str], where: str) -> Limits:

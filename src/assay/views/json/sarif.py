@@ -73,9 +73,7 @@ def _result(document: Document, finding: Finding, index: int, place: dict[str, A
         "ruleIndex": index,
         "level": LEVELS[finding.severity],
         "message": {"text": printable(f"{finding.title}. {finding.advice}")},
-        "locations": [{**place, **_logical(document, finding)}]
-        if place or finding.modules or finding.tensors
-        else [],
+        "locations": [location] if location else [],
         "partialFingerprints": {FINGERPRINT: fingerprint(document, finding)},
         "properties": _properties(finding),
     }

@@ -14,7 +14,7 @@ from assay.views.text.budget import budget_table
 _COMMANDS = {"error": "error", "warning": "warning", "advice": "notice", "note": "notice"}
 
 
-def annotations(
+def workflow_annotations(
     findings: Sequence[Finding], budget: BudgetReport | None = None, path: str | None = None, line: int | None = None
 ) -> str:
     """One workflow command per finding and per failed limit; `path` and `line` are where the model is defined."""
