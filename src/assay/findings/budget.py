@@ -97,10 +97,10 @@ def latency_ratio(document: Document, reference: Document | None) -> Figure:
     if reference is None:
         return Figure(None, Unknown("there is no reference"))
     times = [_pass_time(document), _pass_time(reference)]
-    why = _incomparable(document, reference)
+    reasons = [time.how.why for time in times if isinstance(time.how, Unknown)]
+    why = next(iter(reasons), "") or _incomparable(document, reference)
     if why or times[0].value is None or not times[1].value:
-        reasons = [time.how.why for time in times if isinstance(time.how, Unknown)]
-        return Figure(None, Unknown(why or next(iter(reasons), "the reference has no time")))
+        return Figure(None, Unknown(why or "the reference has no time"))
     (low, high), (least, most) = (_range(time) for time in times)
     how = Measured("time of a pass ÷ that in the reference", _repeats(times[0]), range=(low / most, high / least))
     return Figure(times[0].value / times[1].value, how)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -122,8 +123,8 @@ def _amount(where: str, key: str, value: Any) -> float:
     scale = _UNITS[unit].get(match[2].lower()) if match else None
     if match is None or scale is None:
         raise UsageError(f"{where}: {key} must be a number such as {_EXAMPLES[unit]}, got {_quoted(value)}")
-    digits = match[1].replace("_", "")
-    return float(digits) * scale if "." in digits else int(digits) * scale
+    exact = Decimal(match[1].replace("_", "")) * scale
+    return int(exact) if exact == int(exact) else float(exact)
 
 
 def _latency(where: str, value: Any) -> LatencyLimit:

@@ -24,6 +24,8 @@ def update_budget(budget: BudgetTables, model: str, report: BudgetReport) -> Non
         for line in report.lines
         if line.name in QUANTITIES and line.value.value is not None
     }
+    if not values:
+        return
     table = (*budget.prefix, MODELS, model)
     old = budget.path.read_text(encoding="utf-8") if budget.path.exists() else ""
     new = with_values(old, table, values)

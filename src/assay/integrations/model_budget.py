@@ -111,35 +111,30 @@ class ModelBudget:
 
     def _report(self, opened: Opened, inputs: Any, options: RunOptions, given: Mapping[str, Any]) -> BudgetReport:
         __tracebackhide__ = True
-        document = opened.document
-        name = document.model_class if document is not None else _class_name(opened)
+        name = _class_name(opened) or opened.origin.name
         names = model_names(opened.origin, name)
-        budget = self._tables()
-        stored, directory = budget.limits(names), budget.path.parent
         if self._update:
-            keys = [key for key in stored.amounts if key not in given]
-            limited = Limits(dict.fromkeys(keys or (() if given else _DEFAULT_KEYS), 0.0), stored.latency)
-            run = run_budget(opened, inputs, options, limited, directory, save_reference=True)
-            update_budget(budget, name, run.report)
             budget = self._tables()
-        limits = _merged(budget, names, given)
+            limits = _updated_limits(budget.limits(names), given)
+            run = run_budget(opened, inputs, options, limits, budget.path.parent, save_reference=True)
+            _check_completed(run.document)
+            update_budget(budget, name, run.report)
+        budget = self._tables()
+        limits = _merged(budget.limits(names), given)
         if limits.empty:
             raise UsageError(f"no limit for {name}: give one, such as parameters='30M', or add it to {budget.path}")
-        run = run_budget(opened, inputs, options, limits, directory)
+        run = run_budget(opened, inputs, options, limits, budget.path.parent)
         _check_completed(run.document)
         return run.report
 
     def _tables(self) -> BudgetTables:
-        """The limits in files: those of --assay-budget, of `[tool.assay]`, or of budget.toml; empty if none exists."""
-        default = self._root / BUDGET_FILE
-        if self._file is not None:
-            return (
-                read_budget(self._file) if self._file.exists() or not self._update else BudgetTables(self._file, {})
-            )
-        settings = project_settings(self._root)
-        if settings.budget is not None:
+        """The limits of --assay-budget, of `[tool.assay]`, or of budget.toml; empty if there is no such file."""
+        settings = project_settings(self._root) if self._file is None else None
+        if settings is not None and settings.budget is not None:
             return settings.budget
-        return read_budget(default) if default.exists() else BudgetTables(default, {})
+        path = self._file or self._root / BUDGET_FILE
+        is_new = not path.exists() and (self._file is None or self._update)
+        return BudgetTables(path, {}) if is_new else read_budget(path)
 
 
 def failure_text(report: BudgetReport) -> str:
@@ -150,17 +145,27 @@ def failure_text(report: BudgetReport) -> str:
 
 def _class_name(opened: Opened) -> str:
     """The class of the model; empty for a file of weights."""
+    if opened.document is not None:
+        return opened.document.model_class
     return "" if opened.model_error is not None else type(opened.module).__name__
 
 
-def _merged(budget: BudgetTables, names: Sequence[str], given: Mapping[str, Any]) -> Limits:
+def _merged(stored: Limits, given: Mapping[str, Any]) -> Limits:
     """The limits of the files, overridden by those of the call."""
-    stored, own = budget.limits(names), parse_limits(given, "model_budget")
+    own = parse_limits(given, "model_budget")
     return Limits(
         {**stored.amounts, **own.amounts},
         own.latency or stored.latency,
         own.no if "no" in given else stored.no,
         own.strict if "strict" in given else stored.strict,
+    )
+
+
+def _updated_limits(stored: Limits, given: Mapping[str, Any]) -> Limits:
+    """What an update writes: all limits of the file that the call does not give, or some for a model without any."""
+    keys = [key for key in stored.amounts if key not in given]
+    return Limits(
+        dict.fromkeys(keys or (() if given or stored.latency else _DEFAULT_KEYS), 0.0), _merged(stored, given).latency
     )
 
 
