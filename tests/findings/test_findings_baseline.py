@@ -112,7 +112,7 @@ def test_a_model_is_found_from_another_directory(tmp_path, monkeypatch):
         (b'{"assay_baseline": 99, "models": {}}', VersionError, "newer"),
         (b'{"assay_baseline": 1, "models": {"m": [{"code": "W101", "sev', ReadError, "damaged"),
         (b'{"assay_baseline": 1, "models": {"m": [{"code": "W101", "severity": "fatal"}]}}', ReadError, "damaged"),
-        (b'{"findings": [{"code": "W101", "severity": "error", "title": "", "advice": "", "modules": [3]}]}', ReadError,
+        (b'{"findings": [{"code": "W1", "severity": "note", "title": "", "advice": "", "modules": [3]}]}', ReadError,
          "damaged"),
         (b'{"findings": [], "baseline": {"known": 3, "gone": []}}', ReadError, "another baseline"),
         (b"[1, 2]", ReadError, "not a baseline"),

@@ -9,10 +9,11 @@ from handmade import conv_stack, stopped
 
 import assay
 from assay.analysis.cost.totals import with_cost
-from assay.document.document import InputTensor, Machine
+from assay.document.document import Document, InputTensor, Machine
 from assay.document.profile import Profile
 from assay.document.provenance import Figure, Measured, Unknown
 from assay.document.rows import TensorType
+from assay.document.weights import TensorStatistics, WeightsReport
 from assay.errors import UsageError
 from assay.findings.budget import budget_report, latency_ratio
 from assay.findings.engine import check_all
@@ -110,14 +111,16 @@ def test_a_lower_bound_can_exceed_but_not_pass():
 
 
 def test_forbidden_findings():
-    document = with_cost(conv_stack())
-    checked = check_all(document)
-    code = checked.findings[0].code
-    limits = parse_limits({"no": [code, "W101", "C999"]}, "b")
-    lines = {line.name: line for line in budget_report(BudgetFacts(document, checked), limits).lines}
-    assert lines[f"no {code}"].verdict == "exceeded"
-    assert lines["no W101"].verdict == "unknown"  # the weights were not read
-    assert lines["no C999"].verdict == "passed"
+    row = TensorStatistics(("a.weight",), "float32", (8, 8), 256, 64, nan=3, inf=0, zeros=0, min=0.0, max=1.0)
+    document = Document(weights=WeightsReport(tensors=[row]))
+    limits = parse_limits({"no": ["w101", "error", "W102", "C101"]}, "b")
+    lines = budget_report(BudgetFacts(document, check_all(document)), limits).lines
+    assert {line.name: line.verdict for line in lines} == {
+        "no W101": "exceeded",
+        "no error": "exceeded",
+        "no W102": "passed",
+        "no C101": "unknown",  # no pass was recorded
+    }
     unchecked = budget_report(BudgetFacts(document), limits)
     assert {line.verdict for line in unchecked.lines} == {"unknown"}
 
