@@ -111,10 +111,9 @@ def _logical(document: Document, finding: Finding) -> dict[str, Any]:
     """The affected modules and tensors as logical locations; empty if there are none."""
     modules = [(tree.path_text(document.modules[index].path), "module") for index in finding.modules]
     tensors = [(name, "member") for name in finding.tensors]
-    listed = [
-        {"fullyQualifiedName": printable(name), "kind": kind} for name, kind in dict.fromkeys((*modules, *tensors))
-    ]
-    return {"logicalLocations": listed[:_MAX_NAMES]} if listed else {}
+    named = list(dict.fromkeys([*modules, *tensors]))[:_MAX_NAMES]
+    listed = [{"fullyQualifiedName": printable(name), "kind": kind} for name, kind in named]
+    return {"logicalLocations": listed} if listed else {}
 
 
 def _properties(finding: Finding) -> dict[str, Any]:
