@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from assay.document.document import Document, Origin
 from assay.document.findings import Finding
@@ -17,6 +18,7 @@ from assay.document.rows import Module
 from assay.errors import ReadError, UsageError, VersionError
 from assay.findings.baseline import accepted, compare, module_paths
 from assay.findings.baseline_files import accepted_in, write_baseline
+from assay.views.json.schema import schema
 
 NAMES = [f"layers.{index}" for index in range(6)]
 
@@ -93,6 +95,12 @@ def test_a_file_keeps_the_findings_of_other_models(tmp_path):
     write_baseline(path, first, [], overwrite=True)
     assert accepted_in(path, first) == []
     assert len(accepted_in(path, other)) == 1
+
+
+def test_a_file_matches_its_schema(tmp_path):
+    path = tmp_path / "b.json"
+    write_baseline(path, document(), [finding(1, 2), finding(code="W101", tensors=("a.weight",))], overwrite=False)
+    Draft202012Validator(json.loads(schema("baseline"))).validate(json.loads(path.read_text()))
 
 
 def test_a_model_is_found_from_another_directory(tmp_path, monkeypatch):
