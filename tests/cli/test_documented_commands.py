@@ -67,6 +67,13 @@ def commands(page: Path) -> list[str]:
     return [shlex.join(words) for words in lines if words]
 
 
+def block(page: str, language: str, first: str) -> str:
+    """The block of a page whose first line is `first`."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    start = text.index(f"```{language}\n{first}\n") + len(f"```{language}\n")
+    return text[start : text.index("```", start)]
+
+
 def skipped(command: str) -> bool:
     return any(part in command for part in NOT_RUN)
 
@@ -78,6 +85,7 @@ def world(tmp_path_factory) -> Path:
 
     place = tmp_path_factory.mktemp("world")
     (place / "my_model.py").write_text(MODEL)
+    (place / "budget.toml").write_text(block("teams.md", "toml", "# budget.toml"))
     config = place / "path" / "to" / "config-directory"
     config.mkdir(parents=True)
     (config / "config.json").write_text(json.dumps(CONFIG))

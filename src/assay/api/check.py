@@ -23,7 +23,6 @@ from assay.api.weights import weights_document
 from assay.checkpoint.statistics.settings import Progress
 from assay.document.document import Document
 from assay.document.findings import Finding
-from assay.document.this_machine import this_machine
 from assay.errors import InputsError
 from assay.findings.catalogue import selected_rules
 from assay.findings.engine import CheckResult, Skipped, apply
@@ -161,12 +160,11 @@ def check_document(document: Document, rules: Sequence[Rule]) -> CheckReport:
 
 def device_of(document: Document) -> Device | None:
     """The device a document was made on, with its measured limits; None if unknown or another machine's."""
-    made_on, here = document.machine, this_machine()
-    if (made_on.python, made_on.system, made_on.processors) != (here.python, here.system, here.processors):
-        return None
-    kind = (document.profile.device if document.profile is not None else made_on.device).partition(":")[0]
+    kind = (document.profile.device if document.profile is not None else document.machine.device).partition(":")[0]
     report = report_of_this_machine(kind if kind not in ("", "none") else None)
-    return None if report is None else as_device(report)
+    if report is None or report.hardware.name != document.machine.processor:
+        return None
+    return as_device(report)
 
 
 def document_to_check(

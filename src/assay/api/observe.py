@@ -110,12 +110,13 @@ def _document(opened: Opened, inputs: Inputs, options: RunOptions, forward: Pass
 
     from assay.recorder.precision import float32_settings
 
+    device = _device_of(opened, options, forward)
     step_succeeded = step is not None and step.failure is None
     assumptions = forward.assumptions + (step.assumptions if step is not None and step_succeeded else ())
     return Document(
         origin=opened.origin,
         machine=replace(
-            this_machine(torch=str(torch.__version__), device=_device_of(opened, options, forward)),
+            this_machine(torch=str(torch.__version__), device=device, processor=_processor_of(device)),
             **float32_settings(),
         ),
         run=Run(
@@ -165,6 +166,17 @@ def _device_of(opened: Opened, options: RunOptions, forward: Pass) -> str:
         return "none"
     own = model_device(opened.module)
     return str(options.device or (own if own not in (None, "meta") else "cpu"))
+
+
+def _processor_of(device: str) -> str:
+    """The model name of a device; of the CPU if nothing ran; empty if it is unknown."""
+    import torch
+
+    from assay.machine.hardware import processor
+
+    if device.startswith("cuda"):
+        return str(torch.cuda.get_device_name(device))
+    return processor() or "" if device in ("cpu", "none") else ""
 
 
 def inputs_for(opened: Opened, inputs: Any, *, device: str | None, dtype: str | None) -> Inputs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +11,7 @@ from assay.cli.options import (
     OptionGroups,
     Output,
     optional_model_argument,
-    output_options,
+    output_options_with,
     run_options,
     verbosity_options,
 )
@@ -20,12 +19,12 @@ from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
-from assay.errors import FINDINGS, OK
+from assay.cli.team import CheckPlan, TeamOptions, check_baseline_writable, check_plan, team_options
+from assay.errors import OK
 
-if TYPE_CHECKING:
-    from assay.api.check import CheckReport
-
-FAIL_ON = ("error", "warning")
+FAIL_ON = ("error", "warning", "never")
+RENDERED = ("sarif", "github")
+"""Formats of findings that other commands do not have."""
 
 
 @click.command(cls=OptionGroups)
@@ -41,8 +40,9 @@ FAIL_ON = ("error", "warning")
 @click.option("--backward", is_flag=True, help="Also run a training step (training mode, backward pass).")
 @click.option("--rules", is_flag=True, help="List the rules and exit.")
 @click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 if a finding is at least this severe.")
+@team_options
 @run_options
-@output_options
+@output_options_with(*RENDERED)
 @verbosity_options
 def check(
     messages: Messages,
@@ -50,6 +50,7 @@ def check(
     inputs: str | None,
     options: RunOptions,
     output: Output,
+    team: TeamOptions,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     weights: str | None,
@@ -63,7 +64,8 @@ def check(
     """Report problems and suggestions for MODEL, most severe first, with their evidence and what they are worth here.
 
     The model runs for a few seconds. For a checkpoint, only the weights are checked and no code runs. The exit code
-    is 1 only with --fail-on.
+    is 1 only with --fail-on or --budget. Settings in [tool.assay] of pyproject.toml apply unless options override
+    them.
     """
     from assay.api.check import EvidenceOptions, check_document, document_to_check
     from assay.cli.observed import (
@@ -73,17 +75,13 @@ def check(
         warn_of_other_weights,
         weights_exit_code,
     )
-    from assay.findings.catalogue import selected_rules
+    from assay.cli.team_result import team_result, write_team_files
     from assay.sources.open import open_source
-    from assay.views.json.files import encode
-    from assay.views.json.findings import findings_file, rules_file
-    from assay.views.text.findings import findings_report, rules_table
 
     refuse_overwrite(output, model, inputs, weights)
-    selected = selected_rules(_codes(select) or None, _codes(ignore))  # fails on an unknown code before any long work
+    plan = check_plan(messages, team, output, model, _codes(select), _codes(ignore), fail_on)
     if rules:
-        emit(output, lambda: rules_table(selected), {"json": lambda: encode(rules_file(selected))})
-        return OK
+        return _list_rules(output, plan)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'")
     if weights is not None and no_weights:
@@ -91,6 +89,7 @@ def check(
     evidence = EvidenceOptions(weights, not no_weights, not no_measure, seconds)
     with ProgressLine(messages) as line, prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
+        check_baseline_writable(plan, output, opened.origin.location)
         running = replace(options, backward=backward)
         document = document_to_check(opened, inputs, running, evidence, line.step, line.read)
     report_run(messages, document, fresh=opened.document is None)
@@ -98,25 +97,27 @@ def check(
     if not document.kinds:
         for assumption in document.run.assumptions:
             messages.note(assumption)
-    result = check_document(document, selected)
+    result = check_document(document, plan.rules)
     code = exit_code(messages, document) or weights_exit_code(messages, document)
     save_document(result.document, output, partial=bool(code))
     for skipped in result.skipped:
         messages.detail(f"{skipped.code} skipped: {skipped.why}")
-    emit(
-        output,
-        lambda: findings_report(result.document, result.checked, verbose=messages.verbose > 0),
-        {"json": lambda: encode(findings_file(result.document, result.checked))},
-        partial=bool(code),
-    )
-    return code or _fail_on_exit_code(result, fail_on)
+    outcome = team_result(plan, result)
+    emit(output, lambda: outcome.report(verbose=messages.verbose > 0), outcome.encoders(), partial=bool(code))
+    write_team_files(messages, outcome, output, partial=bool(code))
+    return code or outcome.exit_code
+
+
+def _list_rules(output: Output, plan: CheckPlan) -> int:
+    from assay.views.json.files import encode
+    from assay.views.json.findings import rules_file
+    from assay.views.text.findings import rules_table
+
+    if output.format in RENDERED:
+        raise click.UsageError(f"--rules cannot be written as {output.format}")
+    emit(output, lambda: rules_table(plan.rules), {"json": lambda: encode(rules_file(plan.rules))})
+    return OK
 
 
 def _codes(values: tuple[str, ...]) -> list[str]:
     return [code for text in values for code in text.split(",") if code.strip()]
-
-
-def _fail_on_exit_code(result: CheckReport, fail_on: str | None) -> int:
-    from assay.findings.engine import findings_at_least
-
-    return FINDINGS if fail_on is not None and findings_at_least(result.findings, fail_on) else OK

@@ -53,7 +53,8 @@ MODEL is one of:
 EXIT_CODES = """\b
 Exit codes:
   0    success
-  1    findings as severe as --fail-on, or an op without a formula (--strict)
+  1    findings as severe as --fail-on, a budget exceeded, or an op without a
+       formula (--strict)
   2    wrong usage
   3    a file could not be read or written
   4    incomplete result

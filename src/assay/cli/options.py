@@ -54,6 +54,12 @@ class MeasurementOption(click.Option):
     heading = "Measurement options"
 
 
+class TeamOption(click.Option):
+    """An option for checks that a team runs repeatedly."""
+
+    heading = "Team options"
+
+
 class _ModelOption(click.Option):
     heading = "Model options"
 
@@ -88,7 +94,7 @@ def _set_verbosity(ctx: click.Context, param: click.Parameter, value: Any) -> No
     setattr(ctx.ensure_object(Messages), str(param.name), value)
 
 
-def _options_as_value(
+def options_as_value(
     kind: type[Any], name: str, options: Sequence[Callable[[Any], Any]], names: Sequence[str]
 ) -> Decorator:
     """A decorator that adds `options` to a command and passes the values of `names` as one `kind` called `name`."""
@@ -113,7 +119,7 @@ def _mode_option(flag: str, **settings: Any) -> Decorator:
 model_argument = click.argument("model", metavar="MODEL", shell_complete=_complete_path)
 optional_model_argument = click.argument("model", metavar="[MODEL]", required=False, shell_complete=_complete_path)
 
-run_options = _options_as_value(
+run_options = options_as_value(
     RunOptions,
     "options",
     [
@@ -145,10 +151,15 @@ run_options = _options_as_value(
 )
 """Options for opening and running a model: `inputs` is passed separately, the rest as one `options` value."""
 
-_FORMAT_OPTIONS = [
-    _output_option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."),
-    _output_option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file instead of stdout."),
-]
+
+def _format_options(*formats: str) -> list[Decorator]:
+    choices = click.Choice(formats)
+    return [
+        _output_option("--format", type=choices, default="table", show_default=True, help="Output format."),
+        _output_option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file instead of stdout."),
+    ]
+
+
 _SAVE_OPTION = _output_option(
     "--save",
     type=click.Path(path_type=Path),
@@ -165,11 +176,17 @@ _WRITE_OPTIONS = [
     ),
 ]
 _OUTPUT_NAMES = ("format", "output", "force", "color")
-result_options = _options_as_value(Output, "output", [*_FORMAT_OPTIONS, *_WRITE_OPTIONS], _OUTPUT_NAMES)
+result_options = options_as_value(Output, "output", [*_format_options(*FORMATS), *_WRITE_OPTIONS], _OUTPUT_NAMES)
 """Output options for commands without a document to save."""
-output_options = _options_as_value(
-    Output, "output", [*_FORMAT_OPTIONS, _SAVE_OPTION, *_WRITE_OPTIONS], (*_OUTPUT_NAMES, "save")
-)
+
+
+def output_options_with(*formats: str) -> Decorator:
+    """Output options for a command with a document to save, and with more formats than others."""
+    options = [*_format_options(*FORMATS, *formats), _SAVE_OPTION, *_WRITE_OPTIONS]
+    return options_as_value(Output, "output", options, (*_OUTPUT_NAMES, "save"))
+
+
+output_options = output_options_with()
 
 
 def verbosity_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -41,6 +41,8 @@ class Machine(Struct, frozen=True, omit_defaults=True):
     """The operating system."""
     device: str = ""
     """The device on which the model ran: `cpu`, `cuda`; `none` if it ran without data."""
+    processor: str = ""
+    """The model name of that device; of the CPU if the model ran without data."""
     processors: int | None = None
     """Logical CPUs that the process may use; null if unknown."""
     matmul_precision: str = ""

@@ -6,12 +6,6 @@ from assay import host
 from assay.document.document import Machine
 
 
-def this_machine(*, torch: str = "", device: str = "") -> Machine:
-    """A description of this host; `torch` is its version and `device` is where the model ran, if it ran."""
-    return Machine(
-        python=host.python_version(),
-        torch=torch,
-        system=host.system(),
-        device=device,
-        processors=host.processors(),
-    )
+def this_machine(*, torch: str = "", device: str = "", processor: str = "") -> Machine:
+    """A description of this host; `torch` is its version, `device` and `processor` are where the model ran."""
+    return Machine(host.python_version(), torch, host.system(), device, processor, host.processors())

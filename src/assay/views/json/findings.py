@@ -9,6 +9,8 @@ from msgspec import Struct
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.findings import Finding
+from assay.findings.baseline import AcceptedFinding, BaselineComparison
+from assay.findings.budget import BudgetLine, BudgetReport
 from assay.findings.engine import CheckResult, Skipped
 from assay.findings.rule import Rule
 from assay.views.json.files import ResultFile, partial_keys, timestamp
@@ -19,6 +21,15 @@ class FindingModule(Struct, frozen=True):
 
     index: int
     path: str
+
+
+class BaselineSummary(Struct, frozen=True):
+    """A comparison with a baseline, apart from the new findings."""
+
+    known: int
+    """Number of findings in the baseline that were found again."""
+    gone: list[AcceptedFinding]
+    """Findings of the baseline that were not found again, although their rule was applied."""
 
 
 class FindingsFile(ResultFile, frozen=True):
@@ -32,6 +43,10 @@ class FindingsFile(ResultFile, frozen=True):
     """All modules that the findings refer to."""
     skipped: list[Skipped]
     rules: int
+    baseline: BaselineSummary | None = None
+    """How the findings compare with a baseline; null without one. `findings` are then only those not in it."""
+    budget: list[BudgetLine] | None = None
+    """The limits of a budget, compared with the values of the model; null without a budget."""
 
 
 class RuleEntry(Struct, frozen=True):
@@ -57,8 +72,13 @@ def rules_file(rules: Sequence[Rule]) -> RulesFile:
     )
 
 
-def findings_file(document: Document, checked: CheckResult) -> FindingsFile:
-    """The JSON of the findings of `document`."""
+def findings_file(
+    document: Document,
+    checked: CheckResult,
+    comparison: BaselineComparison | None = None,
+    budget: BudgetReport | None = None,
+) -> FindingsFile:
+    """The JSON of the findings of `document`, with what a comparison with a baseline and a budget added."""
     indices = sorted({index for finding in checked.findings for index in finding.modules})
     return FindingsFile(
         source=document.origin.location,
@@ -68,5 +88,7 @@ def findings_file(document: Document, checked: CheckResult) -> FindingsFile:
         modules=[FindingModule(index, tree.path_text(document.modules[index].path)) for index in indices],
         skipped=checked.skipped,
         rules=checked.rules,
+        baseline=BaselineSummary(comparison.known, comparison.gone) if comparison is not None else None,
+        budget=budget.lines if budget is not None else None,
         **partial_keys(document),
     )

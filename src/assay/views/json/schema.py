@@ -8,6 +8,7 @@ from assay.analysis.roofline import Roofline
 from assay.document.document import Document
 from assay.document.machine import MachineReport
 from assay.document.trace import Trace, Traces
+from assay.findings.baseline import Baseline
 from assay.views.json.cost import CostFile
 from assay.views.json.files import MODULES_NAME, OPS_NAME, ModulesFile, OpsFile
 from assay.views.json.findings import FindingsFile
@@ -28,6 +29,7 @@ _FILES: dict[str, tuple[type[msgspec.Struct], str]] = {
     "summary": (SummaryFile, "assay summary --format json"),
     "params": (ParamsFile, "assay params --format json"),
     "findings": (FindingsFile, "assay check --format json"),
+    "baseline": (Baseline, "assay check --write-baseline"),
     "machine": (MachineReport, "assay machine --format json"),
     "trace": (Trace, "assay trace FILE --format json"),
     "traces": (Traces, "assay trace DIR --format json"),

@@ -77,9 +77,11 @@ _LABELS = {
 """Names of evidence for people, unless the key itself reads well."""
 
 
-def findings_report(document: Document, checked: CheckResult, *, verbose: bool = False) -> Report:
-    """Every finding as a block, and a last line with totals; `verbose` as in `summary_line`."""
-    totals = marked_total(summary_line(checked, verbose=verbose), partial=document.partial)
+def findings_report(
+    document: Document, checked: CheckResult, *, verbose: bool = False, none: str = "no findings"
+) -> Report:
+    """Every finding as a block, and a last line with totals; `verbose` and `none` as in `summary_line`."""
+    totals = marked_total(summary_line(checked, verbose=verbose, none=none), partial=document.partial)
     parts = [*finding_parts(document, checked.findings), notes_table([totals], "summary")]
     report = Report(parts, findings_table(document, checked.findings))
     return marked(report, document) if document.stopped else report  # what did not run is a finding itself
@@ -97,6 +99,11 @@ def finding_parts(document: Document, findings: Sequence[Finding]) -> Parts:
 
 
 def _finding_table(document: Document, finding: Finding) -> Table:
+    return facts_table([(f"  {name}", text) for name, text in finding_lines(document, finding)])
+
+
+def finding_lines(document: Document, finding: Finding) -> list[tuple[str, str]]:
+    """What is known about a finding beyond its title, as pairs of a name and a text."""
     lines = {
         "modules": module_names(document, finding.modules, _SHOWN) if finding.modules else "",
         "tensors": joined_names(fold_names(finding.tensors), _SHOWN),
@@ -105,7 +112,7 @@ def _finding_table(document: Document, finding: Finding) -> Table:
         "evidence": _evidence_line(finding.evidence, _LABELS),
         "advice": finding.advice,
     }
-    return facts_table([(f"  {name}", text) for name, text in lines.items() if text])
+    return [(name, text) for name, text in lines.items() if text]
 
 
 def findings_table(document: Document, findings: Sequence[Finding]) -> Table:
@@ -130,14 +137,17 @@ def rules_table(rules: Sequence[Rule]) -> Table:
     return Table(_RULES, rules)
 
 
-def summary_line(checked: CheckResult, *, verbose: bool = False) -> str:
-    """`1 warning, 3 suggestions (48 rules checked, 2 skipped: see -v)`; if `verbose`, without `: see -v`."""
+def summary_line(checked: CheckResult, *, verbose: bool = False, none: str = "no findings") -> str:
+    """`1 warning, 3 suggestions (48 rules checked, 2 skipped: see -v)`; if `verbose`, without `: see -v`.
+
+    `none` replaces the counts if there are no findings.
+    """
     counts = Counter(finding.severity for finding in checked.findings)
     findings = ", ".join(_severity_count(counts[severity], severity) for severity in SEVERITIES if counts[severity])
     rules = plural(checked.rules - len(checked.skipped), "rule")
     hint = "" if verbose else ": see -v"
     skipped = f", {len(checked.skipped)} skipped{hint}" if checked.skipped else ""
-    return f"{findings or 'no findings'} ({rules} checked{skipped})"
+    return f"{findings or none} ({rules} checked{skipped})"
 
 
 def _evidence_line(evidence: Mapping[str, Figure], labels: Mapping[str, str]) -> str:
