@@ -142,7 +142,9 @@ def timed(seconds, low=None, high=None, **machine):
         (timed(1.0), 1.1, "passed"),
         (timed(1.2), 1.1, "exceeded"),
         (timed(1.2, 1.0, 1.3), 1.1, "unknown"),  # the range reaches below the limit
-        (timed(1.0, 0.9, 1.2), 1.1, "passed"),
+        (timed(1.0, 0.9, 1.2), 1.1, "unknown"),  # the range reaches above it
+        (timed(1.0, 0.9, 1.1), 1.1, "passed"),
+        (timed(1.3, 1.11, 1.5), 1.1, "exceeded"),
         (timed(5.0, processor="B Processor"), 1.1, "unknown"),
         (timed(5.0, processor=""), 1.1, "unknown"),
         (timed(5.0, device="cuda"), 1.1, "unknown"),

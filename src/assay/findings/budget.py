@@ -64,13 +64,13 @@ def budget_report(facts: BudgetFacts, limits: Limits, reference: Document | None
 
 def _line(name: str, label: str, unit: str, amount: BudgetAmount, limit: float) -> BudgetLine:
     value, how = amount.value.value, amount.value.how
-    low = how.range[0] if isinstance(how, Measured) and how.range is not None else value
-    if value is None or low is None:
+    if value is None:
         why = how.why if isinstance(how, Unknown) else ""
         return BudgetLine(name, label, unit, amount.value, limit, UNKNOWN, why)
+    low, high = how.range if isinstance(how, Measured) and how.range is not None else (value, value)
     if low > limit:
         return BudgetLine(name, label, unit, amount.value, limit, EXCEEDED)
-    if value > limit:
+    if high > limit:
         return BudgetLine(name, label, unit, amount.value, limit, UNKNOWN, "the limit is within the measured range")
     if amount.at_least:
         return BudgetLine(name, label, unit, amount.value, limit, UNKNOWN, f"a lower bound: {amount.at_least}")

@@ -44,8 +44,11 @@ def _resolved(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, before
 
 
 def _moved(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, before: Sequence[str]) -> str:
-    sources = [each for each in args if isinstance(each, torch.Tensor)]
-    return COPY if sources and sources[-1].device != result.device else ""
+    return COPY if args[0].device != result.device else ""
+
+
+def _copied(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, before: Sequence[str]) -> str:
+    return COPY if args[1].device != result.device else ""
 
 
 WATCHED: dict[Any, Reads] = {
@@ -63,12 +66,9 @@ WATCHED: dict[Any, Reads] = {
     **dict.fromkeys((aten.repeat_interleave.Tensor, aten.repeat_interleave.self_Tensor), _repeated),
     aten.resolve_neg.default: _resolved,
     **dict.fromkeys(
-        (
-            aten.to.dtype_layout, aten.to.device, aten.to.dtype, aten.to.other, aten._to_copy.default,
-            aten.copy_.default,
-        ),
-        _moved,
+        (aten.to.dtype_layout, aten.to.device, aten.to.dtype, aten.to.other, aten._to_copy.default), _moved
     ),
+    aten.copy_.default: _copied,
 }  # fmt: skip
 """The ops that may read values, and what decides whether they do."""
 

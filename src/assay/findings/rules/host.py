@@ -78,8 +78,9 @@ def device_copies(facts: ModelFacts) -> Iterator[RuleMatch]:
 
 
 def _moves_input(facts: ModelFacts, read: HostRead) -> bool:
-    reads = facts.document.ops[read.op].reads
-    return bool(reads) and facts.document.storages[reads[-1]].role == "input"
+    source = facts.flow.operand(read.op, "src")
+    source = facts.flow.operand(read.op, "self") if source is None else source
+    return source is not None and facts.document.storages[source].role == "input"
 
 
 def _match(
