@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from finding_models import paths, values
-from msgspec.structs import replace
 from machine_documents import MACHINE, finding_on, measured, timed
+from msgspec.structs import replace
 from torch import nn
 
 import assay

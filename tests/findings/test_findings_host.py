@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from finding_models import finding_of, in_document, paths, values
-from msgspec.structs import replace
 from machine_documents import measured, timed
+from msgspec.structs import replace
 from torch import nn
 
 import assay
