@@ -97,6 +97,13 @@ def test_random_numbers_and_small_remainders_are_not_reported():
 
     assert finding_of("S107", Branches(draws), X) is None
     assert finding_of("S107", Shape(), torch.ones(64, 256)) is None
+    assert finding_of("S107", Branches(lambda m, y, aux: (y.repeat(8, 8), y + aux)[1]), X) is None
+
+
+def test_a_large_copy_without_arithmetic_counts_too():
+    finding = finding_of("S107", Branches(lambda m, y, aux: (y.repeat(64, 64), y + aux)[1]), X)
+    assert values(finding)["unused_operations"] == 1
+    assert values(finding)["flops"] == 0
 
 
 def test_a_kernel_that_was_not_recorded_may_have_read_anything():

@@ -16,6 +16,8 @@ from assay.messages import plural
 
 MIN_SHARE = 0.01
 """Below this share of the FLOPs and of the bytes of a pass, unused results are not worth a finding."""
+MIN_BYTES = 1 << 20
+"""The least bytes that unused results without much arithmetic must move."""
 
 
 @rule(
@@ -31,7 +33,7 @@ def unused_results(facts: ModelFacts) -> Iterator[RuleMatch]:
     ops = dead_ops(facts.document, facts.cost.kinds)
     flops, size = facts.flops_of(ops), facts.bytes_of(ops)
     whole = facts.cost.forward.flops or 0
-    if not ops or (flops < MIN_SHARE * whole and size < MIN_SHARE * facts.bytes):
+    if not ops or (flops < max(MIN_SHARE * whole, 1) and size < max(MIN_SHARE * facts.bytes, MIN_BYTES)):
         return
     names = "its result is" if len(ops) == 1 else "their results are"
     title = f"{plural(len(ops), 'op')} with {units.share(flops, whole)} of the FLOPs computed, but {names} never used"
