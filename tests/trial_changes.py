@@ -37,7 +37,7 @@ class Costly(nn.Module):
 
 
 def load() -> Costly:
-    print("printed by the user's code")
+    print("printed by the user's code")  # noqa: T201
     return Costly()
 
 
@@ -149,10 +149,10 @@ APPLY = {
 }
 CHANGES = (
     *(Change(name, f"Test {name}", (), EXACT, apply) for name, apply in APPLY.items()),
-    Change("t_lossy", "Be coarse", ("T901",), LOSSY, rounded_up),
-    Change("t_wrong", "Be wrong", ("T902",), EXACT, rounded_up),
-    Change("t_own", "Need a process", ("T903",), EXACT, times(0.9), isolated=True),
-    Change("t_divide", "Divide", ("T903",), EXACT, divided, options=lambda runnable: (2, 4)),
+    Change("t_lossy", "Be coarse", ("C401",), LOSSY, rounded_up),
+    Change("t_wrong", "Be wrong", ("C401",), EXACT, rounded_up),
+    Change("t_own", "Need a process", ("S203",), EXACT, times(0.9), isolated=True),
+    Change("t_divide", "Divide", ("S203",), EXACT, divided, options=lambda runnable: (2, 4)),
 )
 
 if os.environ.get(ENABLED) and "pytest" not in sys.modules:

@@ -17,6 +17,7 @@ import torch
 from clocks import HANG_S
 from torch import nn
 from trial_changes import Costly
+from trial_fixtures import known_changes  # noqa: F401
 
 from assay.document.trials import FAILED, FASTER, SAME, SKIPPED
 from assay.trials.plan import Trial, TrialSettings
@@ -186,7 +187,7 @@ def test_a_change_that_needs_a_process_gets_its_own():
     assert process_of(results[0]) == process_of(results[1])
     assert len({process_of(each) for each in results}) == 3
     assert results[-1].speedup.value == pytest.approx(1 / 0.45)
-    assert results[-1].codes == ("T903",)
+    assert results[-1].codes == ("S203",)
 
 
 def test_a_change_with_several_values_is_tried_with_each():

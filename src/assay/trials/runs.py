@@ -71,6 +71,10 @@ class TrialRun:
                 done += _batch(self, batch, launches, Path(directory), (len(done), len(trials)))
             return done
 
+    def before(self, deadline: float | None) -> TrialRun:
+        """The same run with a deadline."""
+        return replace(self, deadline=deadline)
+
     @property
     def over(self) -> bool:
         """Whether no further trial may begin."""

@@ -30,13 +30,17 @@ class StackSearch:
         return [*self.alone, *self.steps, *([] if self.final is None else [self.final])]
 
 
-def search_best(names: Sequence[str], run: RunTrials) -> StackSearch:
-    """The fastest stack that adding one change at a time finds, starting with the one that helped most."""
+def search_best(names: Sequence[str], run: RunTrials, run_final: RunTrials) -> StackSearch:
+    """The fastest stack that adding one change at a time finds, starting with the one that helped most.
+
+    `run` may refuse to try more once a budget is spent; `run_final` then still measures the stack found so far.
+    """
     alone = run([Trial((name,)) for name in names])
-    helped = sorted((each for each in alone if each.verdict == FASTER), key=_speedup, reverse=True)
+    # A larger batch is another workload: its gain is reported, but it is not part of a stack.
+    helped = [each for each in alone if each.verdict == FASTER and each.items == 1]
     steps: list[TrialResult] = []
     stack: tuple[str, ...] = ()
-    for candidate in helped:
+    for candidate in sorted(helped, key=_speedup, reverse=True):
         (name,) = candidate.changes
         if change_name(name) in map(change_name, stack):
             continue
@@ -48,7 +52,7 @@ def search_best(names: Sequence[str], run: RunTrials) -> StackSearch:
         steps.append(step)
         if step.verdict == FASTER:
             stack = taller
-    final = run([Trial(stack)])[0] if stack else None
+    final = run_final([Trial(stack)])[0] if stack else None
     return StackSearch(alone, steps, final)
 
 

@@ -6,7 +6,7 @@ import copy
 import pickle
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from assay.recorder import inventory, substitute
 from assay.sources.inputs import check_affordable, find_inputs
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
+from assay.sources.tensors import torch_dtype
 from assay.trials.change import NotApplicable
 from assay.trials.plan import TrialSettings
 from assay.trials.runnable import Runnable
@@ -32,7 +33,7 @@ class TrialSubject:
     """A model and its inputs, as text that can be opened again or as live objects."""
 
     source: Any
-    """A specifier or path, or a live model."""
+    """A specifier or path, a live model, or an opened source."""
     inputs: Any = None
     model_args: Mapping[str, Any] | None = None
     trust: bool = False
@@ -49,13 +50,19 @@ class NotPortable(Exception):
 
 def save_subject(subject: TrialSubject, path: Path) -> None:
     """Write the subject to a file that another process can load; `NotPortable` if that is impossible."""
-    source = subject.source.module if isinstance(subject.source, Opened) else subject.source
-    portable = TrialSubject(source, subject.inputs, subject.model_args, subject.trust)
     try:
-        torch.save(portable, path, pickle_module=_PICKLE)
+        torch.save(_portable(subject), path, pickle_module=_PICKLE)
     except Exception as error:  # a user's object may raise anything when it is pickled
         path.unlink(missing_ok=True)
         raise NotPortable(error_line(error)) from error
+
+
+def _portable(subject: TrialSubject) -> TrialSubject:
+    """The subject with a module in place of an opened source, which holds functions."""
+    if not isinstance(subject.source, Opened):
+        return subject
+    model = subject.source.with_weights.model
+    return replace(subject, source=model.module, inputs=model.inputs if subject.inputs is None else subject.inputs)
 
 
 def load_subject(path: Path) -> TrialSubject:
@@ -115,8 +122,7 @@ def _opened(subject: TrialSubject, settings: TrialSettings) -> tuple[Runnable, s
     inputs = find_inputs(subject.inputs, opened, device=settings.device, dtype=settings.dtype)
     check_affordable(inputs)
     if settings.device is not None or settings.dtype is not None:
-        dtype = None if settings.dtype is None else getattr(torch, settings.dtype)
-        module = module.to(device=settings.device, dtype=dtype)
+        module = module.to(device=settings.device, dtype=torch_dtype(settings.dtype))
     _set_mode(module, True if settings.backward else settings.training)
     return Runnable(module, inputs.args, dict(inputs.kwargs)), note
 
