@@ -20,7 +20,7 @@ from trial_changes import Costly
 from trial_fixtures import known_changes  # noqa: F401
 
 from assay.document.trials import FAILED, FASTER, SAME, SKIPPED
-from assay.trials.plan import Trial, TrialSettings
+from assay.trials.plan import StackTrial, TrialSettings
 from assay.trials.runs import TrialRun
 from assay.trials.subject import TrialSubject
 
@@ -38,7 +38,7 @@ def _own_temporary_directory(tmp_path, monkeypatch):
 
 
 def results_of(subject, *stacks, settings=SETTINGS, **options):
-    trials = [Trial((stack,) if isinstance(stack, str) else stack) for stack in stacks]
+    trials = [StackTrial((stack,) if isinstance(stack, str) else stack) for stack in stacks]
     return TrialRun(subject, settings, **options).results(trials)
 
 
@@ -162,11 +162,11 @@ def test_a_child_whose_parent_was_killed_ends_and_tidies_up(tmp_path):
 import tempfile; tempfile.tempdir = {str(tmp_path)!r}
 from assay.trials import change, worker
 import trial_changes
-from assay.trials.plan import Trial, TrialSettings
+from assay.trials.plan import StackTrial, TrialSettings
 from assay.trials.runs import TrialRun
 from assay.trials.subject import TrialSubject
 report = lambda progress: print(progress.name, flush=True)
-TrialRun(TrialSubject({MODEL!r}, "1x4"), TrialSettings(limit_s=600), report).results([Trial(("t_hang",))])
+TrialRun(TrialSubject({MODEL!r}, "1x4"), TrialSettings(limit_s=600), report).results([StackTrial(("t_hang",))])
 """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment)
@@ -200,7 +200,7 @@ def test_a_change_with_several_values_is_tried_with_each():
 
 
 def test_a_stack_can_be_compared_with_another():
-    (result,) = TrialRun(text_subject(), SETTINGS).results([Trial(("t_half", "t_most"), against=("t_half",))])
+    (result,) = TrialRun(text_subject(), SETTINGS).results([StackTrial(("t_half", "t_most"), against=("t_half",))])
     assert result.speedup.value == pytest.approx(1.25)
     assert (result.changes, result.against) == (("t_half", "t_most"), ("t_half",))
 

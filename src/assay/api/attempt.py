@@ -17,7 +17,7 @@ from assay.findings.catalogue import rules
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 from assay.trials.change import changes
-from assay.trials.plan import OnTrial, Trial, TrialSettings
+from assay.trials.plan import OnTrial, StackTrial, TrialSettings
 from assay.trials.search import StackSearch, search_best
 from assay.trials.stack import parse_spec
 
@@ -64,7 +64,7 @@ def attempt_changes(
     """
     chosen = chosen_changes(names, findings)
     run = _trial_run(source, inputs, options, opened, seconds, limit_s, on_progress)
-    return run.results([Trial((name,)) for name in chosen]) if chosen else []
+    return run.results([StackTrial((name,)) for name in chosen]) if chosen else []
 
 
 def attempt_best(

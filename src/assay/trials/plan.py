@@ -16,7 +16,7 @@ from msgspec import Struct
 from assay.document.trials import TrialResult
 
 
-class Trial(Struct, frozen=True, omit_defaults=True):
+class StackTrial(Struct, frozen=True, omit_defaults=True):
     """A stack of changes to try, against the original or against another stack."""
 
     changes: tuple[str, ...]
@@ -54,7 +54,7 @@ class TrialPlan(Struct, frozen=True, omit_defaults=True):
 
     subject: str
     """The file that holds the model or its specifier, and the inputs."""
-    trials: list[Trial]
+    trials: list[StackTrial]
     settings: TrialSettings
     parent: int
     """The process that waits for the results; without it, the child ends."""
@@ -67,7 +67,7 @@ class TrialPlan(Struct, frozen=True, omit_defaults=True):
 class Expanded(Struct, frozen=True, tag="expanded"):
     """The model is open; these are the trials, with one for each value of a change that takes several."""
 
-    trials: list[Trial]
+    trials: list[StackTrial]
 
 
 class Begun(Struct, frozen=True, tag="begin"):

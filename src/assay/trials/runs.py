@@ -29,7 +29,7 @@ from assay.trials.plan import (
     EventReader,
     Expanded,
     OnTrial,
-    Trial,
+    StackTrial,
     TrialEvent,
     TrialPlan,
     TrialProgress,
@@ -46,7 +46,7 @@ _OWN_CHANGES = "assay.trials.changes."
 class _Launch(NamedTuple):
     """A way to start a child."""
 
-    start: Callable[[Sequence[Trial], Path], TrialChild]
+    start: Callable[[Sequence[StackTrial], Path], TrialChild]
     """Starts a child that runs these trials and appends its events to this file."""
     fresh: bool
     """Whether it is a fresh interpreter, to which the model must be sent."""
@@ -62,7 +62,7 @@ class TrialRun:
     deadline: float | None = None
     """The time by `time.monotonic` after which no further trial begins; None for no such time."""
 
-    def results(self, trials: Sequence[Trial]) -> list[TrialResult]:
+    def results(self, trials: Sequence[StackTrial]) -> list[TrialResult]:
         """One result per trial, and per value of a change that takes several; isolated changes come last."""
         with tempfile.TemporaryDirectory(prefix="assay-trials-") as directory:
             launches = list(_launches(self, trials, Path(directory)))
@@ -89,7 +89,7 @@ class _CannotOpen(Exception):
         self.raised = raised
 
 
-def _batches(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
+def _batches(trials: Sequence[StackTrial]) -> Iterator[list[StackTrial]]:
     """The trials that share a child, then those that need one of their own."""
     alone = [is_isolated((*trial.changes, *trial.against)) for trial in trials]
     together = [trial for trial, isolated in zip(trials, alone, strict=True) if not isolated]
@@ -97,7 +97,7 @@ def _batches(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
     yield from ([trial] for trial, isolated in zip(trials, alone, strict=True) if isolated)
 
 
-def _launches(run: TrialRun, trials: Sequence[Trial], directory: Path) -> Iterator[_Launch]:
+def _launches(run: TrialRun, trials: Sequence[StackTrial], directory: Path) -> Iterator[_Launch]:
     """The ways to start a child, best first; none if trials can only run in this process."""
     subject, settings = run.subject, run.settings
     try:
@@ -115,7 +115,7 @@ def _launches(run: TrialRun, trials: Sequence[Trial], directory: Path) -> Iterat
         yield _Launch(lambda some, to: fork(partial(_forked, run, list(some), to, os.getpid())), False)
 
 
-def _modules(trials: Sequence[Trial]) -> list[str]:
+def _modules(trials: Sequence[StackTrial]) -> list[str]:
     """The modules that register changes of these trials and are not part of Assay."""
     specs = [parse_spec(text) for trial in trials for text in (*trial.changes, *trial.against)]
     modules = {spec.change.apply.__module__ for spec in specs}
@@ -124,14 +124,14 @@ def _modules(trials: Sequence[Trial]) -> list[str]:
     return sorted(name for name in modules if not name.startswith(_OWN_CHANGES))
 
 
-def _forked(run: TrialRun, trials: list[Trial], results: Path, parent: int) -> None:
+def _forked(run: TrialRun, trials: list[StackTrial], results: Path, parent: int) -> None:
     worker.watch_parent(parent, results.parent)
     prepare = partial(prepare_subject, run.subject, run.settings, None)
     worker.run(trials, run.settings, prepare, partial(append_event, results))
 
 
 def _batch(
-    run: TrialRun, batch: list[Trial], launches: list[_Launch], directory: Path, done: tuple[int, int]
+    run: TrialRun, batch: list[StackTrial], launches: list[_Launch], directory: Path, done: tuple[int, int]
 ) -> list[TrialResult]:
     """The results of trials that share a child, or several in turn if one breaks."""
     results: list[TrialResult] = []
@@ -154,7 +154,7 @@ def _batch(
 class _Follower:
     """Follows the events of one child until it ends, breaks or takes too long."""
 
-    def __init__(self, run: TrialRun, trials: list[Trial], done: tuple[int, int]) -> None:
+    def __init__(self, run: TrialRun, trials: list[StackTrial], done: tuple[int, int]) -> None:
         self._run, self._trials = run, trials
         self._before, self._total = done
         self._results: list[TrialResult] = []
@@ -162,7 +162,7 @@ class _Follower:
         self._running: int | None = None
         self._since = time.monotonic()
 
-    def follow(self, launch: _Launch, results: Path) -> tuple[list[TrialResult], list[Trial]]:
+    def follow(self, launch: _Launch, results: Path) -> tuple[list[TrialResult], list[StackTrial]]:
         """The results of the trials that began in this child, and the trials that are left."""
         child = launch.start(self._trials, results)
         try:
@@ -215,7 +215,7 @@ class _Follower:
         self._run.on_progress(TrialProgress(number, self._total, name, time.monotonic() - self._since))
 
 
-def _here(run: TrialRun, trials: list[Trial]) -> list[TrialResult]:
+def _here(run: TrialRun, trials: list[StackTrial]) -> list[TrialResult]:
     """The results of trials in this process, on a copy of the model, if there is no other way."""
     source: Any = run.subject.source
     module = source.with_weights.module if isinstance(source, Opened) else source
@@ -234,7 +234,7 @@ def _here(run: TrialRun, trials: list[Trial]) -> list[TrialResult]:
 _IN_PROCESS = "tried in this process, because the model cannot be sent to another"
 
 
-def _without_trial(trial: Trial, verdict: str, detail: str) -> TrialResult:
+def _without_trial(trial: StackTrial, verdict: str, detail: str) -> TrialResult:
     """A result without measurements."""
     return TrialResult(
         trial.changes,

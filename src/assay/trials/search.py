@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from assay.document.trials import FASTER, TrialResult
 from assay.trials.change import stack_order
-from assay.trials.plan import Trial
+from assay.trials.plan import StackTrial
 from assay.trials.stack import change_name
 
-RunTrials = Callable[[Sequence[Trial]], list[TrialResult]]
+RunTrials = Callable[[Sequence[StackTrial]], list[TrialResult]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def search_best(names: Sequence[str], run: RunTrials, run_final: RunTrials) -> S
 
     `run` may refuse to try more once a budget is spent; `run_final` then still measures the stack found so far.
     """
-    alone = run([Trial((name,)) for name in names])
+    alone = run([StackTrial((name,)) for name in names])
     # A larger batch is another workload: its gain is reported, but it is not part of a stack.
     helped = [each for each in alone if each.verdict == FASTER and each.items == 1]
     steps: list[TrialResult] = []
@@ -48,11 +48,11 @@ def search_best(names: Sequence[str], run: RunTrials, run_final: RunTrials) -> S
         if not stack:
             stack = taller
             continue
-        step = run([Trial(taller, stack)])[0]
+        step = run([StackTrial(taller, stack)])[0]
         steps.append(step)
         if step.verdict == FASTER:
             stack = taller
-    final = run_final([Trial(stack)])[0] if stack else None
+    final = run_final([StackTrial(stack)])[0] if stack else None
     return StackSearch(alone, steps, final)
 
 

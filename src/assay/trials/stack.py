@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from assay.document.trials import EXACT, LOSSY, ROUNDING
 from assay.errors import UsageError
 from assay.trials.change import Change, NotApplicable, named
-from assay.trials.plan import Trial
+from assay.trials.plan import StackTrial
 from assay.trials.runnable import Runnable
 
 _EFFECTS = (EXACT, ROUNDING, LOSSY)
@@ -73,10 +73,10 @@ def is_isolated(specs: Sequence[str]) -> bool:
     return any(parse_spec(text).change.isolated for text in specs)
 
 
-def expanded(trial: Trial, runnable: Runnable) -> Iterator[Trial]:
+def expanded(trial: StackTrial, runnable: Runnable) -> Iterator[StackTrial]:
     """The trial once per value of its changes that take one and were written without."""
     for changes in itertools.product(*(_with_values(text, runnable) for text in trial.changes)):
-        yield Trial(changes, trial.against)
+        yield StackTrial(changes, trial.against)
 
 
 def _with_values(text: str, runnable: Runnable) -> list[str]:

@@ -34,7 +34,7 @@ from assay.trials.plan import (
     Emit,
     Ended,
     Expanded,
-    Trial,
+    StackTrial,
     TrialPlan,
     TrialSettings,
     append_event,
@@ -78,7 +78,9 @@ def watch_parent(parent: int, directory: Path) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def run(trials: Sequence[Trial], settings: TrialSettings, prepare: Callable[[], PreparedSubject], emit: Emit) -> None:
+def run(
+    trials: Sequence[StackTrial], settings: TrialSettings, prepare: Callable[[], PreparedSubject], emit: Emit
+) -> None:
     """Try each stack of changes on the model that `prepare` returns, and report each step to `emit`."""
     with contextlib.redirect_stdout(sys.stderr):
         try:
@@ -94,7 +96,7 @@ def run(trials: Sequence[Trial], settings: TrialSettings, prepare: Callable[[], 
             gc.collect()
 
 
-def attempt(trial: Trial, settings: TrialSettings, prepared: PreparedSubject) -> TrialResult:
+def attempt(trial: StackTrial, settings: TrialSettings, prepared: PreparedSubject) -> TrialResult:
     """The result of one trial; whatever its changes raise is part of it."""
     effect, codes = stack_effect(trial.changes), stack_codes(trial.changes)
     blank = TrialResult(trial.changes, codes, trial.against, effect=effect)
