@@ -26,9 +26,14 @@ class ChangeSpec(NamedTuple):
     change: Change
     value: Any = _NoValue
 
+    @property
+    def has_value(self) -> bool:
+        """Whether it was written with a value."""
+        return self.value is not _NoValue
+
     def apply(self, runnable: Runnable) -> Runnable:
         """The changed runnable."""
-        if self.value is not _NoValue:
+        if self.has_value:
             return self.change.apply(runnable, self.value)
         if self.change.options is not None and not list(self.change.options(runnable)):
             raise NotApplicable("there is no value to try")
@@ -81,7 +86,7 @@ def expanded(trial: StackTrial, runnable: Runnable) -> Iterator[StackTrial]:
 
 def _with_values(text: str, runnable: Runnable) -> list[str]:
     spec = parse_spec(text)
-    if spec.value is not _NoValue or spec.change.options is None:
+    if spec.has_value or spec.change.options is None:
         return [text]
     try:
         return [f"{text}={value}" for value in spec.change.options(runnable)] or [text]
