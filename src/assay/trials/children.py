@@ -20,6 +20,8 @@ from assay.trials.plan import TrialPlan
 _START = "import sys; sys.path[:] = {path!r}; from assay.trials.worker import main; main()"
 """Not `python -m`: that puts the current directory first, where a user's file may hide a standard module."""
 
+_SIGNALS = {each.value: each.name for each in signal.Signals}
+
 
 class TrialChild(Protocol):
     """A running child process, which leads a process group."""
@@ -80,7 +82,7 @@ def ending(code: int) -> str:
         return f"ended the process with exit code {code}"
     if -code == getattr(signal, "SIGKILL", None):
         return "was killed (SIGKILL), perhaps for lack of memory"
-    return f"crashed with {signal.Signals(-code).name}"
+    return f"crashed with {_SIGNALS.get(-code, f'signal {-code}')}"
 
 
 class _Forked:
