@@ -12,6 +12,12 @@ from assay.trials.change import NotApplicable
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
+@pytest.fixture(autouse=True)
+def _float32_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TF32, the default of convolutions, differs by about 1e-3 between kernels."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
 @pytest.mark.parametrize("name", NETS)
 def test_graphs_replay_with_new_inputs(name: str) -> None:
     base = net(name, "cuda")

@@ -173,7 +173,7 @@ def selected(condition: Any, scores: Any, other: Any) -> Any:
 
 def softmaxed(scores: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """The weights that softmax makes of scores."""
-    if not is_deferred(scores, False) or dim not in (-1, scores.dim() - 1):
+    if not is_deferred(scores, False) or dim not in (-1, scores.dim() - 1) or not isinstance(_stacklevel, int):
         return None
     if dtype not in (None, scores.dtype, torch.float32):
         return None

@@ -58,9 +58,11 @@ def restored(model: Any) -> Iterator[None]:
     saved = [(buffer, buffer.clone()) for buffer in model.buffers()]
     devices = {buffer.device for buffer in model.parameters() if buffer.device.type == "cuda"}
     with torch.random.fork_rng(devices), torch.no_grad():
-        yield
-        for buffer, value in saved:
-            buffer.copy_(value)
+        try:
+            yield
+        finally:
+            for buffer, value in saved:
+                buffer.copy_(value)
 
 
 def dry_outputs(runnable: Runnable) -> Any:

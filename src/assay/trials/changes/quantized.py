@@ -106,8 +106,11 @@ def with_kernel(runnable: Runnable, layers: list[Any], kind: Any) -> Runnable:
     device, dtype = layers[0].weight.device, layers[0].weight.dtype
     try:
         probe = nn.Linear(128, 64, device=device, dtype=dtype)
+        x = torch.linspace(-1, 1, 256, device=device).reshape(2, 128).to(dtype)
         with torch.no_grad():
-            kind(probe)(torch.ones(1, 128, device=device, dtype=dtype))
+            error = (kind(probe)(x) - probe(x)).abs().max() / probe(x).abs().max()
+        if not error < 0.25:
+            raise RuntimeError("the kernel expects another order of weights")
     except (RuntimeError, AttributeError) as error:
         bits = "8" if kind is Int8WeightLinear else "4"
         raise NotApplicable(
