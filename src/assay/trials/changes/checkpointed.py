@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import torch
@@ -25,7 +26,8 @@ def repeated_blocks(model: Any) -> list[Any]:
     return blocks + [block for child in rest for block in repeated_blocks(child)]
 
 
-def checkpointed_class(kind: Any) -> Any:
+@cache
+def checkpointed_class(kind: type[Any]) -> Any:
     """A subclass of a module's class that stores only its inputs for the backward pass."""
 
     class CheckpointedBlock(kind):  # type: ignore[misc]
@@ -59,7 +61,7 @@ def checkpoint_activations(runnable: Runnable) -> Runnable:
     if not blocks:
         raise NotApplicable("the model has no repeated blocks in a ModuleList or Sequential")
     for block in blocks:
-        block.__class__ = checkpointed_class(type(block))
+        block.__class__ = checkpointed_class(block.__class__)
     return runnable
 
 
@@ -71,7 +73,12 @@ register(
         effect=ROUNDING,
         apply=checkpoint_activations,
         parts=(*DRY_PASS, repeated_blocks, checkpointed_class, without_cache),
-        imports=(*DRY_PASS_IMPORTS, "from collections import Counter", "import torch.utils.checkpoint"),
+        imports=(
+            *DRY_PASS_IMPORTS,
+            "from collections import Counter",
+            "from functools import cache",
+            "import torch.utils.checkpoint",
+        ),
         training=True,
     )
 )

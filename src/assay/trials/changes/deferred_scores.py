@@ -65,15 +65,8 @@ class DeferredScores(torch.Tensor):  # type: ignore[misc]
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """The result of a function: deferred as well, fused, or computed from the original scores."""
         kwargs = kwargs or {}
-        if func.__name__ == "__get__" and func.__self__.__name__ in (
-            "shape",
-            "dtype",
-            "device",
-            "ndim",
-            "requires_grad",
-        ):
-            return super().__torch_function__(func, types, args, kwargs)
-        if func.__name__ in ("size", "dim", "numel", "is_floating_point", "is_complex"):
+        name = func.__self__.__name__ if func.__name__ == "__get__" else func.__name__
+        if name in ("shape", "dtype", "device", "ndim", "requires_grad", "size", "dim", "numel", "is_floating_point"):
             return super().__torch_function__(func, types, args, kwargs)
         result = next_scores(func, args, kwargs)
         return result if result is not None else func(*computed(args), **computed(kwargs))
@@ -116,10 +109,8 @@ def next_scores(func: Any, args: Any, kwargs: Any) -> Any:
     dtype = kwargs.get("dtype") or (first.dtype if name not in ("to", "type_as") else result.query.dtype)
     inplace = (func.__name__.endswith("_") and not func.__name__.endswith("__")) or func.__name__.startswith("__i")
     # The replay refers to a copy, because an in-place op changes the scores it was given.
-    before = tuple(
-        DeferredScores.made(each.pending, each.shape, each.dtype) if each is first else each for each in args
-    )
-    pending = replace(result, replay=(func, before, kwargs))
+    copy = DeferredScores.made(first.pending, first.shape, first.dtype)
+    pending = replace(result, replay=(func, tuple(copy if each is first else each for each in args), kwargs))
     if inplace or name in ("dropout", "contiguous"):
         first.pending = pending
         return first
@@ -182,7 +173,7 @@ def selected(condition: Any, scores: Any, other: Any) -> Any:
 
 def softmaxed(scores: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """The weights that softmax makes of scores."""
-    if not is_deferred(scores, False) or dim not in (-1, scores.dim() - 1):
+    if not is_deferred(scores, False) or dim not in (-1, scores.dim() - 1) or not isinstance(_stacklevel, int):
         return None
     if dtype not in (None, scores.dtype, torch.float32):
         return None

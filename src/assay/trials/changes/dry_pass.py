@@ -58,9 +58,11 @@ def restored(model: Any) -> Iterator[None]:
     saved = [(buffer, buffer.clone()) for buffer in model.buffers()]
     devices = {buffer.device for buffer in model.parameters() if buffer.device.type == "cuda"}
     with torch.random.fork_rng(devices), torch.no_grad():
-        yield
-        for buffer, value in saved:
-            buffer.copy_(value)
+        try:
+            yield
+        finally:
+            for buffer, value in saved:
+                buffer.copy_(value)
 
 
 def dry_outputs(runnable: Runnable) -> Any:
@@ -93,6 +95,7 @@ class RecordedCall:
     begin: int
     """Number of ops that ran before it."""
     inputs: tuple[Any, ...] = ()
+    """Without those that were given by keyword."""
     outputs: tuple[Any, ...] = ()
 
 
@@ -110,7 +113,7 @@ class RecordedPass(TorchDispatchMode):  # type: ignore[misc]
         for tensor in [*runnable.model.parameters(), *runnable.model.buffers()]:
             self.keep(tensor)
         before = register_module_forward_pre_hook(self._enter)
-        after = register_module_forward_hook(self._leave, with_kwargs=True)
+        after = register_module_forward_hook(self._leave)
         try:
             with restored(runnable.model), self:
                 self.outputs = runnable()
@@ -138,11 +141,11 @@ class RecordedPass(TorchDispatchMode):  # type: ignore[misc]
         self.calls.append(call)
         self._open.append(call)
 
-    def _leave(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
+    def _leave(self, module: Any, args: Any, outputs: Any) -> None:
         call = self._open.pop()
         while call.module is not module:  # a call that raised an exception, which its caller caught
             call = self._open.pop()
-        call.inputs = tuple(tensors_in((args, kwargs)))
+        call.inputs = tuple(tensors_in(args))
         call.outputs = tuple(tensors_in(outputs))
         for tensor in (*call.inputs, *call.outputs):
             self.keep(tensor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from functools import cache
 from typing import Any
 
 import torch
@@ -35,7 +36,8 @@ class AttentionWithoutWeights(nn.MultiheadAttention):  # type: ignore[misc]
         return super().forward(*args[:4], *[False for _ in args[4:5]], *args[5:], **kwargs)
 
 
-def fused_class(kind: Any) -> Any:
+@cache
+def fused_class(kind: type[Any]) -> Any:
     """A subclass of a module's class in whose forward attention is fused."""
 
     class FusedForward(kind):  # type: ignore[misc]
@@ -131,7 +133,7 @@ def sdpa(runnable: Runnable) -> Runnable:
         module.__class__ = AttentionWithoutWeights
     manual = manual_attention(runnable)
     for module in manual:
-        module.__class__ = fused_class(type(module))
+        module.__class__ = fused_class(module.__class__)
     if not switched and not returning and not manual:
         raise NotApplicable("no module computes attention with single ops whose scores nothing else reads")
     if largest_error(expected, dry_outputs(runnable)) > 1e-2:
@@ -152,6 +154,6 @@ register(
             *(AttentionWithoutWeights, fused_class, switched_by_config, returned_weights, unread_weights),
             *(fates_of_scores, manual_attention),
         ),
-        imports=(*RECORDED_PASS_IMPORTS, *DEFERRED_SCORES_IMPORTS, "import gc"),
+        imports=(*RECORDED_PASS_IMPORTS, *DEFERRED_SCORES_IMPORTS, "import gc", "from functools import cache"),
     )
 )

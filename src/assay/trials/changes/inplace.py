@@ -28,7 +28,10 @@ def overwritable(runnable: Runnable) -> list[Any]:
     owned = {tensor.untyped_storage().data_ptr() for tensor in (*foreign, *tensors_in(watched.outputs))}
 
     def safe(module: Any) -> bool:
-        inputs = [call.inputs[0] for call in watched.calls_of(module)]
+        calls = watched.calls_of(module)
+        if not all(call.inputs for call in calls):
+            return False
+        inputs = [call.inputs[0] for call in calls]
         read = any(reader is not module for each in inputs for reader in later_readers(watched, module, each))
         return not read and not any(each.untyped_storage().data_ptr() in owned for each in inputs)
 

@@ -46,7 +46,7 @@ class Int8WeightLinear(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: Any) -> Any:
         """The product with the weights, scaled back."""
-        flat = x.reshape(-1, x.shape[-1])
+        flat = x.reshape(-1, x.shape[-1]).contiguous()
         y = torch.ops.aten._weight_int8pack_mm(flat, self.weight, self.scale.to(x.dtype))
         y = y.reshape(*x.shape[:-1], -1)
         return y if self.bias is None else y + self.bias
@@ -82,7 +82,7 @@ class Int4WeightLinear(nn.Module):  # type: ignore[misc]
         aten = torch.ops.aten
         multiply = aten._weight_int4pack_mm_for_cpu if self.packed else aten._weight_int4pack_mm
         scales = self.scales.to(x.dtype) if self.packed else self.scales
-        y = multiply(x.reshape(-1, x.shape[-1]).to(scales.dtype), self.weight, self.group, scales)
+        y = multiply(x.reshape(-1, x.shape[-1]).contiguous().to(scales.dtype), self.weight, self.group, scales)
         y = y[:, : self.rows].to(x.dtype).reshape(*x.shape[:-1], self.rows)
         return y if self.bias is None else y + self.bias
 
@@ -106,8 +106,11 @@ def with_kernel(runnable: Runnable, layers: list[Any], kind: Any) -> Runnable:
     device, dtype = layers[0].weight.device, layers[0].weight.dtype
     try:
         probe = nn.Linear(128, 64, device=device, dtype=dtype)
+        x = torch.linspace(-1, 1, 256, device=device).reshape(2, 128).to(dtype)
         with torch.no_grad():
-            kind(probe)(torch.ones(1, 128, device=device, dtype=dtype))
+            error = (kind(probe)(x) - probe(x)).abs().max() / probe(x).abs().max()
+        if not error < 0.25:
+            raise RuntimeError("the kernel expects another order of weights")
     except (RuntimeError, AttributeError) as error:
         bits = "8" if kind is Int8WeightLinear else "4"
         raise NotApplicable(

@@ -27,46 +27,39 @@ def unused_children(model: Any, watched: Any) -> list[tuple[Any, str]]:
         tensors = [*module.parameters(), *module.buffers()]
         return any(id(each) in called for each in module.modules()) or any(watched.readers(each) for each in tensors)
 
-    found = []
-    for parent in model.modules():
-        for name, child in parent.named_children():
-            weighs = any(True for _ in child.parameters())
-            if weighs and used(parent) and not used(child):
-                found.append((parent, name))
-    return found
+    # Of a list, other inputs may use other entries: experts, early exits.
+    lists = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
+    parents = [module for module in model.modules() if used(module) and not isinstance(module, lists)]
+    children = [(parent, name, child) for parent in parents for name, child in parent.named_children()]
+    return [(parent, name) for parent, name, child in children if list(child.parameters()) and not used(child)]
 
 
-def removed(parent: Any, name: str) -> None:
-    """Delete a child; an entry of a list becomes an empty module, so that the others keep their places."""
-    if isinstance(parent, (nn.ModuleList, nn.Sequential)):
-        parent._modules[name] = nn.Module()
-    else:
+def were_removed(runnable: Runnable, expected: Any, places: list[tuple[Any, str]]) -> bool:
+    """Whether these modules could be deleted; if the model fails or gives other outputs then, they are put back."""
+    saved = [(parent, dict(parent._modules)) for parent, _ in places]
+    for parent, name in places:
         delattr(parent, name)
-
-
-def is_needed(runnable: Runnable, expected: Any) -> bool:
-    """Whether the model now fails or gives other outputs."""
     try:
-        return largest_error(expected, dry_outputs(runnable)) > 0
+        same = largest_error(expected, dry_outputs(runnable)) == 0
     except Exception:  # noqa: BLE001 (code that looks for a missing module may raise anything)
-        return True
+        same = False
+    for parent, modules in reversed([] if same else saved):
+        parent._modules.clear()
+        parent._modules.update(modules)
+    return same
 
 
 def remove_unused(runnable: Runnable) -> Runnable:
     """The model without the modules that this pass does not use."""
     require_modules(runnable)
     watched = RecordedPass(runnable)
-    expected, count = watched.outputs, 0
-    for parent, name in unused_children(runnable.model, watched):
-        modules = dict(parent._modules)
-        removed(parent, name)
-        if is_needed(runnable, expected):
-            parent._modules.clear()
-            parent._modules.update(modules)
-        else:
-            count += 1
-    if not count:
+    places = unused_children(runnable.model, watched)
+    if not places:
         raise NotApplicable("every module with weights is used")
+    if were_removed(runnable, watched.outputs, places):
+        return runnable
+    if sum(were_removed(runnable, watched.outputs, [place]) for place in places) == 0:
+        raise NotApplicable("the model looks for its unused modules")
     return runnable
 
 
@@ -77,7 +70,7 @@ register(
         codes=("S101", "S107"),
         effect=EXACT,
         apply=remove_unused,
-        parts=(*RECORDED_PASS, unused_children, removed, is_needed),
+        parts=(*RECORDED_PASS, unused_children, were_removed),
         imports=RECORDED_PASS_IMPORTS,
     )
 )
