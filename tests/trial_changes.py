@@ -33,6 +33,7 @@ class Costly(nn.Module):
         self.cost = 1.0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        os.write(1, b"written by the user's code")
         return self.linear(x)
 
 

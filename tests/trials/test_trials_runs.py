@@ -242,6 +242,46 @@ def test_no_trial_begins_after_the_deadline():
     ]
 
 
+def test_a_trial_that_begins_after_the_deadline_is_not_tried():
+    run = TrialRun(text_subject(), SETTINGS, deadline=time.monotonic() + HANG_S)
+
+    def past_the_deadline(progress):
+        if progress.name == "t_hang":
+            pytest.fail("the trial was followed although it began too late")
+        object.__setattr__(run, "deadline", time.monotonic())
+
+    object.__setattr__(run, "on_progress", past_the_deadline)
+    results = run.results([StackTrial(("t_half",)), StackTrial(("t_hang",))])
+    assert results[-1].detail == "not tried: the time budget is spent"
+
+
+def test_a_model_of_the_running_script_is_tried_in_a_fork(tmp_path):
+    """Its class is in `__main__`, where a fresh interpreter cannot find it, although it can be pickled."""
+    script = tmp_path / "script.py"
+    script.write_text(f"""
+import tempfile; tempfile.tempdir = {str(tmp_path)!r}
+import sys, torch
+sys.modules["pytest"] = sys  # so that children of this process count as forked
+import trial_changes
+from assay.trials import change, worker
+from assay.trials.plan import StackTrial, TrialSettings
+from assay.trials.runs import TrialRun
+from assay.trials.subject import TrialSubject
+for each in trial_changes.CHANGES:
+    change.register(each)
+worker.compare = trial_changes.known_costs
+class Mine(trial_changes.Costly):
+    pass
+run = TrialRun(TrialSubject(Mine(), torch.ones(1, 4)), TrialSettings(limit_s={HANG_S}))
+(result,) = run.results([StackTrial(("t_half",))])
+sys.stderr.write(f"{{result.verdict}} {{result.detail}}")
+""")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
+    assert "faster process" in done.stderr
+    assert done.stderr.endswith("forked")
+
+
 def test_progress_counts_the_trials():
     seen = []
 

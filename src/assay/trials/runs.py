@@ -161,6 +161,7 @@ class _Follower:
         self._open = False
         self._running: int | None = None
         self._since = time.monotonic()
+        self._stopped = False
 
     def follow(self, launch: _Launch, results: Path) -> tuple[list[TrialResult], list[StackTrial]]:
         """The results of the trials that began in this child, and the trials that are left."""
@@ -171,7 +172,7 @@ class _Follower:
         finally:
             kill(child)
         left = self._trials[len(self._results) :]
-        if self._run.over or not left:
+        if self._stopped or not left:
             return self._results, left
         why = ending(code) if code is not None else f"did not end within {self._run.settings.limit_s:g} s"
         if self._running is not None:
@@ -188,11 +189,16 @@ class _Follower:
                 self._take(event)
             finished = self._open and len(self._results) == len(self._trials)
             late = time.monotonic() - self._since > self._run.settings.limit_s
-            between = self._open and self._running is None
-            if code is not None or finished or late or (between and self._run.over):
+            self._stopped = self._began_too_late()
+            if code is not None or finished or late or self._stopped:
                 return code
             self._report()
             time.sleep(_POLL_S)
+
+    def _began_too_late(self) -> bool:
+        """Whether the deadline had passed when the last trial ended or the one in progress began."""
+        deadline = self._run.deadline
+        return self._open and deadline is not None and self._since >= deadline
 
     def _take(self, event: TrialEvent) -> None:
         self._since = time.monotonic()
