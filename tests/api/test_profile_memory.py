@@ -12,9 +12,9 @@ from torch import nn
 
 import assay
 from assay.analysis.memory import memory_of
-from assay.api.profile import allocations
 from assay.cli.main import run
 from assay.document.provenance import Measured, Unknown
+from assay.timing import allocations
 from assay.views.text.profile import profile_report
 from assay.views.text.report import as_text
 

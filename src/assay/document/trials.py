@@ -42,6 +42,7 @@ class TrialResult(Struct, frozen=True, omit_defaults=True):
     Attributes:
         changes: The names of the changes, in the order in which they were applied: `("channels_last",)`.
         codes: The rules whose advice the changes follow.
+        against: The changes of the model it was compared with, called the original below; empty for the original.
         verdict: One of `VERDICTS`.
         detail: Why it failed or does not apply, or what limits the verdict; empty if there is nothing to say.
         effect: What the changes may do to outputs: `exact`, `rounding` or `lossy`.
@@ -63,6 +64,7 @@ class TrialResult(Struct, frozen=True, omit_defaults=True):
 
     changes: tuple[str, ...]
     codes: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
     verdict: str = SKIPPED
     detail: str = ""
     effect: str = EXACT

@@ -165,23 +165,29 @@ class Bench:
         return clocks
 
     def _clocked(self, run: Callable[[], object]) -> PassClock:
-        self._wait()
-        # A thread whose time slice has ended loses its processor in one of these system calls, and not in the pass.
-        self._waiting.refresh()
-        process, before, thread_begin = time.process_time_ns(), self._waiting.read(), processor_now()
-        begin = now()
-        run()
-        returned = now()
-        self._wait()
-        end = now()
-        thread_end, after, process = processor_now(), self._waiting.read(), time.process_time_ns() - process
+        clock = clocked(run, self._wait, self._waiting)
         self._tidy()
-        waited = None
-        if before is not None and after is not None:
-            # What this thread waited in the system calls around the pass does not count.
-            absent = max(end - begin - (thread_end - thread_begin), 0)
-            waited = min(after.own - before.own, absent) + after.others - before.others
-        return PassClock(begin, returned, end, waited, process, thread_begin, thread_end)
+        return clock
+
+
+def clocked(run: Callable[[], object], wait: Callable[[], None], waiting: ProcessorWait) -> PassClock:
+    """The times of one `run`; `wait` waits for the device."""
+    wait()
+    # A thread whose time slice has ended loses its processor in one of these system calls, and not in the pass.
+    waiting.refresh()
+    process, before, thread_begin = time.process_time_ns(), waiting.read(), processor_now()
+    begin = now()
+    run()
+    returned = now()
+    wait()
+    end = now()
+    thread_end, after, process = processor_now(), waiting.read(), time.process_time_ns() - process
+    waited = None
+    if before is not None and after is not None:
+        # What this thread waited in the system calls around the pass does not count.
+        absent = max(end - begin - (thread_end - thread_begin), 0)
+        waited = min(after.own - before.own, absent) + after.others - before.others
+    return PassClock(begin, returned, end, waited, process, thread_begin, thread_end)
 
 
 @contextlib.contextmanager

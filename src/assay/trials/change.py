@@ -15,6 +15,9 @@ from typing import Any
 from assay.errors import UsageError
 from assay.trials.runnable import Runnable
 
+STAGES = ("rewrite", "inputs", "layout", "dtype", "fusion", "quantization", "setting", "compile", "graph", "process")
+"""The order in which stacked changes are applied: a graph is captured from the final model, inputs and settings."""
+
 _CHANGES: dict[str, Change] = {}
 
 
@@ -40,6 +43,8 @@ class Change:
     """Functions and classes that `apply` uses, which a script must contain too."""
     imports: tuple[str, ...] = ()
     """Import lines that `apply` and its parts need, beyond `import torch` and `from torch import nn`."""
+    stage: str = "rewrite"
+    """When it is applied in a stack: one of `STAGES`."""
     training: bool = False
     """Whether it is about training steps, and is measured on one."""
     isolated: bool = False
@@ -68,6 +73,11 @@ def named(name: str) -> Change:
     if name not in _CHANGES:
         raise UsageError(f"unknown change {name!r}: choose from {', '.join(sorted(_CHANGES))}")
     return _CHANGES[name]
+
+
+def stack_order(names: Iterable[str]) -> list[str]:
+    """The names of changes, or `name=value`, in the order in which they can be stacked."""
+    return sorted(names, key=lambda name: STAGES.index(named(name.partition("=")[0]).stage))
 
 
 @cache

@@ -17,7 +17,7 @@ from assay.api.arguments import check_callable
 from assay.api.machine import measure_machine
 from assay.api.options import OnProgress, OnStep, Progress, RunOptions
 from assay.api.partial import warn_if_partial
-from assay.api.profile import figures, resident
+from assay.api.profile import figures
 from assay.api.profile import sweep as sweeping
 from assay.api.profile.columns import with_columns
 from assay.api.profile.conditions import processor_time
@@ -43,7 +43,7 @@ from assay.machine.reports import report_of_this_machine
 from assay.messages import error_line, first_line
 from assay.sources.open import open_source
 from assay.sources.resizing import axes
-from assay.timing import settings
+from assay.timing import resident, settings
 from assay.timing.bench import Budget
 from assay.timing.device import synchronizer
 from assay.timing.modes import two_modes

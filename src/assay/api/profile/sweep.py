@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from assay.analysis.memory import largest_batch
-from assay.api.profile import resident
 from assay.api.profile.conditions import quiet_pass
 from assay.api.profile.pass_times import PassTimes
 from assay.api.profile.predict import Predictor
@@ -22,6 +21,7 @@ from assay.errors import AssayError, UsageError
 from assay.machine.load import OtherLoad
 from assay.messages import first_line, plural
 from assay.sources.resizing import axes, resized
+from assay.timing import resident
 
 if TYPE_CHECKING:
     from assay.timing.bench import Budget
@@ -119,7 +119,7 @@ def _point(
         return SweepPoint(sizes, memory=predicted, problem="not run: it does not fit into memory")
     try:
         with profiled.bench() as runner:
-            measured = resident.of_pass(runner, fixed)
+            measured = resident.of_pass(runner.run, runner.device, fixed)
             clocks = runner.repeat(budget)
     except Exception as error:  # noqa: BLE001  a model may raise anything at a size it does not support
         return SweepPoint(sizes, memory=predicted, problem=_problem(error))

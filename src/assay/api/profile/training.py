@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from assay.analysis.memory import memory_of
-from assay.api.profile import figures, resident
+from assay.api.profile import figures
 from assay.api.profile.conditions import quiet_pass
 from assay.api.profile.op_times import RecordedOps
 from assay.api.profile.profiled import ProfiledModel
@@ -17,6 +17,7 @@ from assay.document.profile import MemoryMeasured, StepTime
 from assay.document.provenance import Figure, Measured, Unknown
 from assay.errors import UsageError
 from assay.recorder import inventory
+from assay.timing import resident
 from assay.timing.bench import Budget
 from assay.timing.device import now, synchronizer
 from assay.timing.rounds import clock_recorded_ops

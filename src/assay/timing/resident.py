@@ -14,8 +14,6 @@ from assay.document.provenance import Figure, Measured, Unknown
 if TYPE_CHECKING:
     import torch
 
-    from assay.timing.bench import Bench
-
 _STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"
@@ -49,15 +47,15 @@ def growth(run: Callable[[], object], repeats: int = 3) -> tuple[Figure, Figure]
 def measured(run: Callable[[], object], device: torch.device, predicted: Figure, repeats: int = 3) -> MemoryMeasured:
     """The memory that `run` needs on its device and in the process, beside the predicted bytes."""
     added, peak = growth(run, repeats)
-    allocator = _on_gpu(run, device) if device.type == "cuda" else _on_other(run, device)
+    allocator = _allocated(run, device)
     return MemoryMeasured(added, peak, allocator.peak, predicted, allocator.growth, allocator.op)
 
 
-def of_pass(runner: Bench, fixed: int | None) -> Figure:
-    """Peak bytes on the device during one pass: what torch allocated, and the `fixed` bytes that existed before."""
+def of_pass(run: Callable[[], object], device: torch.device, fixed: int | None) -> Figure:
+    """Peak bytes on the device during one `run`: what torch allocated, and the `fixed` bytes that existed before."""
     if fixed is None:
         return Figure(None, Unknown("the bytes of parameters, buffers and inputs are unknown"))
-    added = (_on_gpu if runner.device.type == "cuda" else _on_other)(runner.run, runner.device).growth
+    added = _allocated(run, device).growth
     if added.value is None or not isinstance(added.how, Measured):
         return added
     return Figure(added.value + fixed, Measured(f"{added.how.by}, plus parameters, buffers and inputs"))
@@ -67,6 +65,10 @@ class _Allocator(NamedTuple):
     growth: Figure
     peak: Figure
     op: str = ""
+
+
+def _allocated(run: Callable[[], object], device: torch.device) -> _Allocator:
+    return _on_gpu(run, device) if device.type == "cuda" else _on_other(run, device)
 
 
 def _on_gpu(run: Callable[[], object], device: torch.device) -> _Allocator:
@@ -85,7 +87,7 @@ def _on_other(run: Callable[[], object], device: torch.device) -> _Allocator:
     if device.type != "cpu":
         unknown = Figure(None, Unknown(f"torch does not count the allocations on {device.type}"))
         return _Allocator(unknown, unknown)
-    from assay.api.profile import allocations
+    from assay.timing import allocations
 
     added, op = allocations.growth(run)
     return _Allocator(added, Figure(None, Unknown("torch counts all allocations only on GPUs")), op)

@@ -1,0 +1,142 @@
+"""Trying changes on copies of a model: which ones, how they are measured, and the search for the best stack."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from assay.api.arguments import check_number
+from assay.api.observe import check_can_run
+from assay.api.options import RunOptions
+from assay.document.findings import Finding
+from assay.document.trials import LOSSY, TrialResult
+from assay.errors import UsageError
+from assay.findings.catalogue import rules
+from assay.sources.open import open_source
+from assay.sources.opened import Opened
+from assay.trials.change import changes
+from assay.trials.plan import OnTrial, StackTrial, TrialSettings
+from assay.trials.search import StackSearch, search_best
+from assay.trials.stack import parse_spec
+
+if TYPE_CHECKING:
+    from assay.trials.runs import TrialRun
+
+SECONDS = 10.0
+"""Seconds to measure per trial."""
+LIMIT_S = 300.0
+"""Seconds after which a trial is stopped; compiling a large model takes minutes."""
+
+
+def attempt_changes(
+    source: Any,
+    inputs: Any,
+    options: RunOptions,
+    names: Sequence[str] | None,
+    *,
+    opened: Opened | None = None,
+    seconds: float = SECONDS,
+    limit_s: float = LIMIT_S,
+    findings: Iterable[Finding] = (),
+    on_progress: OnTrial | None = None,
+) -> list[TrialResult]:
+    """Try changes on copies of a model, each alone, and return the results.
+
+    Args:
+        source: The model as it was given; text can be opened again in another process.
+        inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
+        options: How to open and run the model.
+        names: Changes, such as `channels_last` or `threads=2`, or codes of rules whose advice to follow, such as
+            `C401`. If None, all changes that follow the advice of `findings`.
+        opened: The source, if it is open already.
+        seconds: Seconds to measure per trial.
+        limit_s: Seconds after which a trial is stopped and counts as failed.
+        findings: The findings about the model.
+        on_progress: Called several times per second while trials run.
+
+    Returns:
+        One result per change and value; changes that need a process of their own come last.
+
+    Raises:
+        UsageError: A name is unknown, or the model cannot be run with these options.
+    """
+    chosen = chosen_changes(names, findings)
+    run = _trial_run(source, inputs, options, opened, seconds, limit_s, on_progress)
+    return run.results([StackTrial((name,)) for name in chosen]) if chosen else []
+
+
+def attempt_best(
+    source: Any,
+    inputs: Any,
+    options: RunOptions,
+    *,
+    exact: bool = False,
+    opened: Opened | None = None,
+    seconds: float = SECONDS,
+    limit_s: float = LIMIT_S,
+    budget_s: float | None = None,
+    on_progress: OnTrial | None = None,
+) -> StackSearch:
+    """Search for the fastest stack of changes: each alone, then one more at a time, as long as that helps.
+
+    With `exact`, changes that lose precision are left out. After `budget_s` seconds no further trial begins, except
+    for the final one of the best stack. The other arguments are those of `attempt_changes`.
+    """
+    check_number("budget_s", budget_s, 0, optional=True)
+    names = [
+        each.name
+        for each in changes()
+        if not (exact and each.effect == LOSSY) and (options.backward or not each.training)
+    ]
+    run = _trial_run(source, inputs, options, opened, seconds, limit_s, on_progress)
+    deadline = None if budget_s is None else time.monotonic() + budget_s
+    return search_best(names, run.before(deadline).results, run.results)
+
+
+def chosen_changes(names: Sequence[str] | None, findings: Iterable[Finding] = ()) -> list[str]:
+    """The changes that `names` stand for, each once; with None, those that follow the advice of the findings."""
+    if names is None:
+        codes = {finding.code for finding in findings}
+        return [change.name for change in changes() if codes.intersection(change.codes)]
+    return list(dict.fromkeys(each for name in names for each in _named(name)))
+
+
+def _named(name: str) -> list[str]:
+    """The changes that one name stands for."""
+    code = name.strip().upper()
+    if code not in {rule.code for rule in rules()}:
+        parse_spec(name)  # raises for an unknown name
+        return [name]
+    following = [change.name for change in changes() if code in change.codes]
+    if not following:
+        automatic = sorted({each for change in changes() for each in change.codes})
+        raise UsageError(f"no change follows the advice of {code} automatically: choose from {', '.join(automatic)}")
+    return following
+
+
+def _trial_run(
+    source: Any,
+    inputs: Any,
+    options: RunOptions,
+    opened: Opened | None,
+    seconds: float,
+    limit_s: float,
+    on_progress: OnTrial | None,
+) -> TrialRun:
+    """The run of trials of this model; raises if it cannot be run with these options."""
+    check_number("seconds", seconds, 0)
+    check_number("limit_s", limit_s, 0)
+    if options.without_data or str(options.device) == "meta":
+        raise UsageError("changes are measured on passes with data: remove the meta or fake mode")
+    opened = opened or open_source(source, model_args=options.model_args, trust=options.trust)
+    check_can_run(opened, options)
+    from assay.trials.runs import TrialRun
+    from assay.trials.subject import TrialSubject
+
+    text = isinstance(source, (str, os.PathLike))
+    given = (os.fspath(source), inputs, options.model_args, options.trust) if text else (opened, inputs)
+    device = None if options.device is None else str(options.device)
+    settings = TrialSettings(device, options.dtype, options.training, options.backward, seconds, limit_s)
+    return TrialRun(TrialSubject(*given), settings, on_progress)

@@ -1,0 +1,101 @@
+"""The results of trials in the findings whose advice they follow: one line each, and a measured gain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from assay.document.findings import ENERGY, MEMORY, TIME, Finding, Gain
+from assay.document.provenance import Figure, Measured
+from assay.document.trials import DIFFERENT, FASTER, INCONCLUSIVE, SAME, SLOWER, VERDICTS, TrialResult
+
+_NOTABLE = 0.01
+"""Peak memory and energy are part of the line if they change by at least this share."""
+_PLAIN = 0.01
+"""Smaller errors are written with an exponent."""
+_BEST_FIRST = (FASTER, SAME, INCONCLUSIVE, SLOWER, DIFFERENT)
+
+
+def verified(findings: Iterable[Finding], trials: Sequence[TrialResult]) -> list[Finding]:
+    """The findings, each with the best result of the changes that follow its advice, if any were tried."""
+    return [_with_result(finding, trials) for finding in findings]
+
+
+def verdict_line(trial: TrialResult) -> str:
+    """The result of a trial in one line: `1.43× [1.38–1.47], max |Δ| 2e-3, peak −12 %`."""
+    about = _error(trial) if trial.verdict == DIFFERENT else ""
+    reason = ", ".join(filter(None, (about, trial.detail)))
+    if trial.speedup.value is None or trial.verdict not in (FASTER, SAME, INCONCLUSIVE, SLOWER):
+        return f"{trial.verdict}: {reason}" if reason else trial.verdict
+    speed = f"{trial.speedup.value:.2f}{'×' * (trial.verdict in (FASTER, SLOWER))}{_interval(trial.speedup)}"
+    start = {FASTER: speed, SLOWER: f"slower: {speed}"}.get(trial.verdict, f"{trial.verdict} ({speed})")
+    peak = _change("peak", trial.memory_before, trial.memory_after)
+    energy = _change("energy", trial.energy_before, trial.energy_after, trial.items)
+    error = "" if trial.verdict == INCONCLUSIVE else _error(trial)
+    return ", ".join(filter(None, (start, error, peak, energy, trial.detail)))
+
+
+def measured_gain(trial: TrialResult, of: str) -> Gain | None:
+    """What the trial saved of this quantity, negative if it cost more; None if that was not measured clearly."""
+    if trial.verdict not in (FASTER, SAME, SLOWER):
+        return None
+    if of == TIME and trial.speedup.value and trial.before.value is not None:
+        return _gain(TIME, trial.before.value, trial.before.value / trial.speedup.value, trial)
+    if of == MEMORY and trial.memory_before.value and trial.memory_after.value is not None:
+        return _gain(MEMORY, trial.memory_before.value, trial.memory_after.value, trial)
+    if of == ENERGY and trial.energy_before.value and trial.energy_after.value is not None:
+        return _gain(ENERGY, trial.energy_before.value, trial.energy_after.value / trial.items, trial)
+    return None
+
+
+def _with_result(finding: Finding, trials: Sequence[TrialResult]) -> Finding:
+    """The finding with the best result of one change that follows its advice."""
+    own = [each for each in trials if finding.code in each.codes and len(each.changes) == 1 and not each.against]
+    if not own:
+        return finding
+    of = TIME if finding.gain is None else finding.gain.of
+    best = max(own, key=lambda trial: _rank(trial, of))
+    line = verdict_line(best) if len(own) == 1 else f"{best.name}: {verdict_line(best)}"
+    return replace(finding, verified=line, gain=measured_gain(best, of) or finding.gain)
+
+
+def _rank(trial: TrialResult, of: str) -> tuple[float, float]:
+    """How good a result is: its verdict, then what it saves; for memory and energy what it saves comes first."""
+    gain = measured_gain(trial, of)
+    saved = float("-inf") if gain is None or gain.share.value is None else float(gain.share.value)
+    verdict = -float((*_BEST_FIRST, *VERDICTS).index(trial.verdict))
+    return (verdict, saved) if of == TIME else (saved, verdict)
+
+
+def _gain(of: str, before: float, after: float, trial: TrialResult) -> Gain:
+    how = Measured(f"a trial of {trial.name}", max(trial.rounds, 1))
+    return Gain(of, Figure(before - after, how), Figure(1 - after / before, how))
+
+
+def _interval(figure: Figure) -> str:
+    span = figure.how.range if isinstance(figure.how, Measured) else None
+    return "" if span is None else f" [{span[0]:.2f}–{span[1]:.2f}]"
+
+
+def _error(trial: TrialResult) -> str:
+    """How outputs differ; empty if they were not compared."""
+    if trial.outputs is None:
+        return ""
+    return "identical outputs" if trial.outputs.identical else f"max |Δ| {_short(trial.outputs.max_abs)}"
+
+
+def _short(value: float) -> str:
+    """Two digits, with a short exponent if the value is small: `0.25`, `2e-3`."""
+    if value == 0 or value >= _PLAIN:
+        return f"{value:.2g}"
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{float(digits):g}e{int(exponent)}"
+
+
+def _change(name: str, before: Figure, after: Figure, items: float = 1.0) -> str:
+    """A notable change of a quantity as a signed percentage: `peak −12 %`; empty if it is unknown or small."""
+    if not before.value or after.value is None:
+        return ""
+    share = after.value / items / before.value - 1
+    return f"{name} {'+' if share > 0 else '−'}{abs(share):.0%}".replace("%", " %") if abs(share) >= _NOTABLE else ""
