@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from assay.api.arguments import check_number
+from assay.api.arguments import check_flag, check_number
 from assay.api.observe import check_can_run
 from assay.api.options import RunOptions
 from assay.document.findings import Finding
@@ -16,7 +17,7 @@ from assay.errors import UsageError
 from assay.findings.catalogue import rules
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
-from assay.trials.change import changes
+from assay.trials.change import changes, stack_order
 from assay.trials.plan import OnTrial, StackTrial, TrialSettings
 from assay.trials.search import StackSearch, search_best
 from assay.trials.stack import parse_spec
@@ -28,6 +29,83 @@ SECONDS = 10.0
 """Seconds to measure per trial."""
 LIMIT_S = 300.0
 """Seconds after which a trial is stopped; compiling a large model takes minutes."""
+BEST, ALL = "best", "all"
+"""Names that stand for the search of the best stack, and for every change."""
+
+
+@dataclass(frozen=True)
+class AttemptOptions:
+    """What to try, and for how long."""
+
+    names: tuple[str, ...] | None = None
+    """Changes, stacks of them (`channels_last+compile`), codes of rules, `best` or `all`; None for the changes that
+    follow the advice of the findings."""
+    exact: bool = False
+    """Leave out changes that lose precision on purpose."""
+    seconds: float = SECONDS
+    """Seconds to measure per trial."""
+    limit_s: float = LIMIT_S
+    """Seconds after which a trial is stopped and counts as failed."""
+    budget_s: float | None = None
+    """Seconds after which no further trial of a search begins; None for no limit."""
+
+    def check(self) -> None:
+        """Raise UsageError for a name or value that is not valid, before any long work."""
+        check_flag("exact", self.exact)
+        check_number("seconds", self.seconds, 0)
+        check_number("limit_s", self.limit_s, 0)
+        check_number("budget_s", self.budget_s, 0, optional=True)
+        chosen_changes(self.names)
+
+    @property
+    def searches(self) -> bool:
+        """Whether the best stack is searched for."""
+        return self.names is not None and BEST in self.names
+
+
+def attempt(
+    source: Any,
+    inputs: Any,
+    options: RunOptions,
+    wishes: AttemptOptions,
+    *,
+    opened: Opened | None = None,
+    findings: Iterable[Finding] = (),
+    on_progress: OnTrial | None = None,
+) -> list[TrialResult]:
+    """The results of everything that `wishes` asks for; the other arguments are those of `attempt_changes`."""
+    if wishes.searches:
+        search = attempt_best(
+            source,
+            inputs,
+            options,
+            exact=wishes.exact,
+            opened=opened,
+            seconds=wishes.seconds,
+            limit_s=wishes.limit_s,
+            budget_s=wishes.budget_s,
+            on_progress=on_progress,
+        )
+        return search.results
+    lossy = {change.name for change in changes() if change.effect == LOSSY} if wishes.exact else set()
+    names = [name for name in chosen_changes(wishes.names, findings) if not lossy & set(_parts(name))]
+    if not names:
+        return []
+    return attempt_changes(
+        source,
+        inputs,
+        options,
+        names,
+        opened=opened,
+        seconds=wishes.seconds,
+        limit_s=wishes.limit_s,
+        on_progress=on_progress,
+    )
+
+
+def _parts(name: str) -> list[str]:
+    """The names of the changes in a stack, without values."""
+    return [part.partition("=")[0].strip() for part in name.split("+")]
 
 
 def attempt_changes(
@@ -64,7 +142,7 @@ def attempt_changes(
     """
     chosen = chosen_changes(names, findings)
     run = _trial_run(source, inputs, options, opened, seconds, limit_s, on_progress)
-    return run.results([StackTrial((name,)) for name in chosen]) if chosen else []
+    return run.results([StackTrial(tuple(stack_order(name.split("+")))) for name in chosen]) if chosen else []
 
 
 def attempt_best(
@@ -97,6 +175,8 @@ def attempt_best(
 
 def chosen_changes(names: Sequence[str] | None, findings: Iterable[Finding] = ()) -> list[str]:
     """The changes that `names` stand for, each once; with None, those that follow the advice of the findings."""
+    if names is not None and {BEST, ALL} & set(names):
+        return [change.name for change in changes()]
     if names is None:
         codes = {finding.code for finding in findings}
         return [change.name for change in changes() if codes.intersection(change.codes)]
@@ -107,8 +187,9 @@ def _named(name: str) -> list[str]:
     """The changes that one name stands for."""
     code = name.strip().upper()
     if code not in {rule.code for rule in rules()}:
-        parse_spec(name)  # raises for an unknown name
-        return [name]
+        for part in name.split("+"):
+            parse_spec(part.strip())  # raises for an unknown name
+        return ["+".join(part.strip() for part in name.split("+"))]
     following = [change.name for change in changes() if code in change.codes]
     if not following:
         automatic = sorted({each for change in changes() for each in change.codes})

@@ -14,6 +14,8 @@ from assay.analysis.devices import Device
 from assay.analysis.flow import writes_parameters
 from assay.api.activations import record_activations
 from assay.api.arguments import check_callable, check_flag, check_number
+from assay.api.attempt import LIMIT_S, SECONDS, AttemptOptions
+from assay.api.attempt import attempt as try_changes
 from assay.api.observe import observe_opened
 from assay.api.options import OnStep, RunOptions
 from assay.api.partial import warn_if_partial
@@ -23,10 +25,12 @@ from assay.api.weights import weights_document
 from assay.checkpoint.statistics.settings import Progress
 from assay.document.document import Document
 from assay.document.findings import Finding
-from assay.errors import InputsError
+from assay.document.trials import TrialResult
+from assay.errors import InputsError, UsageError
 from assay.findings.catalogue import selected_rules
-from assay.findings.engine import CheckResult, Skipped, apply
+from assay.findings.engine import CheckResult, Skipped, apply, ranked, weighed
 from assay.findings.rule import Rule
+from assay.findings.verified import verified
 from assay.machine.reports import report_of_this_machine
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
@@ -47,6 +51,11 @@ class CheckReport(Struct, frozen=True):
     def findings(self) -> list[Finding]:
         """The findings, most severe first."""
         return self.checked.findings
+
+    @property
+    def trials(self) -> list[TrialResult]:
+        """The changes that were tried, in the order in which they were."""
+        return self.document.trials
 
     @property
     def partial(self) -> bool:
@@ -93,6 +102,11 @@ def check(
     read_weights: bool = True,
     measure: bool = True,
     seconds: float = 5.0,
+    attempt: bool | str | Sequence[str] = False,
+    exact: bool = False,
+    trial_seconds: float = SECONDS,
+    trial_limit: float = LIMIT_S,
+    trial_budget: float | None = None,
     mode: str = "auto",
     device: str | None = None,
     dtype: str | None = None,
@@ -119,6 +133,13 @@ def check(
         measure: Time the ops, so that findings state what they are worth here. A saved document is never timed.
         seconds: Seconds after which timing stops. It runs at least three passes, unless they take more than twice as
             long.
+        attempt: Changes to try on copies of the model in another process: True for those that follow the advice of
+            the findings, `"all"`, `"best"` for a search of the fastest stack, or names of changes and codes of
+            rules, such as `["C401", "channels_last", "threads=2"]`.
+        exact: Leave out changes that lose precision on purpose, such as bfloat16.
+        trial_seconds: Seconds to measure per trial.
+        trial_limit: Seconds after which a trial is stopped and counts as failed.
+        trial_budget: Seconds after which no further trial of a search begins. If None, there is no limit.
         mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
         device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
         dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
@@ -146,10 +167,33 @@ def check(
     rules = selected_rules(select, ignore)
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
     evidence = EvidenceOptions(weights, read_weights, measure, seconds)
+    wishes = AttemptOptions(_names(attempt), exact, trial_seconds, trial_limit, trial_budget)
+    if attempt:
+        wishes.check()
     opened = open_source(model, model_args=model_args, trust=trust)
     document = document_to_check(opened, inputs, options, evidence, on_step, progress)
     warn_if_partial(document)
-    return check_document(document, rules)
+    report = check_document(document, rules)
+    if not attempt or document.stopped:
+        return report
+    return with_trials(report, try_changes(model, inputs, options, wishes, opened=opened, findings=report.findings))
+
+
+def with_trials(report: CheckReport, trials: list[TrialResult]) -> CheckReport:
+    """The report with the results of trials: in the findings whose advice they follow, and in the document."""
+    findings = ranked(weighed(finding) for finding in verified(report.findings, trials))
+    document = replace(report.document, findings=findings, trials=trials)
+    return CheckReport(document, replace(report.checked, findings=findings))
+
+
+def _names(attempt: Any) -> tuple[str, ...] | None:
+    """The names to try; None for those that follow the advice of the findings."""
+    if isinstance(attempt, bool):
+        return None
+    names = (attempt,) if isinstance(attempt, str) else attempt
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise UsageError(f"attempt must be True, 'best', 'all' or names of changes and rules, got {attempt!r}")
+    return tuple(names)
 
 
 def check_document(document: Document, rules: Sequence[Rule]) -> CheckReport:

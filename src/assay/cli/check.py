@@ -20,6 +20,7 @@ from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.cli.team import CheckPlan, TeamOptions, check_baseline_writable, check_plan, team_options
+from assay.cli.trials import TrialOptions, apply_verified, check_trial_options, trial_options, try_on
 from assay.errors import OK
 
 FAIL_ON = ("error", "warning", "never")
@@ -29,6 +30,7 @@ RENDERED = ("sarif", "github")
 
 @click.command(cls=OptionGroups)
 @optional_model_argument
+@click.argument("names", nargs=-1, metavar="")
 @click.option("--select", multiple=True, metavar="CODES", help="Check only these rules, by code or prefix: W101,C2.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="Skip these rules, by code or prefix.")
 @click.option("--weights", metavar="FILE", help="Check this checkpoint of the model instead of its own weights.")
@@ -40,6 +42,7 @@ RENDERED = ("sarif", "github")
 @click.option("--backward", is_flag=True, help="Also run a training step (training mode, backward pass).")
 @click.option("--rules", is_flag=True, help="List the rules and exit.")
 @click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 if a finding is at least this severe.")
+@trial_options
 @team_options
 @run_options
 @output_options_with(*RENDERED)
@@ -50,7 +53,9 @@ def check(
     inputs: str | None,
     options: RunOptions,
     output: Output,
+    trial: TrialOptions,
     team: TeamOptions,
+    names: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     weights: str | None,
@@ -79,6 +84,10 @@ def check(
     from assay.sources.open import open_source
 
     refuse_overwrite(output, model, inputs, weights)
+    if trial.changes:
+        return _list_changes(output)
+    shown = check_trial_options(trial, output, model, names)
+    wishes = trial.wishes(names) if trial.tries else None
     plan = check_plan(messages, team, output, model, _codes(select), _codes(ignore), fail_on)
     if rules:
         return _list_rules(output, plan)
@@ -92,20 +101,32 @@ def check(
         check_baseline_writable(plan, output, opened.origin.location)
         running = replace(options, backward=backward)
         document = document_to_check(opened, inputs, running, evidence, line.step, line.read)
+        result = check_document(document, plan.rules)
+        if wishes is not None and not document.stopped:
+            result = try_on(line, result, model, inputs, running, opened, wishes)
     report_run(messages, document, fresh=opened.document is None)
     warn_of_other_weights(messages, document, weights)
     if not document.kinds:
         for assumption in document.run.assumptions:
             messages.note(assumption)
-    result = check_document(document, plan.rules)
     code = exit_code(messages, document) or weights_exit_code(messages, document)
-    save_document(result.document, output, partial=bool(code))
+    save_document(result.document, shown, partial=bool(code))
     for skipped in result.skipped:
         messages.detail(f"{skipped.code} skipped: {skipped.why}")
     outcome = team_result(plan, result)
-    emit(output, lambda: outcome.report(verbose=messages.verbose > 0), outcome.encoders(), partial=bool(code))
-    write_team_files(messages, outcome, output, partial=bool(code))
+    emit(shown, lambda: outcome.report(verbose=messages.verbose > 0), outcome.encoders(), partial=bool(code))
+    write_team_files(messages, outcome, shown, partial=bool(code))
+    if trial.apply and not code:
+        code = apply_verified(messages, trial, names, result, model, inputs, running, opened, output)
     return code or outcome.exit_code
+
+
+def _list_changes(output: Output) -> int:
+    from assay.trials.change import changes
+    from assay.views.text.trials import changes_table
+
+    emit(output, lambda: changes_table(changes()), {})
+    return OK
 
 
 def _list_rules(output: Output, plan: CheckPlan) -> int:

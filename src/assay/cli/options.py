@@ -54,6 +54,12 @@ class MeasurementOption(click.Option):
     heading = "Measurement options"
 
 
+class TrialOption(click.Option):
+    """An option of `assay check` about trying and applying changes."""
+
+    heading = "Trial options"
+
+
 class TeamOption(click.Option):
     """An option for checks that a team runs repeatedly."""
 

@@ -74,7 +74,7 @@ def apply(rules: Iterable[Rule], document: Document, device: Device | None = Non
     for rule in selected:
         try:
             why = rule.missing(facts)
-            findings += [] if why else [_weighed(finding) for finding in rule.find(facts)]
+            findings += [] if why else [weighed(finding) for finding in rule.find(facts)]
         except Exception as error:  # noqa: BLE001  one broken rule must not stop the rest
             findings.append(_defect(rule, error))
             continue
@@ -100,7 +100,7 @@ def _rank(finding: Finding) -> tuple[int, bool, int, float, str]:
     return _ORDER[finding.severity], False, QUANTITIES.index(gain.of), -gain.share.value, finding.code
 
 
-def _weighed(finding: Finding) -> Finding:
+def weighed(finding: Finding) -> Finding:
     """The finding; a suggestion that saves next to nothing becomes a note."""
     gain = finding.gain
     if finding.severity != "advice" or gain is None:

@@ -20,6 +20,7 @@ from assay.views.tables import Column, Table, percent
 from assay.views.text.facts import facts_table, notes_table
 from assay.views.text.partial_report import marked
 from assay.views.text.report import Parts, Report
+from assay.views.text.trials import trial_parts
 
 _SHOWN = 8
 """Names listed in the block of a finding."""
@@ -82,7 +83,8 @@ def findings_report(
 ) -> Report:
     """Every finding as a block, and a last line with totals; `verbose` and `none` as in `summary_line`."""
     totals = marked_total(summary_line(checked, verbose=verbose, none=none), partial=document.partial)
-    parts = [*finding_parts(document, checked.findings), notes_table([totals], "summary")]
+    blocks = [*finding_parts(document, checked.findings), *trial_parts(document.trials)]
+    parts = [*blocks, notes_table([totals], "summary")]
     report = Report(parts, findings_table(document, checked.findings))
     return marked(report, document) if document.stopped else report  # what did not run is a finding itself
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from assay import units
 from assay.document.provenance import Figure, Measured
@@ -23,14 +24,51 @@ _COLUMNS: tuple[Column[TrialResult], ...] = (
 )
 
 
+class ListedChange(Protocol):
+    """What a list of changes shows of each."""
+
+    @property
+    def name(self) -> str:
+        """The name, as it is written after --try."""
+
+    @property
+    def summary(self) -> str:
+        """What it does."""
+
+    @property
+    def effect(self) -> str:
+        """What it may do to outputs."""
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The rules whose advice it follows."""
+
+
+def changes_table(changes: Sequence[ListedChange]) -> Table:
+    """One row per change that can be tried."""
+    columns: tuple[Column[ListedChange], ...] = (
+        Column("change", lambda change: change.name),
+        Column("what it does", lambda change: change.summary, shrinks=True),
+        Column("outputs", lambda change: change.effect),
+        Column("follows", lambda change: ", ".join(change.codes) or None),
+    )
+    return Table(columns, changes)
+
+
 def trial_parts(trials: Sequence[TrialResult]) -> Parts:
-    """What was tried, then what could not be tried and why."""
-    tried = [trial for trial in trials if trial.verdict not in (FAILED, SKIPPED)]
+    """What was tried, the best stack step by step, then what could not be tried and why."""
     rest = [trial for trial in trials if trial.verdict in (FAILED, SKIPPED)]
-    columns = (Column[TrialResult]("change", lambda trial: trial.name), _COLUMNS[1], _COLUMNS[-1])
+    tried = [trial for trial in trials if trial.verdict not in (FAILED, SKIPPED)]
+    steps = [trial for trial in tried if trial.against]
+    reasons = (Column[TrialResult]("change", lambda trial: trial.name), _COLUMNS[1], _COLUMNS[-1])
+    against = Column[TrialResult]("against", lambda trial: " + ".join(trial.against), shrinks=True)
+    alone = [trial for trial in tried if not trial.against and not (steps and len(trial.changes) > 1)]
+    final = [trial for trial in tried if not trial.against and steps and len(trial.changes) > 1]
     return [
-        *section("TRIED ON A COPY, against the original", Table(_COLUMNS, tried)),
-        *section("NOT TRIED, OR FAILED", Table(columns, rest)),
+        *section("TRIED ON A COPY, against the original", Table(_COLUMNS, alone)),
+        *section("STACKED, each against the stack before it", Table((_COLUMNS[0], against, *_COLUMNS[1:]), steps)),
+        *section("BEST STACK, against the original", Table(_COLUMNS, final)),
+        *section("NOT TRIED, OR FAILED", Table(reasons, rest)),
     ]
 
 
