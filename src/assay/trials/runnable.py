@@ -23,6 +23,8 @@ class Runnable:
     """Makers of context managers to enter around each pass, outermost first: autocast, thread counts, …"""
     items: float = 1.0
     """Items per pass, relative to the original; not 1 only if the batch was changed."""
+    compare: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    """Takes the outputs of the original and of this one and returns the parts that correspond; None if all do."""
 
     def __call__(self) -> Any:
         """Run one pass."""
