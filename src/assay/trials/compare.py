@@ -49,8 +49,8 @@ def compare(
         if check.broken:
             return replace(result, verdict=DIFFERENT, detail=check.reason)
         times = time_pairs(
-            PairSide(before.run, before.ready),
-            PairSide(after.run, after.ready),
+            PairSide(before.run, before.ready, not before.consumed),
+            PairSide(after.run, after.ready, not after.consumed),
             device,
             items=items,
             seconds=seconds,
