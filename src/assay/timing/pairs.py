@@ -76,6 +76,8 @@ class PairSide(NamedTuple):
     run: Callable[[], object]
     ready: Callable[[], object] = lambda: None
     """Called before each burst and not timed: clears gradients, copies arguments that a pass changes."""
+    in_bursts: bool = True
+    """Whether several passes can run between two calls of `ready`."""
 
 
 def time_pairs(
@@ -211,6 +213,8 @@ class _Pairs:
                 took = min(self._burst(side).wall for _ in range(3))
             fastest, slowest = min(fastest, took), max(slowest, took)
         self._primed = slowest < _LONG_NS
+        if not all(side.in_bursts for side in self._sides):
+            return
         if on_accelerator:
             self._passes = max(1, round(_DEVICE_BURST_NS / fastest))
         elif fastest < _SHORT_NS:
@@ -238,7 +242,7 @@ class _Pairs:
         self._last = side
 
     def _burst(self, side: int) -> PassClock:
-        run, ready = self._sides[side]
+        run, ready, _ = self._sides[side]
         passes = range(self._passes)
 
         def burst() -> None:

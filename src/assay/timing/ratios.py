@@ -53,8 +53,9 @@ def ratio_interval(logs: Sequence[Sequence[float]]) -> RatioInterval:
     middle = float(np.median(values))
     low, high = np.quantile(_medians(values, drawn[:, owners]), [tail, 1 - tail])
     wider = _STUDENT[count - FEWEST] / _NORMAL * math.sqrt(count / (count - 1))
-    ends = middle - wider * (middle - low), middle + wider * (high - middle)
-    return RatioInterval(*(math.exp(value) for value in (middle, *ends)))
+    # Few resampled medians differ, so that one end alone can happen to be close.
+    reach = wider * max(middle - low, high - middle)
+    return RatioInterval(*(math.exp(value) for value in (middle, middle - reach, middle + reach)))
 
 
 def verdict_of(ratio: RatioInterval, null: RatioInterval) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from msgspec.structs import replace
 
@@ -51,8 +49,8 @@ def compare(
         if check.broken:
             return replace(result, verdict=DIFFERENT, detail=check.reason)
         times = time_pairs(
-            PairSide(before.run, before.ready),
-            PairSide(after.run, after.ready),
+            PairSide(before.run, before.ready, not before.consumed),
+            PairSide(after.run, after.ready, not after.consumed),
             device,
             items=items,
             seconds=seconds,
@@ -71,10 +69,9 @@ class _Outputs:
     ) -> None:
         self._before, self._after, self._effect, self._seed = before, after, effect, seed
         self._coarsest = before.coarsest(device.type)
-        self._mapped = getattr(changed, "compare", None)
-        """Maps an output of the original to what the changed model returns for it; None if they are the same."""
-        same_items = self._mapped is None and changed.items == 1
-        self._names = before.names() & after.names() if same_items else set()
+        self._parts = changed.compare or (lambda old, new: (old, new))
+        whole = changed.compare is None and changed.items == 1
+        self._names = before.names() & after.names() if whole else set()
         """The parameters whose gradients are compared; a change may merge or split others."""
         self._wait = synchronizer(device)
         self.first_s = 0.0
@@ -83,14 +80,17 @@ class _Outputs:
     def check(self) -> tuple[OutputCheck, str]:
         """How the second passes of both differ, and a note if the original's own outputs vary."""
         first = self._original(self._seed)
-        second = self._original(self._seed)
+        old = self._before.output(self._seed)
+        second = leaves_of(old) | self._before.gradients(self._names)
         self._first_pass()
-        found = self._compared(second, self._leaves(self._after, self._after.output(self._seed)))
+        corresponding = self._parts(old, self._after.output(self._seed))
+        gradients = (side.gradients(self._names) for side in (self._before, self._after))
+        found = self._compared(*(leaves_of(part) | each for part, each in zip(corresponding, gradients, strict=True)))
         if not found.broken:
             return found, found.reason
-        if self._varies(found, self._compared(second, first)):
+        if as_variable(found, self._compared(second, first)):
             return OutputCheck(found.error), NOT_REPRODUCIBLE
-        if self._varies(found, self._compared(second, self._original(self._seed + 1))):
+        if as_variable(found, self._compared(second, self._original(self._seed + 1))):
             return OutputCheck(found.error), RANDOM
         return found, ""
 
@@ -101,17 +101,10 @@ class _Outputs:
         self.first_s = (now() - begin) / 1e9
 
     def _original(self, seed: int) -> Leaves:
-        output = self._before.output(seed)
-        return self._leaves(self._before, output if self._mapped is None else self._mapped(output))
-
-    def _leaves(self, side: TrialPass, output: Any) -> Leaves:
-        return leaves_of(output) | side.gradients(self._names)
+        return leaves_of(self._before.output(seed)) | self._before.gradients(self._names)
 
     def _compared(self, before: Leaves, after: Leaves) -> OutputCheck:
         return check_outputs(before, after, self._effect, coarsest=self._coarsest)
-
-    def _varies(self, found: OutputCheck, own: OutputCheck) -> bool:
-        return bool(own.broken) and as_variable(found, own)
 
 
 def _device(base: Runnable) -> torch.device:

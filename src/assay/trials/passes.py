@@ -28,7 +28,8 @@ class TrialPass:
         self._runnable = dataclasses.replace(runnable)
         self._training = training
         self._original = copy.deepcopy((runnable.args, runnable.kwargs))
-        self._consumed = False
+        self.consumed = False
+        """Whether a pass changes its arguments, so that each pass needs new ones."""
         if training:
             backward.prepare([parameter for _, parameter in self._parameters()])
 
@@ -45,7 +46,7 @@ class TrialPass:
 
     def ready(self) -> None:
         """Clear gradients, and renew arguments that a pass changes, such as a cache that grows."""
-        if self._consumed:
+        if self.consumed:
             self._runnable.args, self._runnable.kwargs = copy.deepcopy(self._original)
         if self._training:
             for _, parameter in self._parameters():
@@ -59,7 +60,7 @@ class TrialPass:
         random.seed(seed)
         numpy.random.seed(seed)
         output = self.run()
-        self._consumed = self._consumed or self._versions() != before
+        self.consumed = self.consumed or self._versions() != before
         return output
 
     def names(self) -> set[str]:
