@@ -286,6 +286,16 @@ def test_activations_overwrite_only_what_nothing_reads(body, applies: bool) -> N
             changed(base, "inplace_activations")
 
 
+def test_one_activation_that_must_not_overwrite_does_not_stop_the_others() -> None:
+    def body(self, x):
+        y = self.layer(x)
+        return self.second(self.layer(self.first(y)) + 1) + y
+
+    model = Calls(body, layer=nn.Linear(4, 4), first=nn.ReLU(), second=nn.ReLU())
+    other = changed(runnable(model, torch.randn(2, 4)), "inplace_activations")
+    assert (other.model.first.inplace, other.model.second.inplace) == (False, True)
+
+
 @pytest.mark.parametrize("name", ["resnet", "decoder", "gpt2"])
 def test_checkpointed_blocks_give_the_same_gradients_and_keep_less(name: str) -> None:
     base = net(name)

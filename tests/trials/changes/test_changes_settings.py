@@ -172,3 +172,13 @@ def test_base_is_not_shared_with_the_copy() -> None:
     kept = copy.deepcopy(base.model.state_dict())
     changed(base, "channels_last", "fold_batch_norm", "inplace_activations", "bfloat16_weights")
     assert all(torch.equal(kept[key], value) for key, value in base.model.state_dict().items())
+
+
+def test_dry_passes_leave_statistics_and_the_random_state() -> None:
+    base = net("unet")
+    base.model.train()
+    state = torch.get_rng_state()
+    other = changed(base, "inplace_activations")
+    assert torch.equal(torch.get_rng_state(), state)
+    pairs = zip(base.model.buffers(), other.model.buffers(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
