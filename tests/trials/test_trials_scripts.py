@@ -207,7 +207,8 @@ def test_a_patch_changes_what_the_function_returns(folder, tool):
         ("net.py::pair", ["channels_last"], "net.py returned a tuple|cannot be run as one model|one model in one"),
         ("net.py::existing", ["channels_last"], "is not a plain function"),
         ("net:load", ["channels_last"], "needs a model given as file.py::function"),
-        ("net.py::load", ["inference_mode"], "alter how the model runs"),
+        ("net.py::load", ["inference_mode", "channels_last"], "^inference_mode: a patch cannot change how a model"),
+        ("net.py::load", ["bfloat16_weights"], "bfloat16_weights: a patch cannot change how a model is called"),
     ],
 )
 def test_a_patch_that_would_be_a_guess_is_refused(folder, source, names, message):

@@ -142,10 +142,10 @@ def _patch(request: _WriteRequest) -> _Written:
     from assay.trials.program import model_changes
 
     subject = request.subject()
-    _, applied, left_out = model_changes(request.runnable(), request.specs)
+    _, applied, left_out = model_changes(request.runnable(), request.specs, same_inputs=True)
     if left_out:
-        concerned = f"{', '.join(left_out)} alter how the model runs, not the model"
-        raise UsageError(f"{concerned}: a patch cannot contain them; write a script, for example -o out.py")
+        why = "a patch cannot change how a model is called or run"
+        raise UsageError(f"{', '.join(left_out)}: {why}; write a script, for example -o out.py")
     return patch_code(subject, request.specs).encode(), applied, ()
 
 

@@ -32,9 +32,14 @@ class ExportedChanges(NamedTuple):
     """The changes that concern how a model runs, which a program cannot contain."""
 
 
-def model_changes(runnable: Runnable, specs: Sequence[str]) -> tuple[Runnable, tuple[str, ...], tuple[str, ...]]:
-    """The changed model, the changes that altered the model itself, and those that only alter how it runs."""
-    applied: list[str] = []
+def model_changes(
+    runnable: Runnable, specs: Sequence[str], *, same_inputs: bool = False
+) -> tuple[Runnable, tuple[str, ...], tuple[str, ...]]:
+    """The changed model, the changes that altered the model itself, and those that only alter how it runs.
+
+    With `same_inputs`, changes after which the model must be called in another way count among the latter.
+    """
+    original, applied = runnable, []
     for text in specs:
         spec = parse_spec(text)
         before = Runnable(*copy.deepcopy((runnable.model, runnable.args, runnable.kwargs)))
@@ -42,10 +47,22 @@ def model_changes(runnable: Runnable, specs: Sequence[str]) -> tuple[Runnable, t
             after = spec.apply(before)
         except NotApplicable as error:
             raise UsageError(f"{text} does not apply: {error}") from error
-        if not (spec.change.isolated or after.contexts or after.items != 1) and isinstance(after.model, nn.Module):
+        runs_otherwise = spec.change.isolated or after.contexts or after.items != 1
+        if runs_otherwise or not isinstance(after.model, nn.Module):
+            continue
+        if not same_inputs or (after.compare is None and _accepts(after.model, original)):
             runnable = after
             applied.append(text)
     return runnable, tuple(applied), tuple(text for text in specs if text not in applied)
+
+
+def _accepts(model: nn.Module, original: Runnable) -> bool:
+    """Whether the model can be called with the inputs of the original."""
+    try:
+        one_pass(Runnable(model, *copy.deepcopy((original.args, original.kwargs))), False)
+    except (RuntimeError, TypeError, ValueError):
+        return False
+    return True
 
 
 def exported_changes(runnable: Runnable, specs: Sequence[str]) -> ExportedChanges:

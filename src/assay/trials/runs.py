@@ -67,8 +67,10 @@ class TrialRun:
         with tempfile.TemporaryDirectory(prefix="assay-trials-") as directory:
             launches = list(_launches(self, trials, Path(directory)))
             done: list[TrialResult] = []
+            left = len(trials)
             for batch in _batches(trials):
-                done += _batch(self, batch, launches, Path(directory), (len(done), len(trials)))
+                left -= len(batch)
+                done += _batch(self, batch, launches, Path(directory), (len(done), left))
             return done
 
     def before(self, deadline: float | None) -> TrialRun:
@@ -131,9 +133,12 @@ def _forked(run: TrialRun, trials: list[StackTrial], results: Path, parent: int)
 
 
 def _batch(
-    run: TrialRun, batch: list[StackTrial], launches: list[_Launch], directory: Path, done: tuple[int, int]
+    run: TrialRun, batch: list[StackTrial], launches: list[_Launch], directory: Path, others: tuple[int, int]
 ) -> list[TrialResult]:
-    """The results of trials that share a child, or several in turn if one breaks."""
+    """The results of trials that share a child, or several in turn if one breaks.
+
+    `others` are the numbers of trials before and after them.
+    """
     results: list[TrialResult] = []
     while batch and not run.over:
         if not launches:
@@ -141,7 +146,7 @@ def _batch(
         events = directory / f"{len(list(directory.glob('*.jsonl')))}.jsonl"
         events.touch()
         try:
-            ended, batch = _Follower(run, batch, (done[0] + len(results), done[1])).follow(launches[0], events)
+            ended, batch = _Follower(run, batch, others[0] + len(results), others[1]).follow(launches[0], events)
         except _CannotOpen as error:
             if run.subject.is_text or not (error.raised and launches[0].fresh):
                 return [*results, *(_without_trial(trial, FAILED, str(error)) for trial in batch)]
@@ -154,9 +159,9 @@ def _batch(
 class _Follower:
     """Follows the events of one child until it ends, breaks or takes too long."""
 
-    def __init__(self, run: TrialRun, trials: list[StackTrial], done: tuple[int, int]) -> None:
+    def __init__(self, run: TrialRun, trials: list[StackTrial], before: int, after: int) -> None:
         self._run, self._trials = run, trials
-        self._before, self._total = done
+        self._before, self._after = before, after
         self._results: list[TrialResult] = []
         self._open = False
         self._running: int | None = None
@@ -203,7 +208,6 @@ class _Follower:
     def _take(self, event: TrialEvent) -> None:
         self._since = time.monotonic()
         if isinstance(event, Expanded):
-            self._total += len(event.trials) - len(self._trials)
             self._trials, self._open = event.trials, True
         elif isinstance(event, Begun):
             self._running = event.trial
@@ -218,7 +222,8 @@ class _Follower:
             return
         name = "" if self._running is None else self._trials[self._running].name
         number = self._before + min(len(self._results) + 1, len(self._trials))
-        self._run.on_progress(TrialProgress(number, self._total, name, time.monotonic() - self._since))
+        trials = self._before + len(self._trials) + self._after
+        self._run.on_progress(TrialProgress(number, trials, name, time.monotonic() - self._since))
 
 
 def _here(run: TrialRun, trials: list[StackTrial]) -> list[TrialResult]:

@@ -11,7 +11,7 @@ from assay import host
 from assay.document.trials import EXACT, LOSSY, ROUNDING, TrialResult
 from assay.findings.verified import verdict_line
 from assay.machine.hardware import identify
-from assay.messages import one_line
+from assay.messages import one_line, plural
 from assay.sources.opened import Opened
 from assay.sources.tensors import torch_dtype
 from assay.trials import script_parts
@@ -154,7 +154,7 @@ def _tolerance(specs: Sequence[str], trials: Sequence[TrialResult]) -> float:
 def _machine(settings: TrialSettings, threads: int) -> str:
     device = (settings.device or "cpu").partition(":")[0]
     hardware = identify(device)
-    where = hardware.name if device != "cpu" else f"{hardware.name} with {threads} threads"
+    where = hardware.name if device != "cpu" else f"{hardware.name} with {plural(threads, 'thread')}"
     return f"{where}, torch {hardware.torch}, Python {host.python_version()}, {host.system()}"
 
 
