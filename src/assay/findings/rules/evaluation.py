@@ -121,7 +121,6 @@ def foldable_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         (first, norm)
         for first, norm in facts.flow.pairs(producers, facts.ops_of(_BATCH_NORM))
         if facts.kind(norm).attributes.get("training") is False
-        and (_is_exported(facts) or not facts.document.modules[facts.module(norm)].training)
         and not facts.is_shared(first)
         and facts.kind(norm).inputs[0].type.shape == facts.kind(first).outputs[0].type.shape
     ]
