@@ -49,7 +49,7 @@ def load_uncopyable() -> Costly:
 
 
 def known_costs(
-    base: Runnable, changed: Runnable, *, effect: str, training: bool, seconds: float, seed: int
+    base: Runnable, changed: Runnable, *, effect: str, training: bool, seconds: float, energy: bool, seed: int
 ) -> TrialResult:
     """A comparison of stated costs, and of real outputs; its detail holds the process that ran it."""
     equal = torch.equal(base(), changed())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trial_changes import Costly
 
-from assay.api.attempt import attempt_changes
+from assay.api.attempt import AttemptOptions, attempt
 from assay.api.options import RunOptions
 from assay.document.trials import FASTER, INCONCLUSIVE, SAME, SKIPPED, SLOWER
 
@@ -12,7 +12,7 @@ NAMES = ["inference_mode", "batch=4", "channels_last", "fuse_qkv"]
 
 
 def test_changes_are_applied_compared_and_measured():
-    results = attempt_changes(Costly(), "1x4", RunOptions(), NAMES, seconds=0.05)
+    results = attempt(Costly(), "1x4", RunOptions(), AttemptOptions(tuple(NAMES), seconds=0.05))
     by_name = {each.name: each for each in results}
     assert sorted(by_name) == sorted(NAMES)
     for name in ("inference_mode", "batch=4"):

@@ -19,7 +19,7 @@ from assay.sources.open import open_source
 from assay.sources.opened import Opened
 from assay.trials.change import changes, stack_order
 from assay.trials.plan import OnTrial, StackTrial, TrialSettings
-from assay.trials.search import StackSearch, search_best
+from assay.trials.search import search_best
 from assay.trials.stack import parse_spec
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class AttemptOptions:
     """What to try, and for how long."""
 
     names: tuple[str, ...] | None = None
-    """Changes, stacks of them (`channels_last+compile`), codes of rules, `best` or `all`; None for the changes that
-    follow the advice of the findings."""
+    """Changes, stacks of them (`channels_last+compile`), codes of rules, or `all`; `best` searches the fastest stack
+    of all changes, or of the others that are named. None for the changes that follow the advice of the findings."""
     exact: bool = False
     """Leave out changes that lose precision on purpose."""
     seconds: float = SECONDS
@@ -47,11 +47,14 @@ class AttemptOptions:
     limit_s: float = LIMIT_S
     """Seconds after which a trial is stopped and counts as failed."""
     budget_s: float | None = None
-    """Seconds after which no further trial of a search begins; None for no limit."""
+    """Seconds after which no further trial begins, except for the last one of a search; None for no limit."""
+    energy: bool = True
+    """Measure energy where a sensor covers the device."""
 
     def check(self) -> None:
         """Raise UsageError for a name or value that is not valid, before any long work."""
         check_flag("exact", self.exact)
+        check_flag("energy", self.energy)
         check_number("seconds", self.seconds, 0)
         check_number("limit_s", self.limit_s, 0)
         check_number("budget_s", self.budget_s, 0, optional=True)
@@ -73,114 +76,50 @@ def attempt(
     findings: Iterable[Finding] = (),
     on_progress: OnTrial | None = None,
 ) -> list[TrialResult]:
-    """The results of everything that `wishes` asks for; the other arguments are those of `attempt_changes`."""
-    if wishes.searches:
-        search = attempt_best(
-            source,
-            inputs,
-            options,
-            exact=wishes.exact,
-            opened=opened,
-            seconds=wishes.seconds,
-            limit_s=wishes.limit_s,
-            budget_s=wishes.budget_s,
-            on_progress=on_progress,
-        )
-        return search.results
-    lossy = {change.name for change in changes() if change.effect == LOSSY} if wishes.exact else set()
-    names = [name for name in chosen_changes(wishes.names, findings) if not lossy & set(_parts(name))]
-    if not names:
-        return []
-    return attempt_changes(
-        source,
-        inputs,
-        options,
-        names,
-        opened=opened,
-        seconds=wishes.seconds,
-        limit_s=wishes.limit_s,
-        on_progress=on_progress,
-    )
-
-
-def _parts(name: str) -> list[str]:
-    """The names of the changes in a stack, without values."""
-    return [part.partition("=")[0].strip() for part in name.split("+")]
-
-
-def attempt_changes(
-    source: Any,
-    inputs: Any,
-    options: RunOptions,
-    names: Sequence[str] | None,
-    *,
-    opened: Opened | None = None,
-    seconds: float = SECONDS,
-    limit_s: float = LIMIT_S,
-    findings: Iterable[Finding] = (),
-    on_progress: OnTrial | None = None,
-) -> list[TrialResult]:
-    """Try changes on copies of a model, each alone, and return the results.
+    """Try changes on copies of a model, and return the results.
 
     Args:
         source: The model as it was given; text can be opened again in another process.
         inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
         options: How to open and run the model.
-        names: Changes, such as `channels_last` or `threads=2`, or codes of rules whose advice to follow, such as
-            `C401`. If None, all changes that follow the advice of `findings`.
+        wishes: What to try, and for how long.
         opened: The source, if it is open already.
-        seconds: Seconds to measure per trial.
-        limit_s: Seconds after which a trial is stopped and counts as failed.
         findings: The findings about the model.
         on_progress: Called several times per second while trials run.
 
     Returns:
-        One result per change and value; changes that need a process of their own come last.
+        One result per change and value; changes that need a process of their own come last. After a search, the steps
+        of the stack and, as the last one, the best stack against the original.
 
     Raises:
         UsageError: A name is unknown, or the model cannot be run with these options.
     """
-    chosen = chosen_changes(names, findings)
-    run = _trial_run(source, inputs, options, opened, seconds, limit_s, on_progress)
-    return run.results([StackTrial(tuple(stack_order(name.split("+")))) for name in chosen]) if chosen else []
+    wishes.check()
+    names = [name for name in chosen_changes(wishes.names, findings) if _fits(name, wishes, options)]
+    run = _trial_run(source, inputs, options, opened, wishes, on_progress)
+    timed = run.before(None if wishes.budget_s is None else time.monotonic() + wishes.budget_s)
+    if wishes.searches:
+        return search_best(names, timed.results, run.results).results
+    return timed.results([StackTrial(tuple(stack_order(name.split("+")))) for name in names]) if names else []
 
 
-def attempt_best(
-    source: Any,
-    inputs: Any,
-    options: RunOptions,
-    *,
-    exact: bool = False,
-    opened: Opened | None = None,
-    seconds: float = SECONDS,
-    limit_s: float = LIMIT_S,
-    budget_s: float | None = None,
-    on_progress: OnTrial | None = None,
-) -> StackSearch:
-    """Search for the fastest stack of changes: each alone, then one more at a time, as long as that helps.
-
-    With `exact`, changes that lose precision are left out. After `budget_s` seconds no further trial begins, except
-    for the final one of the best stack. The other arguments are those of `attempt_changes`.
-    """
-    check_number("budget_s", budget_s, 0, optional=True)
-    names = [
-        each.name
-        for each in changes()
-        if not (exact and each.effect == LOSSY) and (options.backward or not each.training)
-    ]
-    run = _trial_run(source, inputs, options, opened, seconds, limit_s, on_progress)
-    deadline = None if budget_s is None else time.monotonic() + budget_s
-    return search_best(names, run.before(deadline).results, run.results)
+def _fits(name: str, wishes: AttemptOptions, options: RunOptions) -> bool:
+    """Whether a change is to be tried: not if it loses precision, or is about training in a search for inference."""
+    parts = [parse_spec(part).change for part in name.split("+")]
+    lossy = wishes.exact and any(part.effect == LOSSY for part in parts)
+    other = wishes.searches and not options.backward and any(part.training for part in parts)
+    return not lossy and not other
 
 
 def chosen_changes(names: Sequence[str] | None, findings: Iterable[Finding] = ()) -> list[str]:
     """The changes that `names` stand for, each once; with None, those that follow the advice of the findings."""
-    if names is not None and {BEST, ALL} & set(names):
-        return [change.name for change in changes()]
     if names is None:
         codes = {finding.code for finding in findings}
         return [change.name for change in changes() if codes.intersection(change.codes)]
-    return list(dict.fromkeys(each for name in names for each in _named(name)))
+    given = [name for name in names if name != BEST]
+    if ALL in given or not given:
+        return [change.name for change in changes()]
+    return list(dict.fromkeys(each for name in given for each in _named(name)))
 
 
 def _named(name: str) -> list[str]:
@@ -202,13 +141,10 @@ def _trial_run(
     inputs: Any,
     options: RunOptions,
     opened: Opened | None,
-    seconds: float,
-    limit_s: float,
+    wishes: AttemptOptions,
     on_progress: OnTrial | None,
 ) -> TrialRun:
     """The run of trials of this model; raises if it cannot be run with these options."""
-    check_number("seconds", seconds, 0)
-    check_number("limit_s", limit_s, 0)
     if options.without_data or str(options.device) == "meta":
         raise UsageError("changes are measured on passes with data: remove the meta or fake mode")
     opened = opened or open_source(source, model_args=options.model_args, trust=options.trust)
@@ -218,6 +154,13 @@ def _trial_run(
 
     text = isinstance(source, (str, os.PathLike))
     given = (os.fspath(source), inputs, options.model_args, options.trust) if text else (opened, inputs)
-    device = None if options.device is None else str(options.device)
-    settings = TrialSettings(device, options.dtype, options.training, options.backward, seconds, limit_s)
+    settings = TrialSettings(
+        None if options.device is None else str(options.device),
+        options.dtype,
+        options.training,
+        options.backward,
+        wishes.seconds,
+        wishes.limit_s,
+        wishes.energy,
+    )
     return TrialRun(TrialSubject(*given), settings, on_progress)

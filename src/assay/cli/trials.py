@@ -37,6 +37,7 @@ class TrialOptions:
     trial_seconds: float = 10.0
     trial_limit: float = 300.0
     trial_budget: float | None = None
+    no_energy: bool = False
     changes: bool = False
 
     def names(self, more: Sequence[str]) -> list[str]:
@@ -54,7 +55,8 @@ class TrialOptions:
         from assay.api.attempt import AttemptOptions
 
         names = tuple(self.names(more)) or None
-        wishes = AttemptOptions(names, self.exact, self.trial_seconds, self.trial_limit, self.trial_budget)
+        times = self.trial_seconds, self.trial_limit, self.trial_budget
+        wishes = AttemptOptions(names, self.exact, *times, energy=not self.no_energy)
         wishes.check()
         return wishes
 
@@ -91,12 +93,11 @@ trial_options = options_as_value(
             show_default=True,
             help="Seconds after which a trial is stopped and counts as failed.",
         ),
-        _option(
-            "--trial-budget", type=click.FloatRange(0), help="Seconds after which --try best begins no further trial."
-        ),
+        _option("--trial-budget", type=click.FloatRange(0), help="Seconds after which no further trial begins."),
+        _option("--no-energy", is_flag=True, help="Do not measure energy, which takes ten seconds per trial."),
         _option("--changes", is_flag=True, help="List the changes that can be tried, and exit."),
     ],
-    ("attempt", "apply", "exact", "trial_seconds", "trial_limit", "trial_budget", "changes"),
+    ("attempt", "apply", "exact", "trial_seconds", "trial_limit", "trial_budget", "no_energy", "changes"),
 )
 
 

@@ -31,6 +31,7 @@ def compare(
     effect: str,
     training: bool = False,
     seconds: float = 10.0,
+    energy: bool = True,
     seed: int = 0,
 ) -> TrialResult:
     """What a change with this effect does to outputs, time, memory and energy; both models must be copies.
@@ -58,7 +59,8 @@ def compare(
             place=mover((base.model, changed.model), seed),
         )
         result = _timed(result, times)
-        return _with_energy(_with_memory(result, base, changed, before, after, device), before, after, device)
+        result = _with_memory(result, base, changed, before, after, device)
+        return _with_energy(result, before, after, device) if energy else result
 
 
 class _Outputs:

@@ -45,6 +45,8 @@ class TrialSettings(Struct, frozen=True, omit_defaults=True):
     """Seconds to measure per trial."""
     limit_s: float = 120.0
     """Seconds after which a trial is stopped, including the time to apply its changes."""
+    energy: bool = True
+    """Whether energy is measured where a sensor covers the device, which takes some ten seconds per trial."""
     seed: int = 0
     """The seed of torch's random numbers before the model is built and before passes that are compared."""
 

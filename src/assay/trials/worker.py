@@ -109,7 +109,13 @@ def attempt(trial: StackTrial, settings: TrialSettings, prepared: PreparedSubjec
         changed = apply_stack(copied, trial.changes)
         applied = time.perf_counter() - begin
         result = compare(
-            base, changed, effect=effect, training=training, seconds=settings.seconds, seed=settings.seed
+            base,
+            changed,
+            effect=effect,
+            training=training,
+            seconds=settings.seconds,
+            energy=settings.energy,
+            seed=settings.seed,
         )
     except NotApplicable as error:
         return replace(blank, verdict=SKIPPED, detail=first_line(error))
