@@ -176,3 +176,16 @@ def test_short_passes_run_in_bursts_on_both_sides_alike():
     assert found.before_s < 1e-3
     assert min(counts.values()) > 100
     assert max(counts.values()) - min(counts.values()) <= 2
+
+
+def test_on_an_accelerator_passes_are_launched_in_bursts_between_two_waits(monkeypatch):
+    log = []
+    monkeypatch.setattr("assay.timing.pairs.synchronizer", lambda device: lambda: log.append("wait"))
+    side = PairSide(lambda: log.append("run"))
+    time_pairs(side, side, torch.device("cuda"), seconds=0.0)
+    bursts = [len(list(run)) for what, run in groupby(log) if what == "run"]
+    assert log[0] == log[-1] == "wait"
+    assert bursts[-1] > 100
+    grown = time_pairs(side._replace(in_bursts=False), side, torch.device("cuda"), seconds=0.0)
+    assert grown.rounds == 1
+    assert log[-3:] == ["wait", "run", "wait"]

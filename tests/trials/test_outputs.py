@@ -62,6 +62,12 @@ def test_nan_and_infinity_may_not_appear(effect, value):
     assert found.error.max_abs == 0.0  # over the finite ones: infinity is not a number in JSON
 
 
+def test_elements_are_counted_over_all_chunks(monkeypatch):
+    monkeypatch.setattr(differences, "_CHUNK", 2)
+    found = difference(torch.tensor([NAN, 1, 1, NAN, 1, 1, 1.0]), torch.tensor([1, 1, NAN, 1, 1, INF, 1.0]))
+    assert (found.appeared, found.vanished, found.equal) == (2, 2, False)
+
+
 def test_nan_that_vanishes_is_a_difference_unless_the_change_is_lossy():
     before, after = torch.tensor([NAN, 1.0]), torch.tensor([0.0, 1.0])
     assert checked(before, after, ROUNDING).broken == FINITE
