@@ -15,7 +15,8 @@ class Measured(Struct, frozen=True, tag="measured", omit_defaults=True):
     spread: float | None = None
     """Half the interquartile range, in the unit of the value; null after a single measurement or if unknown."""
     range: tuple[float, float] | None = None
-    """The range of the value over consecutive parts of the run, widened by 5 %, in its unit; null if unknown."""
+    """The range of the value over consecutive parts of the run, widened by 5 %, in its unit; for speed-ups of trials
+    the 99 % interval; null if unknown."""
 
 
 class Counted(Struct, frozen=True, tag="counted", omit_defaults=True):

@@ -134,6 +134,14 @@ class ModelFacts:
             return Figure(None, Unknown("some of the ops were not timed"))
         return Figure(sum(shares), Measured(BY_CLOCK, profile.passes))
 
+    def kernels_of(self, ops: Iterable[int] | None) -> float:
+        """Kernels that these ops (None: all ops) launch in one pass on an accelerator; 0 if unknown."""
+        profile = self.document.profile
+        rows = profile.kinds if profile is not None else []
+        each = [row.kernels / row.count if row is not None and row.kernels is not None else 0.0 for row in rows]
+        chosen = self.document.ops if ops is None else [self.document.ops[op] for op in ops]
+        return sum(each[op.kind] for op in chosen if op.kind < len(each))
+
     def roofline_of(self, ops: Iterable[int] | None) -> Figure:
         """The shortest time in seconds that these ops (None: all ops) can take within the limits of the machine."""
         if self._roofline is None:

@@ -16,7 +16,7 @@ from assay.findings.facts import ModelFacts, share_of
 def removed_ops(facts: ModelFacts, ops: Iterable[int]) -> Gain:
     """The time of `ops`, all of which would vanish; only its share if the machine was too busy for times."""
     chosen = list(ops)
-    gain = time_gain(facts, facts.time_of(chosen))
+    gain = kernel_gain(facts, facts.time_of(chosen), facts.kernels_of(chosen))
     return gain if gain.share.value is not None else Gain(TIME, gain.amount, facts.time_share(chosen))
 
 
@@ -26,7 +26,7 @@ def scaled_ops(facts: ModelFacts, ops: Iterable[int], share: float, assumption: 
     if took.value is None:
         return time_gain(facts, took)
     how = Modelled("share of the measured or modelled time of the ops", (assumption, *_assumptions(took.how)))
-    return time_gain(facts, Figure(share * took.value, how))
+    return kernel_gain(facts, Figure(share * took.value, how))
 
 
 def above_limits(facts: ModelFacts, ops: Iterable[int]) -> Gain:
@@ -53,7 +53,26 @@ def _beyond_roofline(facts: ModelFacts, ops: Iterable[int], ratio: float, model:
         (facts.time_of(group).value or 0.0) - ratio * (facts.roofline_of(group).value or 0.0)
         for group in by_kind.values()
     ]
-    return time_gain(facts, Figure(sum(max(each, 0.0) for each in beyond), Modelled(model, _assumptions(least.how))))
+    saved = sum(max(each, 0.0) for each in beyond)
+    return kernel_gain(facts, Figure(saved, Modelled(model, _assumptions(least.how))))
+
+
+def kernel_gain(facts: ModelFacts, seconds: Figure, removed: float = 0.0) -> Gain:
+    """A gain of `seconds` of ops, `removed` of whose kernels vanish.
+
+    A pass on an accelerator takes as long as its kernels or as launching them, whichever is longer: faster kernels
+    save nothing while it waits for launches, and kernels that vanish save their launches, too.
+    """
+    timing, kernels = facts.document.timing, facts.kernels_of(None)
+    if not facts.on_accelerator or timing is None or seconds.value is None or not kernels:
+        return time_gain(facts, seconds)
+    device_s, host_s, whole_s = timing.device.value, timing.host.value, facts.pass_time.value
+    if device_s is None or host_s is None or whole_s is None:
+        return time_gain(facts, seconds)
+    launches_s = host_s * removed / kernels
+    saved = whole_s - max(device_s - seconds.value, host_s - launches_s)
+    how = Modelled("kernels or their launches, whichever take longer", _assumptions(seconds.how))
+    return time_gain(facts, Figure(min(max(saved, 0.0), seconds.value + launches_s), how))
 
 
 def time_gain(facts: ModelFacts, seconds: Figure) -> Gain:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from assay.document.trials import INCONCLUSIVE
+from assay.document.trials import INCONCLUSIVE, SLOWER
 from assay.machine.waiting import ProcessorWait
 from assay.messages import plural
 from assay.recorder.watch import garbage_collection_paused
@@ -33,6 +33,8 @@ _SHORT_NS = 100_000
 _BURST_NS = 1_000_000
 _DEVICE_BURST_NS = 50_000_000
 """Bursts on an accelerator are long, so that launches overlap with running kernels."""
+_FAR = 3.0
+"""A model that takes this many times as long is slower, however few rounds there are."""
 _LONG_NS = 300_000_000
 """A longer pass does not depend on what an earlier one left in the cache."""
 
@@ -133,6 +135,10 @@ def judged(rounds: Sequence[PairRound], *, items: float = 1.0, on_cpu: bool = Tr
         median(_ns(each, clock) / one.passes for one in chosen for each in side(one)) / 1e9
         for side in (_before, _after)
     )
+    if len(chosen) < FEWEST and not detail and after_s / items > _FAR * before_s:
+        slow = f"about {after_s / items / before_s:.2g} times as slow"
+        detail = f"{slow}: only {plural(len(chosen), 'round')} in the time given"
+        return PairedTimes(SLOWER, len(chosen), clock, before_s, after_s, detail)
     if len(chosen) < FEWEST:
         detail = detail or f"only {plural(len(chosen), 'round')} in the time given: allow more time"
         return PairedTimes(INCONCLUSIVE, len(chosen), clock, before_s, after_s, detail)

@@ -11,11 +11,17 @@ from typing import Any
 
 import numpy.random
 import torch
+from torch.utils._pytree import tree_map_only
 
 from assay.recorder import backward
 from assay.recorder.backward import differentiable
 from assay.trials.leaves import Leaves, leaves_of, walk
 from assay.trials.runnable import Runnable
+
+
+def _on_cuda(output: Any) -> bool:
+    return any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for _, leaf in walk(output))
+
 
 _COMPILED = "_orig_mod."
 """What torch.compile adds to the names of parameters."""
@@ -61,7 +67,8 @@ class TrialPass:
         numpy.random.seed(seed)
         output = self.run()
         self.consumed = self.consumed or self._versions() != before
-        return output
+        # The next pass of a captured graph overwrites its outputs.
+        return tree_map_only(torch.Tensor, torch.clone, output) if _on_cuda(output) else output
 
     def names(self) -> set[str]:
         """The names of the parameters."""

@@ -12,6 +12,7 @@ import shutil
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -82,7 +83,8 @@ def run(
     trials: Sequence[StackTrial], settings: TrialSettings, prepare: Callable[[], PreparedSubject], emit: Emit
 ) -> None:
     """Try each stack of changes on the model that `prepare` returns, and report each step to `emit`."""
-    with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of the model were printed when it was checked
         try:
             prepared = prepare()
             several = [each for trial in trials for each in expanded(trial, prepared.original)]

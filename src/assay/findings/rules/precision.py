@@ -10,7 +10,7 @@ from assay.document.findings import TIME, Gain
 from assay.document.provenance import Figure, Modelled, Unknown
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, ModelFacts, share_of
-from assay.findings.gains import time_gain
+from assay.findings.gains import kernel_gain, time_gain
 from assay.findings.needs import WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
 from assay.messages import plural
@@ -130,5 +130,5 @@ def _gain(facts: ModelFacts, ops: Sequence[int], best: str | None) -> Gain:
             return Figure(None, unknown)
         return Figure(sum(saved[name] * (each.value or 0.0) for name, each in parts.items()), how)
 
-    gain = time_gain(facts, scaled(facts.time_of))
+    gain = kernel_gain(facts, scaled(facts.time_of))
     return gain if gain.share.value is not None else Gain(TIME, gain.amount, scaled(facts.time_share))

@@ -11,7 +11,7 @@ from assay.document.findings import Gain
 from assay.document.provenance import Figure, Modelled
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_PASS, ModelFacts, share_of
-from assay.findings.gains import removed_ops, time_gain
+from assay.findings.gains import kernel_gain, removed_ops, time_gain
 from assay.findings.naming import joined_names, module_names
 from assay.findings.needs import FLOW, WHOLE_PASS
 from assay.findings.rule import RuleMatch, in_ops
@@ -63,7 +63,9 @@ def _gain_of_fusing(facts: ModelFacts, chains: list[PointwiseChain]) -> Gain:
     if len(known) < len(saved):
         return time_gain(facts, facts.time_of(op for chain in chains for op in chain.ops))
     assumptions = ("one kernel per chain", "pointwise ops take time in proportion to bytes, or above the roofline")
-    return time_gain(facts, Figure(sum(known), Modelled("time of the results between ops", assumptions)))
+    removed = facts.kernels_of(op for chain in chains for op in chain.ops) - len(chains)
+    seconds = Figure(sum(known), Modelled("time of the results between ops", assumptions))
+    return kernel_gain(facts, seconds, max(removed, 0.0))
 
 
 def _saved_s(facts: ModelFacts, chain: PointwiseChain) -> float | None:

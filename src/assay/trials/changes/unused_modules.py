@@ -67,7 +67,7 @@ register(
     Change(
         name="remove_unused",
         summary="Remove modules that a pass with these inputs neither calls nor reads",
-        codes=("S101", "S107"),
+        codes=("S101",),
         effect=EXACT,
         apply=remove_unused,
         parts=(*RECORDED_PASS, unused_children, were_removed),
