@@ -28,11 +28,13 @@ NOT_RUN = {
     "assay run": "starts programs; tested in test_cli_run.py",
     "make ": "not an assay command",
 }
-FAILS = {"--fail-on": 1, "broken.json": 4}
+FAILS = {"--fail-on": 1, "--apply": 1, "broken.json": 4}
 """Exit codes of commands that are documented to fail."""
 
 SHORT = ["--passes", "1", "--warmup", "0", "--no-system", "--memory-limit", "64MiB"]
 """Keeps timed commands short; the limit also ends the search for the largest batch early."""
+FEW_TRIALS = ["--trial-seconds", "0.02", "--trial-budget", "3"]
+"""Keeps trials short; the changes that are tried may then all be inconclusive, so that none is applied."""
 
 MODEL = """
 import torch
@@ -135,6 +137,13 @@ def here(world, tmp_path, monkeypatch) -> Iterator[Path]:
     gc.unfreeze()
 
 
+def shortening(arguments: list[str]) -> list[str]:
+    """Options that keep a command short without changing what it does."""
+    if "--try" in arguments or "--apply" in arguments:
+        return FEW_TRIALS
+    return SHORT if arguments[0] == "profile" or "--profile" in arguments else []
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
 def test_the_commands_of_a_page_run_in_their_order(here, capsys, page):
     for command in commands(page):
@@ -142,7 +151,7 @@ def test_the_commands_of_a_page_run_in_their_order(here, capsys, page):
         if skipped(command):
             continue
         assert program == "assay", command
-        code = run([*arguments, *(SHORT if arguments[0] == "profile" or "--profile" in arguments else [])])
+        code = run([*arguments, *shortening(arguments)])
         expected = next((code for part, code in FAILS.items() if part in command), 0)
         assert code in {expected, 0}, f"{command}\n{capsys.readouterr().err}"
         capsys.readouterr()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 NAMES = (
-    "modules", "ops", "document", "cost", "laws", "roofline", "memory", "summary", "params", "findings", "machine",
+    "modules", "ops", "document", "cost", "laws", "roofline", "memory", "summary", "params", "findings", "baseline", "machine",
     "trace", "traces", "profile",
 )  # fmt: skip
 
