@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 NAMES = (
-    "modules", "ops", "document", "cost", "laws", "roofline", "memory", "summary", "params", "findings", "baseline", "machine",
-    "trace", "traces", "profile",
+    "modules", "ops", "document", "cost", "laws", "roofline", "memory", "summary", "params", "findings", "baseline",
+    "machine", "trace", "traces", "profile",
 )  # fmt: skip
 
 
