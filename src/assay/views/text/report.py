@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,6 +38,7 @@ def as_text(report: Report, *, width: int | None = None, color: bool = False) ->
     for part in report.parts:
         if isinstance(part, str):
             line = tables.printable(part)
+            line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) if width else line
             blocks.append(f"{tables.bold(line) if color else line}\n")
         else:
             blocks.append(tables.as_text(part, width=width, color=color) + "\n")
