@@ -14,7 +14,7 @@ from assay.document.trials import FASTER, TrialResult
 from assay.errors import UsageError
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
-from assay.trials.change import named, stack_order
+from assay.trials.change import changes, named, stack_order
 from assay.trials.plan import TrialSettings
 from assay.trials.stack import change_name, parse_spec
 
@@ -57,9 +57,8 @@ def apply_changes(
     Raises:
         UsageError: A name is unknown or stands for several changes, or the file cannot contain this model or change.
     """
-    writer = _WRITERS.get(output.suffix)
-    if writer is None:
-        raise UsageError(f"unknown kind of output {str(output)!r}: its name must end in {', '.join(_WRITERS)}")
+    check_target(names, output)
+    writer = _WRITERS[output.suffix]
     if not force:
         refuse_existing([output])
     specs = tuple(stack_order([_chosen(name, trials) for name in names]))
@@ -71,6 +70,29 @@ def apply_changes(
     data, applied, left_out = writer(request)
     write_bytes(output, data, overwrite=force)
     return AppliedChanges(output, applied, left_out)
+
+
+def check_target(names: Sequence[str], output: Path) -> None:
+    """Raise UsageError if the file cannot contain these changes, before any long work."""
+    if output.suffix not in _WRITERS:
+        raise UsageError(f"unknown kind of output {str(output)!r}: its name must end in {', '.join(_WRITERS)}")
+    if output.suffix == ".py":
+        return
+    given = [part for name in names for part in name.split("+") if change_name(part) in _by_name()]
+    running = [part for part in given if named(change_name(part)).stage in _RUNNING]
+    if running and len(running) == len(given):
+        raise UsageError(
+            f"{', '.join(running)} alter how the model runs, not the model: {output.suffix} cannot contain them; "
+            "write a script, for example -o out.py"
+        )
+
+
+_RUNNING = ("inputs", "setting", "compile", "graph", "process")
+"""The stages of changes that are not part of a model."""
+
+
+def _by_name() -> set[str]:
+    return {change.name for change in changes()}
 
 
 class _WriteRequest(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from assay.document.findings import Finding
 from assay.document.trials import LOSSY, TrialResult
 from assay.errors import UsageError
 from assay.findings.catalogue import rules
+from assay.messages import name_suggestion
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 from assay.trials.change import changes, stack_order
@@ -29,6 +31,7 @@ SECONDS = 10.0
 """Seconds to measure per trial."""
 LIMIT_S = 300.0
 """Seconds after which a trial is stopped; compiling a large model takes minutes."""
+_CODE = re.compile("[A-Z][0-9]{0,3}")
 BEST, ALL = "best", "all"
 """Names that stand for the search of the best stack, and for every change."""
 
@@ -58,7 +61,10 @@ class AttemptOptions:
         check_number("seconds", self.seconds, 0)
         check_number("limit_s", self.limit_s, 0)
         check_number("budget_s", self.budget_s, 0, optional=True)
-        chosen_changes(self.names)
+        for name in chosen_changes(self.names):
+            lossy = [part for part in name.split("+") if parse_spec(part).change.effect == LOSSY]
+            if self.exact and lossy and name in (self.names or ()):
+                raise UsageError(f"{', '.join(lossy)} loses precision on purpose: remove it, or leave out exact")
 
     @property
     def searches(self) -> bool:
@@ -125,11 +131,22 @@ def chosen_changes(names: Sequence[str] | None, findings: Iterable[Finding] = ()
 def _named(name: str) -> list[str]:
     """The changes that one name stands for."""
     code = name.strip().upper()
-    if code not in {rule.code for rule in rules()}:
-        for part in name.split("+"):
-            parse_spec(part.strip())  # raises for an unknown name
-        return ["+".join(part.strip() for part in name.split("+"))]
-    following = [change.name for change in changes() if code in change.codes]
+    if _CODE.fullmatch(code):
+        return _following(code)
+    known = [change.name for change in changes()]
+    for part in name.split("+"):
+        plain = part.partition("=")[0].strip()
+        if plain not in known:
+            raise UsageError(f"unknown change {plain!r}: {name_suggestion(plain, known)}")
+        parse_spec(part.strip())  # raises for a value that is not valid
+    return ["+".join(part.strip() for part in name.split("+"))]
+
+
+def _following(code: str) -> list[str]:
+    """The changes that follow the advice of the rules whose code starts with `code`."""
+    if not any(rule.code.startswith(code) for rule in rules()):
+        raise UsageError(f"unknown rule code {code!r}: `assay rule` lists all rules")
+    following = [change.name for change in changes() if any(each.startswith(code) for each in change.codes)]
     if not following:
         automatic = sorted({each for change in changes() for each in change.codes})
         raise UsageError(f"no change follows the advice of {code} automatically: choose from {', '.join(automatic)}")

@@ -111,6 +111,9 @@ def check_trial_options(trial: TrialOptions, output: Output, model: str | None, 
         return output
     if output.output is None:
         raise click.UsageError("--apply requires -o FILE: a script (.py), an exported program (.pt2) or a patch")
+    from assay.api.apply import check_target
+
+    check_target(trial.names(more), output.output)
     return replace(output, output=None)
 
 
@@ -168,6 +171,8 @@ def apply_verified(
         force=output.force,
     )
     messages.note(f"wrote {written.path}: {', '.join(written.changes)}")
+    if written.path.suffix == ".pt2":
+        messages.note("the exported program accepts only inputs of the shapes it was tried with")
     for name in written.left_out:
         messages.warn(f"{name} is not in {written.path}, which cannot contain it: write a script (.py)")
     return OK
@@ -176,7 +181,7 @@ def apply_verified(
 def changes_that_hold(messages: Messages, names: Sequence[str], trials: Sequence[TrialResult]) -> list[str]:
     """The changes to write: of the best stack, or of each name the fastest one whose outputs hold."""
     from assay.api.attempt import BEST
-    from assay.document.trials import DIFFERENT, FAILED, FASTER, SKIPPED, SLOWER
+    from assay.document.trials import FASTER, INCONCLUSIVE, SAME
 
     if BEST in names:
         final = [trial for trial in trials if trial.verdict == FASTER and not trial.against]
@@ -184,12 +189,14 @@ def changes_that_hold(messages: Messages, names: Sequence[str], trials: Sequence
     chosen: list[str] = []
     for name in names:
         own = [each for each in trials if _follows(each, name)]
-        holding = [each for each in own if each.verdict not in (DIFFERENT, FAILED, SKIPPED, SLOWER)]
+        holding = [each for each in own if each.verdict in (FASTER, INCONCLUSIVE, SAME)]
         if not holding:
             reason = f"{own[0].verdict}{': ' * bool(own[0].detail)}{own[0].detail}" if own else "not tried"
             messages.warn(f"{name} is left out: {reason}")
             continue
         best = max(holding, key=lambda each: each.speedup.value or 0.0)
+        if best.verdict != FASTER:
+            messages.warn(f"{best.name} is included, although its verdict is {best.verdict!r}")
         chosen += [change for change in best.changes if change not in chosen]
     return chosen
 

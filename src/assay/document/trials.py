@@ -8,10 +8,11 @@ from assay.document.machine import NOT_MEASURED
 from assay.document.provenance import Figure
 
 FASTER, SLOWER, SAME, INCONCLUSIVE = "faster", "slower", "no difference", "inconclusive"
-DIFFERENT, FAILED, SKIPPED = "different outputs", "failed", "not applicable"
-VERDICTS = (FASTER, SLOWER, SAME, INCONCLUSIVE, DIFFERENT, FAILED, SKIPPED)
+DIFFERENT, FAILED, SKIPPED, UNTRIED = "different outputs", "failed", "not applicable", "not tried"
+VERDICTS = (FASTER, SLOWER, SAME, INCONCLUSIVE, DIFFERENT, FAILED, SKIPPED, UNTRIED)
 """`different outputs`: they differ by more than the change is allowed to, whatever the time. `failed`: the change or
-the changed model raised, crashed, ran out of memory or did not end. `not applicable`: there was nothing to change."""
+the changed model raised, crashed, ran out of memory or did not end. `not applicable`: there was nothing to change.
+`not tried`: no time was left."""
 
 EXACT, ROUNDING, LOSSY = "exact", "rounding", "lossy"
 """What a change may do to outputs: nothing, round differently in the same dtype, or lose precision on purpose."""

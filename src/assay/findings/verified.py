@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from assay.document.findings import ENERGY, MEMORY, TIME, Finding, Gain
 from assay.document.provenance import Figure, Measured
-from assay.document.trials import DIFFERENT, FASTER, INCONCLUSIVE, SAME, SLOWER, VERDICTS, TrialResult
+from assay.document.trials import DIFFERENT, FASTER, INCONCLUSIVE, LOSSY, SAME, SLOWER, VERDICTS, TrialResult
 
 _NOTABLE = 0.01
 """Peak memory and energy are part of the line if they change by at least this share."""
@@ -57,7 +57,19 @@ def _with_result(finding: Finding, trials: Sequence[TrialResult]) -> Finding:
     of = TIME if finding.gain is None else finding.gain.of
     best = max(own, key=lambda trial: _rank(trial, of))
     line = verdict_line(best) if len(own) == 1 else f"{best.name}: {verdict_line(best)}"
-    return replace(finding, verified=line, gain=measured_gain(best, of) or finding.gain)
+    # What was predicted to be next to nothing may turn out to be worth something.
+    severity = "advice" if finding.severity == "note" and best.verdict == FASTER else finding.severity
+    return replace(finding, verified=line, severity=severity, gain=_scaled(measured_gain(best, of), finding.gain))
+
+
+def _scaled(measured: Gain | None, predicted: Gain | None) -> Gain | None:
+    """The measured gain, as a share of the same pass as the predicted one; the predicted one if there is none."""
+    if measured is None or predicted is None or predicted.of != measured.of:
+        return measured or predicted
+    amount, share = predicted.amount.value, predicted.share.value
+    if not amount or not share or measured.share.value is None:
+        return measured
+    return Gain(measured.of, Figure(measured.share.value * amount / share, measured.amount.how), measured.share)
 
 
 def _rank(trial: TrialResult, of: str) -> tuple[float, float]:
@@ -82,7 +94,10 @@ def _error(trial: TrialResult) -> str:
     """How outputs differ; empty if they were not compared."""
     if trial.outputs is None:
         return ""
-    return "identical outputs" if trial.outputs.identical else f"max |Δ| {_short(trial.outputs.max_abs)}"
+    if trial.outputs.identical:
+        return "identical outputs"
+    noise = trial.outputs.sqnr_db if trial.effect == LOSSY else None
+    return f"max |Δ| {_short(trial.outputs.max_abs)}" + ("" if noise is None else f" ({noise:.0f} dB)")
 
 
 def _short(value: float) -> str:

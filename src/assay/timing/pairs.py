@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
@@ -80,6 +81,8 @@ class PairSide(NamedTuple):
     """Called before each burst and not timed: clears gradients, copies arguments that a pass changes."""
     in_bursts: bool = True
     """Whether several passes can run between two calls of `ready`."""
+    settings: Callable[[], AbstractContextManager[object]] = nullcontext
+    """Makes a context to run passes in; entering it is not timed."""
 
 
 def time_pairs(
@@ -243,12 +246,13 @@ class _Pairs:
 
     def _prime(self, side: int) -> None:
         self._sides[side].ready()
-        self._sides[side].run()
+        with self._sides[side].settings():
+            self._sides[side].run()
         self._wait()
         self._last = side
 
     def _burst(self, side: int) -> PassClock:
-        run, ready, _ = self._sides[side]
+        run, ready, _, settings = self._sides[side]
         passes = range(self._passes)
 
         def burst() -> None:
@@ -257,4 +261,5 @@ class _Pairs:
 
         ready()
         self._last = side
-        return clocked(burst, self._wait, self._waiting)
+        with settings():
+            return clocked(burst, self._wait, self._waiting)

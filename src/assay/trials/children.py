@@ -15,6 +15,7 @@ from typing import Protocol
 
 import msgspec
 
+from assay.messages import one_line
 from assay.trials.plan import TrialPlan
 
 _START = "import sys; sys.path[:] = {path!r}; from assay.trials.worker import main; main()"
@@ -36,15 +37,23 @@ def spawn(plan: TrialPlan, directory: Path, results: Path) -> TrialChild:
     """A fresh interpreter that runs the plan."""
     file = directory / f"{results.stem}.plan.json"
     file.write_bytes(msgspec.json.encode(plan))
-    return subprocess.Popen(
-        [sys.executable, "-c", _START.format(path=sys.path), str(file), str(results)],
-        stdin=subprocess.DEVNULL,
-        stdout=2,  # what a user's code prints is not data
-        start_new_session=True,
-    )
+    # A model that prints would do so in hundreds of passes.
+    with log_of(results).open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-c", _START.format(path=sys.path), str(file), str(results)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
 
-def fork(work: Callable[[], None]) -> TrialChild:
+def log_of(results: Path) -> Path:
+    """The file for what a child with these results prints."""
+    return results.with_suffix(".log")
+
+
+def fork(work: Callable[[], None], results: Path) -> TrialChild:
     """A copy of this process that does `work` and ends."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -56,7 +65,9 @@ def fork(work: Callable[[], None]) -> TrialChild:
         return _Forked(pid)
     try:
         os.setsid()
-        os.dup2(2, 1)
+        log = os.open(log_of(results), os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
         # GNU OpenMP's threads belong to the thread that forked and no longer exist; a new thread gets new ones.
         thread = threading.Thread(target=work)
         thread.start()
@@ -76,10 +87,11 @@ def kill(child: TrialChild) -> None:
         threading.Event().wait(0.01)
 
 
-def ending(code: int) -> str:
-    """How a child ended, from its exit code: `crashed with SIGSEGV`."""
+def ending(code: int, results: Path) -> str:
+    """How a child ended, from its exit code: `crashed with SIGSEGV`; with the last line it printed if it exited."""
     if code >= 0:
-        return f"ended the process with exit code {code}"
+        last = log_of(results).read_text(errors="replace").split("\n")[-2:-1] if log_of(results).exists() else []
+        return f"ended the process with exit code {code}" + "".join(f" ({one_line(line)})" for line in last if line)
     if -code == getattr(signal, "SIGKILL", None):
         return "was killed (SIGKILL), perhaps for lack of memory"
     return f"crashed with {_SIGNALS.get(-code, f'signal {-code}')}"

@@ -50,8 +50,8 @@ def compare(
         if check.broken:
             return replace(result, verdict=DIFFERENT, detail=check.reason)
         times = time_pairs(
-            PairSide(before.run, before.ready, not before.consumed),
-            PairSide(after.run, after.ready, not after.consumed),
+            PairSide(before.run, before.ready, not before.consumed, before.settings),
+            PairSide(after.run, after.ready, not after.consumed, after.settings),
             device,
             items=items,
             seconds=seconds,
@@ -142,7 +142,7 @@ def _with_memory(
     peaks = []
     for runnable, side in ((base, before), (changed, after)):
         side.ready()
-        peaks.append(peak_bytes(runnable, side.run, device))
+        peaks.append(peak_bytes(runnable, side.whole, device))
         side.ready()
     return replace(result, memory_before=peaks[0], memory_after=peaks[1])
 
@@ -151,5 +151,5 @@ def _with_energy(result: TrialResult, before: TrialPass, after: TrialPass, devic
     if result.clock == PROCESSOR:
         busy = unknown_figure("the machine was busy, and its sensors cover all processes")
         return replace(result, energy_before=busy, energy_after=busy)
-    joules = energies((before.run, after.run), device)
+    joules = energies((before.whole, after.whole), device)
     return replace(result, energy_before=joules[0], energy_after=joules[1])

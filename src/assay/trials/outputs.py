@@ -52,7 +52,7 @@ def check_outputs(
     integers = _integers(before, after)
     checks = (
         (FINITE, _not_finite(found, effect)),
-        (INTEGERS if effect != LOSSY else "", integers),
+        (INTEGERS if effect != LOSSY or _texts(before) != _texts(after) else "", integers),
         (PRECISION, _rounded(error, effect, coarsest)),
     )
     broken, reason = next(((kind, reason) for kind, reason in checks if reason), ("", ""))
@@ -112,6 +112,11 @@ def _integers(before: Leaves, after: Leaves) -> str:
         elif old != new:
             return f"{_named(path)} is {new!r} instead of {old!r}"
     return ""
+
+
+def _texts(leaves: Leaves) -> dict[str, Any]:
+    """The outputs that are neither tensors nor numbers."""
+    return {path: leaf for path, leaf in leaves.items() if isinstance(leaf, (str, bytes, bool))}
 
 
 def _not_finite(found: Mapping[str, Difference], effect: str) -> str:

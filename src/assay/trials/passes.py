@@ -6,7 +6,7 @@ import contextlib
 import copy
 import dataclasses
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy.random
@@ -31,7 +31,11 @@ class TrialPass:
     """Runs passes of a `Runnable`; `run` is what is timed, and `ready` is called before it."""
 
     def __init__(self, runnable: Runnable, *, training: bool) -> None:
-        self._runnable = dataclasses.replace(runnable)
+        lasting = tuple(each for each in runnable.contexts if not getattr(each, "every_pass", False))
+        self._runnable = dataclasses.replace(
+            runnable, contexts=tuple(each for each in runnable.contexts if each not in lasting)
+        )
+        self._settings = lasting
         self._training = training
         self._original = copy.deepcopy((runnable.args, runnable.kwargs))
         self.consumed = False
@@ -39,16 +43,27 @@ class TrialPass:
         if training:
             backward.prepare([parameter for _, parameter in self._parameters()])
 
+    @contextlib.contextmanager
+    def settings(self) -> Iterator[None]:
+        """Within it, passes run under the settings of the runnable: entering them is not part of a pass."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.set_grad_enabled(self._training))
+            for context in self._settings:
+                stack.enter_context(context())
+            yield
+
     def run(self) -> Any:
-        """The output of one forward pass, or of the forward pass of one training step."""
-        if not self._training:
-            with torch.no_grad():
-                return self._runnable()
-        with torch.enable_grad():
-            output = self._runnable()
+        """The output of one forward pass, or of the forward pass of one training step; within `settings`."""
+        output = self._runnable()
+        if self._training:
             outputs = differentiable(output)
             torch.autograd.backward(outputs, [torch.ones_like(each) for each in outputs])
-            return output
+        return output
+
+    def whole(self) -> Any:
+        """The output of `run` within `settings`."""
+        with self.settings():
+            return self.run()
 
     def ready(self) -> None:
         """Clear gradients, and renew arguments that a pass changes, such as a cache that grows."""
@@ -65,7 +80,7 @@ class TrialPass:
         torch.manual_seed(seed)
         random.seed(seed)
         numpy.random.seed(seed)
-        output = self.run()
+        output = self.whole()
         self.consumed = self.consumed or self._versions() != before
         # The next pass of a captured graph overwrites its outputs.
         return tree_map_only(torch.Tensor, torch.clone, output) if _on_cuda(output) else output
@@ -82,9 +97,7 @@ class TrialPass:
         """The least precise dtype that a pass computes in, as far as its weights, inputs and settings show."""
         tensors = [each for _, each in (*self._parameters(), *walk(self._original)) if isinstance(each, torch.Tensor)]
         dtypes = {torch.float32, *(each.dtype for each in tensors if each.is_floating_point())}
-        with contextlib.ExitStack() as stack:
-            for context in self._runnable.contexts:
-                stack.enter_context(context())
+        with self.settings():
             if torch.is_autocast_enabled(device):
                 dtypes.add(torch.get_autocast_dtype(device))
         if device == "cuda":

@@ -21,7 +21,7 @@ _SUGGESTION = "write a script instead, for example -o out.py"
 
 _FUNCTION = '''\
 def apply_assay_changes(model):
-    """The model in eval mode with changes that Assay verified: {names}."""
+    """The model in eval mode with changes that Assay tried: {names}."""
 {imports}
 
 {definitions}

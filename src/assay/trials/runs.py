@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from msgspec.structs import replace as with_fields
 
-from assay.document.trials import FAILED, SKIPPED, TrialResult
+from assay.document.trials import FAILED, UNTRIED, TrialResult
 from assay.recorder import inventory
 from assay.recorder.guard import unchanged
 from assay.sources.opened import Opened
@@ -114,7 +114,7 @@ def _launches(run: TrialRun, trials: Sequence[StackTrial], directory: Path) -> I
         settings_of_torch = torch_settings()
         yield _Launch(lambda some, to: spawn(plan(trials=list(some), torch=settings_of_torch), directory, to), True)
     if hasattr(os, "fork") and not torch.cuda.is_initialized():
-        yield _Launch(lambda some, to: fork(partial(_forked, run, list(some), to, os.getpid())), False)
+        yield _Launch(lambda some, to: fork(partial(_forked, run, list(some), to, os.getpid()), to), False)
 
 
 def _modules(trials: Sequence[StackTrial]) -> list[str]:
@@ -153,7 +153,7 @@ def _batch(
             del launches[0]  # the model could not be loaded there, but a fork has it already
         else:
             results += ended
-    return [*results, *(_without_trial(trial, SKIPPED, "not tried: the time budget is spent") for trial in batch)]
+    return [*results, *(_without_trial(trial, UNTRIED, "the time budget is spent") for trial in batch)]
 
 
 class _Follower:
@@ -179,7 +179,7 @@ class _Follower:
         left = self._trials[len(self._results) :]
         if self._stopped or not left:
             return self._results, left
-        why = ending(code) if code is not None else f"did not end within {self._run.settings.limit_s:g} s"
+        why = ending(code, results) if code is not None else f"did not end within {self._run.settings.limit_s:g} s"
         if self._running is not None:
             return [*self._results, _without_trial(left[0], FAILED, why)], left[1:]
         if self._results:  # it broke between two trials: another child goes on

@@ -51,6 +51,7 @@ TRAINING = {training!r}
 BACKWARD = {backward!r}
 TOLERANCE = {tolerance!r}
 SECONDS = {seconds!r}
+RECORDED = {printed!r}
 
 
 {definitions}
@@ -85,7 +86,9 @@ def changed_model(original: Runnable | None = None) -> Runnable:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     torch.set_num_threads({threads})
+    print(RECORDED)
     unchanged = original_model()
     sys.exit(0 if verify_changes(unchanged, changed_model(unchanged), BACKWARD, TOLERANCE, SECONDS) else 1)
 '''
@@ -121,6 +124,7 @@ def script_code(
         date=host.today(),
         machine=_machine(settings, threads),
         recorded=_quoted(recorded_lines(specs, trials)),
+        printed="\n".join(["recorded:", recorded_lines(specs, trials)]),
         imports="\n".join([*imports, *(["import transformers"] if "transformers." in load else [])]),
         device=settings.device,
         dtype=str(torch_dtype(settings.dtype)),
@@ -148,7 +152,7 @@ def recorded_lines(specs: Sequence[str], trials: Sequence[TrialResult]) -> str:
 def _tolerance(specs: Sequence[str], trials: Sequence[TrialResult]) -> float:
     effect = stack_effect(specs)
     whole = [each.outputs for each in trials if each.changes == tuple(specs) and each.outputs is not None]
-    return _SLACK * whole[-1].max_rel if effect == LOSSY and whole else _TOLERANCE[effect]
+    return min(_SLACK * whole[-1].max_rel, _TOLERANCE[LOSSY]) if effect == LOSSY and whole else _TOLERANCE[effect]
 
 
 def _machine(settings: TrialSettings, threads: int) -> str:

@@ -6,6 +6,7 @@ The source of these functions is copied into scripts, so they use only torch and
 from __future__ import annotations
 
 import copy
+import ctypes  # noqa: F401  used by keep_freed_memory, which is copied
 import importlib
 import importlib.util
 import math
@@ -19,6 +20,7 @@ from typing import Any
 
 import torch
 
+from assay.trials.freed_memory import keep_freed_memory
 from assay.trials.runnable import Runnable
 
 
@@ -199,5 +201,14 @@ def verify_changes(original: Runnable, changed: Runnable, backward: bool, tolera
     return agree
 
 
-LOADING = (from_file, from_module, attribute_of, built, call_arguments, placed_runnable, copied_runnable)
+LOADING = (
+    keep_freed_memory,
+    from_file,
+    from_module,
+    attribute_of,
+    built,
+    call_arguments,
+    placed_runnable,
+    copied_runnable,
+)
 VERIFYING = (one_pass, relative_error, pass_clock, pass_seconds, paired_speedup, speed_verdict, verify_changes)

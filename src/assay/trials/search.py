@@ -10,6 +10,9 @@ from assay.trials.change import stack_order
 from assay.trials.plan import StackTrial
 from assay.trials.stack import change_name
 
+LEAST_DB, LEAST_TOP1 = 20.0, 0.9
+"""A change that leaves less signal, or other largest elements in more rows, is reported but not part of a stack."""
+
 RunTrials = Callable[[Sequence[StackTrial]], list[TrialResult]]
 
 
@@ -37,7 +40,7 @@ def search_best(names: Sequence[str], run: RunTrials, run_final: RunTrials) -> S
     """
     alone = run([StackTrial((name,)) for name in names])
     # A larger batch is another workload: its gain is reported, but it is not part of a stack.
-    helped = [each for each in alone if each.verdict == FASTER and each.items == 1]
+    helped = [each for each in alone if each.verdict == FASTER and each.items == 1 and _acceptable(each)]
     steps: list[TrialResult] = []
     stack: tuple[str, ...] = ()
     for candidate in sorted(helped, key=_speedup, reverse=True):
@@ -50,10 +53,19 @@ def search_best(names: Sequence[str], run: RunTrials, run_final: RunTrials) -> S
             continue
         step = run([StackTrial(taller, stack)])[0]
         steps.append(step)
-        if step.verdict == FASTER:
+        if step.verdict == FASTER and _acceptable(step):
             stack = taller
     final = run_final([StackTrial(stack)])[0] if stack else None
     return StackSearch(alone, steps, final)
+
+
+def _acceptable(result: TrialResult) -> bool:
+    """Whether outputs still resemble those of the original."""
+    outputs = result.outputs
+    if outputs is None:
+        return True
+    noisy = outputs.sqnr_db is not None and outputs.sqnr_db < LEAST_DB
+    return not noisy and (outputs.top1 is None or outputs.top1 >= LEAST_TOP1)
 
 
 def _speedup(result: TrialResult) -> float:

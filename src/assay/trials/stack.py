@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -48,7 +47,10 @@ def parse_spec(text: str) -> ChangeSpec:
         return ChangeSpec(change)
     if change.options is None:
         raise UsageError(f"{name} takes no value: write {name} instead of {text}")
-    return ChangeSpec(change, _literal(value))
+    number = int(value) if value.strip().isdecimal() else 0
+    if number < 1:
+        raise UsageError(f"{name} takes a whole number of at least 1, got {value!r}: for example {name}=2")
+    return ChangeSpec(change, number)
 
 
 def change_name(text: str) -> str:
@@ -92,10 +94,3 @@ def _with_values(text: str, runnable: Runnable) -> list[str]:
         return [f"{text}={value}" for value in spec.change.options(runnable)] or [text]
     except NotApplicable:
         return [text]  # applying it gives the reason
-
-
-def _literal(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text

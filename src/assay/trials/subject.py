@@ -96,9 +96,7 @@ class PreparedSubject:
         needed = _COPIES * sum({id(each): each.nbytes for each in tensors}.values())
         free = _free_memory(tensors)
         if needed > free:
-            raise NotApplicable(
-                f"not tried: two copies of the model take {units.size(needed)}, and {units.size(free)} is free"
-            )
+            raise NotApplicable(f"two copies of the model take {units.size(needed)}, and {units.size(free)} is free")
 
 
 def prepare_subject(

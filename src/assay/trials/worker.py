@@ -29,6 +29,7 @@ from assay.messages import error_line, first_line
 from assay.trials.carried import set_torch_settings
 from assay.trials.change import NotApplicable
 from assay.trials.compare import compare
+from assay.trials.freed_memory import keep_freed_memory
 from assay.trials.plan import (
     Begun,
     Broken,
@@ -83,6 +84,7 @@ def run(
     trials: Sequence[StackTrial], settings: TrialSettings, prepare: Callable[[], PreparedSubject], emit: Emit
 ) -> None:
     """Try each stack of changes on the model that `prepare` returns, and report each step to `emit`."""
+    keep_freed_memory()
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of the model were printed when it was checked
         try:

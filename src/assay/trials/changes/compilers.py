@@ -40,6 +40,9 @@ def new_step() -> AbstractContextManager[Any]:
     return nullcontext()
 
 
+new_step.every_pass = True  # type: ignore[attr-defined]
+
+
 def compile_default(runnable: Runnable) -> Runnable:
     """The compiled model."""
     return compiled(runnable, "default")

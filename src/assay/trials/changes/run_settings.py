@@ -48,6 +48,8 @@ def thread_counts(runnable: Runnable) -> list[int]:
 def threads(runnable: Runnable, value: int | None = None) -> Runnable:
     """The model run with `value` threads, or else with the largest number that differs from the current one."""
     counts = thread_counts(runnable)
+    if value == torch.get_num_threads():
+        raise NotApplicable(f"torch uses that many threads already ({value})")
     runnable.contexts += (partial(thread_count, counts[-1] if value is None else value),)
     return runnable
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from assay import units
 from assay.document.provenance import Figure, Measured
-from assay.document.trials import FAILED, SKIPPED, OutputError, TrialResult
+from assay.document.trials import FAILED, SKIPPED, UNTRIED, OutputError, TrialResult
 from assay.views.tables import Column, Table
 from assay.views.text.report import Parts, section
 
@@ -22,6 +22,10 @@ _COLUMNS: tuple[Column[TrialResult], ...] = (
     Column("follows", lambda trial: ", ".join(trial.codes) or None, drops=True),
     Column("detail", lambda trial: trial.detail or None, shrinks=True, drops=True),
 )
+
+
+_NOT_MEASURED = (FAILED, SKIPPED, UNTRIED)
+_SMALL = 0.1
 
 
 class ListedChange(Protocol):
@@ -57,13 +61,15 @@ def changes_table(changes: Sequence[ListedChange]) -> Table:
 
 def trial_parts(trials: Sequence[TrialResult]) -> Parts:
     """What was tried, the best stack step by step, then what could not be tried and why."""
-    rest = [trial for trial in trials if trial.verdict in (FAILED, SKIPPED)]
-    tried = [trial for trial in trials if trial.verdict not in (FAILED, SKIPPED)]
+    rest = [trial for trial in trials if trial.verdict in _NOT_MEASURED]
+    tried = [trial for trial in trials if trial.verdict not in _NOT_MEASURED]
     steps = [trial for trial in tried if trial.against]
     reasons = (Column[TrialResult]("change", lambda trial: trial.name), _COLUMNS[1], _COLUMNS[-1])
     against = Column[TrialResult]("against", lambda trial: " + ".join(trial.against), shrinks=True)
-    alone = [trial for trial in tried if not trial.against and not (steps and len(trial.changes) > 1)]
-    final = [trial for trial in tried if not trial.against and steps and len(trial.changes) > 1]
+    alone = [trial for trial in tried if not trial.against]
+    # A search measures its best stack, or the only change that helped, once more against the original.
+    searched = bool(steps) or any(trial.changes == alone[-1].changes for trial in alone[:-1])
+    alone, final = (alone[:-1], alone[-1:]) if searched else (alone, [])
     return [
         *section("TRIED ON A COPY, against the original", Table(_COLUMNS, alone)),
         *section("STACKED, each against the stack before it", Table((_COLUMNS[0], against, *_COLUMNS[1:]), steps)),
@@ -77,7 +83,13 @@ def speedup_text(speedup: Figure) -> str | None:
     if speedup.value is None:
         return None
     interval = speedup.how.range if isinstance(speedup.how, Measured) else None
-    return f"{speedup.value:.2f}×" + (f" [{interval[0]:.2f}–{interval[1]:.2f}]" if interval is not None else "")
+    ends = "" if interval is None else f" [{ratio_text(interval[0])}–{ratio_text(interval[1])}]"
+    return f"{ratio_text(speedup.value)}×{ends}"
+
+
+def ratio_text(ratio: float) -> str:
+    """A ratio with two decimals, or two digits if it is small."""
+    return f"{ratio:.2f}" if ratio >= _SMALL else f"{ratio:.2g}"
 
 
 def outputs_text(outputs: OutputError | None) -> str | None:
