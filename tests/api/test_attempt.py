@@ -10,7 +10,7 @@ from trial_fixtures import known_changes  # noqa: F401
 from assay.api.attempt import AttemptOptions, attempt, chosen_changes
 from assay.api.options import RunOptions
 from assay.document.findings import Finding
-from assay.document.trials import FASTER, LOSSY, SKIPPED
+from assay.document.trials import FASTER, LOSSY, UNTRIED
 from assay.errors import ReadError, UsageError
 
 pytestmark = pytest.mark.usefixtures("known_changes")
@@ -93,7 +93,7 @@ def test_a_stack_can_be_named():
 def test_a_spent_budget_ends_the_search(monkeypatch):
     _only(monkeypatch, ("t_half", "t_lossy"))
     found = attempt(MODEL, "1x4", RunOptions(), AttemptOptions(("best",), budget_s=0))
-    assert [each.verdict for each in found] == [SKIPPED, SKIPPED]
+    assert [each.verdict for each in found] == [UNTRIED, UNTRIED]
 
 
 def _only(monkeypatch, names):

@@ -69,7 +69,7 @@ def test_a_measured_gain_replaces_the_predicted_one():
     (tried,) = verified([finding(TIME)], [trial(FASTER, 1.25)])
     assert tried.verified.startswith("1.25×")
     assert tried.gain.share.value == pytest.approx(0.2)
-    assert tried.gain.amount.value == pytest.approx(0.002)
+    assert tried.gain.amount.value == pytest.approx(2.0), "of the pass that the prediction was about"
     assert isinstance(tried.gain.amount.how, Measured)
 
 

@@ -19,7 +19,7 @@ from torch import nn
 from trial_changes import Costly
 from trial_fixtures import known_changes  # noqa: F401
 
-from assay.document.trials import FAILED, FASTER, SAME, SKIPPED
+from assay.document.trials import FAILED, FASTER, SAME, SKIPPED, UNTRIED
 from assay.trials.plan import StackTrial, TrialSettings
 from assay.trials.runs import TrialRun
 from assay.trials.subject import TrialSubject
@@ -77,7 +77,7 @@ def test_a_crash_is_a_result_and_the_rest_goes_on():
     ]
     assert [each.detail for each in results[1:6]] == [
         "crashed with SIGSEGV",
-        "ended the process with exit code 3",
+        "ended the process with exit code 3 (printed by the user's code)",
         "ran out of memory",
         "ValueError: no luck",
         "nothing to change",
@@ -222,7 +222,7 @@ def test_a_model_without_room_for_copies_is_not_tried(monkeypatch):
     monkeypatch.setattr("assay.host.free_memory", lambda: 150)
     (result,) = results_of(live_subject(local_model()), "t_half")
     assert result.verdict == SKIPPED
-    assert result.detail == "not tried: two copies of the model take 160 B, and 150 B is free"
+    assert result.detail == "two copies of the model take 160 B, and 150 B is free"
 
 
 def test_a_model_that_cannot_be_opened_fails_every_trial_with_the_reason():
@@ -237,8 +237,8 @@ def test_a_model_that_cannot_be_opened_fails_every_trial_with_the_reason():
 def test_no_trial_begins_after_the_deadline():
     results = results_of(text_subject(), "t_half", "t_own", deadline=time.monotonic() - 1)
     assert [(each.verdict, each.detail) for each in results] == [
-        (SKIPPED, "not tried: the time budget is spent"),
-        (SKIPPED, "not tried: the time budget is spent"),
+        (UNTRIED, "the time budget is spent"),
+        (UNTRIED, "the time budget is spent"),
     ]
 
 
@@ -252,7 +252,7 @@ def test_a_trial_that_begins_after_the_deadline_is_not_tried():
 
     object.__setattr__(run, "on_progress", past_the_deadline)
     results = run.results([StackTrial(("t_half",)), StackTrial(("t_hang",))])
-    assert results[-1].detail == "not tried: the time budget is spent"
+    assert results[-1].detail == "the time budget is spent"
 
 
 def test_a_model_of_the_running_script_is_tried_in_a_fork(tmp_path):

@@ -120,10 +120,10 @@ def test_a_script_fails_if_outputs_differ(folder):
 
 def test_a_script_applies_a_stack_in_an_order_that_works(folder):
     written = write(
-        ["threads=1", "bfloat16_autocast", "channels_last", "fold_batch_norm", "inference_mode"], "out.py"
+        ["threads=3", "bfloat16_autocast", "channels_last", "fold_batch_norm", "inference_mode"], "out.py"
     )
     assert written.changes[:2] == ("fold_batch_norm", "channels_last")
-    assert written.changes[-1] == "threads=1"
+    assert written.changes[-1] == "threads=3"
     done = run("out.py", folder)
     assert done.returncode == 0, done.stderr
 
@@ -164,11 +164,11 @@ def undefined(table, defined):
 def test_an_exported_program_contains_what_alters_the_model(folder):
     opened = open_source("net.py::load")
     before = {name: tensor.clone() for name, tensor in opened.module.state_dict().items()}
-    names = ["fold_batch_norm", "channels_last", "inference_mode", "threads=1"]
+    names = ["fold_batch_norm", "channels_last", "inference_mode", "threads=3"]
     written = write(names, "out.pt2", opened=opened)
     assert (written.changes, written.left_out) == (
         ("fold_batch_norm", "channels_last"),
-        ("inference_mode", "threads=1"),
+        ("inference_mode", "threads=3"),
     )
     assert opened.module.training
     assert all(torch.equal(tensor, before[name]) for name, tensor in opened.module.state_dict().items())
@@ -180,8 +180,8 @@ def test_an_exported_program_contains_what_alters_the_model(folder):
 
 
 def test_an_exported_program_needs_a_change_of_the_model(folder):
-    with pytest.raises(UsageError, match=r"threads=1 cannot be part of an exported program: write a script"):
-        write(["threads=1"], "out.pt2")
+    with pytest.raises(UsageError, match=r"threads=3 alter how the model runs, not the model"):
+        write(["threads=3"], "out.pt2")
     assert not Path("out.pt2").exists()
 
 
@@ -246,7 +246,7 @@ def test_a_request_that_is_not_clear_is_refused(folder, names, output, message):
 
 
 def test_a_code_stands_for_what_was_fastest(folder):
-    slower = TrialResult(("threads=1",), ("C214",), verdict=FASTER, speedup=Figure(1.1, Measured("clock")))
+    slower = TrialResult(("threads=3",), ("C214",), verdict=FASTER, speedup=Figure(1.1, Measured("clock")))
     faster = TrialResult(("threads=2",), ("C214",), verdict=FASTER, speedup=Figure(1.2, Measured("clock")))
     assert write(["threads"], "out.py", trials=[slower, faster]).changes == ("threads=2",)
 

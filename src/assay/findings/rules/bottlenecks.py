@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from assay import units
 from assay.analysis.achieved import NEITHER, Achieved, achieved_rates
-from assay.document.provenance import Figure, Measured
+from assay.document.provenance import Figure, Measured, Modelled
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_PASS, ModelFacts
 from assay.findings.gains import above_limits, time_gain
@@ -18,6 +18,8 @@ from assay.messages import plural
 
 MIN_BETWEEN = 0.2
 """A pass is bound by Python if at least this share of it is spent between ops."""
+MIN_BETWEEN_S = 50e-6
+"""Less Python than this is about what calling a compiled model costs."""
 MIN_RECOVERABLE = 0.05
 """The share of the pass above the limits from which ops are reported."""
 MIN_OP_S = 20e-6
@@ -68,10 +70,13 @@ def host_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
     if between < MIN_BETWEEN:
         return
     how = Measured("pass time minus the times of its ops", profile.passes)
+    modelled = Modelled("time between ops", ("a compiled pass spends none of it", "its own guards take no time"))
+    seconds = between * profile.whole.value
     yield RuleMatch(
         f"{units.share(between, 1)} of the pass is Python between {plural(len(facts.document.ops), 'op')}",
         {"share_between_ops": Figure(between, how), "operations": Figure(len(facts.document.ops), BY_PASS)},
-        gain=time_gain(facts, Figure(between * profile.whole.value, how)),
+        gain=time_gain(facts, Figure(seconds, modelled)),
+        severity="note" if seconds < MIN_BETWEEN_S else "",
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from assay import units
 from assay.analysis.cost.categories import ATTENTION, CONVOLUTION, LINEAR, MATMUL
-from assay.document.findings import TIME, Gain
+from assay.document.findings import Gain
 from assay.document.provenance import Figure, Modelled, Unknown
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, ModelFacts, share_of
@@ -109,26 +109,20 @@ def _best(facts: ModelFacts, ops: Sequence[int], names: Sequence[str]) -> str | 
 
 
 def _gain(facts: ModelFacts, ops: Sequence[int], best: str | None) -> Gain:
-    """The time of the ops less that time at the peak of the faster precision."""
+    """What the faster precision saves of the time that the arithmetic of the ops takes."""
     if best is None or facts.device is None:
         return time_gain(facts, Figure(None, Unknown("this machine was not measured (`assay machine`)")))
     peaks = facts.device.tflops
-    groups: dict[str, list[int]] = {}
+    saved = 0.0
     for op in ops:
-        groups.setdefault(_current(facts, op), []).append(op)
-    saved = {name: max(1 - peaks[name] / peaks[best], 0.0) for name in groups}
+        took, now = facts.time_of([op]), peaks[_current(facts, op)]
+        if took.value is None:
+            return time_gain(facts, took)
+        arithmetic_s = (facts.kind_cost(op).matrix_flops or 0) / (now * 1e12)
+        saved += min(took.value, arithmetic_s) * max(1 - now / peaks[best], 0.0)
     how = Modelled(
-        f"time of the products, scaled by the peaks of {' and '.join(_NAMES[name] for name in groups)} and "
-        f"{_NAMES[best]} from {facts.device.source}",
-        ("products reach the same share of the peak in both precisions", "casts take no time"),
+        f"time that the arithmetic of the products takes at the peak, less that in {_NAMES[best]}, with the peaks of "
+        f"{facts.device.source}",
+        ("what a product takes beyond its arithmetic stays the same", "casts take no time"),
     )
-
-    def scaled(value: Callable[[list[int]], Figure]) -> Figure:
-        parts = {name: value(group) for name, group in groups.items()}
-        unknown = next((each.how for each in parts.values() if each.value is None), None)
-        if unknown is not None:
-            return Figure(None, unknown)
-        return Figure(sum(saved[name] * (each.value or 0.0) for name, each in parts.items()), how)
-
-    gain = kernel_gain(facts, scaled(facts.time_of))
-    return gain if gain.share.value is not None else Gain(TIME, gain.amount, scaled(facts.time_share))
+    return kernel_gain(facts, Figure(saved, how))
