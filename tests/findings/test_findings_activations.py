@@ -76,6 +76,35 @@ def test_nan_in_the_weights_is_traced_to_them():
     assert "W101" in finding.advice
 
 
+def test_infinities_in_the_weights_are_traced_to_them():
+    model = chain(kept, kept)
+    with torch.no_grad():
+        model[1].inner.weight[3, 0] = float("inf")
+    infinite = in_document("A102", recorded(model))
+    assert infinite.tensors == ("1.inner.weight",)
+    assert "W101" in infinite.advice
+    with torch.no_grad():
+        model[1].inner.weight[3, 1] = -float("inf")
+    spoiled = in_document("A101", recorded(model))
+    assert spoiled.tensors == ("1.inner.weight",)
+
+
+def test_nan_made_of_infinities_is_traced_to_the_op_that_made_them():
+    document = recorded(chain(lambda x: (1e4 * x.abs()).exp(), lambda x: x - x, kept), X)
+    finding = in_document("A101", document)
+    assert "after infinities from the output of torch.exp in 0" in finding.title
+    assert "Look at the output of torch.exp in 0" in finding.advice
+    assert "torch.exp in 0" in in_document("A102", document).title
+
+
+def test_infinities_after_the_first_nan_did_not_cause_it():
+    def masked(x):
+        return x.masked_fill(x < 100, -torch.inf).softmax(-1).nan_to_num(0.0)
+
+    document = recorded(chain(masked, lambda x: 1 / torch.zeros_like(x)))
+    assert "its inputs have none" in in_document("A101", document).title
+
+
 def test_nan_in_the_inputs_is_traced_to_them():
     spoiled = X.clone()
     spoiled[5, 5] = float("nan")

@@ -8,6 +8,7 @@ from assay import units
 from assay.document import tree
 from assay.document.activations import (
     FROM_CONSTANTS,
+    FROM_INFINITIES,
     FROM_INPUTS,
     FROM_OP,
     FROM_WEIGHTS,
@@ -62,34 +63,42 @@ def unless_made_up(facts: ModelFacts, severity: str) -> str:
 )
 def first_nan(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The first op whose output has NaN that none of its activations had."""
-    found = activations(facts).first_nan
+    found, infinity = activations(facts).first_nan, activations(facts).first_inf
     if found is None:
         return
-    names = [facts.document.tensors[index].names[0] for index in found.tensors]
     text, advice = _NAN_SOURCES[found.source]
-    where = f"{_place(facts, found)} {text}{': ' if names else ''}{joined_names(fold_names(names))}"
+    cause = "" if infinity is None else _place(facts, infinity)
+    names = _tensor_names(facts, found)
     yield RuleMatch(
-        f"NaN first appears in {where}",
+        f"NaN first appears in {_place(facts, found)}{text.format(cause)}{_listed(names)}",
         {"nan": _count(facts, found, "nan"), "modules_with_nan": _spread(facts, "nan")},
         (found.module,),
         names,
-        advice,
+        advice.format(cause),
         severity="error" if found.reached_output else "warning",
     )
 
 
+_LOAD_EARLIER = (
+    "Load an earlier checkpoint: these weights contain NaN or infinities (see W101), and so does all that depends on "
+    "them."
+)
 _NAN_SOURCES = {
-    FROM_OP: ("(its inputs have none)", ""),
+    FROM_OP: (" (its inputs have none)", ""),
+    FROM_INFINITIES: (
+        ", after infinities from {}",
+        "Look at {} first (see A102): NaN comes from its infinities, as in inf − inf, inf / inf or 0 · inf.",
+    ),
     FROM_WEIGHTS: (
-        "because it reads weights with NaN",
-        "Load an earlier checkpoint: these weights contain NaN (see W101), and so does all that depends on them.",
+        " because it reads weights that are not finite",
+        _LOAD_EARLIER,
     ),
     FROM_INPUTS: (
-        "because the inputs have NaN",
+        " because the inputs have NaN",
         "Clean the inputs: they contain NaN before the model sees them.",
     ),
     FROM_CONSTANTS: (
-        "because it reads a constant with NaN",
+        " because it reads a constant with NaN",
         "Look for a tensor with NaN that forward reads and that is neither a parameter nor a buffer.",
     ),
 }
@@ -108,12 +117,25 @@ def first_infinity(facts: ModelFacts) -> Iterator[RuleMatch]:
     found = activations(facts).first_inf
     if found is None or not (found.positive or found.reached_output):
         return
+    names = _tensor_names(facts, found)
+    why = f" because it reads weights with infinities{_listed(names)}" if names else " (its inputs are finite)"
     yield RuleMatch(
-        f"infinities first appear in {_place(facts, found)} (its inputs are finite)",
+        f"infinities first appear in {_place(facts, found)}{why}",
         {"infinite": _count(facts, found, "inf"), "modules_with_infinities": _spread(facts, "inf")},
         (found.module,),
+        names,
+        _LOAD_EARLIER if names else "",
         severity="error" if found.reached_output else "warning",
     )
+
+
+def _tensor_names(facts: ModelFacts, found: NonfiniteSource) -> list[str]:
+    return [facts.document.tensors[index].names[0] for index in found.tensors]
+
+
+def _listed(names: list[str]) -> str:
+    """`: a, b`, or nothing without names."""
+    return f": {joined_names(fold_names(names))}" if names else ""
 
 
 def _place(facts: ModelFacts, found: NonfiniteSource) -> str:
