@@ -192,7 +192,33 @@ def test_dead_units(relu):
     finding = in_document("A104", document)
     assert (finding.severity, paths(document, finding)) == ("warning", ["0"])
     assert values(finding)["share_of_zeros"] == 1.0
+    assert values(finding)["dead_channels"] == 8
     assert in_document("A104", recorded(chain(relu, kept))) is None
+
+
+def with_dead_units(layer: nn.Module, dead: int) -> nn.Module:
+    nn.init.zeros_(layer.bias)
+    nn.init.constant_(layer.bias[:dead], -100.0)
+    return nn.Sequential(layer, nn.ReLU())
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "dead"),
+    [(nn.Linear(8, 64), (64, 8), 30), (nn.Linear(8, 64), (4, 6, 8), 30), (nn.Conv2d(3, 32, 3), (2, 3, 8, 8), 15)],
+)
+def test_some_dead_channels(layer, shape, dead):
+    inputs = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    document = recorded(with_dead_units(layer, dead), inputs)
+    finding = in_document("A104", document)
+    assert (finding.severity, paths(document, finding)) == ("warning", ["1"])
+    assert values(finding)["dead_channels"] == dead
+    assert in_document("A104", recorded(with_dead_units(layer, 1), inputs)) is None
+
+
+def test_a_few_values_prove_no_channel_dead():
+    model = with_dead_units(nn.Linear(8, 64), 30)
+    assert in_document("A104", recorded(model, X[:16])) is not None
+    assert in_document("A104", recorded(model, X[:15])) is None
 
 
 def test_made_up_inputs_prove_little():

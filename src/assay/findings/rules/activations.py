@@ -32,8 +32,10 @@ SATURATED, DEAD = 0.9, 0.95
 """Shares of values at the ends of a saturated activation, and of zeros in a dead one."""
 MIN_VALUES = 256
 """Fewer values prove nothing about an activation."""
-MIN_PER_CHANNEL = 1024
-"""Fewer values prove nothing about a channel."""
+MIN_PER_CHANNEL = 16
+"""Fewer values prove nothing about a channel: random ones are all negative about once in 2^16 channels."""
+DEAD_CHANNELS = 0.05
+"""The share of channels from which on dead ones are worth a finding."""
 FLOAT16_MAX = 65504.0
 NEAR_MAX = 0.5
 """The share of the largest float16 value from which on a value is close to overflowing."""
@@ -196,12 +198,12 @@ def _is_read(facts: ModelFacts, row: OutputValues) -> bool:
     needs=(ACTIVATIONS,),
 )
 def dead_units(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """ReLU-like ops with at least 95 % zeros, and channels that were zero for a large batch."""
+    """ReLU-like ops with at least 95 % zeros, and others with channels that are zero for the whole batch."""
     relus = [row for row in activations(facts).ops if row.zeros is not None and row.count >= MIN_VALUES]
     rows = [row for row in relus if (row.zeros or 0.0) >= DEAD]
-    channels = sum(row.dead_channels or 0 for row in relus if _shows_channels(row))
-    evidence = {"dead_layers": Figure(len(rows), BY_VALUES), "dead_channels": Figure(channels, BY_VALUES)}
     if rows:
+        channels = sum(map(_dead_channels, rows))
+        evidence = {"dead_layers": Figure(len(rows), BY_VALUES), "dead_channels": Figure(channels, BY_VALUES)}
         worst = max(rows, key=lambda row: row.zeros or 0.0)
         path = tree.path_text(facts.document.modules[worst.module].path)
         title = (
@@ -210,9 +212,32 @@ def dead_units(facts: ModelFacts) -> Iterator[RuleMatch]:
         )
         yield _in_rows(facts, rows, title, {**evidence, "share_of_zeros": Figure(worst.zeros, BY_VALUES)})
 
+    partly = [row for row in activations(facts).ops if row not in rows and _dead_share(row) >= DEAD_CHANNELS]
+    if partly:
+        yield _in_rows(facts, partly, *_channel_facts(facts, partly))
 
-def _shows_channels(row: OutputValues) -> bool:
-    return row.channels is not None and row.count >= MIN_PER_CHANNEL * row.channels
+
+def _channel_facts(facts: ModelFacts, rows: Sequence[OutputValues]) -> tuple[str, dict[str, Figure]]:
+    """The title and the evidence of dead channels in these rows."""
+    dead, every = sum(map(_dead_channels, rows)), sum(row.channels or 0 for row in rows)
+    worst = max(rows, key=_dead_share)
+    path = tree.path_text(facts.document.modules[worst.module].path)
+    title = (
+        f"{dead} of {plural(every, 'channel')} of {plural(len(rows), 'ReLU layer')} are zero for the whole batch (up "
+        f"to {units.share(_dead_share(worst), 1.0)} in {path})"
+    )
+    share = Figure(_dead_share(worst), BY_VALUES)
+    return title, {"dead_channels": Figure(dead, BY_VALUES), "share_of_channels": share}
+
+
+def _dead_channels(row: OutputValues) -> int:
+    """The number of dead channels; 0 if there are too few values to tell."""
+    enough = row.channels is not None and row.count >= MIN_PER_CHANNEL * row.channels
+    return row.dead_channels or 0 if enough else 0
+
+
+def _dead_share(row: OutputValues) -> float:
+    return _dead_channels(row) / row.channels if row.channels else 0.0
 
 
 def _in_rows(facts: ModelFacts, rows: Sequence[OutputValues], title: str, evidence: dict[str, Figure]) -> RuleMatch:
