@@ -172,6 +172,8 @@ def test_a_trace_is_no_model_and_takes_no_inputs(tmp_path):
         assay.analyze_weights(path)
     with pytest.raises(UsageError, match="inputs cannot be used"):
         assay.check(path, "1x8")
+    with pytest.raises(UsageError, match="traces cannot be tried"):
+        assay.check(path, attempt=True)
 
 
 def test_a_saved_trace_is_checked_again(tmp_path):
