@@ -154,3 +154,11 @@ def test_unreadable_files_are_one_line(process, in_place):
         result = process("check", name)
         assert result.returncode == 3
         assert result.stderr.count("\n") == 1
+
+
+def test_a_trace_cannot_be_tried(cli, tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text('{"traceEvents": [{"ph": "X", "name": "aten::mm", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}')
+    result = cli("check", str(path), "--try")
+    assert result.code == 2
+    assert "traces cannot be tried" in result.err

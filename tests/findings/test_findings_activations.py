@@ -76,6 +76,35 @@ def test_nan_in_the_weights_is_traced_to_them():
     assert "W101" in finding.advice
 
 
+def test_infinities_in_the_weights_are_traced_to_them():
+    model = chain(kept, kept)
+    with torch.no_grad():
+        model[1].inner.weight[3, 0] = float("inf")
+    infinite = in_document("A102", recorded(model))
+    assert infinite.tensors == ("1.inner.weight",)
+    assert "W101" in infinite.advice
+    with torch.no_grad():
+        model[1].inner.weight[3, 1] = -float("inf")
+    spoiled = in_document("A101", recorded(model))
+    assert spoiled.tensors == ("1.inner.weight",)
+
+
+def test_nan_made_of_infinities_is_traced_to_the_op_that_made_them():
+    document = recorded(chain(lambda x: (1e4 * x.abs()).exp(), lambda x: x - x, kept), X)
+    finding = in_document("A101", document)
+    assert "after infinities from the output of torch.exp in 0" in finding.title
+    assert "Look at the output of torch.exp in 0" in finding.advice
+    assert "torch.exp in 0" in in_document("A102", document).title
+
+
+def test_infinities_after_the_first_nan_did_not_cause_it():
+    def masked(x):
+        return x.masked_fill(x < 100, -torch.inf).softmax(-1).nan_to_num(0.0)
+
+    document = recorded(chain(masked, lambda x: 1 / torch.zeros_like(x)))
+    assert "its inputs have none" in in_document("A101", document).title
+
+
 def test_nan_in_the_inputs_is_traced_to_them():
     spoiled = X.clone()
     spoiled[5, 5] = float("nan")
@@ -163,7 +192,33 @@ def test_dead_units(relu):
     finding = in_document("A104", document)
     assert (finding.severity, paths(document, finding)) == ("warning", ["0"])
     assert values(finding)["share_of_zeros"] == 1.0
+    assert values(finding)["dead_channels"] == 8
     assert in_document("A104", recorded(chain(relu, kept))) is None
+
+
+def with_dead_units(layer: nn.Module, dead: int) -> nn.Module:
+    nn.init.zeros_(layer.bias)
+    nn.init.constant_(layer.bias[:dead], -100.0)
+    return nn.Sequential(layer, nn.ReLU())
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "dead"),
+    [(nn.Linear(8, 64), (64, 8), 30), (nn.Linear(8, 64), (4, 6, 8), 30), (nn.Conv2d(3, 32, 3), (2, 3, 8, 8), 15)],
+)
+def test_some_dead_channels(layer, shape, dead):
+    inputs = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    document = recorded(with_dead_units(layer, dead), inputs)
+    finding = in_document("A104", document)
+    assert (finding.severity, paths(document, finding)) == ("warning", ["1"])
+    assert values(finding)["dead_channels"] == dead
+    assert in_document("A104", recorded(with_dead_units(layer, 1), inputs)) is None
+
+
+def test_a_few_values_prove_no_channel_dead():
+    model = with_dead_units(nn.Linear(8, 64), 30)
+    assert in_document("A104", recorded(model, X[:16])) is not None
+    assert in_document("A104", recorded(model, X[:15])) is None
 
 
 def test_made_up_inputs_prove_little():

@@ -96,3 +96,25 @@ def test_large_scores_are_advice_and_small_ones_a_note():
     assert finding_of("C401", model, HEADS_FIRST).severity == "note"
     large = tuple(torch.ones(2, 3, 128, 16) for _ in range(3))
     assert finding_of("C401", model, large).severity == "advice"
+
+
+class Weights(nn.Module):
+    """Attention that also returns what `also` makes of the scores and the weights, or computes and drops it."""
+
+    def __init__(self, also, drop):
+        super().__init__()
+        self.also, self.drop = also, drop
+
+    def forward(self, q, k, v):
+        scores = q @ k.transpose(-1, -2)
+        weights = (scores / 4).softmax(-1)
+        output, more = weights @ v, self.also(scores, weights)
+        return output if self.drop else (output, more)
+
+
+@pytest.mark.parametrize(
+    "also", [lambda s, w: w, lambda s, w: s, lambda s, w: w.mean(1), lambda s, w: (w * w.log()).sum()]
+)
+@pytest.mark.parametrize("drop", [True, False])
+def test_weights_that_the_model_uses_otherwise_are_no_case_for_sdpa(also, drop):
+    assert (finding_of("C401", Weights(also, drop), HEADS_FIRST) is not None) == drop

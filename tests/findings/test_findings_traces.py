@@ -16,6 +16,7 @@ import assay
 from assay.document.document import Document
 from assay.errors import ReadError, UsageError
 from assay.findings.engine import check_all
+from assay.views.gains import gain_text
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "trace" / "read"))
 from trace_making import Making, gpu_training
@@ -50,6 +51,7 @@ def test_idle_time_while_data_is_loaded(tmp_path):
     # The remaining idle time is not counted twice.
     rest = in_document("T102", traced(made, tmp_path / "t.json"))
     assert values(rest)["idle_s"] == pytest.approx((400 + 100 - 300) * 1e-6)
+    assert values(rest)["all_idle_with_loading_s"] == pytest.approx((400 + 100) * 1e-6)
 
 
 def test_loading_that_overlaps_with_kernels_is_no_problem(tmp_path):
@@ -118,6 +120,24 @@ def test_exposed_communication_and_copies(tmp_path):
     assert "pageable" in copies.title
 
 
+def test_waiting_for_a_straggler_is_no_communication(tmp_path):
+    for rank, length in enumerate((100, 100, 500, 100)):
+        made = kernels((100, length))
+        start = 100 + length
+        made.launch(90, 20 * US).kernel("ncclDevKernel_AllReduce", start * US, (700 - start) * US, 90, stream=20)
+        made.write(tmp_path / f"rank{rank}.json")
+    finding = in_document("T105", assay.check(tmp_path, select=["T"]).document)
+    assert finding.gain.amount.value == pytest.approx(100e-6)
+    alone = in_document("T105", assay.check(tmp_path / "rank0.json", select=["T"]).document)
+    assert alone.gain.amount.value == pytest.approx(500e-6)
+
+
+def test_gains_are_of_the_whole_trace(tmp_path):
+    document = traced(loading(kernels((100, 100), (600, 100), ahead=5), 220, 300), tmp_path / "t.json")
+    text = gain_text(in_document("T101", document).gain, document)
+    assert text.startswith("up to 300 µs in this trace")
+
+
 def test_stragglers_among_ranks(tmp_path):
     for rank, length in enumerate((100, 100, 130, 101)):
         kernels((100, length), (100 + length, 2 * length)).write(tmp_path / f"rank{rank}.json")
@@ -152,6 +172,8 @@ def test_a_trace_is_no_model_and_takes_no_inputs(tmp_path):
         assay.analyze_weights(path)
     with pytest.raises(UsageError, match="inputs cannot be used"):
         assay.check(path, "1x8")
+    with pytest.raises(UsageError, match="traces cannot be tried"):
+        assay.check(path, attempt=True)
 
 
 def test_a_saved_trace_is_checked_again(tmp_path):

@@ -47,7 +47,8 @@ class UnfusedAttention(Struct, frozen=True):
     score_bytes: int
     """Bytes of the scores after the softmax."""
     plain: bool
-    """Whether `between` contains only scaling, bias, mask and dropout, which fused ops support too."""
+    """Whether `between` contains only scaling, bias, mask and dropout, which fused ops support too, and nothing else
+    uses the scores and weights, which fused ops do not return."""
 
 
 def unfused_attention(document: Document) -> list[UnfusedAttention]:
@@ -63,6 +64,7 @@ def unfused_attention(document: Document) -> list[UnfusedAttention]:
             scores = _kind(document, index).outputs[0].type
             size = nbytes(prod(scores.shape), scores.dtype)
             plain = _all_named(document, before, _BEFORE) and _all_named(document, after, _AFTER)
+            plain = plain and not _used_elsewhere(document, flow, index, before, after)
             attentions.append(UnfusedAttention(index, (*before, index, *after), size, plain))
     return attentions
 
@@ -119,6 +121,34 @@ def _ops_after(document: Document, flow: DataFlow, softmax: int) -> list[int] | 
         between.append(following)
         op = following
     return None
+
+
+def _used_elsewhere(document: Document, flow: DataFlow, softmax: int, before: list[int], after: list[int]) -> bool:
+    """Whether scores or weights outlive the pass, or an op outside the attention reads them and is used itself."""
+    chain = {*before, softmax, *after}
+    product = _source(document, flow, (softmax, *before)[-1], _kind(document, softmax).outputs[0].type.shape)
+    made = [storage for op in (*chain, product) if op is not None for storage in document.ops[op].writes]
+    others = {
+        reader
+        for storage in made
+        for reader in flow.readers.get(storage, [])
+        if reader not in chain and not _is_weighted_sum(document, reader, storage, softmax, copied=True)
+    }
+    outlives = any(document.storages[storage].died is None for storage in made)
+    return outlives or any(_is_used(document, flow, reader) for reader in others)
+
+
+def _is_used(document: Document, flow: DataFlow, op: int) -> bool:
+    """Whether what an op makes outlives the pass, in one op or in those that read it; Python may read its value."""
+    found, waiting = {op}, [op]
+    while waiting:
+        writes = document.ops[waiting.pop()].writes
+        if not writes or any(document.storages[storage].died is None for storage in writes):
+            return True
+        following = {reader for storage in writes for reader in flow.readers.get(storage, [])} - found
+        found |= following
+        waiting += following
+    return False
 
 
 def _is_weighted_sum(document: Document, op: int, storage: int | None, softmax: int, copied: bool) -> bool:

@@ -16,7 +16,7 @@ from assay.document.findings import Finding
 from assay.document.trials import LOSSY, TrialResult
 from assay.errors import UsageError
 from assay.findings.catalogue import rules
-from assay.messages import name_suggestion
+from assay.messages import name_suggestion, one_line
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 from assay.trials.change import changes, stack_order
@@ -107,6 +107,13 @@ def attempt(
     if wishes.searches:
         return search_best(names, timed.results, run.results).results
     return timed.results([StackTrial(tuple(stack_order(name.split("+")))) for name in names]) if names else []
+
+
+def check_can_try(opened: Opened) -> None:
+    """Raise UsageError for a trace, before it is read."""
+    if opened.traced is not None:
+        location = one_line(opened.origin.location)
+        raise UsageError(f"traces cannot be tried: {location} has no model to change; give the model itself")
 
 
 def _fits(name: str, wishes: AttemptOptions, options: RunOptions) -> bool:

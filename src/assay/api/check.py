@@ -14,7 +14,7 @@ from assay.analysis.devices import Device
 from assay.analysis.flow import writes_parameters
 from assay.api.activations import record_activations
 from assay.api.arguments import check_callable, check_flag, check_number
-from assay.api.attempt import LIMIT_S, SECONDS, AttemptOptions
+from assay.api.attempt import LIMIT_S, SECONDS, AttemptOptions, check_can_try
 from assay.api.attempt import attempt as try_changes
 from assay.api.observe import observe_opened
 from assay.api.options import OnStep, RunOptions
@@ -171,6 +171,8 @@ def check(
     if attempt:
         wishes.check()
     opened = open_source(model, model_args=model_args, trust=trust)
+    if attempt:
+        check_can_try(opened)
     document = document_to_check(opened, inputs, options, evidence, on_step, progress)
     warn_if_partial(document)
     report = check_document(document, rules)

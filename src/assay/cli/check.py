@@ -72,6 +72,7 @@ def check(
     is 1 only with --fail-on or --budget. Settings in [tool.assay] of pyproject.toml apply unless options override
     them.
     """
+    from assay.api.attempt import check_can_try
     from assay.api.check import EvidenceOptions, check_document, document_to_check
     from assay.cli.observed import (
         exit_code,
@@ -98,6 +99,8 @@ def check(
     evidence = EvidenceOptions(weights, not no_weights, not no_measure, seconds)
     with ProgressLine(messages) as line, prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
+        if wishes is not None:
+            check_can_try(opened)
         check_baseline_writable(plan, output, opened.origin.location)
         running = replace(options, backward=backward)
         document = document_to_check(opened, inputs, running, evidence, line.step, line.read)

@@ -7,7 +7,8 @@ from msgspec import Struct, field
 from assay.document.provenance import Provenance
 
 FROM_OP, FROM_WEIGHTS, FROM_INPUTS, FROM_CONSTANTS = "op", "weights", "inputs", "constants"
-"""Where the first NaN came from: an op made it of finite numbers, or it read it from there."""
+FROM_INFINITIES = "infinities"
+"""Where the first NaN came from: an op made it of finite numbers or of infinities, or it read it from there."""
 
 
 class OutputValues(Struct, frozen=True, omit_defaults=True):
@@ -56,7 +57,8 @@ class NonfiniteSource(Struct, frozen=True, omit_defaults=True):
     op: str
     """The op's name without its overload: `aten.log`."""
     source: str = FROM_OP
-    """`op` if all it read was finite, else what it read them from: `weights`, `inputs` or `constants`."""
+    """`op` if it made them itself, else what it read them from: `weights`, `inputs` or `constants`; `infinities` if
+    it made NaN of those that `first_inf` made before."""
     tensors: tuple[int, ...] = ()
     """The parameters and buffers it read them from, as indices into `Document.tensors`."""
     positive: bool = True

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from msgspec.structs import replace
 from torch import nn
 
 from assay.analysis.parameters import tensor_storages
 from assay.document.activations import (
     FROM_CONSTANTS,
+    FROM_INFINITIES,
     FROM_INPUTS,
     FROM_OP,
     FROM_WEIGHTS,
@@ -49,13 +51,14 @@ def record_values(
     indices = {id(module): index for index, module in enumerate(inventory.members(model).modules)}
     root = [each for call in log.calls if indices.get(id(call.module)) == 0 for each in call.outputs]
     spoiled = any(_share(each.nan) or _share(each.inf) for each in root)
+    inf_at = next((place for place, (op, reading) in enumerate(pairs) if _makes_inf(op, reading)), None)
     return Activations(
         modules=_merged(
             (indices[id(each.module)], "", each.outputs[:1]) for each in log.calls if id(each.module) in indices
         ),
         ops=_merged((op.module, op.name, reading.outputs) for op, reading in pairs),
-        first_nan=_first_nan(pairs, spoiled),
-        first_inf=_first_inf(pairs, spoiled),
+        first_nan=_first_nan(pairs, spoiled, inf_at),
+        first_inf=None if inf_at is None else _inf_source(*pairs[inf_at], spoiled),
         failure="" if recorded.failure is None else recorded.failure.error,
         columns={"modules": BY_VALUES, "ops": BY_VALUES},
     )
@@ -172,20 +175,39 @@ def _alive_channels(readings: list[TensorReading]) -> torch.Tensor | None:
     return torch.stack(alive).any(dim=0)
 
 
-def _first_nan(pairs: _Pairs, reached: bool) -> NonfiniteSource | None:
-    """The first op whose output has NaN that no earlier op returned."""
-    for op, reading in pairs:
+def _first_nan(pairs: _Pairs, reached: bool, inf_at: int | None) -> NonfiniteSource | None:
+    """The first op whose output has NaN that no earlier op returned; `inf_at` is where the first infinity is made."""
+    for at, (op, reading) in enumerate(pairs):
         if reading.by_request or not any(_share(each.nan) for each in reading.outputs):
             continue
-        bad = [place for place, each in enumerate(reading.inputs or ()) if each is not None and _got(each).nan]
-        roles = {op.kind.inputs[place].role for place in bad if place < len(op.kind.inputs)}
-        if "activation" not in roles:
-            return _source(op, bad, roles, reached)
+        bad = _places(reading, "nan")
+        if "activation" in _roles(op, bad):
+            continue
+        if not bad and (weights := _infinite_weights(op, reading)):
+            return _source(op, weights, reached)
+        found = _source(op, bad, reached)
+        of_infinities = not bad and inf_at is not None and inf_at < at and _places(reading, "inf")
+        return replace(found, source=FROM_INFINITIES) if of_infinities else found
     return None
 
 
-def _source(op: _ReadOp, bad: list[int], roles: set[str], reached: bool) -> NonfiniteSource:
-    sources = [_SOURCES.get(role, FROM_CONSTANTS) for role in sorted(roles)]
+def _places(reading: OpReading, what: str) -> list[int]:
+    """The positions of the inputs that have NaN (`nan`) or infinities (`inf`)."""
+    inputs = reading.inputs or ()
+    return [place for place, each in enumerate(inputs) if each is not None and getattr(_got(each), what)]
+
+
+def _roles(op: _ReadOp, places: list[int]) -> set[str]:
+    return {op.kind.inputs[place].role for place in places if place < len(op.kind.inputs)}
+
+
+def _infinite_weights(op: _ReadOp, reading: OpReading) -> list[int]:
+    """The positions of parameters with infinities; buffers are left out because many are masks."""
+    return [place for place in _places(reading, "inf") if _roles(op, [place]) == {"parameter"}]
+
+
+def _source(op: _ReadOp, bad: list[int], reached: bool) -> NonfiniteSource:
+    sources = [_SOURCES.get(role, FROM_CONSTANTS) for role in sorted(_roles(op, bad))]
     source = FROM_OP if not bad else FROM_WEIGHTS if FROM_WEIGHTS in sources else sources[0]
     read = {op.op.reads[place] for place in bad}
     owners = tensor_storages(Document(tensors=op.recorded.tensors, storages=op.recorded.storages))
@@ -193,13 +215,13 @@ def _source(op: _ReadOp, bad: list[int], roles: set[str], reached: bool) -> Nonf
     return NonfiniteSource(op.module, op.name, source, tensors, reached_output=reached)
 
 
-def _first_inf(pairs: _Pairs, reached: bool) -> NonfiniteSource | None:
-    """The first op that made an infinity of finite numbers, unless it was asked to."""
-    for op, reading in pairs:
-        if reading.by_request or not reading.inputs or not any(_share(each.inf) for each in reading.outputs):
-            continue
-        if any(each is not None and (_got(each).nan or _got(each).inf) for each in reading.inputs):
-            continue
-        positive = any(_got(each.values).max == math.inf for each in reading.outputs)
-        return NonfiniteSource(op.module, op.name, positive=positive, reached_output=reached)
-    return None
+def _makes_inf(op: _ReadOp, reading: OpReading) -> bool:
+    """Whether an op made an infinity of finite activations, unless it was asked to."""
+    if reading.by_request or not reading.inputs or not any(_share(each.inf) for each in reading.outputs):
+        return False
+    return not _places(reading, "nan") and _places(reading, "inf") == _infinite_weights(op, reading)
+
+
+def _inf_source(op: _ReadOp, reading: OpReading, reached: bool) -> NonfiniteSource:
+    positive = any(_got(each.values).max == math.inf for each in reading.outputs)
+    return replace(_source(op, _infinite_weights(op, reading), reached), positive=positive)

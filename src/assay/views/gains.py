@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from assay import units
+from assay.document.document import Document
 from assay.document.findings import BYTES, ENERGY, MEMORY, TIME, Gain
 from assay.document.provenance import Measured, Modelled, Unknown
 from assay.views.tables import percent
@@ -16,7 +17,7 @@ _WHOLES = {
 }
 
 
-def gain_text(gain: Gain) -> str:
+def gain_text(gain: Gain, document: Document) -> str:
     """`up to 7.1 ms per pass (5.5 %), measured`; if the gain is unknown, the reason."""
     amount, share = gain.amount, gain.share
     if amount.value is None and share.value is None:
@@ -25,7 +26,7 @@ def gain_text(gain: Gain) -> str:
     if amount.value is None:
         return f"up to {percent(share.value)} {_WHOLES[gain.of]}, {method}"
     part = "" if share.value is None else f" ({percent(share.value)} {_WHOLES[gain.of]})"
-    return f"{_signed(gain)}{part}, {method}"
+    return f"{_signed(gain, 'in this trace' if document.traces else 'per pass')}{part}, {method}"
 
 
 def short_gain(gain: Gain | None) -> str | None:
@@ -36,9 +37,9 @@ def short_gain(gain: Gain | None) -> str | None:
     return f"{sign}{percent(abs(gain.share.value))} {gain.of}"
 
 
-def _signed(gain: Gain) -> str:
+def _signed(gain: Gain, period: str) -> str:
     """`up to 7.1 ms per pass`; `costs 3 ms per pass` if it is negative."""
     show = units.seconds if gain.of == TIME else units.joules if gain.of == ENERGY else units.size
     value = gain.amount.value or 0
-    unit = " per pass" if gain.of in (TIME, ENERGY) else ""
+    unit = f" {period}" if gain.of in (TIME, ENERGY) else ""
     return f"{'up to' if value >= 0 else 'costs'} {show(abs(value))}{unit}"

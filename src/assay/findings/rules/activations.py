@@ -8,6 +8,7 @@ from assay import units
 from assay.document import tree
 from assay.document.activations import (
     FROM_CONSTANTS,
+    FROM_INFINITIES,
     FROM_INPUTS,
     FROM_OP,
     FROM_WEIGHTS,
@@ -31,8 +32,10 @@ SATURATED, DEAD = 0.9, 0.95
 """Shares of values at the ends of a saturated activation, and of zeros in a dead one."""
 MIN_VALUES = 256
 """Fewer values prove nothing about an activation."""
-MIN_PER_CHANNEL = 1024
-"""Fewer values prove nothing about a channel."""
+MIN_PER_CHANNEL = 16
+"""Fewer values prove nothing about a channel: random ones are all negative about once in 2^16 channels."""
+DEAD_CHANNELS = 0.05
+"""The share of channels from which on dead ones are worth a finding."""
 FLOAT16_MAX = 65504.0
 NEAR_MAX = 0.5
 """The share of the largest float16 value from which on a value is close to overflowing."""
@@ -62,34 +65,42 @@ def unless_made_up(facts: ModelFacts, severity: str) -> str:
 )
 def first_nan(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The first op whose output has NaN that none of its activations had."""
-    found = activations(facts).first_nan
+    found, infinity = activations(facts).first_nan, activations(facts).first_inf
     if found is None:
         return
-    names = [facts.document.tensors[index].names[0] for index in found.tensors]
     text, advice = _NAN_SOURCES[found.source]
-    where = f"{_place(facts, found)} {text}{': ' if names else ''}{joined_names(fold_names(names))}"
+    cause = "" if infinity is None else _place(facts, infinity)
+    names = _tensor_names(facts, found)
     yield RuleMatch(
-        f"NaN first appears in {where}",
+        f"NaN first appears in {_place(facts, found)}{text.format(cause)}{_listed(names)}",
         {"nan": _count(facts, found, "nan"), "modules_with_nan": _spread(facts, "nan")},
         (found.module,),
         names,
-        advice,
+        advice.format(cause),
         severity="error" if found.reached_output else "warning",
     )
 
 
+_LOAD_EARLIER = (
+    "Load an earlier checkpoint: these weights contain NaN or infinities (see W101), and so does all that depends on "
+    "them."
+)
 _NAN_SOURCES = {
-    FROM_OP: ("(its inputs have none)", ""),
+    FROM_OP: (" (its inputs have none)", ""),
+    FROM_INFINITIES: (
+        ", after infinities from {}",
+        "Look at {} first (see A102): NaN comes from its infinities, as in inf − inf, inf / inf or 0 · inf.",
+    ),
     FROM_WEIGHTS: (
-        "because it reads weights with NaN",
-        "Load an earlier checkpoint: these weights contain NaN (see W101), and so does all that depends on them.",
+        " because it reads weights that are not finite",
+        _LOAD_EARLIER,
     ),
     FROM_INPUTS: (
-        "because the inputs have NaN",
+        " because the inputs have NaN",
         "Clean the inputs: they contain NaN before the model sees them.",
     ),
     FROM_CONSTANTS: (
-        "because it reads a constant with NaN",
+        " because it reads a constant with NaN",
         "Look for a tensor with NaN that forward reads and that is neither a parameter nor a buffer.",
     ),
 }
@@ -108,12 +119,25 @@ def first_infinity(facts: ModelFacts) -> Iterator[RuleMatch]:
     found = activations(facts).first_inf
     if found is None or not (found.positive or found.reached_output):
         return
+    names = _tensor_names(facts, found)
+    why = f" because it reads weights with infinities{_listed(names)}" if names else " (its inputs are finite)"
     yield RuleMatch(
-        f"infinities first appear in {_place(facts, found)} (its inputs are finite)",
+        f"infinities first appear in {_place(facts, found)}{why}",
         {"infinite": _count(facts, found, "inf"), "modules_with_infinities": _spread(facts, "inf")},
         (found.module,),
+        names,
+        _LOAD_EARLIER if names else "",
         severity="error" if found.reached_output else "warning",
     )
+
+
+def _tensor_names(facts: ModelFacts, found: NonfiniteSource) -> list[str]:
+    return [facts.document.tensors[index].names[0] for index in found.tensors]
+
+
+def _listed(names: list[str]) -> str:
+    """`: a, b`, or nothing without names."""
+    return f": {joined_names(fold_names(names))}" if names else ""
 
 
 def _place(facts: ModelFacts, found: NonfiniteSource) -> str:
@@ -174,12 +198,12 @@ def _is_read(facts: ModelFacts, row: OutputValues) -> bool:
     needs=(ACTIVATIONS,),
 )
 def dead_units(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """ReLU-like ops with at least 95 % zeros, and channels that were zero for a large batch."""
+    """ReLU-like ops with at least 95 % zeros, and others with channels that are zero for the whole batch."""
     relus = [row for row in activations(facts).ops if row.zeros is not None and row.count >= MIN_VALUES]
     rows = [row for row in relus if (row.zeros or 0.0) >= DEAD]
-    channels = sum(row.dead_channels or 0 for row in relus if _shows_channels(row))
-    evidence = {"dead_layers": Figure(len(rows), BY_VALUES), "dead_channels": Figure(channels, BY_VALUES)}
     if rows:
+        channels = sum(map(_dead_channels, rows))
+        evidence = {"dead_layers": Figure(len(rows), BY_VALUES), "dead_channels": Figure(channels, BY_VALUES)}
         worst = max(rows, key=lambda row: row.zeros or 0.0)
         path = tree.path_text(facts.document.modules[worst.module].path)
         title = (
@@ -188,9 +212,32 @@ def dead_units(facts: ModelFacts) -> Iterator[RuleMatch]:
         )
         yield _in_rows(facts, rows, title, {**evidence, "share_of_zeros": Figure(worst.zeros, BY_VALUES)})
 
+    partly = [row for row in activations(facts).ops if row not in rows and _dead_share(row) >= DEAD_CHANNELS]
+    if partly:
+        yield _in_rows(facts, partly, *_channel_facts(facts, partly))
 
-def _shows_channels(row: OutputValues) -> bool:
-    return row.channels is not None and row.count >= MIN_PER_CHANNEL * row.channels
+
+def _channel_facts(facts: ModelFacts, rows: Sequence[OutputValues]) -> tuple[str, dict[str, Figure]]:
+    """The title and the evidence of dead channels in these rows."""
+    dead, every = sum(map(_dead_channels, rows)), sum(row.channels or 0 for row in rows)
+    worst = max(rows, key=_dead_share)
+    path = tree.path_text(facts.document.modules[worst.module].path)
+    title = (
+        f"{dead} of {plural(every, 'channel')} of {plural(len(rows), 'ReLU layer')} are zero for the whole batch (up "
+        f"to {units.share(_dead_share(worst), 1.0)} in {path})"
+    )
+    share = Figure(_dead_share(worst), BY_VALUES)
+    return title, {"dead_channels": Figure(dead, BY_VALUES), "share_of_channels": share}
+
+
+def _dead_channels(row: OutputValues) -> int:
+    """The number of dead channels; 0 if there are too few values to tell."""
+    enough = row.channels is not None and row.count >= MIN_PER_CHANNEL * row.channels
+    return row.dead_channels or 0 if enough else 0
+
+
+def _dead_share(row: OutputValues) -> float:
+    return _dead_channels(row) / row.channels if row.channels else 0.0
 
 
 def _in_rows(facts: ModelFacts, rows: Sequence[OutputValues], title: str, evidence: dict[str, Figure]) -> RuleMatch:

@@ -110,10 +110,15 @@ def idle_gaps(facts: ModelFacts) -> Iterator[RuleMatch]:
     whole = use.device.span_ns
     yield RuleMatch(
         f"{use.name} is idle for {_time(idle, whole)}, mostly because {_CAUSES.get(cause, (cause, ''))[0]}",
-        _evidence(whole, idle=idle, main_cause=causes[cause], all_idle=use.device.idle_ns),
+        _evidence(whole, idle=idle, **_with_loading(causes[cause], use)),
         advice=_CAUSES.get(cause, ("", ""))[1],
         gain=_gain(idle, whole),
     )
+
+
+def _with_loading(main_cause: int, use: _Use) -> dict[str, int]:
+    """Idle times that include what T101 and T104 claim, under names that say so."""
+    return {"main_cause_with_loading": main_cause, "all_idle_with_loading": use.device.idle_ns}
 
 
 def _unexplained_idle(use: _Use) -> int:
@@ -226,17 +231,49 @@ def _median_ns(kernels: Sequence[KernelTimes]) -> int:
     needs=(DEVICE_TRACE,),
 )
 def exposed_communication(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Time in which communication kernels ran and no compute kernel did."""
-    found = _worst(facts, lambda use: use.device.communication_ns - use.device.communication_hidden_ns, MIN_SHARE)
+    """Time in which communication kernels ran and no compute kernel did, without waiting for other ranks."""
+    shortest = _shortest_collectives(facts.document.traces)
+    found = _worst(facts, lambda use: _exposed(use, shortest), MIN_SHARE)
     if found is not None:
         use, exposed = found
-        whole, every = use.device.span_ns, use.device.communication_ns
+        whole, waiting = use.device.span_ns, _waiting(use.trace, shortest)
+        every = use.device.communication_ns - waiting
         title = (
             f"{use.name} communicates for {_time(exposed, whole)} without computing "
             f"({units.share(exposed, every)} of its communication)"
         )
-        evidence = _evidence(whole, exposed_communication=exposed, communication=every)
+        evidence = _evidence(whole, exposed_communication=exposed, communication=every, waiting_for_ranks=waiting)
         yield RuleMatch(title, evidence, gain=_gain(exposed, whole))
+
+
+_Collective = tuple[str, str, int]
+"""The model, the kernel and its number of calls, which ranks that take part in the same collectives share."""
+
+
+def _collectives(trace: Trace) -> dict[_Collective, int]:
+    """The time in each collective."""
+    rows = [row for row in trace.kernels if row.kind == "communication"]
+    return {(trace.model_name, row.name, row.calls): row.gpu_ns for row in rows}
+
+
+def _shortest_collectives(traces: Sequence[Trace]) -> dict[_Collective, int]:
+    """The time of each collective in the rank that arrives last and so waits for none."""
+    shortest: dict[_Collective, int] = {}
+    for trace in traces:
+        for collective, ns in _collectives(trace).items() if trace.rank is not None else ():
+            shortest[collective] = min(ns, shortest.get(collective, ns))
+    return shortest
+
+
+def _waiting(trace: Trace, shortest: dict[_Collective, int]) -> int:
+    """The part of communication in which a rank waits for others."""
+    return sum(ns - shortest.get(collective, ns) for collective, ns in _collectives(trace).items())
+
+
+def _exposed(use: _Use, shortest: dict[_Collective, int]) -> int:
+    device = use.device
+    exposed = device.communication_ns - device.communication_hidden_ns
+    return max(exposed - _waiting(use.trace, shortest), 0)
 
 
 @rule(

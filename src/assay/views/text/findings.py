@@ -109,7 +109,7 @@ def finding_lines(document: Document, finding: Finding) -> list[tuple[str, str]]
     lines = {
         "modules": module_names(document, finding.modules, _SHOWN) if finding.modules else "",
         "tensors": joined_names(fold_names(finding.tensors), _SHOWN),
-        "gain": gain_text(finding.gain) if finding.gain is not None else "",
+        "gain": gain_text(finding.gain, document) if finding.gain is not None else "",
         "verified": finding.verified,
         "evidence": _evidence_line(finding.evidence, _LABELS),
         "advice": finding.advice,

@@ -39,7 +39,7 @@ def _finding(finding: Finding, context: PanelContext) -> list[RenderableType]:
     ]
     parts += [line((f"  {name} ", "dim"), (_figure(figure), "")) for name, figure in finding.evidence.items()]
     if finding.gain is not None:
-        parts.append(line(("gain: ", "dim"), (gain_text(finding.gain), "")))
+        parts.append(line(("gain: ", "dim"), (gain_text(finding.gain, context.subject.document), "")))
     if finding.verified:
         parts.append(line(("verified: ", "dim"), (finding.verified, "")))
     return [*parts, Text()]
