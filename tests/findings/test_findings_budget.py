@@ -60,6 +60,7 @@ def test_amounts_have_human_units(key, value, expected):
         ({"latency": {"reference": "x", "ratio": 0}}, ["latency must be"]),
         ({"latency": {"reference": "x", "ratio": 1.1, "speed": 1}}, ["latency must be"]),
         ({"no": ["W1"]}, ["'W1'", "rule code", "error"]),
+        ({"no": ["Q999"]}, ["b: no has", "'Q999'", "rule code"]),
         ({"no": 3}, ["no must be a list"]),
         ({"strict": "yes"}, ["strict must be true or false"]),
         ({"models": 3}, ["models must be a table"]),
@@ -173,3 +174,50 @@ def test_another_machine_other_inputs_and_no_times_are_named():
         how = latency_ratio(document, timed(1.0)).how
         assert isinstance(how, Unknown)
         assert words in how.why
+
+
+WITH_NAN = TensorStatistics(("a.weight",), "float32", (8, 8), 256, 64, nan=3, inf=0, zeros=0, min=0.0, max=1.0)
+CLEAN = msgspec.structs.replace(WITH_NAN, nan=0)
+FORBIDDEN = {"no": ["W101", "error"], "errors": 0}
+
+
+def finding_lines(document, checked, table):
+    return budget_report(BudgetFacts(document, checked), parse_limits(table, "b")).lines
+
+
+@pytest.mark.parametrize("selection", [{"select": ["S"]}, {"ignore": ["W"]}])
+def test_rules_that_were_not_selected_leave_the_findings_unknown(selection):
+    document = Document(weights=WeightsReport(tensors=[WITH_NAN]))
+    lines = finding_lines(document, check_all(document, **selection), FORBIDDEN)
+    assert {line.verdict for line in lines} == {"unknown"}
+    assert all("W101 was not selected" in line.detail for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [({"read_weights": False}, "W101 was skipped"), ({"mode": "meta"}, "A101 was skipped")]
+)
+def test_weights_and_data_that_were_not_read_leave_the_errors_unknown(options, words):
+    report = assay.check(torch.nn.Linear(4, 4), torch.ones(1, 4), measure=False, **options)
+    (line,) = finding_lines(report.document, report.checked, {"errors": 0})
+    assert line.verdict == "unknown"
+    assert words in line.detail
+
+
+@pytest.mark.parametrize("model", [torch.nn.Linear(4, 4), torch.nn.ReLU()])
+def test_evidence_that_not_every_check_has_is_not_missed(model):
+    report = assay.check(model, torch.ones(1, 4), measure=False)
+    lines = finding_lines(report.document, report.checked, {**FORBIDDEN, "warnings": 9})
+    assert report.skipped
+    assert {line.verdict for line in lines} == {"passed"}
+
+
+def test_a_checkpoint_is_judged_without_a_pass():
+    document = Document(weights=WeightsReport(tensors=[CLEAN]))
+    lines = finding_lines(document, check_all(document), FORBIDDEN)
+    assert {line.verdict for line in lines} == {"passed"}
+
+
+def test_a_finding_exceeds_also_if_other_rules_were_not_selected():
+    document = Document(weights=WeightsReport(tensors=[WITH_NAN]))
+    lines = finding_lines(document, check_all(document, select=["W101"]), FORBIDDEN)
+    assert {line.verdict for line in lines} == {"exceeded"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import torch
 from finding_models import in_weights, values
@@ -10,6 +11,8 @@ from torch.distributions import Laplace
 from assay.api.weights import weights_document
 from assay.findings.facts import ModelFacts
 from assay.findings.weight_plans import MIN_DB, MIN_ENERGY, pruning_plan, quantization_plan
+from assay.views.tables import as_text
+from assay.views.text.finding_plans import plan_parts
 
 
 def draw(distribution, *shape):
@@ -114,8 +117,37 @@ def test_heavy_tails_are_worth_pruning_and_normal_weights_are_not():
     assert in_weights("W210", a__weight=NORMAL) is None
 
 
-def test_dead_rows_can_be_removed():
-    dead = torch.cat([NORMAL, torch.zeros(512, 1024)])
-    finding = in_weights("W210", a__weight=dead)
-    assert values(finding)["dead_rows"] == 512
-    assert finding.gain.amount.value == 512 * 1024 * 4
+def test_weights_that_are_zero_already_are_no_gain():
+    assert in_weights("W210", a__weight=torch.cat([NORMAL, torch.zeros(512, 1024)])) is None
+    partly = HEAVY.clone()
+    partly[:64] = 0.0
+    (row,) = in_weights("W210", a__weight=partly).plan
+    assert (row.share, row.share_zero) == (0.5, 0.125)
+    assert row.bytes - row.planned_bytes == (0.5 - 0.125) * partly.numel() * 4
+
+
+def test_the_pruned_share_is_weighted_by_elements():
+    sparse = NORMAL * (torch.arange(NORMAL.numel()).reshape(NORMAL.shape) % 16 == 0).float().clamp(min=1e-4)
+    finding = in_weights("W210", a__weight=sparse, b__weight=HEAVY[:128].half())
+    shares = {row.name: row.share for row in finding.plan}
+    assert shares == {"a.weight": 0.95, "b.weight": 0.5}
+    assert values(finding)["share_pruned"] == pytest.approx((0.95 * 512 + 0.5 * 128) / 640)
+    assert finding.title.startswith("at least 86.0 % of the weights")
+
+
+def test_plans_are_listed_per_tensor():
+    finding = in_weights("W209", a__weight=NORMAL, b__weight=HEAVY)
+    rows = {row["name"]: row for row in msgspec.to_builtins(finding)["plan"]}
+    assert [rows[name]["format"] for name in ("a.weight", "b.weight")] == ["int4", "int8"]
+    assert sum(row["planned_bytes"] for row in rows.values()) == values(finding)["planned_bytes"]
+    (table,) = plan_parts(finding)
+    text = as_text(table)
+    assert "b.weight" in text
+    assert f"{rows['b.weight']['sqnr_db']:.1f} dB" in text
+
+
+def test_a_long_plan_is_cut_in_text():
+    finding = in_weights("W209", **{f"l{index}__weight": NORMAL[:128].clone() for index in range(14)})
+    table, note = plan_parts(finding)
+    assert (len(finding.plan), len(table.rows)) == (14, 12)
+    assert "2 more" in as_text(note)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.document.plans import TensorPlan
 from assay.document.provenance import Figure
 
 SEVERITIES = ("error", "warning", "advice", "note")
@@ -38,6 +39,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
         evidence: The values behind the finding; the unit is part of the name: `saved_bytes`.
         gain: What following the advice saves at most; null if it is not about saving anything.
         verified: The result of trying the advice, in one line; empty if it was not tried. `Document.trials` has more.
+        plan: What the advice means for each tensor; empty if it is the same for all.
     """
 
     code: str
@@ -49,3 +51,4 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     evidence: dict[str, Figure] = field(default_factory=dict)
     gain: Gain | None = None
     verified: str = ""
+    plan: tuple[TensorPlan, ...] = ()

@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from assay.document.document import Document
 from assay.document.findings import SEVERITIES
-from assay.document.provenance import Counted, Figure, Measured, Unknown
+from assay.document.provenance import Figure, Measured, Unknown
 from assay.findings.limits import Limits
-from assay.findings.quantities import COUNT, QUANTITIES, BudgetAmount, BudgetFacts
+from assay.findings.quantities import COUNT, QUANTITIES, BudgetAmount, BudgetFacts, occurrences
 
 PASSED, EXCEEDED, UNKNOWN = "passed", "exceeded", "unknown"
 RATIO = "ratio"
@@ -58,7 +58,7 @@ def budget_report(facts: BudgetFacts, limits: Limits, reference: Document | None
         ratio = BudgetAmount(latency_ratio(facts.document, reference))
         lines.append(_line("latency", "time ÷ reference", RATIO, ratio, limits.latency.ratio))
     for word in limits.no:
-        lines.append(_line(f"no {word}", _forbidden_label(word), COUNT, _occurrences(facts, word), 0))
+        lines.append(_line(f"no {word}", _forbidden_label(word), COUNT, occurrences(facts, word), 0))
     return BudgetReport(lines, limits.strict)
 
 
@@ -79,17 +79,6 @@ def _line(name: str, label: str, unit: str, amount: BudgetAmount, limit: float) 
 
 def _forbidden_label(word: str) -> str:
     return f"findings of severity {'suggestion' if word == 'advice' else word}" if word in SEVERITIES else word
-
-
-def _occurrences(facts: BudgetFacts, word: str) -> BudgetAmount:
-    """The number of findings with this code or severity; unknown if the rule was not applied."""
-    if facts.checked is None:
-        return BudgetAmount(Figure(None, Unknown("no rule was applied")))
-    why = next((skipped.why for skipped in facts.checked.skipped if skipped.code == word), None)
-    if why is not None:
-        return BudgetAmount(Figure(None, Unknown(f"{word} was skipped: {why}")))
-    found = [finding for finding in facts.checked.findings if word in (finding.code, finding.severity)]
-    return BudgetAmount(Figure(len(found), Counted("findings of the rules that were applied")))
 
 
 def latency_ratio(document: Document, reference: Document | None) -> Figure:

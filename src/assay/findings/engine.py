@@ -43,8 +43,15 @@ class CheckResult(Struct, frozen=True):
     """Most severe first, then by what they gain."""
     skipped: list[Skipped]
     """Rules that need data the document does not have."""
-    rules: int
-    """The number of rules selected, including skipped ones."""
+    codes: tuple[str, ...]
+    """The rules selected, including skipped ones."""
+    failed: tuple[str, ...] = ()
+    """Rules that raised; a finding reports each."""
+
+    @property
+    def rules(self) -> int:
+        """The number of rules selected, including skipped ones."""
+        return len(self.codes)
 
 
 def check(
@@ -70,6 +77,7 @@ def apply(rules: Iterable[Rule], document: Document, device: Device | None = Non
     facts = ModelFacts(document, device)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
+    failed: list[str] = []
     selected = list(rules)
     for rule in selected:
         try:
@@ -77,10 +85,11 @@ def apply(rules: Iterable[Rule], document: Document, device: Device | None = Non
             findings += [] if why else [weighed(finding) for finding in rule.find(facts)]
         except Exception as error:  # noqa: BLE001  one broken rule must not stop the rest
             findings.append(_defect(rule, error))
+            failed.append(rule.code)
             continue
         if why:
             skipped.append(Skipped(rule.code, rule.summary, why))
-    return CheckResult(ranked(findings), skipped, len(selected))
+    return CheckResult(ranked(findings), skipped, tuple(rule.code for rule in selected), tuple(failed))
 
 
 def findings_at_least(findings: Iterable[Finding], severity: str) -> list[Finding]:

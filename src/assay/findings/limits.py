@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from assay.document.findings import SEVERITIES
 from assay.errors import UsageError
+from assay.findings.catalogue import rules
+from assay.findings.engine import DEFECT
 from assay.findings.quantities import BYTES, COUNT, QUANTITIES
-from assay.findings.rule import CODE
 from assay.messages import name_suggestion, one_line
 
 LATENCY, NO, STRICT, MODELS = "latency", "no", "strict", "models"
@@ -148,7 +149,7 @@ def _forbidden(where: str, value: Any) -> tuple[str, ...]:
 
 def _code_or_severity(where: str, word: str) -> str:
     severity = _SEVERITY_NAMES.get(word.lower())
-    if severity is None and CODE.fullmatch(word.upper()) is None:
+    if severity is None and word.upper() not in {DEFECT, *(rule.code for rule in rules())}:
         names = ", ".join(name for name in _SEVERITY_NAMES if name != "advice")
         raise UsageError(f"{where}: {NO} has {_quoted(word)}: expected a rule code such as W101, or {names}")
     return severity or word.upper()

@@ -22,7 +22,8 @@ def _statistics(facts: ModelFacts) -> str:
     weights = facts.document.weights
     if weights is None:
         return "the weights were not read"
-    return "" if any(row.zeros is not None for row in weights.tensors) else "the document has no weight statistics"
+    has_statistics = not weights.tensors or any(row.zeros is not None for row in weights.tensors)
+    return "" if has_statistics else "the document has no weight statistics"
 
 
 def _cache(facts: ModelFacts) -> str:

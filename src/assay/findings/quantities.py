@@ -11,6 +11,7 @@ from assay.analysis.parameters import parameters
 from assay.document.cost import CostTotals
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Unknown
+from assay.findings.coverage import uncovered
 from assay.findings.engine import CheckResult
 from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS
 
@@ -109,16 +110,20 @@ def _size(facts: BudgetFacts) -> BudgetAmount:
     return BudgetAmount(Figure(sum(known), Counted("bytes of parameters and buffers, each storage once")))
 
 
+def occurrences(facts: BudgetFacts, word: str) -> BudgetAmount:
+    """The number of findings of a code or severity; unknown if there are none and a rule for them was not applied."""
+    if facts.checked is None:
+        return BudgetAmount(Figure(None, Unknown("no rule was applied")))
+    count = sum(word in (finding.code, finding.severity) for finding in facts.checked.findings)
+    why = uncovered(facts.document, facts.checked, word)
+    if why and not count:
+        return BudgetAmount(Figure(None, Unknown(why)))
+    return BudgetAmount(Figure(count, _BY_RULES), why)
+
+
 def _findings(severity: str) -> Callable[[BudgetFacts], BudgetAmount]:
     """A reader of the number of findings of one severity."""
-
-    def amount(facts: BudgetFacts) -> BudgetAmount:
-        if facts.checked is None:
-            return BudgetAmount(Figure(None, Unknown("no rule was applied")))
-        count = sum(finding.severity == severity for finding in facts.checked.findings)
-        return BudgetAmount(Figure(count, _BY_RULES))
-
-    return amount
+    return lambda facts: occurrences(facts, severity)
 
 
 def _stopped(document: Document) -> str:

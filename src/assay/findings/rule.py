@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from assay.document.document import Document
 from assay.document.findings import SEVERITIES, Finding, Gain
+from assay.document.plans import TensorPlan
 from assay.document.provenance import Figure
 from assay.findings.facts import ModelFacts
 from assay.findings.naming import module_names
@@ -33,6 +34,8 @@ class RuleMatch(Struct, frozen=True):
     """What following the advice saves at most; None if it is not about saving anything."""
     severity: str = ""
     """The severity of this case; empty for the rule's own."""
+    plan: Sequence[TensorPlan] = ()
+    """What the advice means for each tensor."""
 
 
 def in_modules(
@@ -99,6 +102,7 @@ class Rule(Struct, frozen=True):
                 tensors=tuple(match.tensors),
                 evidence=dict(match.evidence),
                 gain=match.gain,
+                plan=tuple(match.plan),
             )
 
     def missing(self, facts: ModelFacts) -> str:

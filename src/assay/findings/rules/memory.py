@@ -26,7 +26,7 @@ SAVED_RATIO = 2
 MIN_ACTIVATION_BYTES = 1 << 20
 MAX_CACHE_TOKENS = 131_072
 MIN_IN_PLACE_GAIN = 0.1
-MIN_PARAMETER_BYTES = 1 << 30
+MIN_PARAMETER_BYTES = MIN_STATE_BYTES = 1 << 30
 BUFFER_SHARE = 0.1
 MIN_BUFFER_BYTES = 1 << 20
 _BY_AMOUNTS = Counted("optimizer state, compared with state, gradients and parameters")
@@ -155,12 +155,12 @@ def _overwriting(facts: ModelFacts, ops: list[int]) -> Document:
     needs=(MODULES,),
 )
 def optimizer_state(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """The state and gradients that AdamW needs for a model with at least 1 GiB of parameters."""
-    if facts.parameter_bytes < MIN_PARAMETER_BYTES or not facts.parameters.trainable:
+    """The state and gradients that AdamW needs, if parameters and state take at least 1 GiB each."""
+    if facts.parameter_bytes < MIN_PARAMETER_BYTES:
         return
     memory = memory_of(facts.document)
     state, gradients = memory.optimizer.bytes, memory.gradients
-    if state.value is None:
+    if state.value is None or state.value < MIN_STATE_BYTES:
         return
     whole = state.value + (gradients.value or 0) + facts.parameter_bytes
     yield RuleMatch(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from assay import units
+from assay.document.plans import PrunedTensor
 from assay.document.provenance import Counted, Figure, Modelled
 from assay.findings.facts import ModelFacts
 from assay.findings.gains import bytes_gain
@@ -53,6 +54,7 @@ def bit_widths(facts: ModelFacts) -> Iterator[RuleMatch]:
         },
         tensors=[row.name for row in plan],
         gain=bytes_gain(now - then, stored_bytes(facts), BY_FORMATS),
+        plan=plan,
     )
 
 
@@ -60,30 +62,33 @@ def bit_widths(facts: ModelFacts) -> Iterator[RuleMatch]:
     "W210",
     "note",
     "the share of each matrix that can be pruned",
-    advice="Prune these matrices by magnitude up to the given share and fine-tune, or remove their all-zero rows and "
-    "columns, which changes nothing. Scattered zeros save space, not time: for speed, prune whole rows or to 2:4.",
+    advice="Prune these matrices by magnitude up to the given share and fine-tune. Scattered zeros save space, not "
+    "time: for speed, prune whole rows or to 2:4.",
 )
 def prunable(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """Matrices that keep 95 % of their energy without half of their weights, and those with all-zero units."""
-    plan = [row for row in pruning_plan(facts) if row.share >= MIN_PRUNED or row.dead_rows or row.dead_columns]
-    saved = sum(row.bytes - row.planned_bytes for row in plan)
-    if saved < MIN_SAVING:
+    """Matrices that keep 95 % of their energy without half of their weights, unless these are zero already."""
+    plan = [row for row in pruning_plan(facts) if row.share >= MIN_PRUNED and row.share > row.share_zero]
+    now, then = sum(row.bytes for row in plan), sum(row.planned_bytes for row in plan)
+    if now - then < MIN_SAVING:
         return
-    size = sum(row.bytes for row in plan)
-    share = sum(row.share * row.bytes for row in plan) / size
-    dead = sum(row.dead_rows for row in plan), sum(row.dead_columns for row in plan)
+    share, zero = _mean(plan, lambda row: row.share), _mean(plan, lambda row: row.share_zero)
     named = joined_names(fold_names(row.name for row in plan))
     yield RuleMatch(
-        f"{units.share(share, 1)} of the weights of {plural(len(plan), 'matrix', 'matrices')} can be pruned while "
-        f"each keeps {units.share(MIN_ENERGY, 1)} of its energy: {named}",
+        f"at least {units.share(share, 1)} of the weights of {plural(len(plan), 'matrix', 'matrices')} can be pruned "
+        f"while each keeps {units.share(MIN_ENERGY, 1)} of its energy: {named}",
         {
             "share_pruned": Figure(share, BY_BYTES),
+            "share_zero": Figure(zero, BY_BYTES),
             "least_energy_kept": Figure(min(row.energy for row in plan), BY_BYTES),
-            "dead_rows": Figure(dead[0], BY_BYTES),
-            "dead_columns": Figure(dead[1], BY_BYTES),
-            "bytes": Figure(size, BY_BYTES),
-            "planned_bytes": Figure(size - saved, BY_MASK),
+            "bytes": Figure(now, BY_BYTES),
+            "planned_bytes": Figure(then, BY_MASK),
         },
         tensors=[row.name for row in plan],
-        gain=bytes_gain(saved, stored_bytes(facts), BY_MASK),
+        gain=bytes_gain(now - then, stored_bytes(facts), BY_MASK),
+        plan=plan,
     )
+
+
+def _mean(plan: Sequence[PrunedTensor], share: Callable[[PrunedTensor], float]) -> float:
+    """The mean share of the matrices, weighted by their elements."""
+    return sum(share(row) * row.elements for row in plan) / sum(row.elements for row in plan)

@@ -18,6 +18,7 @@ from assay.views.gains import gain_text, short_gain
 from assay.views.partial import marked_total
 from assay.views.tables import Column, Table, percent
 from assay.views.text.facts import facts_table, notes_table
+from assay.views.text.finding_plans import plan_parts
 from assay.views.text.partial_report import marked
 from assay.views.text.report import Parts, Report
 from assay.views.text.trials import trial_parts
@@ -90,12 +91,13 @@ def findings_report(
 
 
 def finding_parts(document: Document, findings: Sequence[Finding]) -> Parts:
-    """For each finding its title, followed by its modules, tensors, evidence and advice."""
+    """For each finding its title, followed by its modules, tensors, evidence, advice and plan."""
     parts: Parts = []
     for finding in findings:
         parts += [
             f"{finding.code} {severity_name(finding.severity)}: {finding.title}",
             _finding_table(document, finding),
+            *plan_parts(finding),
         ]
     return parts
 
