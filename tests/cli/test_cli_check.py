@@ -162,3 +162,15 @@ def test_a_trace_cannot_be_tried(cli, tmp_path):
     result = cli("check", str(path), "--try")
     assert result.code == 2
     assert "traces cannot be tried" in result.err
+
+
+def test_trials_are_part_of_the_json(cli, tmp_path):
+    file = tmp_path / "net.py"
+    file.write_text("from torch import nn\n\n\ndef load():\n    return nn.Linear(8, 8)\n")
+    options = ("--no-measure", "--no-weights", "--trial-seconds", "0.02", "--format", "json")
+    result = json.loads(cli("check", f"{file}::load", *options, "--try", "inference_mode", "channels_last").out)
+    verdicts = {trial["changes"][0]: trial.get("verdict", "not applicable") for trial in result["trials"]}
+    assert set(verdicts) == {"inference_mode", "channels_last"}
+    assert verdicts["channels_last"] == "not applicable"
+    assert result["trials"][0]["outputs"]["identical"]
+    assert "trials" not in json.loads(cli("check", f"{file}::load", *options).out)

@@ -9,6 +9,7 @@ from msgspec import Struct
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.findings import Finding
+from assay.document.trials import TrialResult
 from assay.findings.baseline import AcceptedFinding, BaselineComparison
 from assay.findings.budget import BudgetLine, BudgetReport
 from assay.findings.engine import CheckResult, Skipped
@@ -47,6 +48,8 @@ class FindingsFile(ResultFile, frozen=True):
     """How the findings compare with a baseline; null without one. `findings` are then only those not in it."""
     budget: list[BudgetLine] | None = None
     """The limits of a budget, compared with the values of the model; null without a budget."""
+    trials: list[TrialResult] | None = None
+    """The changes that were tried; null if none were."""
 
 
 class RuleEntry(Struct, frozen=True):
@@ -90,5 +93,6 @@ def findings_file(
         rules=checked.rules,
         baseline=BaselineSummary(comparison.known, comparison.gone) if comparison is not None else None,
         budget=budget.lines if budget is not None else None,
+        trials=document.trials or None,
         **partial_keys(document),
     )
