@@ -41,5 +41,7 @@ def _signed(gain: Gain, period: str) -> str:
     """`up to 7.1 ms per pass`; `costs 3 ms per pass` if it is negative."""
     show = units.seconds if gain.of == TIME else units.joules if gain.of == ENERGY else units.size
     value = gain.amount.value or 0
+    if not value:
+        return "next to nothing"
     unit = f" {period}" if gain.of in (TIME, ENERGY) else ""
     return f"{'up to' if value >= 0 else 'costs'} {show(abs(value))}{unit}"

@@ -21,7 +21,10 @@ def _float32_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", NETS)
 def test_graphs_replay_with_new_inputs(name: str) -> None:
     base = net(name, "cuda")
-    graphed = changed(base, "cuda_graph")
+    try:
+        graphed = changed(base, "cuda_graph")
+    except NotApplicable as error:
+        pytest.skip(str(error))  # such as models of transformers that read a mask on the host
     assert worst(base, graphed) == 0
     base.args = graphed.args = tuple(each.flip(0) for each in base.args)
     assert worst(base, graphed) == 0

@@ -47,7 +47,11 @@ def cuda_graph(runnable: Runnable) -> Runnable:
         raise NotApplicable("CUDA graphs require a CUDA device")
     if getattr(runnable.model, "training", False):
         raise NotApplicable("only passes in eval mode are captured")
-    runnable.model = GraphedModel(runnable)
+    try:
+        runnable.model = GraphedModel(runnable)
+    except RuntimeError as error:  # the pass reads values on the host, or was captured already
+        reason = str(error).splitlines()[0][:200]
+        raise NotApplicable(f"the pass cannot be captured: {reason}") from error
     runnable.contexts = ()
     return runnable
 
