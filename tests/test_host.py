@@ -67,5 +67,5 @@ def test_a_relative_path_from_platformdirs_is_ignored(monkeypatch, tmp_path):
 
 
 def test_the_row_of_this_machine():
-    assert this_machine() == Machine(host.python_version(), system=host.system())
+    assert this_machine() == Machine(host.python_version(), system=host.system(), processors=host.processors())
     assert this_machine(torch="2.9", device="cpu").torch == "2.9"

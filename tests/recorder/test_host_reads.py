@@ -127,3 +127,11 @@ def test_reads_survive_a_saved_document(tmp_path):
     document = assay.observe(Reading(lambda y: y.tolist()), X)
     assay.save(document, tmp_path / "m.assay.json")
     assert assay.load(tmp_path / "m.assay.json").host_reads == document.host_reads
+
+
+def test_a_read_only_array_within_reach_of_the_model_is_left_alone():
+    table = np.arange(4.0)
+    table.flags.writeable = False
+    model = Reading(lambda y: table.sum())
+    assert assay.observe(model, X).run.failure is None
+    assert not table.flags.writeable

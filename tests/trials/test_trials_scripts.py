@@ -81,6 +81,8 @@ def folder(tmp_path, monkeypatch) -> Path:
     (tmp_path / "net.py").write_text(NET, encoding="utf-8")
     (tmp_path / "neighbour.py").write_text("WIDTH = 8\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    for name in ("net", "neighbour"):
+        monkeypatch.delitem(sys.modules, name, raising=False)  # other tests have modules of this name
     return tmp_path
 
 

@@ -139,7 +139,8 @@ def _write_cell(value: types.CellType, content: Content) -> None:
 def _write_array(value: Any, copy: Any) -> None:
     if value.shape != copy.shape:
         value.resize(copy.shape, refcheck=False)
-    np.copyto(value, copy)
+    if value.flags.writeable:  # a pass cannot change the others either
+        np.copyto(value, copy)
 
 
 def _write_values(value: Any, values: Any) -> None:

@@ -231,7 +231,7 @@ def _channel_facts(facts: ModelFacts, rows: Sequence[OutputValues]) -> tuple[str
 
 
 def _dead_channels(row: OutputValues) -> int:
-    """The number of dead channels; 0 if there are too few values to tell."""
+    """The number of dead channels; 0 if there are too few values."""
     enough = row.channels is not None and row.count >= MIN_PER_CHANNEL * row.channels
     return row.dead_channels or 0 if enough else 0
 

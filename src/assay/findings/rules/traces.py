@@ -117,7 +117,7 @@ def idle_gaps(facts: ModelFacts) -> Iterator[RuleMatch]:
 
 
 def _with_loading(main_cause: int, use: _Use) -> dict[str, int]:
-    """Idle times that include what T101 and T104 claim, under names that say so."""
+    """Idle times that include what T101 and T104 claim, as their names state."""
     return {"main_cause_with_loading": main_cause, "all_idle_with_loading": use.device.idle_ns}
 
 
