@@ -32,12 +32,14 @@ class Column(Generic[Row]):
     show: Callable[[Any], str] = _as_text
     shrinks: bool = False
     """Whether the column wraps its text if the terminal is narrow; other columns keep their width."""
-    drops: bool = False
-    """Whether the column is omitted if the terminal is narrow; the rightmost one is omitted first."""
-    cuts: bool = False
-    """Whether text that does not fit is truncated with an ellipsis instead of wrapped."""
+    drops: int = 0
+    """How early the column is hidden if the terminal is narrow: 0 never, 2 before 1, the rightmost of equals first."""
+    cuts: Literal["", "end", "middle"] = ""
+    """Where text that does not fit is shortened with an ellipsis; by default it is wrapped between words."""
     keeps: int = 0
     """How many characters wider than the other `shrinks` columns it stays."""
+    bar: bool = False
+    """Whether the value, a share of 1, is drawn as a bar beside its text."""
     name: str = ""
     """The name in CSV and JSON, if it differs from the title."""
 
@@ -215,7 +217,7 @@ def _lines(cells: list[str], widths: list[int], columns: Sequence[Column[Any]]) 
     from rich.cells import cell_len
 
     wrapped = [
-        _truncated(cell, width) if column.cuts else _wrapped(cell, width)
+        [_shortened(cell, width, column.cuts)] if column.cuts else _wrapped(cell, width)
         for cell, width, column in zip(cells, widths, columns, strict=True)
     ]
     lines = []
@@ -228,11 +230,15 @@ def _lines(cells: list[str], widths: list[int], columns: Sequence[Column[Any]]) 
     return lines
 
 
-def _truncated(cell: str, width: int) -> list[str]:
-    """The cell as one line of at most `width` characters, with an ellipsis if it was longer."""
+def _shortened(cell: str, width: int, where: str) -> str:
+    """The cell in at most `width` characters; if it was longer, with an ellipsis at its end or in its middle."""
     from rich.cells import cell_len, set_cell_size
 
-    return [cell if cell_len(cell) <= width else set_cell_size(cell, width - 1).rstrip() + "…"]
+    if cell_len(cell) <= width:
+        return cell
+    after = (width - 1) // 2 if where == "middle" else 0
+    end = set_cell_size(cell[::-1], after)[::-1] if after else ""
+    return set_cell_size(cell, width - 1 - after).rstrip() + "…" + end.lstrip()
 
 
 def _wrapped(cell: str, width: int) -> list[str]:

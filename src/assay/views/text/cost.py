@@ -139,7 +139,7 @@ def _labels(breakdown: CostBreakdown, lines: Sequence[CostRow], options: CostOpt
     tree_names = {
         path: trunk + (path.rpartition(".")[2] if trunk else path) for path, trunk in zip(paths, trunks, strict=True)
     }
-    return [replace(first, show=lambda path: tree_names.get(path, path), cuts=True, keeps=TREE_KEEPS), *others]
+    return [replace(first, show=lambda path: tree_names.get(path, path), cuts="middle", keeps=TREE_KEEPS), *others]
 
 
 def _column(figure: _Figure, whole: CostRow, exact: bool) -> Column[CostRow]:

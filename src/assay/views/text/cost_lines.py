@@ -142,7 +142,7 @@ def _by_module(document: Document, cost: Cost) -> CostBreakdown:
         labels = {"module": tree.path_text(module.path), "class": module.class_name, "calls": calls[index]}
         own = figures.own if totals[index].recorded else costing.UNKNOWN
         lines.append(CostRow(labels, own, totals[index], figures.backward, depth=depths[index]))
-    columns = [_label("module", shrinks=True), _label("class", shrinks=True, cuts=True), _count("calls", drops=True)]
+    columns = [_label("module", shrinks=True), _label("class", shrinks=True, cuts="end"), _count("calls", drops=True)]
     return replace(_with_outside(columns, lines, cost, ordered=True), is_tree=True)
 
 
@@ -182,7 +182,7 @@ def _by_call(document: Document, cost: Cost) -> CostBreakdown:
     columns = [
         _label("call", "right"),
         _label("module", shrinks=True),
-        _label("class", shrinks=True, cuts=True),
+        _label("class", shrinks=True, cuts="end"),
         _label("outputs", shrinks=True, drops=True),
     ]
     return _with_outside(columns, lines, cost, ordered=True, phases=False)

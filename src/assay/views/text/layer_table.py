@@ -48,11 +48,11 @@ class LayerLine:
 
 
 _COLUMNS: tuple[Column[LayerLine], ...] = (
-    Column("Layer", lambda line: line.name, shrinks=True, cuts=True, keeps=8),
+    Column("Layer", lambda line: line.name, shrinks=True, cuts="middle", keeps=8),
     Column("Calls", lambda line: line.calls, "right", units.exact),
     Column("Self time (ms)", lambda line: line.time_ns, "right", lambda value: _milliseconds(value)),
     Column("Avg time (ms)", lambda line: line.average_ns, "right", lambda value: _milliseconds(value)),
-    Column("Shapes", lambda line: _shapes(line.shapes), shrinks=True, cuts=True, drops=True),
+    Column("Shapes", lambda line: _shapes(line.shapes), shrinks=True, cuts="end", drops=True),
 )
 
 

@@ -202,7 +202,7 @@ def _tree_columns(chosen: Sequence[str] | None, wholes: Wholes, formats: Amounts
         )
 
     return [
-        Column("layer", lambda row: row.name, shrinks=True, cuts=True, keeps=TREE_KEEPS),
+        Column("layer", lambda row: row.name, shrinks=True, cuts="middle", keeps=TREE_KEEPS),
         Column("class", lambda row: row.class_text, shrinks=True),
         *(column(COLUMNS[name]) for name in chosen or DEFAULT),
     ]

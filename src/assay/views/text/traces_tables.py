@@ -75,7 +75,7 @@ _LAYER: tuple[Column[LayerTimes], ...] = (
     _count("kernels", lambda row: row.kernels, drops=True),
     _size("allocated", lambda row: row.allocated_bytes, "allocated_bytes"),
     _size("freed", lambda row: row.freed_bytes, "freed_bytes"),
-    Column("shapes", lambda row: "; ".join(row.shapes), drops=True, cuts=True),
+    Column("shapes", lambda row: "; ".join(row.shapes), drops=True, cuts="end"),
 )
 _OP: tuple[Column[OpTimes], ...] = (
     Column("op", lambda row: row.name, shrinks=True, keeps=16),
@@ -87,7 +87,7 @@ _OP: tuple[Column[OpTimes], ...] = (
     *_per_call(),
 )
 _KERNEL: tuple[Column[KernelTimes], ...] = (
-    Column("kernel", lambda row: row.name, shrinks=True, keeps=24, cuts=True),
+    Column("kernel", lambda row: row.name, shrinks=True, keeps=24, cuts="middle"),
     Column("kind", lambda row: row.kind),
     _count("calls", lambda row: row.calls),
     time_column("GPU", lambda row: row.gpu_ns, "gpu_ns"),
