@@ -29,6 +29,13 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed does not depend on the terminal that runs the tests; pytest-xdist sets COLUMNS."""
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "LC_ALL", "LC_CTYPE", "LANG", "PYTHONIOENCODING"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
 def _one_torch_thread() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "set_num_threads"):

@@ -17,6 +17,7 @@ import assay
 from assay.document.machine import MonitorRecording, Series
 from assay.errors import ReadError, UsageError
 from assay.findings.analyzed import Analysis
+from assay.views.layout import Style
 from assay.views.text.analysis import LINES, analysis_report, common_sections
 from assay.views.text.energy import system_table
 from assay.views.text.full_analysis import full_report
@@ -64,7 +65,7 @@ def saved(tmp_path_factory):
 
 
 def screen(found: Analysis, width: int | None = None) -> str:
-    return as_text(analysis_report(found, common_sections(found)), width=width)
+    return as_text(analysis_report(found, common_sections(found)), Style(width))
 
 
 def line(text: str, name: str) -> str:

@@ -20,7 +20,7 @@ from assay.sources.inputs import find_inputs
 from assay.sources.resizing import axes, resized
 from assay.views.json.files import encode
 from assay.views.json.laws import laws_file
-from assay.views.tables import as_text
+from assay.views.layout import as_text
 from assay.views.text.laws import law_table
 
 transformers = pytest.importorskip("transformers")

@@ -41,7 +41,7 @@ def test_the_default_is_the_report(cli):
 @pytest.mark.parametrize("by", command.GROUPINGS)
 @pytest.mark.parametrize("form", ["table", "csv", "jsonl", "md"])
 def test_every_grouping_in_every_format(cli, by, form):
-    result = cli("cost", "m", "--by", by, "--format", form, document=conv_stack())
+    result = cli("cost", "m", "--by", by, "--format", form, "--wide", document=conv_stack())
     assert result.code == 0
     rows = {"category": 3, "kind": 4, "op": 3, "module": 7, "class": 4, "call": 7}[by]
     around = {"table": 4, "csv": 1, "jsonl": 0, "md": 3}[form]

@@ -17,7 +17,7 @@ COMMANDS = pytest.mark.parametrize("command", list(UNIQUE))
 
 @COMMANDS
 def test_the_default_is_a_table(cli, command):
-    result = cli(command, "m.py::f", document=conv_stack())
+    result = cli(command, "m.py::f", "--wide", document=conv_stack())
     assert result.code == 0
     assert len(result.out.splitlines()) == 2 + UNIQUE[command]
     assert result.out.startswith("id")
@@ -149,7 +149,8 @@ def test_a_terminal_gets_color_and_a_fitted_table_unless_no_color(cli, monkeypat
     monkeypatch.setenv("COLUMNS", "80")
     result = cli("ops", "m", document=conv_stack())
     assert ("\x1b" in result.out) is colored
-    assert "attributes" not in result.out
+    assert "attributes" not in result.out.splitlines()[0]
+    assert "columns hidden" in result.out.splitlines()[-1]
     assert "\x1b" not in cli("ops", "m", "--color", "never", document=conv_stack()).out
 
 
@@ -160,7 +161,7 @@ def test_linear_layers_with_and_without_bias_are_two_rows_that_differ(cli, in_pl
         "    return nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4, bias=False), nn.Linear(4, 4))\n"
     )
     arguments = ("modules", "m.py::load_model", "--inputs", "2x4:float32")
-    linear = [line.split()[2:] for line in cli(*arguments).out.splitlines() if " Linear " in line]
+    linear = [line.split()[2:] for line in cli(*arguments, "--wide").out.splitlines() if " Linear " in line]
     assert [(row[0], row[-1]) for row in linear] == [("2", "bias=true"), ("1", "bias=false")]
     entries = json.loads(cli(*arguments, "--format", "json").out)["modules"][1:]
     settings = {"in_features": 4, "out_features": 4}

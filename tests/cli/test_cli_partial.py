@@ -87,7 +87,7 @@ def arguments(command: str, *options: str) -> list[str]:
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("form", ["table", "md"])
 def test_the_title_of_a_partial_result_says_so(net, capsys, command, form):
-    assert run(arguments(command, "--format", form)) == 4
+    assert run(arguments(command, "--format", form, "--wide")) == 4
     first = capsys.readouterr().out.splitlines()[0]
     assert "partial" in first.lower()
     assert first.rstrip(")").endswith("stopped in stops")
@@ -117,7 +117,7 @@ def test_a_complete_result_has_no_mark(net, capsys, command):
 
 
 def test_every_total_of_a_partial_cost_is_marked_and_no_coverage_is_claimed(net, capsys):
-    run(arguments("cost", "--exact"))
+    run(arguments("cost", "--exact", "--wide"))
     facts = dict(line.split("  ", 1) for line in capsys.readouterr().out.split("\n\n")[0].splitlines()[1:])
     totals = set(facts) - {"parameters", "convention", "captured"}
     assert "MACs (partial)" in totals

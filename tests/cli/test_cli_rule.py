@@ -10,6 +10,7 @@ import pytest
 
 from assay.findings.catalogue import rules
 from assay.findings.page import SECTIONS, rule_page
+from assay.views.layout import Style
 from assay.views.text.report import as_text
 from assay.views.text.rule import rule_report
 
@@ -48,7 +49,7 @@ def test_pages_fit_into_80_columns(cli, code):
 
 def test_prose_is_wrapped_to_a_narrow_terminal():
     rule = next(each for each in rules() if each.code == "W101")
-    lines = as_text(rule_report(rule, rule_page("W101"), 50), width=50).splitlines()
+    lines = as_text(rule_report(rule, rule_page("W101"), 50), Style(50)).splitlines()
     assert max(map(len, lines)) <= 50
 
 

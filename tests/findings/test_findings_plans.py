@@ -11,7 +11,7 @@ from torch.distributions import Laplace
 from assay.api.weights import weights_document
 from assay.findings.facts import ModelFacts
 from assay.findings.weight_plans import MIN_DB, MIN_ENERGY, pruning_plan, quantization_plan
-from assay.views.tables import as_text
+from assay.views.layout import as_text
 from assay.views.text.finding_plans import plan_parts
 
 

@@ -13,7 +13,8 @@ from torch import nn
 from assay import observe
 from assay.analysis.cost.totals import add_up
 from assay.document.document import Document
-from assay.views import tables
+from assay.views import layout, tables
+from assay.views.layout import Style
 from assay.views.text import report
 from assay.views.text.cost import SORTS, CostOptions, cost_report, cost_table
 from assay.views.text.cost_lines import BREAKDOWNS
@@ -57,7 +58,7 @@ def with_unknown() -> Document:
 
 def printed(table: tables.Table) -> tuple[dict[str, list[int | None]], dict[str, int | None]]:
     """The numbers of each column parsed from the text, and those of its last line."""
-    heading, _, *lines = tables.as_text(table).splitlines()
+    heading, _, *lines = layout.as_text(table).splitlines()
     names = re.split(r"  +", heading.strip())
     found: dict[str, list[int | None]] = {}
     for name in names:
@@ -68,7 +69,7 @@ def printed(table: tables.Table) -> tuple[dict[str, list[int | None]], dict[str,
 
 
 def text_of(document: Document, by: str) -> str:
-    return tables.as_text(cost_table(document, add_up(document), by, CostOptions()))
+    return layout.as_text(cost_table(document, add_up(document), by, CostOptions()))
 
 
 def _number(cell: str) -> int | None:
@@ -96,10 +97,10 @@ def test_the_printed_sums_add_up_to_the_printed_total(request, name, by, shown):
 
 
 def test_a_shortened_table_counts_the_omitted_rows(mixed):
-    lines = tables.as_text(cost_table(mixed, mixed.cost, "op", CostOptions(top=1))).splitlines()
+    lines = layout.as_text(cost_table(mixed, mixed.cost, "op", CostOptions(top=1))).splitlines()
     assert lines[2].startswith("torch.nn.functional.linear")
     assert lines[4].startswith(f"({len(BREAKDOWNS['op'](mixed, mixed.cost).lines) - 1} more)")
-    deep = tables.as_text(cost_table(mixed, mixed.cost, "module", CostOptions(depth=1)))
+    deep = layout.as_text(cost_table(mixed, mixed.cost, "module", CostOptions(depth=1)))
     assert "(9 deeper)" in deep
     assert "blocks.0" not in deep
 
@@ -116,12 +117,12 @@ def test_sorting_puts_the_largest_first_and_the_unknown_last(sort):
 
 
 def test_modules_are_a_tree_unless_sorted(mixed):
-    tree = tables.as_text(cost_table(mixed, mixed.cost, "module", CostOptions()))
+    tree = layout.as_text(cost_table(mixed, mixed.cost, "module", CostOptions()))
     assert "\n├ blocks " in tree
     assert "\n│ ├ 0 " in tree
     listed = cost_table(mixed, mixed.cost, "module", CostOptions(sort="total"))
     assert [row["module"] for row in listed.values()][:2] == ["(root)", "blocks"]
-    assert "\nblocks.2.1 " in tables.as_text(listed)
+    assert "\nblocks.2.1 " in layout.as_text(listed)
 
 
 def test_data_formats_have_full_paths_raw_values_and_no_total(mixed):
@@ -210,7 +211,7 @@ def test_an_interrupted_pass_states_what_the_totals_cover():
 def test_the_text_fits_the_terminal(trained, by, width):
     shown = CostOptions()
     made = cost_report(trained, trained.cost, shown) if by is None else cost_table(trained, trained.cost, by, shown)
-    lines = report.as_text(report.as_report(made), width=width).splitlines()
+    lines = report.as_text(report.as_report(made), Style(width)).splitlines()
     assert max(map(len, lines)) <= width
 
 
@@ -219,7 +220,7 @@ def test_an_empty_document_raises_no_error():
     cost = add_up(document)
     assert "no ops recorded" in report.as_text(cost_report(document, cost, CostOptions()))
     for by in BREAKDOWNS:
-        assert tables.as_text(cost_table(document, cost, by, CostOptions())).splitlines()[-1].startswith("total")
+        assert layout.as_text(cost_table(document, cost, by, CostOptions())).splitlines()[-1].startswith("total")
 
 
 def test_markdown_has_headings_and_the_total(mixed):

@@ -17,6 +17,7 @@ from assay.views import tables
 from assay.views.json.files import encode
 from assay.views.json.params import params_file
 from assay.views.json.schema import schema
+from assay.views.layout import Style
 from assay.views.text import report as reports
 from assay.views.text.params import ParamsOptions, params_report
 from assay.views.text.params_data import params_table
@@ -174,9 +175,9 @@ def test_hostile_names_are_shown_as_text_within_the_width(width):
     broken = TensorStatistics((hostile + "b",), "t", (1,), 1, 1, problem=hostile)
     modules = [Module("", hostile, hostile, None)]
     made = params_report(document(*rows, broken, modules=modules, files_lost=(hostile,)), ParamsOptions(full=True))
-    for out in (reports.as_text(made, width=width), reports.as_markdown(made), tables.as_csv(made.data)):
+    for out in (reports.as_text(made, Style(width)), reports.as_markdown(made), tables.as_csv(made.data)):
         assert not set(out) & {"\x1b", "\x07", "\u202e"}
-    lines = reports.as_text(made, width=width).splitlines()
+    lines = reports.as_text(made, Style(width)).splitlines()
     table = [line for line in lines if line.startswith("─")]
     assert all(len(line) <= max(width, 60) for line in table)
 

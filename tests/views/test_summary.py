@@ -16,6 +16,7 @@ from assay import observe
 from assay.document.document import Document, Run
 from assay.document.rows import Module
 from assay.views import tables
+from assay.views.layout import Style
 from assay.views.text import report
 from assay.views.text.summary import Summary
 
@@ -61,7 +62,7 @@ def small() -> Document:
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_text_matches_the_golden_file(small, width):
-    text = report.as_text(Summary(small).report(), width=width)
+    text = report.as_text(Summary(small).report(), Style(width))
     assert max(map(len, text.splitlines())) <= width
     assert text == (GOLDEN / f"summary_{width}.txt").read_text(encoding="utf-8")
 

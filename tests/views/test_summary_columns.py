@@ -13,6 +13,7 @@ from torch import nn
 import assay
 from assay.errors import UsageError
 from assay.views import tables
+from assay.views.layout import Style
 from assay.views.text.report import as_text
 from assay.views.text.summary import Summary
 from assay.views.text.summary_columns import ALIASES, COLUMNS
@@ -88,7 +89,7 @@ def test_the_default_columns_are_unchanged(document):
 def test_every_column_is_shown_in_every_format(document, name):
     made = Summary(document, columns=[name])
     column = COLUMNS[ALIASES.get(name, name)]
-    heading = as_text(made.report(), width=40).splitlines()[1]
+    heading = as_text(made.report(), Style(60)).splitlines()[1]
     assert heading.split("  ")[-1].strip() == column.title
     (row, *_) = csv.DictReader(io.StringIO(tables.as_csv(made.report().data)))
     assert column.data_name in row

@@ -14,7 +14,8 @@ import assay
 from assay.analysis.uniques import unique_modules, unique_ops
 from assay.document.document import Document
 from assay.document.rows import Module
-from assay.views.tables import Table, as_csv, as_text
+from assay.views.layout import Style, as_text
+from assay.views.tables import Table, as_csv
 from assay.views.text.uniques import module_table, op_table
 
 
@@ -28,7 +29,7 @@ def ops_of(document: Document) -> Table:
 
 @pytest.mark.parametrize("table", [modules_of(conv_stack()), ops_of(conv_stack())])
 def test_the_table_fits_eighty_columns(table):
-    lines = as_text(table, width=80).splitlines()
+    lines = as_text(table, Style(80)).splitlines()
     assert max(map(len, lines)) <= 80
     whole = as_text(table)
     assert len(whole.splitlines()) == 2 + len(table.rows)
@@ -62,6 +63,6 @@ def test_the_attributes_of_an_op_are_shown():
 
 def test_layers_with_and_without_bias_differ_on_a_narrow_terminal():
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8, bias=False))
-    text = as_text(modules_of(assay.observe(model, torch.ones(1, 8))), width=80)
+    text = as_text(modules_of(assay.observe(model, torch.ones(1, 8))), Style(80))
     assert "bias=true" in text
     assert "bias=false" in text

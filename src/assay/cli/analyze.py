@@ -11,7 +11,7 @@ import click
 from assay import atomic
 from assay.api.options import RunOptions
 from assay.cli.ceilings import achieved_rows
-from assay.cli.options import OptionGroups, model_argument, run_options, verbosity_options
+from assay.cli.options import OptionGroups, Output, display_options, model_argument, run_options, verbosity_options
 from assay.cli.output import refuse_existing, show
 from assay.cli.profile import (
     SENSOR_OPTIONS,
@@ -42,12 +42,14 @@ TEXT = "comprehensive_model_analysis.txt"
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 @measurement_options
 @run_options
+@display_options
 @verbosity_options
 def analyze(
     messages: Messages,
     model: str,
     inputs: str | None,
     options: RunOptions,
+    output: Output,
     inference: bool,
     profile: bool,
     weights: str | None,
@@ -80,7 +82,7 @@ def analyze(
             on_step=line.step,
             progress=line.read,
         )
-    return _write(messages, analysis, folder, weights, force=force)
+    return _write(messages, analysis, folder, weights, output, force=force)
 
 
 def _refuse_unused(depth: str) -> None:
@@ -93,7 +95,9 @@ def _refuse_unused(depth: str) -> None:
         raise click.UsageError(f"{parameter.opts[0]} requires {required}")
 
 
-def _write(messages: Messages, analysis: Analysis, folder: Path, weights: str | None, *, force: bool) -> int:
+def _write(
+    messages: Messages, analysis: Analysis, folder: Path, weights: str | None, output: Output, *, force: bool
+) -> int:
     """Print the report, write the files to `folder`, and return the exit code."""
     from assay.document import files
     from assay.views.text.analysis import analysis_report, common_sections
@@ -109,7 +113,7 @@ def _write(messages: Messages, analysis: Analysis, folder: Path, weights: str | 
         TEXT: full_report(analysis, common, rows).encode(),
     }
     saved, text = atomic.write_results(folder, contents, partial=bool(code), overwrite=force)
-    show(analysis_report(analysis, common, rows))
+    show(analysis_report(analysis, common, rows), output)
     messages.note(f"wrote {saved} (open it with: assay explore {saved})")
     messages.note(f"wrote {text} (every parameter and op)")
     return code

@@ -9,7 +9,14 @@ import click
 
 from assay.api.options import RunOptions
 from assay.cli.cost_vary import cost_vary
-from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
+from assay.cli.options import (
+    OptionGroups,
+    Output,
+    model_argument,
+    output_options_with,
+    run_options,
+    verbosity_options,
+)
 from assay.cli.output import emit
 from assay.cli.stderr import Messages
 from assay.errors import FINDINGS, OK
@@ -48,7 +55,7 @@ SORTS = ("flops", "macs", "bytes", "count", "intensity", "total")
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 if an op has no cost formula.")
 @run_options
-@output_options
+@output_options_with(own=("sort", "top"))
 @verbosity_options
 def cost(
     messages: Messages,

@@ -26,10 +26,15 @@ FORMATS = ("table", "json", "jsonl", "csv", "md")
 class Output:
     """Where the data is written and in which format."""
 
-    format: str
-    output: Path | None
-    force: bool
-    color: str
+    format: str = "table"
+    output: Path | None = None
+    force: bool = False
+    color: str = "auto"
+    columns: str | None = None
+    sort: str | None = None
+    top: int | None = None
+    width: int | None = None
+    wide: bool = False
     save: Path | None = None
     """The path to save the document to, for commands that produce one."""
 
@@ -171,25 +176,54 @@ _SAVE_OPTION = _output_option(
     type=click.Path(path_type=Path),
     help="Also save the document, as *.assay.json or *.assay.json.gz.",
 )
-_WRITE_OPTIONS = [
-    _output_option("--force", is_flag=True, help="Overwrite existing files."),
-    _output_option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help="Use colour; auto means in a terminal unless NO_COLOR is set.",
+_FORCE_OPTION = _output_option("--force", is_flag=True, help="Overwrite existing files.")
+_COLOR_OPTION = _output_option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Use colour; auto means in a terminal unless NO_COLOR is set, and always with FORCE_COLOR.",
+)
+_TABLE_OPTIONS = {
+    "columns": _output_option("--columns", metavar="LIST", help="Columns to show, by name: a,b,c, or all."),
+    "sort": _output_option("--sort", metavar="COLUMN", help="Sort by this column, the largest first."),
+    "top": _output_option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N rows."),
+    "width": _output_option(
+        "--width",
+        type=click.IntRange(min=20),
+        metavar="N",
+        help="Fit tables to N columns; the default is the terminal's width, or COLUMNS or 120 in a pipe or file.",
     ),
-]
+    "wide": _output_option("--wide", is_flag=True, help="Do not limit the width of tables."),
+}
+"""Options for what tables show, alike in all commands."""
 _OUTPUT_NAMES = ("format", "output", "force", "color")
-result_options = options_as_value(Output, "output", [*_format_options(*FORMATS), *_WRITE_OPTIONS], _OUTPUT_NAMES)
+
+
+def result_options_with(*formats: str, save: bool = False, own: Sequence[str] = ()) -> Decorator:
+    """Output options with more formats than others; `own` names table options that the command defines itself."""
+    shared = [name for name in _TABLE_OPTIONS if name not in own]
+    options = [
+        *_format_options(*FORMATS, *formats),
+        *([_SAVE_OPTION] if save else []),
+        *(_TABLE_OPTIONS[name] for name in shared),
+        _FORCE_OPTION,
+        _COLOR_OPTION,
+    ]
+    return options_as_value(Output, "output", options, (*_OUTPUT_NAMES, *shared, *(["save"] if save else [])))
+
+
+display_options = options_as_value(
+    Output, "output", [*_TABLE_OPTIONS.values(), _COLOR_OPTION], (*_TABLE_OPTIONS, "color")
+)
+"""Output options for a command that prints a report and writes files of its own."""
+result_options = result_options_with()
 """Output options for commands without a document to save."""
 
 
-def output_options_with(*formats: str) -> Decorator:
-    """Output options for a command with a document to save, and with more formats than others."""
-    options = [*_format_options(*FORMATS, *formats), _SAVE_OPTION, *_WRITE_OPTIONS]
-    return options_as_value(Output, "output", options, (*_OUTPUT_NAMES, "save"))
+def output_options_with(*formats: str, own: Sequence[str] = ()) -> Decorator:
+    """Output options for a command with a document to save."""
+    return result_options_with(*formats, save=True, own=own)
 
 
 output_options = output_options_with()

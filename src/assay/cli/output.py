@@ -16,9 +16,14 @@ from assay.cli.stderr import Messages
 from assay.cli.streams import is_utf8
 from assay.errors import UsageError
 from assay.views import tables
+from assay.views.choosing import Choice, choose, parse_names
+from assay.views.layout import Style
 from assay.views.tables import Table
 from assay.views.text import report
 from assay.views.text.report import Report
+
+PIPE_WIDTH = 120
+"""The width of tables in a pipe or file, unless COLUMNS or --width set another."""
 
 
 def refuse_overwrite(output: Output, *sources: str | os.PathLike[str] | None) -> None:
@@ -64,13 +69,21 @@ def emit(
     from `view`. Without an encoder of its own, a command's JSON is the rows of `view`.
     """
     if output.format in encoders:
+        _refuse_choice(output)
         data = encoders[output.format]()
     else:
-        data = _RENDERERS[output.format](report.as_report(view()), output).encode()
+        data = _RENDERERS[output.format](_chosen(report.as_report(view()), output), output).encode()
     if output.output is None:
         click.echo(data, nl=False)
     else:
         write_result(output.output, data, partial=partial, overwrite=output.force)
+
+
+def _refuse_choice(output: Output) -> None:
+    """Fail if columns or rows were chosen for a format that always has all of them."""
+    named = [f"--{name}" for name in ("columns", "sort", "top") if getattr(output, name) is not None]
+    if named:
+        raise UsageError(f"{named[0]} does not apply to --format {output.format}, which is always complete")
 
 
 def write_result(path: Path, data: bytes, *, partial: bool, overwrite: bool) -> None:
@@ -80,29 +93,60 @@ def write_result(path: Path, data: bytes, *, partial: bool, overwrite: bool) -> 
         Messages().warn(f"the partial result is in {written}")
 
 
-def show(view: Report) -> None:
-    """Print a report on stdout; in a terminal, fit it to the width and use colour."""
-    click.echo(_text(view, "auto", sys.stdout.isatty()).encode(), nl=False)
+def show(view: Report, output: Output) -> None:
+    """Print a report on stdout as text."""
+    click.echo(_text(_chosen(view, output), output).encode(), nl=False)
 
 
-def _text(view: Report, color: str, is_terminal: bool) -> str:
-    width = terminal_width() if is_terminal else None
-    return report.as_text(view, width=width, color=_use_color(color, is_terminal))
+def _text(view: Report, output: Output) -> str:
+    return report.as_text(view, text_style(output))
 
 
-def terminal_width() -> int | None:
-    """The number of columns of stdout; None if it is not a terminal, so that lines have no limit."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def text_style(output: Output) -> Style:
+    """How text is laid out at its destination: stdout, or the output file."""
+    is_terminal = output.output is None and sys.stdout.isatty()
+    return Style(
+        width=None if output.wide else output.width or _default_width(is_terminal),
+        color=_use_color(output.color, is_terminal),
+        utf8=utf8(output),
+        all_columns=_choice(output).all_columns,
+    )
+
+
+def _default_width(is_terminal: bool) -> int:
+    """The columns of the terminal; elsewhere COLUMNS, or 120."""
+    if is_terminal:
+        return shutil.get_terminal_size().columns
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) else PIPE_WIDTH
 
 
 def _use_color(choice: str, is_terminal: bool) -> bool:
-    if choice == "auto":
-        return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return choice == "always"
+    """Whether to use colour: as --color says, else never with NO_COLOR or TERM=dumb, else by FORCE_COLOR."""
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    forced = os.environ.get("FORCE_COLOR", "")
+    return forced != "0" if forced else is_terminal
+
+
+def _choice(output: Output) -> Choice:
+    return Choice(parse_names(output.columns), output.sort, output.top)
+
+
+def _chosen(view: Report, output: Output) -> Report:
+    """The report with the columns and rows that were asked for."""
+    choice = _choice(output)
+    drawn = [part for part in view.parts if isinstance(part, Table)]
+    *chosen, data = choose([*drawn, view.data], choice)
+    tables_left = iter(chosen)
+    parts = [next(tables_left) if isinstance(part, Table) else part for part in view.parts]
+    return Report(parts, data)
 
 
 _RENDERERS: Mapping[str, Callable[[Report, Output], str]] = {
-    "table": lambda view, output: _text(view, output.color, output.output is None and sys.stdout.isatty()),
+    "table": _text,
     "csv": lambda view, output: tables.as_csv(view.data),
     "json": lambda view, output: tables.as_json(view.data),
     "jsonl": lambda view, output: tables.as_json_lines(view.data),
@@ -111,5 +155,5 @@ _RENDERERS: Mapping[str, Callable[[Report, Output], str]] = {
 
 
 def utf8(output: Output) -> bool:
-    """Whether the destination of the text is encoded as UTF-8."""
+    """Whether the destination of the text holds more than ASCII."""
     return output.output is not None or is_utf8(sys.stdout)

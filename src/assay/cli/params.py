@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.options import OptionGroups, Output, output_options, verbosity_options
+from assay.cli.options import OptionGroups, Output, output_options_with, verbosity_options
 from assay.cli.output import emit, refuse_overwrite, utf8
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
@@ -78,7 +78,7 @@ _MOST_NAMES = 5
 )
 @click.option("--lenient", is_flag=True, help="Accept files with bytes that belong to no tensor.")
 @click.option("--trust", is_flag=True, help="Unpickle modules in a separate process, which runs their code.")
-@output_options
+@output_options_with(own=("sort", "top"))
 @verbosity_options
 def params(
     messages: Messages,

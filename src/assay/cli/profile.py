@@ -18,7 +18,7 @@ from assay.cli.options import (
     OptionGroups,
     Output,
     model_argument,
-    output_options,
+    output_options_with,
     run_options,
     verbosity_options,
 )
@@ -147,7 +147,7 @@ def options_in_use(names: Sequence[str]) -> list[click.Parameter]:
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N rows of each table.")
 @measurement_options
 @run_options
-@output_options
+@output_options_with(own=("top",))
 @verbosity_options
 def profile(
     messages: Messages,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.options import OptionGroups, Output, result_options
-from assay.cli.output import emit, refuse_overwrite, terminal_width
+from assay.cli.output import emit, refuse_overwrite, text_style
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,4 +58,4 @@ def _print_page(rule: Rule, output: Output) -> None:
         "json": lambda: encode(rule_file(rule, page)),
         "md": lambda: rule_markdown(rule, page).encode(),
     }
-    emit(output, lambda: rule_report(rule, page, terminal_width()), encoders)
+    emit(output, lambda: rule_report(rule, page, text_style(output).width), encoders)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from dataclasses import dataclass
 
@@ -66,4 +67,7 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def _to_stderr(text: str) -> None:
-    click.echo(text, err=True)
+    from assay.cli.streams import is_utf8
+    from assay.views.plain import plain
+
+    click.echo(text if is_utf8(sys.stderr) else plain(text), err=True)

@@ -27,6 +27,10 @@ def prints_to_stderr() -> Iterator[None]:
 
 
 def is_utf8(stream: TextIO | None) -> bool:
-    """Whether text on `stream` is encoded as UTF-8, so that block characters can be drawn."""
+    """Whether `stream` displays more than ASCII: it is UTF-8, and no locale variable asks for C or POSIX.
+
+    Python itself takes the C locale for UTF-8, unless PYTHONIOENCODING sets another encoding.
+    """
     encoding = getattr(stream, "encoding", None) or ""
-    return encoding.lower().replace("-", "") == "utf8"
+    locale = next(filter(None, map(os.environ.get, ("PYTHONIOENCODING", "LC_ALL", "LC_CTYPE", "LANG"))), "")
+    return encoding.lower().replace("-", "") == "utf8" and locale not in ("C", "POSIX")

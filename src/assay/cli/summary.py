@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from assay.api.options import RunOptions
-from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
+from assay.cli.options import (
+    OptionGroups,
+    Output,
+    model_argument,
+    output_options_with,
+    run_options,
+    verbosity_options,
+)
 from assay.cli.output import emit
 from assay.cli.stderr import Messages
+from assay.views.choosing import ALL
 
 
 @click.command(cls=OptionGroups)
 @model_argument
 @click.option("--full", is_flag=True, help="Show every module; by default, consecutive equal modules share a row.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show modules down to depth N.")
-@click.option("--columns", metavar="LIST", help="Columns to show: input,output,params,macs,flops,…")
+@click.option("--columns", metavar="LIST", help="Columns to show: input,output,params,macs,flops,… or all.")
 @click.option("--exact", is_flag=True, help="Print all digits instead of three.")
 @run_options
-@output_options
+@output_options_with(own=("columns",))
 @verbosity_options
 def summary(
     messages: Messages,
@@ -45,5 +55,7 @@ def summary(
     document = document_of(messages, model, inputs, options, output)
     tree = Summary(document, full=full, depth=depth, exact=exact, columns=columns)
     encoders = {"json": lambda: encode(summary_file(document, tree.cost, tree.rows))}
-    emit(output, tree.report, encoders, partial=document.stopped)
+    flat = output.sort is not None or output.top is not None
+    shown = replace(output, columns=ALL) if columns == ALL else output
+    emit(shown, lambda: tree.report(flat=flat), encoders, partial=document.stopped)
     return exit_code(messages, document)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay import atomic
-from assay.cli.options import OptionGroups, Output, result_options, verbosity_options
+from assay.cli.options import OptionGroups, Output, result_options_with, verbosity_options
 from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
@@ -65,7 +65,7 @@ _FORMATS_FOR_PEOPLE = ("table", "md")
     metavar="N",
     help="Number of processes, or of CPUs for a local Ray cluster.",
 )
-@result_options
+@result_options_with(own=("sort", "top"))
 @verbosity_options
 def trace(
     messages: Messages,

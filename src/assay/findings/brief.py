@@ -1,7 +1,7 @@
 """The brief of a result as data: what it is, what limits it, what to do next, what is wrong, what is unknown.
 
 Every view that opens with an answer draws this one structure. It holds figures with their provenance, and words where
-there is no figure. How it is built: `brief_model` for models, `brief_weights` for checkpoints, `brief_trace` for traces.
+there is no figure. `brief_model` builds it for models, `brief_weights` for checkpoints, `brief_trace` for traces.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from assay.integrations.budget_update import update_budget
 from assay.messages import plural
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
-from assay.views import tables
+from assay.views.layout import as_text
 from assay.views.text.budget import budget_table
 
 BUDGET_FILE = "budget.toml"
@@ -139,7 +139,7 @@ class ModelBudget:
 
 def failure_text(report: BudgetReport) -> str:
     """The message of a failed comparison: how many limits failed, and the table of all."""
-    table = tables.as_text(budget_table(report))
+    table = as_text(budget_table(report))
     return f"{plural(len(report.failed), 'limit')} of the model's budget failed\n\n{table}"
 
 

@@ -29,3 +29,14 @@ def area(values: Sequence[float], *, width: int = 64, height: int = 6, utf8: boo
     return [
         "".join(marks[min(max(level - full * row, 0), full)] for level in filled) for row in range(height - 1, -1, -1)
     ]
+
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def bar(share: float, width: int, *, utf8: bool = True) -> str:
+    """A horizontal bar that fills `share` of `width` cells, to an eighth of a cell: `bar(0.5, 4) == "██"`."""
+    if not utf8:
+        return "#" * round(share * width)
+    full, eighths = divmod(ceil(share * width * 8), 8)
+    return "█" * full + _EIGHTHS[eighths].strip()

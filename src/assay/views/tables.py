@@ -1,4 +1,4 @@
-"""Tables of row objects and their output formats: text, CSV, JSON, JSON lines and Markdown.
+"""Tables of row objects and their data formats: CSV, JSON, JSON lines and Markdown; `layout` draws them as text.
 
 A column reads a raw value from a row and formats it. CSV and JSON contain the raw values.
 """
@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import csv
 import io
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import Any, Generic, Literal, TypeVar
 
 from assay import units
@@ -33,13 +31,15 @@ class Column(Generic[Row]):
     shrinks: bool = False
     """Whether the column wraps its text if the terminal is narrow; other columns keep their width."""
     drops: int = 0
-    """How early the column is hidden if the terminal is narrow: 0 never, 2 before 1, the rightmost of equals first."""
+    """How early the column is hidden if the terminal is narrow: 0 never, 2 before 1, the rightmost first."""
     cuts: Literal["", "end", "middle"] = ""
     """Where text that does not fit is shortened with an ellipsis; by default it is wrapped between words."""
     keeps: int = 0
     """How many characters wider than the other `shrinks` columns it stays."""
     bar: bool = False
     """Whether the value, a share of 1, is drawn as a bar beside its text."""
+    paint: Callable[[Row | Mapping[str, Any]], str] | None = None
+    """The colour of a row's cell as a terminal code, such as `31` for red; empty for none."""
     name: str = ""
     """The name in CSV and JSON, if it differs from the title."""
 
@@ -131,36 +131,6 @@ def as_markdown(table: Table) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def as_text(table: Table, *, width: int | None = None, color: bool = False) -> str:
-    """The table as aligned text, fitted to `width` characters; if None, one line per row of any length."""
-    rows, footer = _cell_texts(table.columns, table.rows), _cell_texts(table.columns, table.footer)
-    kept, widths = _fitted(table.columns, _natural_widths(table, rows + footer), width)
-    columns = [table.columns[index] for index in kept]
-    rule = "─" * _line_width(widths)
-
-    def drawn(row: Sequence[str]) -> list[str]:
-        return _lines([row[index] for index in kept], widths, columns)
-
-    heading = [] if table.bare else drawn([column.title for column in table.columns])
-    lines = [] if table.bare else [*(bold(line) if color else line for line in heading), rule]
-    lines += [line for row in rows for line in drawn(row)]
-    if footer:
-        lines += [rule, *(line for row in footer for line in drawn(row))]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def bold(line: str) -> str:
-    """`line` inside the terminal's escape codes for bold."""
-    return f"\x1b[1m{line}\x1b[0m"
-
-
-_GAP = "  "
-_COMFORTABLE = 24
-"""A wrapped column keeps this width as long as other columns can be omitted instead."""
-_MIN_WIDTH = 8
-"""The smallest width of a wrapped column, however narrow the terminal."""
-
-
 def markdown_text(text: str) -> str:
     """`text` with Markdown's special characters escaped, pipes included."""
     for special in "\\`*_{}[]<>|":
@@ -175,77 +145,3 @@ def percent(share: float | None) -> str:
 
 def _cell_texts(columns: Sequence[Column[Any]], rows: Sequence[Any]) -> list[list[str]]:
     return [[column.text(row) for column in columns] for row in rows]
-
-
-def _natural_widths(table: Table, rows: list[list[str]]) -> list[int]:
-    """The width of each column's longest cell, heading included."""
-    from rich.cells import cell_len
-
-    headings = [""] * len(table.columns) if table.bare else [column.title for column in table.columns]
-    return [max(map(cell_len, cells)) for cells in zip(headings, *rows, strict=True)]
-
-
-def _fitted(columns: Sequence[Column[Any]], natural: list[int], width: int | None) -> tuple[list[int], list[int]]:
-    """The indices of the columns that fit into `width`, and their widths.
-
-    Columns with `drops` are omitted first; then the widest columns with `shrinks` are narrowed.
-    """
-    kept = list(range(len(columns)))
-    if width is None:
-        return kept, natural
-    comfortable = [
-        min(wide, _COMFORTABLE) if column.shrinks else wide for column, wide in zip(columns, natural, strict=True)
-    ]
-    for index in reversed(kept.copy()):
-        if columns[index].drops and _line_width([comfortable[at] for at in kept]) > width:
-            kept.remove(index)
-    widths = [min(natural[index], width) if columns[index].shrinks else natural[index] for index in kept]
-    while _line_width(widths) > width:
-        shrinking = [at for at, index in enumerate(kept) if columns[index].shrinks and widths[at] > _MIN_WIDTH]
-        if not shrinking:
-            break
-        widths[max(shrinking, key=lambda at: widths[at] - columns[kept[at]].keeps)] -= 1
-    return kept, widths
-
-
-def _line_width(widths: Sequence[int]) -> int:
-    return sum(widths) + len(_GAP) * (len(widths) - 1)
-
-
-def _lines(cells: list[str], widths: list[int], columns: Sequence[Column[Any]]) -> list[str]:
-    """The text lines of one row."""
-    from rich.cells import cell_len
-
-    wrapped = [
-        [_shortened(cell, width, column.cuts)] if column.cuts else _wrapped(cell, width)
-        for cell, width, column in zip(cells, widths, columns, strict=True)
-    ]
-    lines = []
-    for parts in zip_longest(*wrapped, fillvalue=""):
-        padded = []
-        for part, width, column in zip(parts, widths, columns, strict=True):
-            space = " " * (width - cell_len(part))
-            padded.append(space + part if column.align == "right" else part + space)
-        lines.append(_GAP.join(padded).rstrip())
-    return lines
-
-
-def _shortened(cell: str, width: int, where: str) -> str:
-    """The cell in at most `width` characters; if it was longer, with an ellipsis at its end or in its middle."""
-    from rich.cells import cell_len, set_cell_size
-
-    if cell_len(cell) <= width:
-        return cell
-    after = (width - 1) // 2 if where == "middle" else 0
-    end = set_cell_size(cell[::-1], after)[::-1] if after else ""
-    return set_cell_size(cell, width - 1 - after).rstrip() + "…" + end.lstrip()
-
-
-def _wrapped(cell: str, width: int) -> list[str]:
-    """The cell in lines of at most `width` characters, broken between words unless it has wide characters."""
-    from rich.cells import cell_len, chop_cells
-
-    cells = cell_len(cell)
-    if cells <= width:
-        return [cell]
-    return textwrap.wrap(cell, width, break_on_hyphens=False) if cells == len(cell) else chop_cells(cell, width)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, TextIO
 from assay.api.capture import environment
 from assay.api.capture.tables import CPU, accelerator_lines, layer_lines
 from assay.messages import plural
-from assay.views.tables import as_text, printable
+from assay.views.layout import as_text
+from assay.views.tables import printable
 from assay.views.text.layer_table import LayerLine, layer_table, layer_text
 
 if TYPE_CHECKING:

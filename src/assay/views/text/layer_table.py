@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay import units
-from assay.views.tables import Column, Table, as_text
+from assay.views.layout import Style, as_text
+from assay.views.tables import Column, Table
 
 Shapes = tuple[tuple[tuple[int, ...], ...], ...]
 
@@ -64,7 +65,7 @@ def layer_table(lines: Sequence[LayerLine], limit: int | None = None) -> Table:
 def layer_text(lines: Sequence[LayerLine], *, width: int | None = None, color: bool = False) -> str:
     """The table for a terminal; with `color`, the slowest layers are red, slow ones yellow, the rest dim."""
     table = layer_table(lines, MAX_LINES)
-    text = as_text(table, width=width, color=color)
+    text = as_text(table, Style(width, color))
     if not color:
         return text
     text_lines = text.splitlines()

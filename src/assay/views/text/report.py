@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from assay.messages import plural
 from assay.views import tables
+from assay.views.layout import DEFAULT, Style, lay_out, shortened, wrapped
 from assay.views.tables import Table
 
 Parts = list[str | Table]
@@ -32,17 +33,28 @@ def as_report(shown: Table | Report) -> Report:
     return shown if isinstance(shown, Report) else Report([shown], shown)
 
 
-def as_text(report: Report, *, width: int | None = None, color: bool = False) -> str:
-    """The report as text, fitted to `width` characters, with a blank line after each table."""
-    blocks = []
+def as_text(report: Report, style: Style = DEFAULT) -> str:
+    """The report as text, with a blank line after each table; a last line states which columns were hidden."""
+    blocks, hidden = [], dict[str, None]()
     for part in report.parts:
         if isinstance(part, str):
-            line = tables.printable(part)
-            line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) if width else line
-            blocks.append(f"{tables.bold(line) if color else line}\n")
+            line = style.characters(tables.printable(part))
+            lines = wrapped(line, style.width) if style.width else [line]
+            blocks += [f"{style.bold(line)}\n" for line in lines]
         else:
-            blocks.append(tables.as_text(part, width=width, color=color) + "\n")
+            drawn = lay_out(part, style)
+            hidden |= dict.fromkeys(drawn.hidden)
+            blocks.append("".join(f"{line}\n" for line in drawn.lines) + "\n")
+    if hidden and style.width:
+        blocks.append(f"{style.dim(shortened(_hidden_text(list(hidden), style.width), style.width, 'end'))}\n\n")
     return "".join(blocks).removesuffix("\n\n") + "\n"
+
+
+def _hidden_text(titles: list[str], width: int) -> str:
+    """`2 columns hidden (low, high): --columns all, or a wider terminal`; without the names if they do not fit."""
+    count, advice = f"{plural(len(titles), 'column')} hidden", "--columns all, or a wider terminal"
+    named = f"{count} ({', '.join(titles)}): {advice}"
+    return named if len(named) <= width else f"{count}: {advice}"
 
 
 def as_markdown(report: Report) -> str:

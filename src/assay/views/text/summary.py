@@ -18,6 +18,7 @@ from assay.document.rows import TensorType
 from assay.document.tree import path_text as shown_path
 from assay.messages import plural
 from assay.views import html_tree
+from assay.views.layout import Style
 from assay.views.partial import marked_title, marked_total
 from assay.views.tables import Column, Table, printable
 from assay.views.text.amounts import Amounts, amounts, if_recorded
@@ -77,7 +78,7 @@ class Summary:
 
     def __str__(self) -> str:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        return as_text(self.report(), width=width)
+        return as_text(self.report(), Style(width))
 
     __repr__ = __str__
 
@@ -94,13 +95,16 @@ class Summary:
             facts=[(name, printable(value)) for name, value in self.facts()],
         )
 
-    def report(self) -> Report:
+    def report(self, *, flat: bool = False) -> Report:
         """The tree and the totals as a report; CSV and JSON lines have one row per module, with exact values.
+
+        Args:
+            flat: Name modules by their whole path instead of drawing a tree, for rows that are sorted or selected.
 
         Returns:
             A `Report` whose `data` is the table of `rows` with full module paths.
         """
-        trunks = branches([line.depth for line in self.rows])
+        trunks = [None] * len(self.rows) if flat else branches([line.depth for line in self.rows])
         failure = self.document.run.failure
         rows = [_TreeRow(line, trunk, failure) for line, trunk in zip(self.rows, trunks, strict=True)]
         tree = Table(self._columns(), rows)
@@ -173,13 +177,16 @@ class Summary:
 
 class _TreeRow(NamedTuple):
     line: OutlineRow
-    trunk: str = ""
+    trunk: str | None = ""
+    """The branches before the name; None shows the whole path."""
     failure: Failure | None = None
     """Where the pass stopped; None if it completed."""
 
     @property
     def name(self) -> str:
         run = f" ×{self.line.run}" if self.line.run > 1 else ""
+        if self.trunk is None:
+            return f"{shown_path(self.line.path)}{run}"
         return f"{self.trunk}{self.line.name}{run}"
 
     @property

@@ -9,6 +9,7 @@ from assay import units
 from assay.analysis.outline import OutlineRow
 from assay.errors import UsageError
 from assay.messages import alternatives
+from assay.views.choosing import ALL
 from assay.views.tables import percent
 from assay.views.text.amounts import Amounts, if_recorded, part_of
 
@@ -131,6 +132,8 @@ def parse_columns(columns: str | Iterable[str]) -> tuple[str, ...]:
     if not isinstance(given, Iterable) or not (given := list(given)):
         raise UsageError(f"columns must be a list of names, got {columns!r}: expected {_names()}")
     names = {str(name): str(name).strip().lower() for name in given}
+    if list(names.values()) == [ALL]:
+        return tuple(COLUMNS)
     for name, plain in names.items():
         if plain not in COLUMNS and plain not in ALIASES:
             raise UsageError(f"unknown column {name!r}: expected {_names()}")

@@ -17,6 +17,7 @@ from textual.widgets.option_list import Option
 from assay import atomic, units
 from assay.errors import WriteError
 from assay.views import tables
+from assay.views.layout import as_text
 from assay.views.tui.columns import SheetColumn
 from assay.views.tui.sheet import NAME
 from assay.views.tui.treetable import Tab
@@ -75,7 +76,7 @@ def _json(tab: Tab) -> str:
 
 
 _RENDERERS: dict[str, Callable[[Tab], str]] = {
-    "txt": lambda tab: tables.as_text(_table(tab, indented=True)),
+    "txt": lambda tab: as_text(_table(tab, indented=True)),
     "csv": lambda tab: tables.as_csv(_table(tab, indented=False)),
     "json": _json,
 }

@@ -1,0 +1,254 @@
+"""Text layout of tables: which columns fit into a width, and how cells are shortened, wrapped, coloured and drawn.
+
+No line is wider than the style allows. Columns are hidden by their priority, names are shortened in the middle, and
+sentences wrap between words. What was hidden is returned, so that a report can state it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from assay.views.plain import plain
+from assay.views.plots import bar
+from assay.views.tables import Column, Table
+
+_GAP = "  "
+_COMFORTABLE = 24
+"""A column that shrinks keeps this width as long as others can be hidden instead."""
+_MIN_WIDTH = 8
+"""The smallest width of a column that shrinks, unless it is alone."""
+_BAR_WIDTH = 10
+_BAR_DROPS = 99
+"""Bars repeat the number beside them: they go before any column."""
+_BOLD, _DIM = "1", "2"
+_HEAT = ((0.2, "31"), (0.05, "33"))
+"""Colours of bars from this share of the whole on: red, yellow; smaller shares have none."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How text is laid out: its width, and whether colour, non-ASCII characters and all columns are allowed."""
+
+    width: int | None = None
+    """The most characters per line; None is without limit."""
+    color: bool = False
+    utf8: bool = True
+    all_columns: bool = False
+    """Show every column; those that do not fit follow in further blocks below."""
+
+    def characters(self, text: str) -> str:
+        """`text` in the characters that can be displayed."""
+        return text if self.utf8 else plain(text)
+
+    def bold(self, line: str) -> str:
+        """`line` in bold, if colour is allowed."""
+        return painted(line, _BOLD) if self.color else line
+
+    def dim(self, line: str) -> str:
+        """`line` dimmed, if colour is allowed."""
+        return painted(line, _DIM) if self.color else line
+
+
+DEFAULT = Style()
+
+
+class LaidOut(NamedTuple):
+    """The lines of a table, and the titles of the columns that did not fit."""
+
+    lines: list[str]
+    hidden: list[str]
+
+
+def painted(text: str, code: str) -> str:
+    """`text` inside the terminal's escape codes for `code`; empty text stays empty."""
+    return f"\x1b[{code}m{text}\x1b[0m" if text else ""
+
+
+def lay_out(table: Table, style: Style = DEFAULT) -> LaidOut:
+    """The table as lines of text that fit into `style.width`."""
+    grid = _Grid(_with_bars(table, style), style)
+    if style.all_columns and style.width is not None:
+        return LaidOut(grid.blocks(), [])
+    kept, widths = grid.fit()
+    titles = [column.title for at, column in enumerate(grid.columns) if at not in kept and column.title]
+    return LaidOut(grid.drawn(kept, widths), [] if table.bare else titles)
+
+
+def as_text(table: Table, style: Style = DEFAULT) -> str:
+    """The table as text, one line per row unless cells wrap."""
+    return "".join(f"{line}\n" for line in lay_out(table, style).lines)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` cells, broken between words; longer words are shortened in the middle."""
+    if cell_len(text) <= width:
+        return [text]
+    indent = " " * min(len(text) - len(text.lstrip()), width // 2)
+    lines: list[str] = []
+    for word in text.split():
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(indent + shortened(word, width - len(indent), "middle"))
+    return lines or [""]
+
+
+def shortened(text: str, width: int, where: str) -> str:
+    """`text` in at most `width` cells; if it was longer, with an ellipsis at its end or in its middle."""
+    if cell_len(text) <= width:
+        return text
+    after = (width - 1) // 2 if where == "middle" else 0
+    end = set_cell_size(text[::-1], after)[::-1] if after else ""
+    return f"{set_cell_size(text, max(width - 1 - after, 0)).rstrip()}…{end.lstrip()}"
+
+
+def _with_bars(table: Table, style: Style) -> Table:
+    """The table with a column of bars before each column whose values are shares."""
+    columns: list[Column[Any]] = []
+    for column in table.columns:
+        if column.bar and table.rows:
+            columns.append(_bar_column(column, table.rows, style))
+        columns.append(column)
+    return replace(table, columns=columns)
+
+
+def _bar_column(column: Column[Any], rows: Sequence[Any], style: Style) -> Column[Any]:
+    most = max((column.value(row) or 0.0 for row in rows), default=0.0)
+
+    def draw(row: Any) -> str:
+        share = column.value(row)
+        return bar(share / most, _BAR_WIDTH, utf8=style.utf8) if share and most > 0 else ""
+
+    def heat(row: Any) -> str:
+        share = column.value(row) or 0.0
+        return next((code for least, code in _HEAT if share >= least), "")
+
+    return Column("", draw, drops=_BAR_DROPS, paint=heat, name="\0bar")
+
+
+class _Grid:
+    """The cells of a table as text."""
+
+    def __init__(self, table: Table, style: Style) -> None:
+        self.columns, self._table, self._style = table.columns, table, style
+        self._cut = "…" if style.utf8 else "~"
+        self._titles = [style.characters(column.title) for column in table.columns]
+        self._rows, self._footer = self._texts(table.rows), self._texts(table.footer)
+        cells = [[""] * len(self.columns), *self._rows, *self._footer]
+        self._contents = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+
+    def _texts(self, rows: Sequence[Any]) -> list[list[str]]:
+        return [[self._style.characters(column.text(row)) for column in self.columns] for row in rows]
+
+    def _natural(self, *, narrow: bool = False) -> list[int]:
+        """The width of each column's longest cell and its heading, or the heading's longest word if `narrow`."""
+        if self._table.bare:
+            return list(self._contents)
+        headings = [
+            max(map(cell_len, title.split()), default=0) if narrow else cell_len(title) for title in self._titles
+        ]
+        return [max(pair) for pair in zip(self._contents, headings, strict=True)]
+
+    def fit(self) -> tuple[list[int], list[int]]:
+        """The indices of the columns that fit, and their widths."""
+        kept, width = list(range(len(self.columns))), self._style.width
+        natural = self._natural()
+        if width is None or _line_width(natural) <= width:
+            return kept, natural
+        natural = self._natural(narrow=True)
+        comfortable = [
+            min(wide, _COMFORTABLE + column.keeps) if column.shrinks else wide
+            for column, wide in zip(self.columns, natural, strict=True)
+        ]
+        least = [min(wide, _MIN_WIDTH) if column.shrinks else wide
+                 for column, wide in zip(self.columns, natural, strict=True)]  # fmt: skip
+        for index in self._hiding_order():
+            bound = comfortable if self.columns[index].drops else least
+            if _line_width([bound[at] for at in kept]) > width and len(kept) > 1:
+                kept.remove(index)
+        return kept, self._narrowed(kept, natural, width)
+
+    def _hiding_order(self) -> list[int]:
+        """The columns from the one to hide first; the first column always stays."""
+        return sorted(range(1, len(self.columns)), key=lambda at: (-self.columns[at].drops, -at))
+
+    def _narrowed(self, kept: list[int], natural: list[int], width: int) -> list[int]:
+        """The widths of the kept columns: those that shrink give up what the line is too wide, the widest first."""
+        widths = [min(natural[index], width) for index in kept]
+        while _line_width(widths) > width:
+            shrinking = [
+                at for at, index in enumerate(kept) if self.columns[index].shrinks and widths[at] > _MIN_WIDTH
+            ]
+            if not shrinking:
+                shrinking = [at for at in range(len(kept)) if widths[at] > 1][:1]
+            if not shrinking:
+                break
+            widths[max(shrinking, key=lambda at: widths[at] - self.columns[kept[at]].keeps)] -= 1
+        return widths
+
+    def blocks(self) -> list[str]:
+        """All columns, in blocks below each other that repeat the first column."""
+        width, natural = self._style.width or 0, self._natural(narrow=True)
+        label = min(natural[0], _COMFORTABLE) if self.columns[0].shrinks else natural[0]
+        if _line_width(self._natural()) <= width:
+            return self.drawn(*self.fit())
+        groups: list[list[int]] = [[0]]
+        for index in range(1, len(self.columns)):
+            wide = min(natural[index], _COMFORTABLE) if self.columns[index].shrinks else natural[index]
+            if _line_width([label, *(natural[at] for at in groups[-1][1:]), wide]) > width and len(groups[-1]) > 1:
+                groups.append([0])
+            groups[-1].append(index)
+        lines: list[str] = []
+        for group in groups:
+            lines += [*([""] if lines else []), *self.drawn(group, self._narrowed(group, natural, width))]
+        return lines
+
+    def drawn(self, kept: list[int], widths: list[int]) -> list[str]:
+        """The lines of the table with the `kept` columns in `widths`."""
+        rule = ("─" if self._style.utf8 else "-") * _line_width(widths)
+        lines = [] if self._table.bare else [*self._heading(kept, widths), rule]
+        for row, cells in zip(self._table.rows, self._rows, strict=True):
+            lines += self._lines(row, cells, kept, widths)
+        if self._footer:
+            lines.append(rule)
+        for row, cells in zip(self._table.footer, self._footer, strict=True):
+            lines += self._lines(row, cells, kept, widths)
+        return lines
+
+    def _heading(self, kept: list[int], widths: list[int]) -> list[str]:
+        lines = self._lines(None, self._titles, kept, widths)
+        return [self._style.bold(line) for line in lines]
+
+    def _lines(self, row: Any, cells: Sequence[str], kept: list[int], widths: list[int]) -> list[str]:
+        """The text lines of one row; `row` is None for the heading, whose cells always wrap."""
+        parts = [self._fitted(cells[at], width, at, row is None) for at, width in zip(kept, widths, strict=True)]
+        paints = [self._paint(row, at) for at in kept]
+        lines = []
+        for texts in zip_longest(*parts, fillvalue=""):
+            padded = []
+            for text, width, at, paint in zip(texts, widths, kept, paints, strict=True):
+                space = " " * (width - cell_len(text))
+                text = painted(text, paint) if paint else text
+                padded.append(space + text if self.columns[at].align == "right" else text + space)
+            lines.append(_GAP.join(padded).rstrip())
+        return lines
+
+    def _fitted(self, cell: str, width: int, at: int, heading: bool) -> list[str]:
+        if cell_len(cell) <= width:
+            return [cell]
+        cuts = self.columns[at].cuts
+        lines = [shortened(cell, width, cuts)] if cuts and not heading else wrapped(cell, width)
+        return lines if self._style.utf8 else [line.replace("…", self._cut) for line in lines]
+
+    def _paint(self, row: Any, at: int) -> str:
+        paint = self.columns[at].paint
+        return paint(row) if self._style.color and row is not None and paint is not None else ""
+
+
+def _line_width(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
