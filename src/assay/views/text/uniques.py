@@ -17,13 +17,13 @@ _MODULE_COLUMNS: tuple[Column[UniqueModule], ...] = (
     Column("class", lambda entry: entry.class_name, shrinks=True),
     Column("modules", lambda entry: len(entry.occurrences), "right", units.exact, name="count"),
     Column("calls (first)", lambda entry: entry.calls, "right", units.exact, drops=True, name="calls"),
-    Column("FLOPs (first)", lambda entry: _module_flops(entry), "right", units.count, drops=True, name="FLOPs"),
-    Column("first path", lambda entry: entry.module_path, shrinks=True),
-    Column("inputs", lambda entry: _joined(entry.input_shapes), shrinks=True),
-    Column("outputs", lambda entry: _joined(entry.output_shapes), shrinks=True, drops=True),
-    Column("dtypes", lambda entry: _distinct([*entry.input_dtypes, *entry.output_dtypes]), shrinks=True, drops=True),
+    Column("FLOPs (first)", lambda entry: _module_flops(entry), "right", units.count, drops=2, name="FLOPs"),
+    Column("first path", lambda entry: entry.module_path, shrinks=True, cuts="middle"),
+    Column("inputs", lambda entry: _joined(entry.input_shapes), shrinks=True, drops=1),
+    Column("outputs", lambda entry: _joined(entry.output_shapes), shrinks=True, drops=2),
+    Column("dtypes", lambda entry: _distinct([*entry.input_dtypes, *entry.output_dtypes]), shrinks=True, drops=3),
     # Kept at any width: without it, modules that differ in their settings look the same.
-    Column("configuration", lambda entry: _settings(entry.parameters), shrinks=True, name="parameters"),
+    Column("configuration", lambda entry: _settings(entry.parameters), shrinks=True, keeps=24, name="parameters"),
 )
 
 _OP_COLUMNS: tuple[Column[UniqueOp], ...] = (
