@@ -163,6 +163,7 @@ def profile(
     """Measure the time of MODEL: the whole pass, every module and every op, each with its range in this run.
 
     Times are those of an undisturbed pass, also on a busy machine; if they cannot be determined, they are withheld.
+    The profile in a saved document is shown as it was measured.
     Run `assay machine` once to also see the bottleneck of every op.
     """
     from assay.api.profile.profiled import prepare
@@ -179,9 +180,14 @@ def profile(
     profile_settings.check()
     with ProgressLine(messages) as line, prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
-        profiled = prepare(opened, inputs, replace(options, backward=backward))
-        document = profile_prepared(profiled, profile_settings, on_progress=line)
-    report_run(messages, document, fresh=True)
+        stored = opened.document if opened.document is not None and opened.document.profile is not None else None
+        if stored is not None:
+            _refuse_measuring()
+            document = stored
+        else:
+            profiled = prepare(opened, inputs, replace(options, backward=backward))
+            document = profile_prepared(profiled, profile_settings, on_progress=line)
+    report_run(messages, document, fresh=stored is None)
     if by is not None:
         for condition in conditions_lines(document):
             messages.note(condition)
@@ -191,6 +197,12 @@ def profile(
     encoders = {"json": lambda: encode(profile_file(document, rows))}
     emit(output, lambda: _view(document, rows, by, top, utf8=utf8(output)), encoders, partial=bool(code))
     return code
+
+
+def _refuse_measuring() -> None:
+    """Fail if an option of the measurement was given although a stored profile is shown."""
+    for parameter in options_in_use((*TIMING_OPTIONS, *SENSOR_OPTIONS)):
+        raise click.UsageError(f"{parameter.opts[0]} does not apply to a saved profile, which is shown as measured")
 
 
 def _refuse_shapes_only(options: RunOptions) -> None:
