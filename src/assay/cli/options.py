@@ -30,13 +30,13 @@ class Output:
     output: Path | None = None
     force: bool = False
     color: str = "auto"
+    save: Path | None = None
+    """The path to save the document to, for commands that produce one."""
     columns: str | None = None
     sort: str | None = None
     top: int | None = None
     width: int | None = None
     wide: bool = False
-    save: Path | None = None
-    """The path to save the document to, for commands that produce one."""
 
 
 class OptionGroups(click.Command):

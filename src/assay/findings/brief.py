@@ -31,7 +31,7 @@ class BriefFigure(Struct, frozen=True):
     """The second thing to know, as where most of it goes; narrow views may omit it."""
 
 
-class Unknown(Struct, frozen=True):
+class NotKnown(Struct, frozen=True):
     """Something that is not known, and why or how to learn it."""
 
     what: str
@@ -54,7 +54,7 @@ class Brief(Struct, frozen=True):
     """What is wrong, one line each: `NaN in layers.7.weight`. Empty if nothing is known to be wrong."""
     clean: str = ""
     """What was looked at and found to be fine, if there is no problem: `none in weights or outputs`."""
-    unknown: list[Unknown] = []
+    unknown: list[NotKnown] = []
     partial: bool = False
     """Whether the figures cover only a part of the pass or file."""
 

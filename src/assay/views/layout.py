@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from rich.cells import cell_len, set_cell_size
-
+from assay.views.cells import cell_len, set_cell_size
 from assay.views.plain import plain
 from assay.views.plots import bar
 from assay.views.tables import Column, Table
@@ -211,11 +210,11 @@ class _Grid:
     def drawn(self, kept: list[int], widths: list[int]) -> list[str]:
         """The lines of the table with the `kept` columns in `widths`."""
         rule = ("─" if self._style.utf8 else "-") * _line_width(widths)
-        lines = [] if self._table.bare else [*self._heading(kept, widths), rule]
+        ruled = [rule] if self._table.ruled else []
+        lines = [] if self._table.bare else [*self._heading(kept, widths), *ruled]
         for row, cells in zip(self._table.rows, self._rows, strict=True):
             lines += self._lines(row, cells, kept, widths)
-        if self._footer:
-            lines.append(rule)
+        lines += ruled if self._footer else []
         for row, cells in zip(self._table.footer, self._footer, strict=True):
             lines += self._lines(row, cells, kept, widths)
         return lines

@@ -67,6 +67,8 @@ class Table:
     """Rows of totals; CSV and JSON omit them."""
     bare: bool = False
     """Whether the text format omits the headings, as in a list of facts named by the first column."""
+    ruled: bool = True
+    """Whether the text format draws lines below the headings and above the footer."""
 
     def values(self) -> list[dict[str, Any]]:
         """One dict per row, from column keys to raw values."""
