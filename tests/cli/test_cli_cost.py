@@ -33,7 +33,8 @@ def test_the_choices_match_the_views():
 def test_the_default_is_the_report(cli):
     result = cli("cost", "m", "--exact", document=conv_stack())
     assert result.code == 0
-    assert result.out.startswith("Sequential: one forward pass\n")
+    assert result.out.startswith("Sequential · CNN · 38.6 k parameters · 1.94 G MACs · input 1x3x224x224\n")
+    assert "\nSequential: one forward pass\n" in result.out
     assert f"{MACS:,}\n" in result.out
     assert result.out.index("By type of op") < result.out.index("Most expensive kinds of op")
 

@@ -118,7 +118,10 @@ def test_a_complete_result_has_no_mark(net, capsys, command):
 
 def test_every_total_of_a_partial_cost_is_marked_and_no_coverage_is_claimed(net, capsys):
     run(arguments("cost", "--exact", "--wide"))
-    facts = dict(line.split("  ", 1) for line in capsys.readouterr().out.split("\n\n")[0].splitlines()[1:])
+    facts = dict(
+        line.split("  ", 1)
+        for line in capsys.readouterr().out.split("one forward pass")[1].split("\n\n")[0].splitlines()[1:]
+    )
     totals = set(facts) - {"parameters", "convention", "captured"}
     assert "MACs (partial)" in totals
     assert all(name.endswith(" (partial)") for name in totals)

@@ -172,8 +172,12 @@ def test_wrong_usage_is_one_line(profiled, arguments, message):
     assert result.out == ""
 
 
-def test_a_saved_document_cannot_be_profiled(profiled):
-    assert profiled("net.py::load_model", "--save", "a.assay.json", *QUICK).code == 0
-    result = profiled("a.assay.json")
-    assert result.code == 2
-    assert "is read, not run" in result.err
+def test_a_saved_profile_is_shown_and_not_measured_again(profiled):
+    first = profiled("net.py::load_model", "--save", "a.assay.json", *QUICK)
+    assert first.code == 0
+    again = profiled("a.assay.json")
+    assert again.code == 0
+    assert again.out == first.out.replace("net.py::load_model --try", "").replace("  Try them  assay check \n\n", "")
+    refused = profiled("a.assay.json", "--passes", "3")
+    assert refused.code == 2
+    assert "--passes does not apply to a saved profile" in refused.err

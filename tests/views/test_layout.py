@@ -59,7 +59,7 @@ def test_columns_are_hidden_by_priority_then_from_the_right():
     assert hidden == [[], ["bbbb"], ["bbbb", "dddd"], ["bbbb", "cccc", "dddd"]]
 
 
-def test_bars_go_before_any_column_and_are_never_listed_as_hidden():
+def test_bars_go_before_fixed_columns_and_are_never_listed_as_hidden():
     table = Table([COLUMNS[0], COLUMNS[2]], [("a", 0, 0.5, ""), ("b", 0, 0.25, "")])
     assert [line.count("█") for line in as_text(table).splitlines()[2:]] == [10, 5]
     narrow = lay_out(table, Style(20))
@@ -149,5 +149,5 @@ def test_a_report_states_once_what_is_hidden():
     table = Table(COLUMNS, [("a", 2, 0.1, "x")])
     text = report_text(Report(["Title", table, table], table), Style(20))
     assert text.count("hidden") == 1
-    assert text.endswith("\n1 column hidden: --…\n")
+    assert text.endswith("\n2 columns hidden: -…\n")
     assert "hidden" not in report_text(Report([table], table))

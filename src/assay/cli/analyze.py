@@ -40,6 +40,7 @@ TEXT = "comprehensive_model_analysis.txt"
 @click.option("--dir", "folder", type=click.Path(path_type=Path), default=Path("assay_analysis"), show_default=True,
               help="Directory for the files.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
+@click.option("--full", is_flag=True, help="Print all sections, and list every op and tensor in the text file.")
 @measurement_options
 @run_options
 @display_options
@@ -55,14 +56,15 @@ def analyze(
     weights: str | None,
     folder: Path,
     force: bool,
+    full: bool,
     backward: bool,
     **measuring: Any,
 ) -> int:
     """Report on MODEL: architecture, parameters, computation, memory and findings; with --inference also its time,
     with --profile also its energy.
 
-    Prints a report. Writes the document and a longer report, with every parameter and op, to --dir. If a part of
-    the analysis fails, the files are called *.partial.* and the exit code is 4.
+    Prints the answer. Writes the document and a longer report to --dir. If a part of the analysis fails, the files
+    are called *.partial.* and the exit code is 4.
     """
     from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analysis_of
 
@@ -82,7 +84,7 @@ def analyze(
             on_step=line.step,
             progress=line.read,
         )
-    return _write(messages, analysis, folder, weights, output, force=force)
+    return _write(messages, analysis, folder, weights, output, model, force=force, full=full or messages.verbose > 0)
 
 
 def _refuse_unused(depth: str) -> None:
@@ -96,7 +98,15 @@ def _refuse_unused(depth: str) -> None:
 
 
 def _write(
-    messages: Messages, analysis: Analysis, folder: Path, weights: str | None, output: Output, *, force: bool
+    messages: Messages,
+    analysis: Analysis,
+    folder: Path,
+    weights: str | None,
+    output: Output,
+    model: str,
+    *,
+    force: bool,
+    full: bool,
 ) -> int:
     """Print the report, write the files to `folder`, and return the exit code."""
     from assay.document import files
@@ -110,12 +120,12 @@ def _write(
     code = _exit_code(messages, analysis)
     contents = {
         DOCUMENT: files.encode(document, DOCUMENT),
-        TEXT: full_report(analysis, common, rows).encode(),
+        TEXT: full_report(analysis, common, rows, full=full, source=model).encode(),
     }
     saved, text = atomic.write_results(folder, contents, partial=bool(code), overwrite=force)
-    show(analysis_report(analysis, common, rows), output)
+    show(analysis_report(analysis, common, rows, full=full, source=model), output)
+    messages.note(f"wrote {text}")
     messages.note(f"wrote {saved} (open it with: assay explore {saved})")
-    messages.note(f"wrote {text} (every parameter and op)")
     return code
 
 

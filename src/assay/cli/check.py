@@ -117,7 +117,7 @@ def check(
     for skipped in result.skipped:
         messages.detail(f"{skipped.code} skipped: {skipped.why}")
     outcome = team_result(plan, result)
-    emit(shown, lambda: outcome.report(verbose=messages.verbose > 0), outcome.encoders(), partial=bool(code))
+    emit(shown, lambda: outcome.report(model, verbose=messages.verbose > 0), outcome.encoders(), partial=bool(code))
     write_team_files(messages, outcome, shown, partial=bool(code))
     if trial.apply and not code:
         code = apply_verified(messages, trial, names, result, model, inputs, running, opened, output)

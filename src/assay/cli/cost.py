@@ -107,7 +107,7 @@ def cost(
     view_options = CostOptions(exact=exact, top=top, sort=sort, depth=depth)
     emit(
         output,
-        lambda: _view(document, totals, by, view_options),
+        lambda: _view(document, totals, by, view_options, model),
         {"json": lambda: encode(cost_file(document, totals))},
         partial=document.stopped,
     )
@@ -148,12 +148,17 @@ def _show_roofline(messages: Messages, document: Document, device: Device, outpu
         messages.detail(f"assumed: {assumption}")
 
 
-def _view(document: Document, totals: Cost, by: str | None, options: CostOptions) -> Report:
+def _view(document: Document, totals: Cost, by: str | None, options: CostOptions, model: str) -> Report:
+    from assay.findings.brief_model import model_brief
+    from assay.findings.engine import check_all
+    from assay.views.text.brief import with_brief
     from assay.views.text.cost import cost_report, cost_table
     from assay.views.text.partial_report import marked
 
-    view = cost_report(document, totals, options) if by is None else cost_table(document, totals, by, options)
-    return marked(view, document)
+    if by is not None:
+        return marked(cost_table(document, totals, by, options), document)
+    brief = model_brief(document, check_all(document).findings, source=model)
+    return with_brief(brief, marked(cost_report(document, totals, options), document), document)
 
 
 def _strict_exit_code(messages: Messages, totals: Cost) -> int:

@@ -195,7 +195,7 @@ def profile(
     code = _exit_code(messages, document)
     save_document(document, output, partial=bool(code))
     encoders = {"json": lambda: encode(profile_file(document, rows))}
-    emit(output, lambda: _view(document, rows, by, top, utf8=utf8(output)), encoders, partial=bool(code))
+    emit(output, lambda: _view(document, rows, by, top, model, utf8=utf8(output)), encoders, partial=bool(code))
     return code
 
 
@@ -228,13 +228,19 @@ def _bytes(text: str | None) -> int | None:
     return device.memory_bytes
 
 
-def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int | None, *, utf8: bool) -> Report:
+def _view(
+    document: Document, rows: Sequence[Achieved], by: str | None, top: int | None, model: str, *, utf8: bool
+) -> Report:
+    from assay.findings.brief_model import model_brief
+    from assay.findings.engine import check_all
     from assay.views.text import profile as views
+    from assay.views.text.brief import with_brief
     from assay.views.text.partial_report import marked
     from assay.views.text.report import Report
 
     if by is None:
-        return views.profile_report(document, rows, top=top, utf8=utf8)
+        brief = model_brief(document, check_all(document).findings, rows=rows, source=model)
+        return with_brief(brief, views.profile_report(document, rows, top=top, utf8=utf8), document)
     tables = {
         "module": lambda: views.module_table(document),
         "op": lambda: views.op_table(rows),

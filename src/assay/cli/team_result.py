@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from assay import atomic
+from assay.analysis.achieved import achieved_rates
 from assay.api.budget import check_budget, document_limits
 from assay.api.check import CheckReport
 from assay.cli.options import Output
@@ -17,6 +18,7 @@ from assay.document.document import Document
 from assay.errors import FINDINGS, OK, WriteError
 from assay.findings.baseline import BaselineComparison, compare
 from assay.findings.baseline_files import accepted_in, write_baseline
+from assay.findings.brief_model import model_brief
 from assay.findings.budget import BudgetReport
 from assay.findings.engine import CheckResult, findings_at_least
 from assay.messages import plural
@@ -24,6 +26,7 @@ from assay.sources.definitions import source_line
 from assay.views.json.files import encode
 from assay.views.json.findings import findings_file
 from assay.views.json.sarif import sarif
+from assay.views.text.brief import with_brief
 from assay.views.text.budget import budget_line, budget_table
 from assay.views.text.facts import notes_table
 from assay.views.text.findings import findings_report
@@ -61,10 +64,14 @@ class TeamResult:
         fixed = f"{plural(gone, 'finding')} of the baseline {'is' if gone == 1 else 'are'} gone"
         return list(filter(None, (hidden, f"{fixed}: update it with --write-baseline --force" if gone else "")))
 
-    def report(self, *, verbose: bool) -> Report:
-        """The findings as blocks, and the budget as a table."""
+    def report(self, model: str, *, verbose: bool) -> Report:
+        """The brief of `model`, the findings as blocks, and the budget as a table."""
         none = "no findings" if self.comparison is None else "no new findings"
         report = findings_report(self.document, self.checked, verbose=verbose, none=none)
+        if self.document.modules:
+            rows = achieved_rates(self.document)
+            brief = model_brief(self.document, self.checked.findings, rows=rows, source=model)
+            report = with_brief(brief, report, self.document)
         if self.budget is None:
             return report
         parts: Parts = ["Budget", budget_table(self.budget), notes_table([budget_line(self.budget)], "summary")]

@@ -20,11 +20,13 @@ from assay.messages import plural
 
 _UNKNOWN_FAMILY = "unknown"
 _MAX_PROBLEMS = 3
+_NOT_RUN = (".assay.json", ".assay.json.gz", ".pt2")
+"""Sources of models that cannot be run, so that nothing can be tried on them."""
 _LIMITS = {
     COMPUTE: "compute",
     MEMORY: "memory bandwidth",
-    OVERHEAD: "overhead of launching ops",
-    NEITHER: "inefficient kernels, far below both limits",
+    OVERHEAD: "launch overhead",
+    NEITHER: "inefficient kernels",
 }
 """What limits the ops with each bottleneck."""
 
@@ -55,7 +57,7 @@ def model_brief(
         figures=[*_time(document, cost, rows), *_memory(document), *_limit(rows), *_energy(document)],
         actions=actions[:MAX_ACTIONS],
         more_actions=len(actions[MAX_ACTIONS:]),
-        next_step=f"assay check {source} --try" if actions and source and document.recorded else "",
+        next_step=f"assay check {source} --try" if actions and source and not source.endswith(_NOT_RUN) else "",
         problems=[*problems[:_MAX_PROBLEMS], *([f"{plural(more, 'more problem')} below"] if more > 0 else [])],
         clean=_clean(document),
         unknown=[*_unknown(document, cost, rows, source), *_reasons(missing or {})],
@@ -126,9 +128,9 @@ def _limit(rows: Sequence[Achieved]) -> list[BriefFigure]:
         return []
     bound = max(shares, key=lambda one: shares[one])
     recoverable = sum(row.recoverable_s or 0.0 for row in rows)
-    detail = f"{units.seconds(recoverable)} above this machine's limits" if recoverable else ""
+    detail = f"{units.seconds(recoverable)} above the roofline" if recoverable else ""
     return [
-        BriefFigure("Limit", text=f"{_LIMITS[bound]}: {units.share(shares[bound], 1)} of the op time", detail=detail)
+        BriefFigure("Limit", text=f"{_LIMITS[bound]}: {units.share(shares[bound], 1)} of the time", detail=detail)
     ]
 
 

@@ -22,8 +22,8 @@ _COMFORTABLE = 24
 _MIN_WIDTH = 8
 """The smallest width of a column that shrinks, unless it is alone."""
 _BAR_WIDTH = 10
-_BAR_DROPS = 99
-"""Bars repeat the number beside them: they go before any column."""
+_BAR_DROPS = 0.5
+"""Bars are hidden after the columns that may be hidden, and before all others."""
 _BOLD, _DIM = "1", "2"
 _HEAT = ((0.2, "31"), (0.05, "33"))
 """Colours of bars from this share of the whole on: red, yellow; smaller shares have none."""
@@ -117,17 +117,19 @@ def _with_bars(table: Table, style: Style) -> Table:
 
 
 def _bar_column(column: Column[Any], rows: Sequence[Any], style: Style) -> Column[Any]:
-    most = max((column.value(row) or 0.0 for row in rows), default=0.0)
+    """Bars relative to the largest share; rows of totals have none."""
+    shares = {id(row): column.value(row) or 0.0 for row in rows}
+    most = max(shares.values(), default=0.0)
 
     def draw(row: Any) -> str:
-        share = column.value(row)
-        return bar(share / most, _BAR_WIDTH, utf8=style.utf8) if share and most > 0 else ""
+        share = shares.get(id(row), 0.0)
+        return bar(share / most, _BAR_WIDTH, utf8=style.utf8) if share > 0 else ""
 
     def heat(row: Any) -> str:
-        share = column.value(row) or 0.0
+        share = shares.get(id(row), 0.0)
         return next((code for least, code in _HEAT if share >= least), "")
 
-    return Column("", draw, drops=_BAR_DROPS, paint=heat, name="\0bar")
+    return Column("", draw, show=lambda text: text or "", drops=_BAR_DROPS, paint=heat, name="\0bar")
 
 
 class _Grid:

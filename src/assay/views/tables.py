@@ -30,7 +30,7 @@ class Column(Generic[Row]):
     show: Callable[[Any], str] = _as_text
     shrinks: bool = False
     """Whether the column wraps its text if the terminal is narrow; other columns keep their width."""
-    drops: int = 0
+    drops: float = 0
     """How early the column is hidden if the terminal is narrow: 0 never, 2 before 1, the rightmost first."""
     cuts: Literal["", "end", "middle"] = ""
     """Where text that does not fit is shortened with an ellipsis; by default it is wrapped between words."""

@@ -18,6 +18,7 @@ from assay.document.findings import Finding
 from assay.document.machine import NOT_MEASURED
 from assay.document.provenance import Figure
 from assay.findings.analyzed import Analysis
+from assay.findings.brief_model import model_brief
 from assay.findings.engine import CheckResult
 from assay.messages import plural
 from assay.views.partial import marked_total
@@ -26,6 +27,7 @@ from assay.views.text import memory as memory_views
 from assay.views.text import profile as profile_views
 from assay.views.text.amounts import amounts
 from assay.views.text.analysis_weights import parameter_section
+from assay.views.text.brief import brief_parts
 from assay.views.text.cost import CostOptions, cost_table
 from assay.views.text.facts import facts_table, notes_table, reasons_table
 from assay.views.text.figures import shown as figure_text
@@ -74,24 +76,60 @@ def common_sections(analysis: Analysis, *, verbose: bool = False) -> CommonSecti
     )
 
 
-def analysis_report(analysis: Analysis, common: CommonSections, rows: Sequence[Achieved] = ()) -> Report:
-    """The report for the screen, with long lists shortened; `rows` are the timed kinds of op."""
+def analysis_report(
+    analysis: Analysis, common: CommonSections, rows: Sequence[Achieved] = (), *, full: bool = False, source: str = ""
+) -> Report:
+    """The report for the screen: the answer, where the time goes, and the findings; `full` adds all other sections.
+
+    Args:
+        analysis: What was determined.
+        common: The sections shared with the text file.
+        rows: The timed kinds of op.
+        full: Whether to show all sections, with long lists shortened.
+        source: The model as named on the command line.
+    """
     document = analysis.document
     parts: Parts = [
-        "SUMMARY",
-        common.summary,
-        *common.architecture,
-        *parameter_section(document, LINES),
-        *computation_section(document, LINES),
-        *code_section(analysis.code),
-        *common.memory,
-        *performance_section(document, rows, LINES),
-        *energy_section(document, LINES),
-        *system_section(document, full=False),
+        *answer_section(analysis, common, rows, source),
+        *_where_section(document),
         *_brief_recommendations(document, analysis.checked.findings, common.finding_totals),
-        *common.missing,
     ]
+    if full:
+        parts += [
+            "SUMMARY",
+            common.summary,
+            *common.architecture,
+            *parameter_section(document, LINES),
+            *computation_section(document, LINES),
+            *code_section(analysis.code),
+            *common.memory,
+            *performance_section(document, rows, LINES),
+            *energy_section(document, LINES),
+            *system_section(document, full=False),
+        ]
+    elif not document.recorded:
+        parts += [*parameter_section(document, LINES), *code_section(analysis.code)]
     return marked(Report(parts, common.summary), document)
+
+
+def answer_section(
+    analysis: Analysis, common: CommonSections, rows: Sequence[Achieved] = (), source: str = ""
+) -> Parts:
+    """The brief of the model; of a file without modules, the key figures and what is unknown."""
+    document = analysis.document
+    if not document.modules:
+        return ["SUMMARY", common.summary, *common.missing]
+    findings = analysis.checked.findings
+    return brief_parts(model_brief(document, findings, rows=rows, missing=analysis.missing, source=source))
+
+
+def _where_section(document: Document) -> Parts:
+    """The modules that take most of the time, or without times the types of op with most FLOPs."""
+    if document.timing is not None:
+        return profile_views.slowest_modules(document, LINES)
+    if document.cost is None or not document.ops:
+        return []
+    return ["Where the FLOPs go", cost_table(document, document.cost, "category", CostOptions())]
 
 
 def summary_table(analysis: Analysis, finding_totals: str) -> Table:

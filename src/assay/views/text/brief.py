@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable
 
 from assay import units
+from assay.document.document import Document
 from assay.document.findings import ENERGY, TIME, Finding, Gain
 from assay.document.provenance import Modelled
 from assay.findings.brief import Brief, BriefFigure, NotKnown
 from assay.messages import plural
-from assay.views.partial import marked_total
+from assay.views.partial import marked_title, marked_total
 from assay.views.tables import Column, Table, percent
 from assay.views.text.figures import shown
-from assay.views.text.report import Parts
+from assay.views.text.report import Parts, Report
 
 _SHOWS: dict[str, Callable[[float | None], str]] = {
     "seconds": units.seconds,
@@ -23,6 +24,8 @@ _SHOWS: dict[str, Callable[[float | None], str]] = {
     "share": percent,
     "ratio": units.ratio,
 }
+_SAME_UNIT = re.compile(r"\((\S+) (\S+) to (\S+) \2\)")
+"""A range whose ends have the same unit, which is then written once."""
 _RED, _YELLOW, _GREEN = "31", "33", "32"
 _CLAUSE = re.compile(r"[.:;,] | \(|\.$")
 """Where the first clause of a recommendation ends."""
@@ -42,6 +45,12 @@ def brief_parts(brief: Brief) -> Parts:
     return parts
 
 
+def with_brief(brief: Brief, report: Report, document: Document) -> Report:
+    """The report with the brief before it, whose title is marked if not the whole model ran."""
+    title, *parts = brief_parts(brief)
+    return Report([marked_title(str(title), document), *parts, *report.parts], report.data)
+
+
 def _facts(rows: list[tuple[str, str, str]]) -> Table:
     columns = [
         Column[tuple[str, str, str]]("name", lambda row: f"  {row[0]}", paint=_paint),
@@ -59,7 +68,7 @@ def _paint(row: object) -> str:
 def _answer(figure: BriefFigure, brief: Brief) -> str:
     if figure.figure is None:
         return figure.text
-    value = shown(figure.figure, _SHOWS[figure.unit])
+    value = _SAME_UNIT.sub(r"(\1–\3 \2)", shown(figure.figure, _SHOWS[figure.unit])).removeprefix("approx. ")
     method = ", modelled" if isinstance(figure.figure.how, Modelled) else ""
     return marked_total(f"{value} {figure.text}{method}".strip(), partial=brief.partial)
 
@@ -67,12 +76,12 @@ def _answer(figure: BriefFigure, brief: Brief) -> str:
 def _actions(brief: Brief) -> Table:
     """What to do next, one row per action."""
     columns = [
-        Column[Finding]("  Do next", lambda one: f"  {brief.actions.index(one) + 1}  {_clause(one.advice)}",
-                        shrinks=True, cuts="end", keeps=30, name="do next"),
+        Column[Finding]("", lambda one: f"  {brief.actions.index(one) + 1}"),
+        Column[Finding]("Do next", lambda one: _clause(one.advice), shrinks=True, keeps=12),
         Column[Finding]("rule", lambda one: one.code),
         Column[Finding]("gain", lambda one: _gain(one.gain), "right", paint=lambda row: _GREEN),
-        Column[Finding]("confidence", _confidence, drops=1),
-    ]  # fmt: skip
+        Column[Finding]("confidence", _confidence, shrinks=True),
+    ]
     return Table(columns, brief.actions, ruled=False)
 
 

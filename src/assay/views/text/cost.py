@@ -156,7 +156,7 @@ def _column(figure: _Figure, whole: CostRow, exact: bool) -> Column[CostRow]:
         return part_of(figure.of(row), figure.of(whole))
 
     of = share if figure.kind == "share" else figure.of
-    return Column(figure.title, of, "right", shows[figure.kind], drops=figure.drops)
+    return Column(figure.title, of, "right", shows[figure.kind], drops=figure.drops, bar=figure.kind == "share")
 
 
 def _inclusive(line: CostRow) -> CostTotals:

@@ -15,12 +15,13 @@ from assay.document.profile import KindEnergy, Profile
 from assay.document.rows import OpKind
 from assay.document.weights import QUANTILES, TensorStatistics
 from assay.findings.analyzed import Analysis
+from assay.views.layout import DEFAULT, Style
 from assay.views.partial import marked_title
 from assay.views.tables import Column, Table, printable
 from assay.views.text import analysis as sections
 from assay.views.text.analysis import CommonSections
 from assay.views.text.analysis_weights import parameter_section
-from assay.views.text.facts import facts_table
+from assay.views.text.facts import facts_table, notes_table
 from assay.views.text.figures import bottleneck
 from assay.views.text.report import Parts, Report, as_text, section
 
@@ -53,41 +54,62 @@ _OPS: tuple[Column[_OpRow], ...] = (
 )
 
 
+_LINES = 20
+"""Rows per table, unless everything is listed."""
+_WIDTH = 120
+_SHORTENED = (
+    "Tables are shortened: analysis.assay.json has every module, op and tensor; `assay analyze --full` lists them."
+)
 _CODE = [Column(title, itemgetter(index)) for index, title in enumerate(("function", "op", "arguments"))]
 
 
-def full_report(analysis: Analysis, common: CommonSections, rows: Sequence[Achieved] = ()) -> str:
-    """The complete analysis as text for a file; `rows` are the timed kinds of op."""
+def full_report(
+    analysis: Analysis, common: CommonSections, rows: Sequence[Achieved] = (), *, full: bool = False, source: str = ""
+) -> str:
+    """The analysis as text for a file: the answer, the findings, the bottlenecks, then the tables.
+
+    Args:
+        analysis: What was determined.
+        common: The sections shared with the screen.
+        rows: The timed kinds of op.
+        full: Whether to list every module, op and tensor, with appendices at the end.
+        source: The model as named on the command line.
+    """
     document = analysis.document
-    every = len(document.modules) + len(document.kinds)
-    first: Parts = [
-        marked_title("EXECUTIVE SUMMARY", document),
+    top = len(document.modules) + len(document.kinds) if full else _LINES
+    answer, *brief = sections.answer_section(analysis, common, rows, source)
+    parts: Parts = [
+        marked_title(str(answer), document),
+        *brief,
+        *sections.recommendation_section(document, analysis.checked),
+        *sections.performance_section(document, rows, top),
+        *sections.computation_section(document, top),
+        *common.memory,
+        *sections.energy_section(document, top),
+        *sections.system_section(document, full=full),
+        "SUMMARY",
         common.summary,
         *common.architecture,
-        *parameter_section(document),
-    ]
-    rest: Parts = [
-        *sections.computation_section(document),
-        *_op_section(document, rows),
-        *sections.code_section(analysis.code, None),
-        *section("All ops in the code", Table(_CODE, analysis.code)),
-        *common.memory,
-        *sections.performance_section(document, rows, every),
-        *sections.energy_section(document, every),
-        *sections.system_section(document, full=True),
-        *sections.recommendation_section(document, analysis.checked),
-        *section("Skipped rules", facts_table((one.code, one.why) for one in analysis.checked.skipped)),
+        *sections.code_section(analysis.code, None if full else _LINES),
+        *parameter_section(document, None if full else _LINES),
         *section(
             "Assumptions of the recorded pass", facts_table(("assumed", one) for one in document.run.assumptions)
         ),
         *common.missing,
     ]
-    texts = (_text(first), "".join(_tensor_blocks(document)), _text(rest))
+    if not full:
+        return _text([*parts, notes_table([_SHORTENED])], Style(_WIDTH))
+    appendix: Parts = [
+        *section("Skipped rules", facts_table((one.code, one.why) for one in analysis.checked.skipped)),
+        *_op_section(document, rows),
+        *section("All ops in the code", Table(_CODE, analysis.code)),
+    ]
+    texts = (_text(parts), _text(appendix) if appendix else "", "".join(_tensor_blocks(document)))
     return "\n".join(text for text in texts if text)
 
 
-def _text(parts: Sequence[str | Table]) -> str:
-    return as_text(Report(parts, facts_table([])))
+def _text(parts: Parts, style: Style = DEFAULT) -> str:
+    return as_text(Report(parts, facts_table([])), style)
 
 
 def _tensor_blocks(document: Document) -> Iterator[str]:

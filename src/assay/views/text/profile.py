@@ -66,7 +66,7 @@ _MODULES: tuple[Column[_ModuleRow], ...] = (
     Column("device total", lambda row: row.time.device_total_s, "right", units.seconds, name="device total s"),
     Column("device self", lambda row: row.time.device_self_s, "right", units.seconds, name="device self s"),
     Column("gap", lambda row: row.time.gap_s, "right", units.seconds, drops=True, name="gap s"),
-    Column("self share", lambda row: row.time.self_share, "right", percent),
+    Column("self share", lambda row: row.time.self_share, "right", percent, bar=True),
     Column("backward", lambda row: row.backward_s, "right", units.seconds, drops=True, name="backward s"),
     Column("FLOPs", lambda row: row.flops, "right", units.count, drops=True),
     Column("FLOP/s", lambda row: row.flops_per_s, "right", units.count, drops=True),
@@ -79,7 +79,7 @@ _OPS: tuple[Column[Achieved], ...] = (
     Column("total", lambda row: row.total_s, "right", units.seconds, name="total s"),
     Column("low", lambda row: row.low_s, "right", units.seconds, drops=True, name="total low s"),
     Column("high", lambda row: row.high_s, "right", units.seconds, drops=True, name="total high s"),
-    Column("share", lambda row: row.share, "right", percent),
+    Column("share", lambda row: row.share, "right", percent, bar=True),
     Column("FLOP/s", lambda row: row.flops_per_s, "right", units.count, drops=True),
     Column("bytes/s", lambda row: row.bytes_per_s, "right", lambda rate: units.count(rate, "B"), drops=True),
     Column("FLOPs/byte", lambda row: row.intensity, "right", units.ratio, drops=True),
@@ -140,14 +140,20 @@ def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Part
     profile = document.profile or Profile()
     parts: Parts = [_title(document, profile), *conditions_lines(document)]
     parts.append(facts(document, profile))
-    if document.timing is not None:
-        where = " on the device" if _on_device(document.timing) else ""
-        parts += _first(f"Modules by self time{where}", with_range(module_table(document)), lines)
+    parts += slowest_modules(document, lines)
     parts += _first("Ops by total time", with_range(op_table(rows)), lines) if rows else []
     parts += section("Threads", Table(_THREADS, profile.thread_points))
     for sweep in profile.sweeps:
         parts += section(_sweep_title(sweep), sweep_table(sweep))
     return parts
+
+
+def slowest_modules(document: Document, lines: int) -> Parts:
+    """The modules with the largest self times; nothing if none was timed."""
+    if document.timing is None:
+        return []
+    where = " on the device" if _on_device(document.timing) else ""
+    return _first(f"Where the time goes: modules by self time{where}", with_range(module_table(document)), lines)
 
 
 def energy_parts(document: Document, lines: int) -> Parts:

@@ -22,7 +22,7 @@ def table(roofline: Roofline) -> Table:
         Column("bytes", lambda kind: kind.bytes, "right", units.size, drops=True),
         Column("bound per op", lambda kind: kind.seconds, "right", units.seconds, drops=True, name="bound each s"),
         Column("total bound", lambda kind: kind.total_s, "right", units.seconds, name="bound s"),
-        Column("share", lambda kind: part_of(kind.total_s, roofline.bound_s), "right", percent),
+        Column("share", lambda kind: part_of(kind.total_s, roofline.bound_s), "right", percent, bar=True),
         Column("bottleneck", lambda kind: kind.by, show=_bottleneck, name="bound by"),
     )
     return Table(columns, sorted(roofline.kinds, key=lambda kind: (-(kind.total_s or 0), kind.kind)))
