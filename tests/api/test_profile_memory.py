@@ -149,6 +149,6 @@ def test_the_report_shows_both_peaks_the_timeline_and_live_tensors(tmp_path, cap
     rows = json.loads(capsys.readouterr().out)["measured"]
     assert [row["name"] for row in rows] == ["forward pass", "training step"]
     assert rows[1]["ratio"] == pytest.approx(1, abs=0.15)
-    for arguments in (["memory", path], ["analyze", path, "--dir", str(tmp_path)]):
+    for arguments in (["memory", path], ["analyze", path, "--full", "--dir", str(tmp_path)]):
         run(arguments)
         assert "allocated by torch" in capsys.readouterr().out

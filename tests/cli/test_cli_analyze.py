@@ -90,16 +90,19 @@ def test_prints_a_report_and_writes_two_files(analyzed):
     assert document.cost.forward.matrix_flops == FLOPS
     assert sum(row.count for row in document.weights.tensors) == PARAMETERS
     text = (Path("assay_analysis") / command.TEXT).read_text()
-    assert text.startswith("EXECUTIVE SUMMARY")
+    full = analyzed("net.py::Net", "--inputs", "net.py::get_inputs", "--full", "--force")
+    assert text.startswith("Net · MLP · ")
     for section in ("ARCHITECTURE", "PARAMETERS", "COMPUTATION", "MEMORY", "FINDINGS AND RECOMMENDATIONS"):
-        assert re.search(f"^{section}", result.out, re.MULTILINE)
+        assert re.search(f"^{section}", full.out, re.MULTILINE)
         assert re.search(f"^{section}", text, re.MULTILINE)
+    assert "ALL OPS" not in text
+    assert "ALL OPS" in (Path("assay_analysis") / command.TEXT).read_text()
     assert "assay explore assay_analysis" in result.err
     assert all(row.startswith("assay: ") for row in result.err.splitlines())
 
 
 def test_inference_measures_time(analyzed):
-    result = analyzed("net.py::Net", "--inference", "--passes", "2", "--warmup", "0")
+    result = analyzed("net.py::Net", "--inference", "--passes", "2", "--warmup", "0", "-v")
     assert result.code == 0
     assert "PERFORMANCE: Net on cpu, 1 thread: 2 timed passes" in result.out
     document = files.load(Path("assay_analysis") / command.DOCUMENT)
@@ -126,8 +129,8 @@ def test_a_pass_that_stops_gives_an_incomplete_result(analyzed):
     assert result.code == 4
     assert "no further" in result.err
     assert written() == ["analysis.partial.assay.json", "comprehensive_model_analysis.partial.txt"]
-    assert result.out.startswith("SUMMARY (partial: stopped in (root))")
-    assert "UNKNOWN" in result.out
+    assert result.out.splitlines()[0].endswith(" (partial: stopped in (root))")
+    assert "computation, memory of a pass (partial: the forward pass stopped in (root)" in result.out
 
 
 def test_a_memory_limit_gives_an_incomplete_result(analyzed):

@@ -60,7 +60,10 @@ def model_brief(
         next_step=f"assay check {source} --try" if actions and source and not source.endswith(_NOT_RUN) else "",
         problems=[*problems[:_MAX_PROBLEMS], *([f"{plural(more, 'more problem')} below"] if more > 0 else [])],
         clean=_clean(document),
-        unknown=[*_unknown(document, cost, rows, source), *_reasons(missing or {})],
+        unknown=[
+            *(one for one in _unknown(document, cost, rows, source) if one.what not in (missing or {})),
+            *_reasons(missing or {}),
+        ],
         partial=document.partial,
     )
 
@@ -178,4 +181,8 @@ def _unknown(document: Document, cost: Cost, rows: Sequence[Achieved], source: s
 
 
 def _reasons(missing: Mapping[str, str]) -> list[NotKnown]:
-    return [NotKnown(what, why) for what, why in missing.items()]
+    """One entry per reason, which names all parts that are missing for it."""
+    parts: dict[str, list[str]] = {}
+    for what, why in missing.items():
+        parts.setdefault(why, []).append(what)
+    return [NotKnown(", ".join(names), why) for why, names in parts.items()]

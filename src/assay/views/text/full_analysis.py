@@ -57,9 +57,7 @@ _OPS: tuple[Column[_OpRow], ...] = (
 _LINES = 20
 """Rows per table, unless everything is listed."""
 _WIDTH = 120
-_SHORTENED = (
-    "Tables are shortened: analysis.assay.json has every module, op and tensor; `assay analyze --full` lists them."
-)
+_SHORTENED = "Tables are shortened: analysis.assay.json has every row, and `assay analyze --full` lists them here."
 _CODE = [Column(title, itemgetter(index)) for index, title in enumerate(("function", "op", "arguments"))]
 
 
@@ -82,13 +80,13 @@ def full_report(
         marked_title(str(answer), document),
         *brief,
         *sections.recommendation_section(document, analysis.checked),
+        "SUMMARY",
+        common.summary,
         *sections.performance_section(document, rows, top),
         *sections.computation_section(document, top),
         *common.memory,
         *sections.energy_section(document, top),
         *sections.system_section(document, full=full),
-        "SUMMARY",
-        common.summary,
         *common.architecture,
         *sections.code_section(analysis.code, None if full else _LINES),
         *parameter_section(document, None if full else _LINES),

@@ -1,0 +1,113 @@
+"""The brief of a model: its figures equal those of the document, and what is unknown is named, not shown as 0."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from handmade import conv_stack
+from msgspec.structs import replace
+from timed_documents import timed
+from torch import nn
+
+import assay
+from assay.analysis.achieved import achieved_rates
+from assay.analysis.ceilings import Device
+from assay.analysis.cost.totals import add_up
+from assay.document.findings import Finding, Gain
+from assay.document.provenance import Figure, Measured, Modelled, Unknown
+from assay.findings.brief_model import model_brief
+from assay.findings.engine import check_all
+from assay.views.layout import Style
+from assay.views.tables import Table
+from assay.views.text.brief import brief_parts
+from assay.views.text.report import Report, as_text
+
+
+def suggestion(code: str, share: float | None, *, of: str = "time", severity: str = "advice") -> Finding:
+    """A finding whose advice saves this share of the time, or an unknown one."""
+    figure = Figure(None, Unknown("not measured")) if share is None else Figure(share, Modelled("a model"))
+    return Finding(code, severity, f"title of {code}", "Do it: soon.", gain=Gain(of, figure, figure))
+
+
+def text_of(brief, width: int = 80) -> str:
+    return as_text(Report(brief_parts(brief), Table([], [])), Style(width))
+
+
+def costed():
+    document = conv_stack()
+    return replace(document, cost=add_up(document))
+
+
+def test_without_times_the_answer_is_the_counted_cost_and_time_is_named_as_unknown():
+    brief = model_brief(costed(), [], source="m.py::f")
+    assert brief.identity == ("Sequential", "CNN", "38.6 k parameters", "1.94 G MACs", "input 1x3x224x224")
+    compute = brief.figures[0]
+    assert (compute.label, compute.figure.value) == ("Compute", add_up(conv_stack()).forward.flops)
+    assert [(one.what, one.why) for one in brief.unknown] == [("time", "assay profile m.py::f")]
+    assert "Time" not in text_of(brief)
+
+
+def test_the_time_is_that_of_the_profile_and_its_largest_part_is_added_up_again():
+    document = timed(costed(), {"aten.conv2d": 3.0, "aten.relu": 1.0}, other=2.0)
+    brief = model_brief(document, [], rows=achieved_rates(document))
+    (time,) = [one for one in brief.figures if one.label == "Time"]
+    assert time.figure == document.profile.whole
+    assert time.figure.value == pytest.approx(2 * 3.0 + 2 * 1.0 + 2 * 2.0)
+    assert time.detail == f"{100 * 6 / 12:.1f} % in Convolution"
+
+
+def test_the_limit_is_the_bottleneck_of_most_of_the_time():
+    device = Device(name="d", memory_gib=1, bandwidth_gb_s=1.0, tflops={"fp32": 0.001}, source="test", note="")
+    document = timed(costed(), {"aten.conv2d": 1.0}, other=0.5)
+    rows = achieved_rates(document, device)
+    shares: dict[str, float] = {}
+    for row in rows:
+        shares[row.bound] = shares.get(row.bound, 0.0) + row.share
+    largest = max(shares.values())
+    (limit,) = [one for one in model_brief(document, [], rows=rows).figures if one.label == "Limit"]
+    assert f"{100 * largest:.1f} % of the time" in limit.text
+    assert "bottlenecks" in [one.what for one in model_brief(document, [], rows=achieved_rates(document)).unknown]
+
+
+def test_actions_are_the_three_largest_gains_time_first():
+    gains = [("C1", 0.1), ("C2", 0.4), ("C3", None), ("C4", 0.3), ("C5", 0.2)]
+    findings = [suggestion("W1", 0.9, of="bytes"), *(suggestion(*gain) for gain in gains)]
+    brief = model_brief(costed(), findings, source="m.py::f")
+    assert [one.code for one in brief.actions] == ["C2", "C4", "C5"]
+    assert brief.more_actions == 2
+    assert brief.next_step == "assay check m.py::f --try"
+    assert "predicted" in text_of(brief)
+    assert not model_brief(costed(), findings, source="saved.assay.json").next_step
+
+
+def test_errors_and_warnings_are_problems_and_a_long_list_is_counted():
+    findings = [suggestion(f"W{at}", None, severity="warning") for at in range(5)]
+    brief = model_brief(costed(), findings)
+    assert brief.problems == ["title of W0", "title of W1", "title of W2", "2 more problems below"]
+
+
+def test_nan_in_the_weights_is_in_the_first_lines():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    with torch.no_grad():
+        model[1].weight[0, 0] = float("nan")
+    found = assay.analyze(model, torch.zeros(1, 4))
+    text = text_of(model_brief(found.document, found.checked.findings))
+    assert "NaN" in "".join(text.splitlines(keepends=True)[:12])
+    assert "none in" not in text
+
+
+def test_reasons_are_grouped_and_given_once():
+    brief = model_brief(costed(), [], missing={"time": "a reason", "energy": "a reason"})
+    assert [(one.what, one.why) for one in brief.unknown] == [("time, energy", "a reason")]
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_the_answer_fits_the_screen(width):
+    document = timed(costed(), {"aten.conv2d": 3.0}, other=1.0)
+    whole = Figure(8.0, Measured("clock", 5, range=(7.5, 9.0)))
+    document = replace(document, profile=replace(document.profile, whole=whole))
+    findings = [*check_all(document).findings, suggestion("C9", 0.5)]
+    text = text_of(model_brief(document, findings, rows=achieved_rates(document), source="m.py::f"), width)
+    assert "8 s (7.5–9 s) per pass" in text
+    assert max(map(len, text.splitlines())) <= width
+    assert len(text.splitlines()) <= 24
