@@ -29,8 +29,8 @@ def prints_to_stderr() -> Iterator[None]:
 def is_utf8(stream: TextIO | None) -> bool:
     """Whether `stream` displays more than ASCII: it is UTF-8, and no locale variable asks for C or POSIX.
 
-    Python itself takes the C locale for UTF-8, unless PYTHONIOENCODING sets another encoding.
+    Python itself takes the C locale for UTF-8, and sets LC_CTYPE accordingly, unless PYTHONIOENCODING is set.
     """
     encoding = getattr(stream, "encoding", None) or ""
-    locale = next(filter(None, map(os.environ.get, ("PYTHONIOENCODING", "LC_ALL", "LC_CTYPE", "LANG"))), "")
+    locale = next(filter(None, map(os.environ.get, ("PYTHONIOENCODING", "LC_ALL", "LANG"))), "")
     return encoding.lower().replace("-", "") == "utf8" and locale not in ("C", "POSIX")

@@ -98,10 +98,13 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def shortened(text: str, width: int, where: str) -> str:
-    """`text` in at most `width` cells; if it was longer, with an ellipsis at its end or in its middle."""
+    """`text` in at most `width` cells; if it was longer, with an ellipsis at its end or in its middle.
+
+    The middle leaves twice as much of the end as of the beginning, because names differ more at their end.
+    """
     if cell_len(text) <= width:
         return text
-    after = (width - 1) // 2 if where == "middle" else 0
+    after = (width - 1) * 2 // 3 if where == "middle" else 0
     end = set_cell_size(text[::-1], after)[::-1] if after else ""
     return f"{set_cell_size(text, max(width - 1 - after, 0)).rstrip()}…{end.lstrip()}"
 

@@ -23,7 +23,7 @@ from assay.views.text.report import Parts, Report, section
 
 _MAX_LISTED = 20
 """Rows of each list of ties, duplicates and outliers, unless `full`."""
-_SPARK_WIDTH = 16
+_SPARK_WIDTH = 10
 _MAX_NAMES = 3
 
 
@@ -46,26 +46,26 @@ def _bits_text(value: float | None) -> str:
     return units.UNKNOWN if value is None else "> 8" if isinf(value) else f"{value:.0f}"
 
 
-def _figure(title: str, key: str, show: Any = units.ratio, name: str = "") -> Column[TensorRow]:
-    return Column(title, lambda row: STATISTICS[key](row.tensors), "right", show, drops=True, name=name)
+def _figure(title: str, key: str, show: Any = units.ratio, *, drops: int, name: str = "") -> Column[TensorRow]:
+    return Column(title, lambda row: STATISTICS[key](row.tensors), "right", show, drops=drops, name=name)
 
 
 _STATISTICS = (
-    _figure("min", "min"),
-    _figure("max", "max"),
-    _figure("mean", "mean"),
-    _figure("std", "std"),
-    _figure("zeros", "zeros", percent),
-    _figure("entropy", "entropy"),
-    _figure("int8 dB", "int8", _ratio_text),
-    _figure("int4 dB", "int4", _ratio_text),
-    _figure("bits", "bits", _bits_text),
+    _figure("min", "min", drops=3),
+    _figure("max", "max", drops=3),
+    _figure("mean", "mean", drops=4),
+    _figure("std", "std", drops=1),
+    _figure("zeros", "zeros", percent, drops=2),
+    _figure("entropy", "entropy", drops=6),
+    _figure("int8 dB", "int8", _ratio_text, drops=5),
+    _figure("int4 dB", "int4", _ratio_text, drops=7),
+    _figure("bits", "bits", _bits_text, drops=7),
 )
 _SPECTRAL = (
-    _figure("spectral norm", "norm"),
-    _figure("norm error", "bound", name="its bound ±"),
-    _figure("stable rank", "rank"),
-    _figure("effective rank", "effective"),
+    _figure("spectral norm", "norm", drops=2),
+    _figure("norm error", "bound", drops=8, name="its bound ±"),
+    _figure("stable rank", "rank", drops=3),
+    _figure("effective rank", "effective", drops=8),
 )
 
 
@@ -126,10 +126,10 @@ def _tensors(
 
 def _columns(weights: WeightsReport, options: ParamsOptions) -> list[Column[TensorRow]]:
     columns: list[Column[TensorRow]] = [
-        Column("tensor", lambda row: row.name, shrinks=True, keeps=16),
+        Column("tensor", lambda row: row.name, shrinks=True, cuts="middle"),
         Column("dtype", lambda row: row.tensors[0].dtype),
         Column("shape", lambda row: units.shape(row.tensors[0].shape)),
-        Column("count", lambda row: STATISTICS["count"](row.tensors), "right", units.count),
+        Column("count", lambda row: STATISTICS["count"](row.tensors), "right", units.count, drops=5),
         Column("bytes", lambda row: STATISTICS["bytes"](row.tensors), "right", units.size),
     ]
     if weights.kernel:
