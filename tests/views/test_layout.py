@@ -80,7 +80,7 @@ def test_bars_are_coloured_by_the_share_and_drawn_without_colour_alike():
 @pytest.mark.parametrize(
     ("text", "width", "where", "expected"),
     [
-        ("model.layers.31.mlp.gate_proj", 17, "middle", "model.…gate_proj"),
+        ("model.layers.31.mlp.gate_proj", 17, "middle", "model.….gate_proj"),
         ("model.layers", 6, "end", "model…"),
         ("short", 5, "middle", "short"),
         ("漢字漢字漢字", 7, "middle", "漢…漢字"),
