@@ -86,6 +86,21 @@ def test_errors_and_warnings_are_problems_and_a_long_list_is_counted():
     assert brief.problems == ["title of W0", "title of W1", "title of W2", "2 more problems below"]
 
 
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_warning_with_a_gain_is_a_problem_whether_or_not_it_is_among_the_actions(rank):
+    findings = [suggestion(f"C{at}", 0.5 - 0.1 * at) for at in range(4)]
+    findings[rank] = replace(findings[rank], severity="warning", code="S101")
+    brief = model_brief(costed(), findings)
+    assert brief.problems == [f"title of C{rank}"]
+    assert ("S101" in [one.code for one in brief.actions]) == (rank < 3)
+
+
+def test_a_note_is_not_an_action():
+    brief = model_brief(costed(), [suggestion("C1", 0.01, severity="note"), suggestion("C2", 0.1)])
+    assert [one.code for one in brief.actions] == ["C2"]
+    assert brief.more_actions == 0
+
+
 def test_nan_in_the_weights_is_in_the_first_lines():
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     with torch.no_grad():

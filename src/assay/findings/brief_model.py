@@ -50,7 +50,7 @@ def model_brief(
     """
     cost = document.cost if document.cost is not None else add_up(document)
     actions = _actions(findings)
-    problems = [one.title for one in findings if one.severity in ("error", "warning") and one not in actions]
+    problems = [one.title for one in findings if one.severity in ("error", "warning")]
     more = len(problems) - _MAX_PROBLEMS
     return Brief(
         identity=_identity(document, cost),
@@ -145,13 +145,13 @@ def _energy(document: Document) -> list[BriefFigure]:
 
 
 def _actions(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings that state what following them saves, time first, then by their share."""
+    """The findings, except notes, that state what following them saves: time first, then by their share."""
 
     def share(finding: Finding) -> float:
         gain = finding.gain
         return (gain.share.value or 0.0) if gain is not None else 0.0
 
-    worth = [one for one in findings if one.gain is not None and share(one) > 0]
+    worth = [one for one in findings if one.severity != "note" and share(one) > 0]
     return sorted(worth, key=lambda one: (one.gain is None or one.gain.of != TIME, -share(one)))
 
 
