@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from assay.analysis.memory import Memory
     from assay.analysis.roofline import Roofline
     from assay.api.analyze.run import analyze
+    from assay.api.brief import brief
     from assay.api.capture import capture, capture_model
     from assay.api.check import CheckReport, check
     from assay.api.cost import cost
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from assay.machine.monitor import Monitor
     from assay.sources.opened import Opened
     from assay.trace.read.contract import parse_model_trace
+    from assay.views.text.brief_view import BriefView
     from assay.views.text.summary import Summary
 
 _MODULES = {
@@ -62,6 +64,7 @@ _MODULES = {
     "analysis.memory": ("Memory",),
     "analysis.roofline": ("Roofline",),
     "api.analyze.run": ("analyze",),
+    "api.brief": ("brief",),
     "api.capture": ("capture", "capture_model"),
     "api.check": ("CheckReport", "check"),
     "api.cost": ("cost",),
@@ -93,6 +96,7 @@ _MODULES = {
     "machine.monitor": ("Monitor",),
     "sources.opened": ("Opened",),
     "trace.read.contract": ("parse_model_trace",),
+    "views.text.brief_view": ("BriefView",),
     "views.text.summary": ("Summary",),
 }  # fmt: skip
 """The public names by defining module: the same imports as above, made on first use at run time."""
@@ -100,14 +104,14 @@ _MODULES = {
 _MODULE_OF = {name: f"assay.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "Analysis", "AssayError", "CheckReport", "Cost", "Document", "Finding", "Laws", "MachineReport", "Memory",
-    "Monitor", "Opened", "PartialWarning", "Roofline", "Summary", "Trace", "TraceDiff", "Traces", "WeightsReport",
-    "__version__", "analyze", "analyze_weights", "capture", "capture_model", "check", "clear_forward_stats",
-    "compare_traces", "cost", "energy_meter", "explore", "explore_torch_module", "explore_torch_module_with_stats",
-    "explore_with_stats", "extract_pytorch_ops", "extract_unique_modules", "load", "measure_energy",
-    "measure_machine", "memory", "observe", "open", "parse_model_trace", "profile", "read_trace", "read_traces",
-    "record_forward_stats", "record_torch_module_forward_stats", "register_cost", "roofline", "save", "summary",
-    "vary",
+    "Analysis", "AssayError", "BriefView", "CheckReport", "Cost", "Document", "Finding", "Laws", "MachineReport",
+    "Memory", "Monitor", "Opened", "PartialWarning", "Roofline", "Summary", "Trace", "TraceDiff", "Traces",
+    "WeightsReport", "__version__", "analyze", "analyze_weights", "brief", "capture", "capture_model", "check",
+    "clear_forward_stats", "compare_traces", "cost", "energy_meter", "explore", "explore_torch_module",
+    "explore_torch_module_with_stats", "explore_with_stats", "extract_pytorch_ops", "extract_unique_modules",
+    "load", "measure_energy", "measure_machine", "memory", "observe", "open", "parse_model_trace", "profile",
+    "read_trace", "read_traces", "record_forward_stats", "record_torch_module_forward_stats", "register_cost",
+    "roofline", "save", "summary", "vary",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

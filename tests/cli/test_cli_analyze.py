@@ -249,7 +249,7 @@ def test_a_checkpoint_needs_no_torch(tmp_path, environment):
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "1 tensor, 6 values" in ran.stdout
+    assert "1 tensor · 6 values" in ran.stdout
 
 
 @pytest.mark.parametrize(("weights", "code"), [("missing.pt", 3), ("junk.pt", 3), ("net.py", 2)])

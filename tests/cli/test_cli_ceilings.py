@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 torch = pytest.importorskip("torch")
 
 import assay  # noqa: E402
 from assay.cli.ceilings import achieved_rows  # noqa: E402
 from assay.cli.stderr import Messages  # noqa: E402
-from assay.document.machine import Ceiling, Hardware, MachineReport, measured_figure, unknown_figure  # noqa: E402
+from assay.document.machine import Ceiling, MachineReport, measured_figure, unknown_figure  # noqa: E402
 from assay.machine import reports  # noqa: E402
 from assay.machine.hardware import identify  # noqa: E402
 
@@ -26,13 +27,20 @@ def store(fp64: float | None, **options) -> None:
         Ceiling("fp64", unknown_figure("no") if fp64 is None else measured_figure(fp64, "hand")),
     )
     bandwidth = (Ceiling("copy", measured_figure(1e9, "hand")),)
-    hardware = Hardware("cpu", "a test", key=identify("cpu").key)
+    hardware = identify("cpu")
     reports.store_report(MachineReport(hardware, arithmetic=arithmetic, bandwidth=bandwidth, **options))
 
 
 def test_unknown_limits_are_explained_with_the_quick_way(document, capsys):
     assert {row.bound for row in achieved_rows(Messages(), document)} == {"unknown"}
     assert "or `assay machine --quick`" in capsys.readouterr().err
+
+
+def test_limits_of_another_machine_are_not_used(document, capsys):
+    store(1e9)
+    elsewhere = replace(document, machine=replace(document.machine, processor="another processor"))
+    assert {row.bound for row in achieved_rows(Messages(), elsewhere)} == {"unknown"}
+    assert "the machine that it ran on" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import msgspec
 import numpy as np
@@ -33,7 +34,9 @@ def test_one_block_per_finding_and_a_summary_line(cli):
     result = cli("check", "m", document=bad_weights())
     assert result.code == 0
     lines = result.out.splitlines()
-    assert lines[0] == "W101 error: 3 NaN values in 1 tensor: a.weight"
+    assert lines[0] == "model in memory · 1 tensor · 64 values"
+    assert "✗ 3 NaN values in 1 tensor: a.weight (W101)" in lines[3]
+    assert "W101 error: 3 NaN values in 1 tensor: a.weight" in lines
     assert any(line.strip().startswith("advice") for line in lines)
     assert lines[-1].startswith("1 error (")
     assert f"{len(rules())}" not in lines[-1]
@@ -174,3 +177,26 @@ def test_trials_are_part_of_the_json(cli, tmp_path):
     assert verdicts["channels_last"] == "not applicable"
     assert result["trials"][0]["outputs"]["identical"]
     assert "trials" not in json.loads(cli("check", f"{file}::load", *options).out)
+
+
+def two_problems():
+    row = bad_weights().weights.tensors[0]
+    infinite = msgspec.structs.replace(row, names=("b.weight",), nan=0, inf=2)
+    return Document(weights=WeightsReport(tensors=[row, infinite]))
+
+
+def test_top_and_sort_choose_the_blocks_and_leave_the_brief_whole(cli):
+    whole = cli("check", "m", document=two_problems()).out
+    codes = re.findall(r"^(\w+) error:", whole, re.M)
+    assert len(codes) == 2
+    first = cli("check", "m", "--top", "1", "--sort", "code", document=two_problems()).out
+    assert re.findall(r"^(\w+) error:", first, re.M) == sorted(codes)[:1]
+    assert "1 more finding not shown (--top)" in first
+    assert first.partition("\n\n")[0] == whole.partition("\n\n")[0]
+    assert all(f"({code})" in first for code in codes)
+
+
+def test_an_unknown_column_to_sort_by_is_refused_before_the_model_runs(cli):
+    result = cli("check", "m", "--sort", "gian", document=two_problems())
+    assert (result.code, result.out) == (2, "")
+    assert "did you mean gain?" in result.err

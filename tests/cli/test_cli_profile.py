@@ -13,7 +13,7 @@ import torch
 
 from assay.cli.main import run
 from assay.document import files
-from assay.document.machine import Ceiling, Hardware, MachineReport, measured_figure
+from assay.document.machine import Ceiling, MachineReport, measured_figure
 from assay.machine import reports
 from assay.machine.hardware import identify
 
@@ -89,10 +89,9 @@ def test_modules_as_a_table_with_top(profiled):
 
 
 def test_measured_machine_limits_give_bottlenecks(profiled):
-    key = identify("cpu").key
     reports.store_report(
         MachineReport(
-            Hardware("cpu", "a test", key=key),
+            identify("cpu"),
             arithmetic=(Ceiling("fp32", measured_figure(1e30, "hand")),),
             bandwidth=(Ceiling("copy", measured_figure(1e30, "hand")),),
             overhead=(Ceiling("add", measured_figure(1e30, "hand")),),

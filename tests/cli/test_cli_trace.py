@@ -91,7 +91,7 @@ def test_several_files_and_an_unreadable_one(cli, in_place):
         (in_place / f"x_rank{rank}.json").write_text(json.dumps(events(scale)))
     result = cli("trace", ".")
     assert result.code == 0
-    (line,) = [line for line in result.out.splitlines() if line.endswith("straggler")]
+    (line,) = [line for line in result.out.splitlines() if line.endswith("  straggler")]
     assert line.split()[0] == "2"
     (in_place / "x_rank3.json").write_text("oh")
     result = cli("trace", ".", "--format", "json")

@@ -24,6 +24,7 @@ def opened(model: Any) -> None:
 def figures(model: Any) -> None:
     cost: assay.Cost = assay.cost(model, "1x3x224x224", backward=True)
     memory: assay.Memory = assay.memory(model, optimizer="sgd", master_weights=True)
+    brief: assay.BriefView = assay.brief(assay.load("saved.assay.json"))
     summary: assay.Summary = assay.summary(model, full=True, depth=3, exact=True)
     partial: type[UserWarning] = assay.PartialWarning
     laws: assay.Laws = assay.vary(model, over=("batch",), points={"batch": [1, 2, 4]})

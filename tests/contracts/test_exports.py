@@ -9,6 +9,7 @@ import assay
 PUBLIC = {
     "Analysis",
     "AssayError",
+    "BriefView",
     "CheckReport",
     "Cost",
     "Document",
@@ -28,6 +29,7 @@ PUBLIC = {
     "__version__",
     "analyze",
     "analyze_weights",
+    "brief",
     "capture",
     "capture_model",
     "check",

@@ -13,6 +13,7 @@ import assay
 from assay.analysis.achieved import achieved_rates
 from assay.analysis.ceilings import Device
 from assay.analysis.cost.totals import add_up
+from assay.analysis.roofline import roofline_of
 from assay.document.findings import Finding, Gain
 from assay.document.provenance import Figure, Measured, Modelled, Unknown
 from assay.findings.brief_model import model_brief
@@ -65,7 +66,9 @@ def test_the_limit_is_the_bottleneck_of_most_of_the_time():
         shares[row.bound] = shares.get(row.bound, 0.0) + row.share
     largest = max(shares.values())
     (limit,) = [one for one in model_brief(document, [], rows=rows).figures if one.label == "Limit"]
-    assert f"{100 * largest:.1f} % of the time" in limit.text
+    assert limit.figure.value == pytest.approx(largest)
+    assert isinstance(limit.figure.how, Modelled)
+    assert f"{100 * largest:.1f} % of the time" in text_of(model_brief(document, [], rows=rows))
     assert "bottlenecks" in [one.what for one in model_brief(document, [], rows=achieved_rates(document)).unknown]
 
 
@@ -83,7 +86,11 @@ def test_actions_are_the_three_largest_gains_time_first():
 def test_errors_and_warnings_are_problems_and_a_long_list_is_counted():
     findings = [suggestion(f"W{at}", None, severity="warning") for at in range(5)]
     brief = model_brief(costed(), findings)
-    assert brief.problems == ["title of W0", "title of W1", "title of W2", "2 more problems below"]
+    assert [one.code for one in brief.problems] == ["W0", "W1", "W2"]
+    assert brief.more_problems == 2
+    text = text_of(brief)
+    assert "⚠ title of W0 (W0)" in text
+    assert "2 more problems below" in text
 
 
 @pytest.mark.parametrize("rank", [0, 3])
@@ -91,7 +98,7 @@ def test_a_warning_with_a_gain_is_a_problem_whether_or_not_it_is_among_the_actio
     findings = [suggestion(f"C{at}", 0.5 - 0.1 * at) for at in range(4)]
     findings[rank] = replace(findings[rank], severity="warning", code="S101")
     brief = model_brief(costed(), findings)
-    assert brief.problems == [f"title of C{rank}"]
+    assert [one.title for one in brief.problems] == [f"title of C{rank}"]
     assert ("S101" in [one.code for one in brief.actions]) == (rank < 3)
 
 
@@ -109,6 +116,35 @@ def test_nan_in_the_weights_is_in_the_first_lines():
     text = text_of(model_brief(found.document, found.checked.findings))
     assert "NaN" in "".join(text.splitlines(keepends=True)[:12])
     assert "none in" not in text
+
+
+def test_a_note_about_values_stands_beside_the_problems():
+    notes = [suggestion("W107", None, severity="note"), suggestion("C104", 0.1, severity="note")]
+    found = assay.analyze(nn.Linear(4, 4), torch.zeros(1, 4))
+    brief = model_brief(found.document, notes)
+    assert [one.code for one in brief.remarks] == ["W107"]
+    lines = text_of(brief).splitlines()
+    at = next(at for at, line in enumerate(lines) if "Problems" in line)
+    assert "none in weights" in lines[at]
+    assert "title of W107 (W107)" in lines[at + 1]
+
+
+def test_every_figure_states_how_it_was_obtained():
+    document = timed(costed(), {"aten.conv2d": 3.0, "aten.relu": 1.0}, other=2.0)
+    device = Device(name="d", memory_gib=1, bandwidth_gb_s=1.0, tflops={"fp32": 0.001}, source="test", note="")
+    brief = model_brief(document, [], rows=achieved_rates(document, device))
+    lines = text_of(brief).splitlines()
+    for one, method in zip(brief.figures, ("measured", "counted", "modelled"), strict=True):
+        assert method in next(line for line in lines if one.label in line)
+
+
+def test_a_pass_that_was_not_timed_is_compared_with_the_limits_of_the_machine():
+    device = Device(name="d", memory_gib=1, bandwidth_gb_s=1.0, tflops={"fp32": 0.001}, source="test", note="")
+    (limit,) = [one for one in model_brief(costed(), [], device=device).figures if one.label == "Limit"]
+    bound = roofline_of(costed(), device)
+    assert limit.figure.value == pytest.approx(max(bound.by.values()) / bound.bound_s)
+    assert isinstance(limit.figure.how, Modelled)
+    assert "at least" in limit.detail
 
 
 def test_reasons_are_grouped_and_given_once():

@@ -151,3 +151,22 @@ def test_a_report_states_once_what_is_hidden():
     assert text.count("hidden") == 1
     assert text.endswith("\n2 columns hidden: -…\n")
     assert "hidden" not in report_text(Report([table], table))
+
+
+def test_names_that_differ_stay_different_as_long_as_other_columns_can_be_hidden():
+    parts = ("input_layernorm", "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "self_attn.q_proj")
+    paths = [f"model.layers.0–11.{part}.weight ×12" for part in parts]
+    columns = [
+        Column[str]("tensor", str, shrinks=True, cuts="middle"),
+        *(Column[str](f"figure{at}", lambda name: "12345678", "right", drops=at) for at in range(6)),
+    ]
+    for width in (60, 80, 100, 140):
+        lines = lay_out(Table(columns, paths), Style(width)).lines[2:]
+        assert len({line.partition("12345678")[0] for line in lines}) == len(paths), width
+
+
+def test_a_fixed_table_is_not_chosen_from():
+    fixed = Table([Column[int]("n", lambda row: row)], [3, 1, 2], fixed=True)
+    other = Table([Column[int]("n", lambda row: row)], [3, 1, 2])
+    chosen = choose([fixed, other], Choice(sort="n", top=1))
+    assert (chosen[0].rows, chosen[1].rows) == ([3, 1, 2], [3])

@@ -129,3 +129,14 @@ def test_columns_without_values_can_be_removed():
     assert Table(COLUMNS, []).without_empty().columns == COLUMNS
     assert [column.title for column in TABLE.without_empty().columns] == ["name", "size", "note"]
     assert len(table.first(1).rows) == 1
+
+
+def test_facts_are_a_list_in_markdown():
+    columns = [
+        Column("name", lambda row: row[0]),
+        Column("value", lambda row: row[1]),
+        Column("x", lambda row: row[2]),
+    ]
+    rows = [("  Time", "1 ms", "measured"), ("", "a_b", ""), ("a note", "", "")]
+    lines = as_markdown(Table(columns, rows, bare=True)).splitlines()
+    assert lines == ["- **Time** 1 ms · measured", "- a\\_b", "- a note"]

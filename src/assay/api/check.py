@@ -25,6 +25,7 @@ from assay.api.weights import weights_document
 from assay.checkpoint.statistics.settings import Progress
 from assay.document.document import Document
 from assay.document.findings import Finding
+from assay.document.machine import MachineReport
 from assay.document.trials import TrialResult
 from assay.errors import InputsError, UsageError
 from assay.findings.catalogue import selected_rules
@@ -206,11 +207,15 @@ def check_document(document: Document, rules: Sequence[Rule]) -> CheckReport:
 
 def device_of(document: Document) -> Device | None:
     """The device a document was made on, with its measured limits; None if unknown or another machine's."""
+    report = limits_of(document)
+    return None if report is None else as_device(report)
+
+
+def limits_of(document: Document) -> MachineReport | None:
+    """The measured limits of the device a document was made on; None if unknown or another machine's."""
     kind = (document.profile.device if document.profile is not None else document.machine.device).partition(":")[0]
     report = report_of_this_machine(kind if kind not in ("", "none") else None)
-    if report is None or report.hardware.name != document.machine.processor:
-        return None
-    return as_device(report)
+    return report if report is not None and report.hardware.name == document.machine.processor else None
 
 
 def document_to_check(

@@ -11,7 +11,15 @@ import click
 from assay import atomic
 from assay.api.options import RunOptions
 from assay.cli.ceilings import achieved_rows
-from assay.cli.options import OptionGroups, Output, display_options, model_argument, run_options, verbosity_options
+from assay.cli.options import (
+    OptionGroups,
+    Output,
+    as_typed,
+    display_options,
+    model_argument,
+    run_options,
+    verbosity_options,
+)
 from assay.cli.output import refuse_existing, show
 from assay.cli.profile import (
     SENSOR_OPTIONS,
@@ -84,7 +92,8 @@ def analyze(
             on_step=line.step,
             progress=line.read,
         )
-    return _write(messages, analysis, folder, weights, output, model, force=force, full=full or messages.verbose > 0)
+    source, full = as_typed(model, inputs, options), full or messages.verbose > 0
+    return _write(messages, analysis, folder, weights, output, source, force=force, full=full)
 
 
 def _refuse_unused(depth: str) -> None:
@@ -103,7 +112,7 @@ def _write(
     folder: Path,
     weights: str | None,
     output: Output,
-    model: str,
+    source: str,
     *,
     force: bool,
     full: bool,
@@ -120,12 +129,11 @@ def _write(
     code = _exit_code(messages, analysis)
     contents = {
         DOCUMENT: files.encode(document, DOCUMENT),
-        TEXT: full_report(analysis, common, rows, full=full, source=model).encode(),
+        TEXT: full_report(analysis, common, rows, full=full, source=source).encode(),
     }
     saved, text = atomic.write_results(folder, contents, partial=bool(code), overwrite=force)
-    show(analysis_report(analysis, common, rows, full=full, source=model), output)
-    messages.note(f"wrote {text}")
-    messages.note(f"wrote {saved} (open it with: assay explore {saved})")
+    show(analysis_report(analysis, common, rows, full=full, source=source), output)
+    messages.note(f"full report: {text}; browse the result: assay explore {saved}")
     return code
 
 

@@ -14,20 +14,29 @@ if TYPE_CHECKING:
 
 
 def achieved_rows(messages: Messages, document: Document) -> list[Achieved]:
-    """One row per timed op, with its bottleneck if the limits of this machine have been measured."""
-    from assay.analysis.achieved import achieved_rates
-    from assay.analysis.ceilings import as_device, overhead_s
+    """One row per timed op, with its bottleneck if the limits of the machine it ran on have been measured."""
+    from assay.api.brief import achieved_here
     from assay.machine.reports import report_of_this_machine
 
-    if document.profile is None or document.timing is None:
-        return []
-    report = report_of_this_machine(document.profile.device.partition(":")[0])
-    if report is None:
-        messages.note("bottlenecks unknown: run `assay machine` once, or `assay machine --quick` (5 s)")
-        return achieved_rates(document)
-    for note in _limit_notes(report):
+    rows = achieved_here(document)
+    if rows and not note_limits(messages, document):
+        reason = (
+            "run `assay machine` once, or `assay machine --quick` (5 s)"
+            if report_of_this_machine() is None
+            else "the limits of the machine that it ran on are not known here"
+        )
+        messages.note(f"bottlenecks unknown: {reason}")
+    return rows
+
+
+def note_limits(messages: Messages, document: Document) -> bool:
+    """Print why bottlenecks are approximate, if they are; whether the limits of the machine it ran on are known."""
+    from assay.api.check import limits_of
+
+    report = limits_of(document)
+    for note in _limit_notes(report) if report is not None else ():
         messages.note(note)
-    return achieved_rates(document, as_device(report), overhead_s=overhead_s(report))
+    return report is not None
 
 
 def _limit_notes(report: MachineReport) -> Iterator[str]:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from assay.api.options import RunOptions
+from assay.cli.ceilings import achieved_rows
 from assay.cli.options import (
     OptionGroups,
     Output,
+    as_typed,
     optional_model_argument,
     output_options_with,
     run_options,
     verbosity_options,
 )
-from assay.cli.output import emit, refuse_overwrite
+from assay.cli.output import choice_of, emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.cli.team import CheckPlan, TeamOptions, check_baseline_writable, check_plan, team_options
 from assay.cli.trials import TrialOptions, apply_verified, check_trial_options, trial_options, try_on
 from assay.errors import OK
+
+if TYPE_CHECKING:
+    from assay.views.text.report import Report
 
 FAIL_ON = ("error", "warning", "never")
 RENDERED = ("sarif", "github")
@@ -82,7 +88,10 @@ def check(
         weights_exit_code,
     )
     from assay.cli.team_result import team_result, write_team_files
+    from assay.document.document import Document
     from assay.sources.open import open_source
+    from assay.views.choosing import Choice, choose
+    from assay.views.text.findings import findings_table
 
     refuse_overwrite(output, model, inputs, weights)
     if trial.changes:
@@ -94,6 +103,7 @@ def check(
         return _list_rules(output, plan)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'")
+    choose([findings_table(Document(), [])], Choice(sort=output.sort))
     if weights is not None and no_weights:
         raise click.UsageError("--weights and --no-weights exclude each other")
     evidence = EvidenceOptions(weights, not no_weights, not no_measure, seconds)
@@ -116,8 +126,12 @@ def check(
     save_document(result.document, shown, partial=bool(code))
     for skipped in result.skipped:
         messages.detail(f"{skipped.code} skipped: {skipped.why}")
-    outcome = team_result(plan, result)
-    emit(shown, lambda: outcome.report(model, verbose=messages.verbose > 0), outcome.encoders(), partial=bool(code))
+    outcome = team_result(plan, result, achieved_rows(messages, document), as_typed(model, inputs, running))
+
+    def report() -> Report:
+        return outcome.report(choice_of(shown), verbose=messages.verbose > 0)
+
+    emit(shown, report, outcome.encoders(), partial=bool(code))
     write_team_files(messages, outcome, shown, partial=bool(code))
     if trial.apply and not code:
         code = apply_verified(messages, trial, names, result, model, inputs, running, opened, output)

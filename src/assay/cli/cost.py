@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.api.options import RunOptions
+from assay.cli.ceilings import note_limits
 from assay.cli.cost_vary import cost_vary
 from assay.cli.options import (
     OptionGroups,
     Output,
+    as_typed,
     model_argument,
     output_options_with,
     run_options,
@@ -104,10 +106,12 @@ def cost(
     if roofline is not None:
         _show_roofline(messages, document, roofline, output, training=backward and document.training is not None)
         return exit_code(messages, document) or (_strict_exit_code(messages, totals) if strict else OK)
+    if by is None and output.format in ("table", "md"):
+        note_limits(messages, document)
     view_options = CostOptions(exact=exact, top=top, sort=sort, depth=depth)
     emit(
         output,
-        lambda: _view(document, totals, by, view_options, model),
+        lambda: _view(document, totals, by, view_options, as_typed(model, inputs, options)),
         {"json": lambda: encode(cost_file(document, totals))},
         partial=document.stopped,
     )
@@ -148,7 +152,8 @@ def _show_roofline(messages: Messages, document: Document, device: Device, outpu
         messages.detail(f"assumed: {assumption}")
 
 
-def _view(document: Document, totals: Cost, by: str | None, options: CostOptions, model: str) -> Report:
+def _view(document: Document, totals: Cost, by: str | None, options: CostOptions, source: str) -> Report:
+    from assay.api.check import device_of
     from assay.findings.brief_model import model_brief
     from assay.findings.engine import check_all
     from assay.views.text.brief import with_brief
@@ -157,7 +162,8 @@ def _view(document: Document, totals: Cost, by: str | None, options: CostOptions
 
     if by is not None:
         return marked(cost_table(document, totals, by, options), document)
-    brief = model_brief(document, check_all(document).findings, source=model)
+    device = device_of(document)
+    brief = model_brief(document, check_all(document, device=device).findings, device=device, source=source)
     return with_brief(brief, marked(cost_report(document, totals, options), document), document)
 
 

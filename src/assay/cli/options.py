@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce, wraps
@@ -161,6 +162,20 @@ run_options = options_as_value(
     ("model_args", "device", "dtype", "mode", "train", "as_is", "trust"),
 )
 """Options for opening and running a model: `inputs` is passed separately, the rest as one `options` value."""
+
+
+def as_typed(model: str, inputs: str | None, options: RunOptions) -> str:
+    """The model with its options as they are typed in a shell: `net.py::load --inputs 1x3x8x8 --train`."""
+    values = {
+        "--inputs": inputs,
+        "--model-args": None if options.model_args is None else json.dumps(options.model_args),
+        "--device": options.device,
+        "--dtype": options.dtype,
+    }
+    flags = {f"--{options.mode}": options.mode != "auto", "--train": options.train, "--as-is": options.as_is,
+             "--trust": options.trust}  # fmt: skip
+    words = [word for option, value in values.items() if value is not None for word in (option, value)]
+    return shlex.join([model, *words, *(flag for flag, given in flags.items() if given)])
 
 
 def _format_options(*formats: str) -> list[Decorator]:

@@ -67,16 +67,27 @@ def emit(
 
     `encoders` maps formats (`json`, `jsonl`) to functions that encode the result; every other format is rendered
     from `view`. Without an encoder of its own, a command's JSON is the rows of `view`.
+
+    Raises:
+        UsageError: A chosen column does not exist; everything has been written then, with the default columns.
     """
+    problem: UsageError | None = None
     if output.format in encoders:
         _refuse_choice(output)
         data = encoders[output.format]()
     else:
-        data = _RENDERERS[output.format](_chosen(report.as_report(view()), output), output).encode()
+        whole = report.as_report(view())
+        try:
+            chosen = _chosen(whole, output)
+        except UsageError as error:  # what took long to measure is not lost to a misspelled column
+            chosen, problem = whole, error
+        data = _RENDERERS[output.format](chosen, output).encode()
     if output.output is None:
         click.echo(data, nl=False)
     else:
         write_result(output.output, data, partial=partial, overwrite=output.force)
+    if problem is not None:
+        raise problem
 
 
 def _refuse_choice(output: Output) -> None:
@@ -95,7 +106,7 @@ def write_result(path: Path, data: bytes, *, partial: bool, overwrite: bool) -> 
 
 def show(view: Report, output: Output) -> None:
     """Print a report on stdout as text."""
-    click.echo(_text(_chosen(view, output), output).encode(), nl=False)
+    emit(output, lambda: view, {})
 
 
 def _text(view: Report, output: Output) -> str:
@@ -109,7 +120,7 @@ def text_style(output: Output) -> Style:
         width=None if output.wide else output.width or _default_width(is_terminal),
         color=_use_color(output.color, is_terminal),
         utf8=utf8(output),
-        all_columns=_choice(output).all_columns,
+        all_columns=choice_of(output).all_columns,
     )
 
 
@@ -131,13 +142,14 @@ def _use_color(choice: str, is_terminal: bool) -> bool:
     return forced != "0" if forced else is_terminal
 
 
-def _choice(output: Output) -> Choice:
+def choice_of(output: Output) -> Choice:
+    """The columns and rows that were asked for."""
     return Choice(parse_names(output.columns), output.sort, output.top)
 
 
 def _chosen(view: Report, output: Output) -> Report:
     """The report with the columns and rows that were asked for."""
-    choice = _choice(output)
+    choice = choice_of(output)
     drawn = [part for part in view.parts if isinstance(part, Table)]
     *chosen, data = choose([*drawn, view.data], choice)
     tables_left = iter(chosen)

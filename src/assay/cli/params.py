@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -148,7 +149,7 @@ def params(
         save_document(document, output, partial=bool(code))
         emit(
             output,
-            lambda: _view(document, view_options, output.format),
+            lambda: _view(document, view_options, output.format, source),
             {"json": lambda: _encoded(document)},
             partial=bool(code),
         )
@@ -199,8 +200,10 @@ def _journal(source: str, resume: str | None, output: Output) -> Journal:
     return Journal(path, read=resume is not None, at_once=resume is not None or target is not None)
 
 
-def _view(document: Document, options: ParamsOptions, form: str) -> Report | Table:
+def _view(document: Document, options: ParamsOptions, form: str, source: str) -> Report | Table:
     """A report for people, or for row formats a table with every value of every tensor."""
+    from assay.findings.brief_weights import weight_findings, weights_brief
+    from assay.views.text.brief import with_brief
     from assay.views.text.params import params_report
     from assay.views.text.params_data import params_table
     from assay.views.text.partial_report import marked_rows
@@ -208,7 +211,9 @@ def _view(document: Document, options: ParamsOptions, form: str) -> Report | Tab
     if form in ROW_FORMATS:
         table = params_table(document, replace(options, full=True))  # unfolded, so that --top counts tensors
         return marked_rows(table) if _weights(document).partial else table
-    return params_report(document, options)
+    next_step = shlex.join(["assay", "check", source])
+    brief = weights_brief(document, weight_findings(document), next_step=next_step)
+    return with_brief(brief, params_report(document, options))
 
 
 def _encoded(document: Document) -> bytes:

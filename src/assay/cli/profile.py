@@ -17,6 +17,7 @@ from assay.cli.options import (
     MeasurementOption,
     OptionGroups,
     Output,
+    as_typed,
     model_argument,
     output_options_with,
     run_options,
@@ -195,7 +196,8 @@ def profile(
     code = _exit_code(messages, document)
     save_document(document, output, partial=bool(code))
     encoders = {"json": lambda: encode(profile_file(document, rows))}
-    emit(output, lambda: _view(document, rows, by, top, model, utf8=utf8(output)), encoders, partial=bool(code))
+    source = as_typed(model, inputs, options)
+    emit(output, lambda: _view(document, rows, by, top, source, utf8=utf8(output)), encoders, partial=bool(code))
     return code
 
 
@@ -229,8 +231,9 @@ def _bytes(text: str | None) -> int | None:
 
 
 def _view(
-    document: Document, rows: Sequence[Achieved], by: str | None, top: int | None, model: str, *, utf8: bool
+    document: Document, rows: Sequence[Achieved], by: str | None, top: int | None, source: str, *, utf8: bool
 ) -> Report:
+    from assay.api.check import device_of
     from assay.findings.brief_model import model_brief
     from assay.findings.engine import check_all
     from assay.views.text import profile as views
@@ -239,7 +242,8 @@ def _view(
     from assay.views.text.report import Report
 
     if by is None:
-        brief = model_brief(document, check_all(document).findings, rows=rows, source=model)
+        findings = check_all(document, device=device_of(document)).findings
+        brief = model_brief(document, findings, rows=rows, source=source)
         return with_brief(brief, views.profile_report(document, rows, top=top, utf8=utf8), document)
     tables = {
         "module": lambda: views.module_table(document),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from assay import atomic
-from assay.analysis.achieved import achieved_rates
+from assay.analysis.achieved import Achieved
 from assay.api.budget import check_budget, document_limits
 from assay.api.check import CheckReport
 from assay.cli.options import Output
@@ -18,11 +18,13 @@ from assay.document.document import Document
 from assay.errors import FINDINGS, OK, WriteError
 from assay.findings.baseline import BaselineComparison, compare
 from assay.findings.baseline_files import accepted_in, write_baseline
-from assay.findings.brief_model import model_brief
+from assay.findings.brief import Brief
+from assay.findings.brief_any import checked_brief
 from assay.findings.budget import BudgetReport
 from assay.findings.engine import CheckResult, findings_at_least
 from assay.messages import plural
 from assay.sources.definitions import source_line
+from assay.views.choosing import Choice
 from assay.views.json.files import encode
 from assay.views.json.findings import findings_file
 from assay.views.json.sarif import sarif
@@ -45,6 +47,7 @@ class TeamResult:
     """The findings that are reported: with a baseline, only new ones."""
     comparison: BaselineComparison | None
     budget: BudgetReport | None
+    brief: Brief | None
 
     @property
     def exit_code(self) -> int:
@@ -64,14 +67,11 @@ class TeamResult:
         fixed = f"{plural(gone, 'finding')} of the baseline {'is' if gone == 1 else 'are'} gone"
         return list(filter(None, (hidden, f"{fixed}: update it with --write-baseline --force" if gone else "")))
 
-    def report(self, model: str, *, verbose: bool) -> Report:
-        """The brief of `model`, the findings as blocks, and the budget as a table."""
+    def report(self, choice: Choice, *, verbose: bool) -> Report:
+        """The brief, the chosen findings, and the budget."""
         none = "no findings" if self.comparison is None else "no new findings"
-        report = findings_report(self.document, self.checked, verbose=verbose, none=none)
-        if self.document.modules:
-            rows = achieved_rates(self.document)
-            brief = model_brief(self.document, self.checked.findings, rows=rows, source=model)
-            report = with_brief(brief, report, self.document)
+        report = findings_report(self.document, self.checked, choice=choice, verbose=verbose, none=none)
+        report = report if self.brief is None else with_brief(self.brief, report, self.document)
         if self.budget is None:
             return report
         parts: Parts = ["Budget", budget_table(self.budget), notes_table([budget_line(self.budget)], "summary")]
@@ -88,7 +88,7 @@ class TeamResult:
 
     def markdown(self) -> str:
         """The findings as Markdown for a pull request or a step summary."""
-        return findings_markdown(self.document, self.checked, self.budget, self.notes)
+        return findings_markdown(self.document, self.checked, self.brief, self.budget, self.notes)
 
     def sarif(self) -> bytes:
         """The findings as SARIF."""
@@ -100,15 +100,16 @@ class TeamResult:
         return workflow_annotations(self.checked.findings, self.budget, *(place or (None, None)))
 
 
-def team_result(plan: CheckPlan, result: CheckReport) -> TeamResult:
-    """The result of a check after its baseline and its budget."""
+def team_result(plan: CheckPlan, result: CheckReport, rows: Sequence[Achieved] = (), source: str = "") -> TeamResult:
+    """The result of a check after its baseline and its budget; `rows` and `source` as in `model_brief`."""
     document, checked, comparison = result.document, result.checked, None
     if plan.baseline is not None and not plan.options.write_baseline:
         skipped = {each.code for each in checked.skipped}
         applied = [rule.code for rule in plan.rules if rule.code not in skipped]
         comparison = compare(accepted_in(plan.baseline, document), document, checked.findings, applied)
     shown = checked if comparison is None else replace(checked, findings=comparison.new)
-    return TeamResult(plan, document, shown, comparison, _budget(plan, document, checked))
+    brief = checked_brief(document, shown.findings, rows=rows, source=source)
+    return TeamResult(plan, document, shown, comparison, _budget(plan, document, checked), brief)
 
 
 def _budget(plan: CheckPlan, document: Document, checked: CheckResult) -> BudgetReport | None:

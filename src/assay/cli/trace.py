@@ -162,7 +162,7 @@ def _show(
         return code
     sets = trace_sets(traces)
     encoders = {"json": lambda: encode(Traces(sets, failures))}
-    emit(output, lambda: sets_report(sets, options), encoders, partial=bool(code))
+    emit(output, lambda: sets_report(sets, traces, options), encoders, partial=bool(code))
     return code
 
 

@@ -6,11 +6,13 @@ there is no figure. `brief_model` builds it for models, `brief_weights` for chec
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from assay.document.findings import Finding
+from assay import units
+from assay.document.findings import TIME, Finding
 from assay.document.provenance import Figure
 
 Unit = Literal["seconds", "bytes", "joules", "count", "share", "ratio"]
@@ -22,11 +24,11 @@ class BriefFigure(Struct, frozen=True):
 
     label: str
     """`Time`, `Memory`, `Limit`, `Energy`: one or two words."""
-    figure: Figure | None = None
-    """The value with its provenance; None for an answer in words alone."""
+    figure: Figure
+    """The value with its provenance."""
     unit: Unit = "count"
     text: str = ""
-    """The answer in words, or what qualifies the figure: `per pass`, `peak, at layer1.1.bn3`."""
+    """What the figure is of: `per pass`, `peak, at layer1.1.bn3`."""
     detail: str = ""
     """The second thing to know, as where most of it goes; narrow views may omit it."""
 
@@ -42,7 +44,7 @@ class Brief(Struct, frozen=True):
     """What a person should know first."""
 
     identity: tuple[str, ...]
-    """What it is, from the name on: `("ResNet", "CNN", "25.6 M parameters", "4.09 GMACs", "input 1x3x224x224")`."""
+    """What it is, from the name on: `("ResNet", "CNN", "25.6 M parameters", "4.09 G MACs", "input 1x3x224x224")`."""
     figures: list[BriefFigure] = []
     actions: list[Finding] = []
     """What to do next, most valuable first; at most `MAX_ACTIONS`."""
@@ -50,13 +52,75 @@ class Brief(Struct, frozen=True):
     """Suggestions beyond `actions`."""
     next_step: str = ""
     """The command that tries the actions or shows more: `assay check model.py::load --try`."""
-    problems: list[str] = []
-    """What is wrong, one line each: `NaN in layers.7.weight`. Empty if nothing is known to be wrong."""
+    problems: list[Finding] = []
+    """Errors and warnings, most severe first; at most `MAX_PROBLEMS`. Empty if nothing is known to be wrong."""
+    more_problems: int = 0
+    """Errors and warnings beyond `problems`."""
     clean: str = ""
-    """What was looked at and found to be fine, if there is no problem: `none in weights or outputs`."""
+    """What was examined without finding a problem: `weights or outputs`; empty if nothing was."""
+    remarks: list[Finding] = []
+    """Notes about values that explain results without being wrong: BatchNorm layers that were never updated."""
     unknown: list[NotKnown] = []
     partial: bool = False
     """Whether the figures cover only a part of the pass or file."""
 
 
+class Judgement(NamedTuple):
+    """The findings of a brief, sorted into what to do, what is wrong, and what explains the values."""
+
+    actions: list[Finding]
+    problems: list[Finding]
+    remarks: list[Finding]
+
+
 MAX_ACTIONS = 3
+MAX_PROBLEMS = 3
+_ABOUT_VALUES = ("W1", "A1")
+"""The rules about the values of weights and outputs: their notes belong beside the problems."""
+
+
+def judge(findings: Sequence[Finding]) -> Judgement:
+    """Sort the findings. Actions state what following them saves: time first, then by their share."""
+    worth = [one for one in findings if one.severity != "note" and _share(one) > 0]
+    return Judgement(
+        sorted(worth, key=lambda one: (one.gain is None or one.gain.of != TIME, -_share(one))),
+        [one for one in findings if one.severity in ("error", "warning")],
+        [one for one in findings if one.severity == "note" and one.code.startswith(_ABOUT_VALUES)],
+    )
+
+
+def brief_of(
+    identity: Sequence[str],
+    figures: Sequence[BriefFigure],
+    findings: Sequence[Finding],
+    unknown: Sequence[NotKnown],
+    *,
+    clean: str = "",
+    next_step: str = "",
+    partial: bool = False,
+) -> Brief:
+    """A brief whose actions and problems are those of `findings`; `next_step` is left out if there is no action."""
+    actions, problems, remarks = judge(findings)
+    return Brief(
+        identity=tuple(filter(None, identity)),
+        figures=list(figures),
+        actions=actions[:MAX_ACTIONS],
+        more_actions=len(actions[MAX_ACTIONS:]),
+        next_step=next_step if actions else "",
+        problems=problems[:MAX_PROBLEMS],
+        more_problems=len(problems[MAX_PROBLEMS:]),
+        clean=clean,
+        remarks=remarks[:1],
+        unknown=list(unknown),
+        partial=partial,
+    )
+
+
+def largest_share(shares: Mapping[str, float]) -> str:
+    """`92 % in Convolution`; empty if no share is known."""
+    name = max(shares, key=lambda one: shares[one], default=None)
+    return f"{units.share(shares[name], 1)} in {name}" if name is not None and shares[name] else ""
+
+
+def _share(finding: Finding) -> float:
+    return (finding.gain.share.value or 0.0) if finding.gain is not None else 0.0

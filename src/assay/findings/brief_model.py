@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from assay import units
 from assay.analysis.achieved import COMPUTE, MEMORY, NEITHER, OVERHEAD, Achieved
 from assay.analysis.architecture import architecture
 from assay.analysis.cost.totals import add_up
+from assay.analysis.devices import Device
 from assay.analysis.executed import executed_kinds, grouped
 from assay.analysis.memory import Memory, memory_of
 from assay.analysis.parameters import parameters
+from assay.analysis.roofline import roofline_of
 from assay.document.cost import Cost
 from assay.document.document import Document
-from assay.document.findings import TIME, Finding
-from assay.document.provenance import Counted, Figure
-from assay.findings.brief import MAX_ACTIONS, Brief, BriefFigure, NotKnown
+from assay.document.findings import Finding
+from assay.document.provenance import Counted, Figure, Modelled
+from assay.findings.brief import Brief, BriefFigure, NotKnown, brief_of, largest_share
 from assay.messages import plural
 
 _UNKNOWN_FAMILY = "unknown"
-_MAX_PROBLEMS = 3
 _NOT_RUN = (".assay.json", ".assay.json.gz", ".pt2")
 """Sources of models that cannot be run, so that nothing can be tried on them."""
 _LIMITS = {
-    COMPUTE: "compute",
-    MEMORY: "memory bandwidth",
-    OVERHEAD: "launch overhead",
-    NEITHER: "inefficient kernels",
+    COMPUTE: "compute-bound",
+    MEMORY: "memory-bound",
+    OVERHEAD: "launch-bound",
+    NEITHER: "far below both limits",
 }
-"""What limits the ops with each bottleneck."""
+"""How ops with each bottleneck are described."""
 
 
 def model_brief(
@@ -37,6 +38,7 @@ def model_brief(
     *,
     rows: Sequence[Achieved] = (),
     missing: Mapping[str, str] | None = None,
+    device: Device | None = None,
     source: str = "",
 ) -> Brief:
     """The brief of a recorded model.
@@ -46,24 +48,21 @@ def model_brief(
         findings: What was found about it.
         rows: Its timed kinds of op, with their bottlenecks if the machine's limits are known.
         missing: Parts that could not be determined, each with the reason.
-        source: The model as it is named on the command line, for the commands that the brief suggests.
+        device: The machine with its limits, for the least time of a pass that was not timed.
+        source: The model and its options as on the command line, for the commands that the brief suggests.
     """
     cost = document.cost if document.cost is not None else add_up(document)
-    actions = _actions(findings)
-    problems = [one.title for one in findings if one.severity in ("error", "warning")]
-    more = len(problems) - _MAX_PROBLEMS
-    return Brief(
-        identity=_identity(document, cost),
-        figures=[*_time(document, cost, rows), *_memory(document), *_limit(rows), *_energy(document)],
-        actions=actions[:MAX_ACTIONS],
-        more_actions=len(actions[MAX_ACTIONS:]),
-        next_step=f"assay check {source} --try" if actions and source and not source.endswith(_NOT_RUN) else "",
-        problems=[*problems[:_MAX_PROBLEMS], *([f"{plural(more, 'more problem')} below"] if more > 0 else [])],
-        clean=_clean(document),
-        unknown=[
+    can_try = source and not source.split(" ")[0].endswith(_NOT_RUN)
+    return brief_of(
+        _identity(document, cost),
+        [*_time(document, cost, rows), *_memory(document), *_limit(document, rows, device), *_energy(document)],
+        findings,
+        [
             *(one for one in _unknown(document, cost, rows, source) if one.what not in (missing or {})),
             *_reasons(missing or {}),
         ],
+        clean=_examined(document),
+        next_step=f"assay check {source} --try" if can_try else "",
         partial=document.partial,
     )
 
@@ -73,14 +72,13 @@ def _identity(document: Document, cost: Cost) -> tuple[str, ...]:
     counted, family = parameters(document), architecture(document).label
     macs = cost.forward.macs if document.recorded and cost.forward.known else None
     inputs = ", ".join(units.shape(each.type.shape) for each in document.run.inputs)
-    parts = (
+    return (
         document.model_class or document.origin.name or "model",
         "" if family == _UNKNOWN_FAMILY else family,
         f"{units.count(counted.count)} parameters" if document.tensors else "",
         f"{units.count(macs)} MACs" if macs is not None else "",
         f"input {inputs}" if inputs else "",
     )
-    return tuple(filter(None, parts))
 
 
 def _time(document: Document, cost: Cost, rows: Sequence[Achieved]) -> list[BriefFigure]:
@@ -91,22 +89,16 @@ def _time(document: Document, cost: Cost, rows: Sequence[Achieved]) -> list[Brie
         for row in rows:
             category = cost.kinds[row.kind].category
             shares[category] = shares.get(category, 0.0) + (row.share or 0.0)
-        return [BriefFigure("Time", profile.whole, "seconds", "per pass", _largest(shares))]
+        return [BriefFigure("Time", profile.whole, "seconds", "per pass", largest_share(shares))]
     if not document.recorded:
         return []
     total = cost.forward.flops
     types = grouped(executed_kinds(document, cost), lambda row: row.each.category)
     flops = {name: float(sums.flops or 0) / total for name, sums in types.items()} if total else {}
-    figure = Figure(total, Counted(cost.convention)) if total is not None else None
-    if figure is None:
+    if total is None:
         return []
-    return [BriefFigure("Compute", figure, "count", "FLOPs per pass", _largest(flops))]
-
-
-def _largest(shares: Mapping[str, float]) -> str:
-    """`92 % in Convolution`; nothing if no share is known."""
-    name = max(shares, key=lambda one: shares[one], default=None)
-    return f"{units.share(shares[name], 1)} in {name}" if name is not None and shares[name] else ""
+    figure = Figure(total, Counted(cost.convention))
+    return [BriefFigure("Compute", figure, "count", "FLOPs per pass", largest_share(flops))]
 
 
 def _memory(document: Document) -> list[BriefFigure]:
@@ -121,20 +113,29 @@ def _memory(document: Document) -> list[BriefFigure]:
     return [BriefFigure("Memory", memory.inference.total, "bytes", f"peak, at {place}" if place else "peak", weights)]
 
 
-def _limit(rows: Sequence[Achieved]) -> list[BriefFigure]:
-    """The bottleneck of most of the time."""
+def _limit(document: Document, rows: Sequence[Achieved], device: Device | None) -> list[BriefFigure]:
+    """The bottleneck of most of the time; of an untimed pass, that of the shortest time it can take."""
+    above = sum(row.recoverable_s or 0.0 for row in rows)
+    by, detail = _bound_shares(rows), f"{units.seconds(above)} more than the limits allow" if above else ""
+    how = Modelled("measured times against the limits of this machine")
+    if not rows and device is not None and document.recorded:
+        roofline = roofline_of(document, device)
+        whole = roofline.bound_s or 0.0
+        by = {bound: seconds / whole for bound, seconds in roofline.by.items() if bound in _LIMITS and seconds}
+        how, detail = roofline.how, f"at least {units.seconds(whole)} here"
+    if not by:
+        return []
+    bound = max(by, key=lambda one: by[one])
+    return [BriefFigure("Limit", Figure(by[bound], how), "share", f"of the time {_LIMITS[bound]}", detail)]
+
+
+def _bound_shares(rows: Sequence[Achieved]) -> dict[str, float]:
+    """The share of the time by bottleneck, as far as it is known."""
     shares: dict[str, float] = {}
     for row in rows:
         if row.bound in _LIMITS and row.share is not None:
             shares[row.bound] = shares.get(row.bound, 0.0) + row.share
-    if not shares:
-        return []
-    bound = max(shares, key=lambda one: shares[one])
-    recoverable = sum(row.recoverable_s or 0.0 for row in rows)
-    detail = f"{units.seconds(recoverable)} above the roofline" if recoverable else ""
-    return [
-        BriefFigure("Limit", text=f"{_LIMITS[bound]}: {units.share(shares[bound], 1)} of the time", detail=detail)
-    ]
+    return shares
 
 
 def _energy(document: Document) -> list[BriefFigure]:
@@ -144,22 +145,11 @@ def _energy(document: Document) -> list[BriefFigure]:
     return [BriefFigure("Energy", energy.whole, "joules", "per pass")]
 
 
-def _actions(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings, except notes, that state what following them saves: time first, then by their share."""
-
-    def share(finding: Finding) -> float:
-        gain = finding.gain
-        return (gain.share.value or 0.0) if gain is not None else 0.0
-
-    worth = [one for one in findings if one.severity != "note" and share(one) > 0]
-    return sorted(worth, key=lambda one: (one.gain is None or one.gain.of != TIME, -share(one)))
-
-
-def _clean(document: Document) -> str:
-    """What was examined; empty if no values were."""
+def _examined(document: Document) -> str:
+    """Which values were examined; empty if none were."""
     read = {"weights": document.weights, "outputs": document.activations}
     names = [name for name, values in read.items() if values is not None]
-    return f"none in {' or '.join(names)}" if names else ""
+    return " or ".join(names)
 
 
 def _unknown(document: Document, cost: Cost, rows: Sequence[Achieved], source: str) -> list[NotKnown]:

@@ -44,6 +44,21 @@ def rules() -> tuple[Rule, ...]:
     return tuple(_RULES[code] for code in sorted(_RULES))
 
 
+def weight_rules() -> tuple[Rule, ...]:
+    """The rules that need nothing but weights, without importing those about passes, which takes 0.1 s."""
+    return _rules_in("compression", "numbers", "plans")
+
+
+def trace_rules() -> tuple[Rule, ...]:
+    """The rules about profiler traces, without importing the others."""
+    return _rules_in("traces")
+
+
+def _rules_in(*modules: str) -> tuple[Rule, ...]:
+    names = {import_module(f"assay.findings.rules.{module}").__name__ for module in modules}
+    return tuple(_RULES[code] for code in sorted(_RULES) if _RULES[code].search.__module__ in names)
+
+
 def selected_rules(select: Iterable[str] | None = None, ignore: Iterable[str] | None = None) -> tuple[Rule, ...]:
     """The rules whose code starts with a prefix in `select` (any code if None) and with no prefix in `ignore`."""
     for codes in (select, ignore):

@@ -56,16 +56,20 @@ def _spelled(name: str) -> str:
     return name.casefold().replace("_", " ").replace("-", " ").strip()
 
 
+def _is_fixed(table: Table) -> bool:
+    return table.bare or table.fixed
+
+
 def _column(table: Table, name: str) -> Column[Any] | None:
-    """The column with that key or title; None for a table without headings."""
+    """The column with that key or title; None for a table that is not chosen from."""
     wanted = _spelled(name)
     fitting = (one for one in table.columns if wanted in (_spelled(one.key), _spelled(one.title)))
-    return None if table.bare else next(fitting, None)
+    return None if _is_fixed(table) else next(fitting, None)
 
 
 def _check(tables: Sequence[Table], names: Sequence[str], option: str) -> None:
     """Fail if no table has a column of one of the names."""
-    known = dict.fromkeys(column.title for table in tables if not table.bare for column in table.columns)
+    known = dict.fromkeys(column.title for table in tables if not _is_fixed(table) for column in table.columns)
     for name in names:
         if not any(_column(table, name) for table in tables):
             near = difflib.get_close_matches(_spelled(name), [_spelled(title) for title in known], 1)
@@ -100,6 +104,6 @@ def _order(column: Column[Any]) -> Callable[[Any], tuple[bool, Any]]:
 def _first(table: Table, count: int) -> Table:
     """The first `count` rows, and below them how many more there are; a list of facts stays whole."""
     more = len(table.rows) - count
-    if table.bare or more <= 0:
+    if _is_fixed(table) or more <= 0:
         return table
     return replace(table, rows=table.rows[:count], footer=[{table.columns[0].key: f"({more} more)"}, *table.footer])

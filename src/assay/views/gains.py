@@ -9,6 +9,7 @@ from assay.document.provenance import Measured, Modelled, Unknown
 from assay.views.tables import percent
 
 _METHODS = {Modelled: "modelled", Measured: "measured"}
+_AMOUNTS = {TIME: units.seconds, MEMORY: units.size, BYTES: units.size, ENERGY: units.joules}
 _WHOLES = {
     TIME: "of the time",
     MEMORY: "of the peak memory",
@@ -37,11 +38,19 @@ def short_gain(gain: Gain | None) -> str | None:
     return f"{sign}{percent(abs(gain.share.value))} {gain.of}"
 
 
+def saving(gain: Gain | None) -> str:
+    """`−9.1 ms, 7.0 %`; `−32.9 MiB, 74.8 % of bytes`; a dash if it is unknown."""
+    if gain is None or gain.share.value is None:
+        return units.UNKNOWN
+    amount = f"−{_AMOUNTS[gain.of](gain.amount.value)}, " if gain.amount.value is not None else ""
+    of = "" if gain.of == TIME else f" of {gain.of}"
+    return f"{amount}{percent(gain.share.value)}{of}"
+
+
 def _signed(gain: Gain, period: str) -> str:
     """`up to 7.1 ms per pass`; `costs 3 ms per pass` if it is negative."""
-    show = units.seconds if gain.of == TIME else units.joules if gain.of == ENERGY else units.size
     value = gain.amount.value or 0
     if not value:
         return "next to nothing"
     unit = f" {period}" if gain.of in (TIME, ENERGY) else ""
-    return f"{'up to' if value >= 0 else 'costs'} {show(abs(value))}{unit}"
+    return f"{'up to' if value >= 0 else 'costs'} {_AMOUNTS[gain.of](abs(value))}{unit}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-_STYLE = """
+STYLE = """
 .assay{color-scheme:light dark;--ink:#1f2328;--faint:#656d76;--rule:#d0d7de;--hover:#f6f8fa;color:var(--ink);
 font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;max-width:100%;overflow-x:auto}
 .assay table{font:inherit;color:inherit;border-collapse:collapse;border:0;margin:0;table-layout:fixed;width:100%;
@@ -47,7 +47,7 @@ def tree_table(
     head = f"<table>{widths}<tr>{titles}</tr></table>"
     below = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     return (
-        f'<div class="assay"><style>{_STYLE}</style><strong>{escape(title)}</strong>'
+        f'<div class="assay"><style>{STYLE}</style><strong>{escape(title)}</strong>'
         f"{head}{_body(rows, widths, len(headings))}<dl>{below}</dl></div>"
     )
 

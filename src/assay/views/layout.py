@@ -21,6 +21,12 @@ _COMFORTABLE = 24
 """A column that shrinks keeps this width as long as others can be hidden instead."""
 _MIN_WIDTH = 8
 """The smallest width of a column that shrinks, unless it is alone."""
+_NAMES = 0.4
+"""The share of the line that the names of the rows keep as long as other columns can be hidden."""
+_MOST_NAMES = 0.6
+"""The same for names that would look alike if they were shorter."""
+_COMPARED = 500
+"""The rows whose shortened names must stay distinct; more would take noticeable time."""
 _BAR_WIDTH = 10
 _BAR_DROPS = 0.5
 """Bars are hidden after the columns that may be hidden, and before all others."""
@@ -165,10 +171,7 @@ class _Grid:
         if width is None or _line_width(natural) <= width:
             return kept, natural
         natural = self._natural(narrow=True)
-        comfortable = [
-            min(wide, _COMFORTABLE + column.keeps) if column.shrinks else wide
-            for column, wide in zip(self.columns, natural, strict=True)
-        ]
+        comfortable = [self._comfortable(at, wide, width) for at, wide in enumerate(natural)]
         least = [min(wide, _MIN_WIDTH) if column.shrinks else wide
                  for column, wide in zip(self.columns, natural, strict=True)]  # fmt: skip
         for index in self._hiding_order():
@@ -176,6 +179,20 @@ class _Grid:
             if _line_width([bound[at] for at in kept]) > width and len(kept) > 1:
                 kept.remove(index)
         return kept, self._narrowed(kept, natural, width)
+
+    def _comfortable(self, at: int, natural: int, width: int) -> int:
+        """The width that a column keeps as long as others can be hidden; names stay distinct if shortened to it."""
+        column = self.columns[at]
+        if not column.shrinks:
+            return natural
+        least = min(natural, _COMFORTABLE + column.keeps)
+        if column.cuts != "middle" or at:
+            return least
+        least = min(natural, max(least, round(width * _NAMES)))
+        names = {row[at] for row in self._rows[:_COMPARED]}
+        widths = range(least, min(natural, round(width * _MOST_NAMES)) + 1)
+        distinct = (wide for wide in widths if len({shortened(name, wide, "middle") for name in names}) == len(names))
+        return next(distinct, least)
 
     def _hiding_order(self) -> list[int]:
         """The columns from the one to hide first; the first column always stays."""

@@ -69,6 +69,8 @@ class Table:
     """Whether the text format omits the headings, as in a list of facts named by the first column."""
     ruled: bool = True
     """Whether the text format draws lines below the headings and above the footer."""
+    fixed: bool = False
+    """Whether it is shown as it is, whatever columns, order and number of rows are chosen; a bare table always is."""
 
     def values(self) -> list[dict[str, Any]]:
         """One dict per row, from column keys to raw values."""
@@ -123,7 +125,9 @@ def _objects(table: Table) -> list[dict[str, Any]]:
 
 
 def as_markdown(table: Table) -> str:
-    """The table as a Markdown pipe table."""
+    """The table as a Markdown pipe table; one without headings as a list of named facts."""
+    if table.bare:
+        return "".join(f"- {line}\n" for line in _fact_lines(table))
     marks = {"left": "---", "right": "---:"}
     lines = [
         [column.title for column in table.columns],
@@ -131,6 +135,16 @@ def as_markdown(table: Table) -> str:
         *([markdown_text(cell) for cell in row] for row in _cell_texts(table.columns, [*table.rows, *table.footer])),
     ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _fact_lines(table: Table) -> list[str]:
+    """`**Time** 128 ms per pass · measured`, one line per row; a row without a name continues the list."""
+    lines = []
+    for name, *others in _cell_texts(table.columns, [*table.rows, *table.footer]):
+        texts = [markdown_text(text.strip()) for text in others if text.strip()]
+        bold = f"**{markdown_text(name.strip())}** " if name.strip() and texts else markdown_text(name.strip())
+        lines.append(f"{bold}{' · '.join(texts)}")
+    return lines
 
 
 def markdown_text(text: str) -> str:

@@ -19,6 +19,7 @@ from assay.document.machine import NOT_MEASURED
 from assay.document.provenance import Figure
 from assay.findings.analyzed import Analysis
 from assay.findings.brief_model import model_brief
+from assay.findings.brief_weights import weights_brief
 from assay.findings.engine import CheckResult
 from assay.messages import plural
 from assay.views.partial import marked_total
@@ -115,11 +116,12 @@ def analysis_report(
 def answer_section(
     analysis: Analysis, common: CommonSections, rows: Sequence[Achieved] = (), source: str = ""
 ) -> Parts:
-    """The brief of the model; of a file without modules, the key figures and what is unknown."""
-    document = analysis.document
+    """The brief of the model or checkpoint; of any other file, the key figures and what is unknown."""
+    document, findings = analysis.document, analysis.checked.findings
+    if not document.modules and document.weights is not None:
+        return [*brief_parts(weights_brief(document, findings)), *common.missing]
     if not document.modules:
         return ["SUMMARY", common.summary, *common.missing]
-    findings = analysis.checked.findings
     return brief_parts(model_brief(document, findings, rows=rows, missing=analysis.missing, source=source))
 
 

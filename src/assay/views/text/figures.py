@@ -63,10 +63,14 @@ def _range(how: Modelled) -> tuple[float, float] | None:
 
 def how(figure: Figure) -> str:
     """How a figure was obtained: `measured: wall clock, 5 repeats`, `counted: …`, `modelled: …`, `unknown: why`."""
-    kind = type(figure.how).__name__.lower()
     by = getattr(figure.how, "by", "") or getattr(figure.how, "why", "")
     repeats = f", {figure.how.repeats} repeats" if isinstance(figure.how, Measured) and figure.how.repeats > 1 else ""
-    return f"{kind}: {by}{repeats}"
+    return f"{method_name(figure)}: {by}{repeats}"
+
+
+def method_name(figure: Figure) -> str:
+    """`measured`, `counted`, `modelled` or `unknown`."""
+    return type(figure.how).__name__.lower()
 
 
 def spread(figure: Figure) -> float | None:

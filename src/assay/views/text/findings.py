@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from assay import units
@@ -14,6 +15,7 @@ from assay.findings.engine import CheckResult
 from assay.findings.naming import fold_names, joined_names, module_names
 from assay.findings.rule import Rule
 from assay.messages import plural
+from assay.views.choosing import Choice, choose
 from assay.views.gains import gain_text, short_gain
 from assay.views.partial import marked_total
 from assay.views.tables import Column, Table, percent
@@ -80,13 +82,21 @@ _LABELS = {
 
 
 def findings_report(
-    document: Document, checked: CheckResult, *, verbose: bool = False, none: str = "no findings"
+    document: Document,
+    checked: CheckResult,
+    *,
+    choice: Choice = Choice(),  # noqa: B008  it is frozen
+    verbose: bool = False,
+    none: str = "no findings",
 ) -> Report:
-    """Every finding as a block, and a last line with totals; `verbose` and `none` as in `summary_line`."""
+    """The chosen findings as blocks, and a last line with totals; `verbose` and `none` as in `summary_line`."""
     totals = marked_total(summary_line(checked, verbose=verbose, none=none), partial=document.partial)
-    blocks = [*finding_parts(document, checked.findings), *trial_parts(document.trials)]
-    parts = [*blocks, notes_table([totals], "summary")]
-    report = Report(parts, findings_table(document, checked.findings))
+    data = findings_table(document, checked.findings)
+    (shown,) = choose([data], replace(choice, columns=()))
+    more = len(checked.findings) - len(shown.rows)
+    blocks = [*finding_parts(document, shown.rows), *trial_parts(document.trials)]
+    lines = [*([f"{plural(more, 'more finding')} not shown (--top)"] if more else []), totals]
+    report = Report([*blocks, notes_table(lines, "summary")], data)
     return marked(report, document) if document.stopped else report  # what did not run is a finding itself
 
 

@@ -1,60 +1,52 @@
-"""Findings as Markdown for a pull request or a step summary of GitHub Actions: a table, and folded details."""
+"""Findings as Markdown for a pull request or a step summary of GitHub Actions: brief, table, and folded details."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay import units
 from assay.document.document import Document
-from assay.document.findings import BYTES, ENERGY, MEMORY, TIME, Finding, Gain
-from assay.document.provenance import Modelled
+from assay.document.findings import Finding
+from assay.findings.brief import Brief
 from assay.findings.budget import BudgetReport
 from assay.findings.engine import CheckResult
 from assay.views import tables
+from assay.views.gains import gain_text
 from assay.views.partial import marked_title
-from assay.views.tables import Column, Table, markdown_text, percent, printable
+from assay.views.tables import Column, Table, markdown_text, printable
+from assay.views.text.brief import brief_parts
 from assay.views.text.budget import budget_table
 from assay.views.text.findings import NAMING, finding_lines, summary_line
+from assay.views.text.report import Report, as_markdown
 
 _MAX_DETAILS = 100
 """Findings with details: GitHub refuses a summary of more than 1 MiB."""
-_NOUNS = {TIME: "time", MEMORY: "peak memory", BYTES: "stored bytes", ENERGY: "energy"}
-_AMOUNTS = {TIME: units.seconds, MEMORY: units.size, BYTES: units.size, ENERGY: units.joules}
-
-_COLUMNS: tuple[Column[Finding], ...] = (
-    *NAMING[:2],
-    Column("finding", lambda finding: finding.title),
-    Column("gain", lambda finding: gain_text(finding.gain)),
-    Column("verified", lambda finding: finding.verified or None),
-)
 
 
 def findings_markdown(
-    document: Document, checked: CheckResult, budget: BudgetReport | None = None, notes: Sequence[str] = ()
+    document: Document,
+    checked: CheckResult,
+    brief: Brief | None,
+    budget: BudgetReport | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
-    """The findings as Markdown, with the budget if there is one; `notes` are lines below the totals."""
-    title = marked_title(document.model_class or document.origin.name or "Model", document)
+    """The brief, then the findings as Markdown, with the budget if there is one; `notes` follow the totals."""
+    columns: tuple[Column[Finding], ...] = (
+        *NAMING[:2],
+        Column("finding", lambda finding: finding.title),
+        Column("gain", lambda finding: gain_text(finding.gain, document) if finding.gain is not None else ""),
+        Column("verified", lambda finding: finding.verified or None),
+    )
+    opening = brief_parts(brief) if brief is not None else [document.model_class or document.origin.name or "Model"]
+    table = Table(columns, checked.findings)
     parts = [
-        f"## {_escaped(title)}\n",
+        as_markdown(Report([marked_title(str(opening[0]), document), *opening[1:]], table)),
         f"{_escaped(summary_line(checked, verbose=True))}\n",
         *(f"{_escaped(note)}\n" for note in notes),
         *([tables.as_markdown(budget_table(budget))] if budget is not None else []),
-        *([tables.as_markdown(Table(_COLUMNS, checked.findings))] if checked.findings else []),
+        *([tables.as_markdown(table)] if checked.findings else []),
         *(_details(document, finding) for finding in checked.findings[:_MAX_DETAILS]),
     ]
     return "\n".join(parts)
-
-
-def gain_text(gain: Gain | None) -> str:
-    """`up to 12.5 % of time (3.2 ms, modelled)`; a dash if the gain is unknown, nothing if there is none."""
-    if gain is None:
-        return ""
-    amount = _AMOUNTS[gain.of](gain.amount.value) if gain.amount.value is not None else ""
-    method = "modelled" if amount and isinstance(gain.amount.how, Modelled) else ""
-    inside = ", ".join(filter(None, (amount, method)))
-    if gain.share.value is None:
-        return f"up to {inside} of {_NOUNS[gain.of]}" if inside else units.UNKNOWN
-    return f"up to {percent(gain.share.value)} of {_NOUNS[gain.of]}" + (f" ({inside})" if inside else "")
 
 
 def _details(document: Document, finding: Finding) -> str:

@@ -76,7 +76,7 @@ def params_report(document: Document, options: ParamsOptions = ParamsOptions()) 
     lines, omitted = chosen_lines(weights, options)
     tensors = _tensors(weights, lines, omitted, options)
     parts: Parts = [
-        _headline(weights),
+        f"Tensors ({weights.kernel} kernel)" if weights.kernel else "Tensors",
         tensors,
         *section(marked_total("Totals by dtype", partial=weights.partial), _dtypes(weights)),
         *section("Tied names (one tensor each)", _tied(weights, options)),
@@ -97,16 +97,6 @@ def chosen_lines(weights: WeightsReport, options: ParamsOptions) -> tuple[list[T
         lines = sorted_lines(lines, options.sort)
     count = len(lines) if options.top is None else options.top
     return lines[:count], lines[count:]
-
-
-def _headline(weights: WeightsReport) -> str:
-    count, size = sum(t.count for t in weights.tensors), sum(t.bytes for t in weights.tensors)
-    kernel = f" ({weights.kernel} kernel)" if weights.kernel else ""
-    tensors = plural(len(weights.tensors), "tensor")
-    values = f"{units.count(count)} {'value' if count == 1 else 'values'}"
-    source = "model in memory" if weights.format == "live" else weights.format
-    lost = f" (partial: {plural(len(weights.files_lost), 'file')} not read)" if weights.partial else ""
-    return f"{weights.path}: {source}, {tensors}, {values}, {units.size(size)}{kernel}{lost}"
 
 
 def _tensors(

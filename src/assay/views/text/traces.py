@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -18,9 +19,11 @@ from assay.document.trace import (
     TraceDiff,
     TraceSet,
 )
+from assay.findings.brief_trace import diff_brief, set_brief, trace_brief, trace_findings
 from assay.messages import plural
 from assay.trace.read.stacks import StackLine, Stacks, stack_lines
 from assay.views.tables import Column, Table, percent
+from assay.views.text.brief import brief_parts
 from assay.views.text.facts import facts_table, notes_table
 from assay.views.text.report import Parts, Report, section
 from assay.views.text.traces_tables import BREAKDOWNS, TraceOptions, duration, time_column
@@ -116,8 +119,9 @@ def trace_report(trace: Trace, options: TraceOptions = TraceOptions()) -> Report
     """The report on one trace; `options.by` selects the breakdown, which CSV and JSON lines contain."""
     division = BREAKDOWNS[options.by]
     rows, data = division.table(trace, options), division.data(trace, options)
+    brief = trace_brief(trace, trace_findings([trace]), next_step=shlex.join(["assay", "check", trace.path]))
     parts: Parts = [
-        headline(trace),
+        *brief_parts(brief),
         facts_table(_facts(trace)),
         division.title,
         rows if rows.rows or rows.footer else notes_table(["none in this trace"]),
@@ -130,17 +134,9 @@ def trace_report(trace: Trace, options: TraceOptions = TraceOptions()) -> Report
     return Report(parts, data)
 
 
-def headline(trace: Trace) -> str:
-    """The trace in one line: its path, model, rank and number of events."""
-    model = f"{trace.model_name}, " if trace.model_name else ""
-    rank = f"rank {trace.rank}, " if trace.rank is not None else ""
-    truncated = "" if trace.complete else " (partial: the file is truncated)"
-    return f"{trace.path}: {model}{rank}{plural(trace.events, 'event')}{truncated}"
-
-
 def _facts(trace: Trace) -> list[tuple[str, str]]:
     threads = f" on {len(trace.threads)} threads" if len(trace.threads) > 1 else ""
-    facts = [("wall time", duration(trace.wall_ns)), ("CPU", f"{duration(trace.cpu_ns)}{threads}")]
+    facts = [("CPU", f"{duration(trace.cpu_ns)}{threads}")]
     if trace.gpu_ns is not None:
         in_layers = sum((layer.gpu_self_ns or 0) + (layer.backward_gpu_ns or 0) for layer in trace.layers)
         facts.append(
@@ -160,15 +156,21 @@ def _idle(trace: Trace) -> list[_IdleRow]:
     return sorted(rows, key=lambda row: (row.device, -row.time_ns))
 
 
-def sets_report(sets: Sequence[TraceSet], options: TraceOptions = TraceOptions()) -> Report:  # noqa: B008  it is frozen
-    """Layer times across passes and ranks, one section per model, with stragglers marked."""
+def sets_report(
+    sets: Sequence[TraceSet],
+    traces: Sequence[Trace],
+    options: TraceOptions = TraceOptions(),  # noqa: B008  it is frozen
+) -> Report:
+    """Layer times across passes and ranks of `traces`, one section per model, with stragglers marked."""
     parts: Parts = []
     rows: list[_AcrossRow] = []
     for each in sets:
         name = each.model_name or "traces"
         kept, rest = _cut(sorted(each.layers, key=lambda row: -row.median_ns), options.top)
         columns = (*_ACROSS, *_IMBALANCE) if each.ranks else _ACROSS
-        parts.append(f"{name}: {plural(len(each.paths), 'trace')}, self {_TIMES[each.time]} of layers")
+        members = [trace for trace in traces if trace.path in each.paths]
+        parts += brief_parts(set_brief(each, members, trace_findings(members)))
+        parts.append(f"Layers by self {_TIMES[each.time]}")
         parts.append(Table(columns, [_AcrossRow(name, row) for row in kept], rest))
         parts += section("Ranks", Table(_RANKS, each.ranks)) + section("Notes", notes_table(each.notes))
         rows += [_AcrossRow(name, row) for row in each.layers]
@@ -180,7 +182,7 @@ def diff_report(diff: TraceDiff, options: TraceOptions = TraceOptions()) -> Repo
     kept, rest = _cut(diff.layers, options.top)
     table = Table(_CHANGES, kept, [*rest, diff.total])
     title = f"Self {_TIMES[diff.time]} of layers: {_paths_text(diff.before)} → {_paths_text(diff.after)}"
-    parts: Parts = [title, table, *section("Notes", notes_table(diff.notes))]
+    parts: Parts = [*brief_parts(diff_brief(diff)), title, table, *section("Notes", notes_table(diff.notes))]
     return Report(parts, Table(_CHANGES, [*diff.layers, diff.total]))
 
 
@@ -199,8 +201,9 @@ def _relative(row: LayerChange) -> float | None:
     return row.change_ns / row.before_ns if row.before_ns and row.after_ns is not None else None
 
 
-def _verdict_text(verdict: str) -> str:
-    return "not significant" if verdict == "same" else verdict
+def _verdict_text(verdict: str | None) -> str:
+    """The verdict for people; nothing for the row that counts omitted layers."""
+    return "not significant" if verdict == "same" else verdict or ""
 
 
 def _paths_text(paths: Sequence[str]) -> str:
