@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 from assay.api.capture import environment
 from assay.api.capture.tables import CPU, accelerator_lines, layer_lines
 from assay.messages import plural
-from assay.views.layout import as_text
+from assay.views.layout import as_text, wrapped
 from assay.views.tables import printable
 from assay.views.text.layer_table import LayerLine, layer_table, layer_text
 
@@ -111,7 +111,8 @@ class Console:
         terminal = self._is_terminal()
         width = shutil.get_terminal_size().columns if terminal else None
         color = terminal and "NO_COLOR" not in os.environ
-        return f"\n{heading}\n{layer_text(lines, width=width, color=color)}"
+        titles = wrapped(heading, width) if width else [heading]
+        return "\n".join(["", *titles, layer_text(lines, width=width, color=color)])
 
     def _is_terminal(self) -> bool:
         with contextlib.suppress(ValueError, AttributeError):  # stderr may be closed or None

@@ -199,8 +199,9 @@ def _relative(row: LayerChange) -> float | None:
     return row.change_ns / row.before_ns if row.before_ns and row.after_ns is not None else None
 
 
-def _verdict_text(verdict: str) -> str:
-    return "not significant" if verdict == "same" else verdict
+def _verdict_text(verdict: str | None) -> str:
+    """The verdict in words; empty for the row that counts the layers not shown."""
+    return "not significant" if verdict == "same" else verdict or ""
 
 
 def _paths_text(paths: Sequence[str]) -> str:
