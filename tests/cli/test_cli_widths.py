@@ -213,11 +213,22 @@ for _ in range(2):
 """
 
 
-def test_no_line_of_the_layers_of_a_program_is_too_wide(tmp_path):
+@pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"LANG": "C"}], ids=str)
+def test_no_line_of_the_layers_of_a_program_is_too_wide(tmp_path, variables):
     (tmp_path / "program.py").write_text(CAPTURED, encoding="utf-8")
-    with Screens(tmp_path, {}) as screens:
-        for width in (60, 120):
-            screen = screens.show(["run", "--", "program.py"], width, both=True)
-            assert "self time per layer" in screen.text
-            tables = [line for line in screen.text.splitlines() if not line.startswith("assay: ")]
-            assert [line for line in tables if cell_len(line) > width] == []
+    with Screens(tmp_path, variables) as screens:
+        screen = screens.show(["run", "--", "program.py"], 60, both=True)
+    assert "self time per layer" in screen.text
+    tables = [line for line in screen.text.splitlines() if not line.startswith("assay: ")]
+    assert [line for line in tables if cell_len(line) > 60] == []
+    assert ("\x1b" in screen.out) == (variables != {"TERM": "dumb"})
+    assert screen.out.isascii() == (variables == {"LANG": "C"})
+
+
+def test_a_shortened_title_is_ascii_in_the_c_locale(traces):
+    name = f"{LONG}.json"
+    (traces / name).write_bytes((traces / "gpu.json").read_bytes())
+    with Screens(traces, {"LANG": "C"}) as screens:
+        screen = screens.show(["trace", name], 60)
+    assert screen.out.isascii()
+    assert {cell_len(line) > 60 for line in screen.text.splitlines()} == {False}

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from assay import host, units
-from assay.cli.streams import is_utf8
 from assay.version import __version__
 from assay.views.plain import plain
+from assay.views.terminal import is_utf8
 
 _PACKAGES = ("torch", "transformers", "safetensors", "numpy", "msgspec", "click", "rich", "textual", "ray")
 
