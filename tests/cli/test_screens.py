@@ -50,6 +50,7 @@ CASES = {
     "completion": ["completion", "bash"],
 }
 """By golden file: the arguments of one command."""
+HELP = [["--help"], *([name, "--help"] for name in COMMANDS)]
 SURROUNDINGS = {
     "TERM=dumb": ({"TERM": "dumb"}, 80),
     "NO_COLOR": ({"NO_COLOR": "1"}, 80),
@@ -142,8 +143,7 @@ def test_screens_match_the_golden_file(shown, name):
 
 
 def test_help_matches_the_golden_file(shown):
-    helps = {f"assay {name} --help": shown([*name.split(), "--help"], 80) for name in ("", *COMMANDS)}
-    compare("help", {heading.replace("  ", " "): section(screen) for heading, screen in helps.items()})
+    compare("help", {" ".join(["assay", *arguments]): section(shown(arguments, 80)) for arguments in HELP})
 
 
 def test_screens_of_a_model_that_runs_match_the_golden_file(shown):
@@ -167,10 +167,11 @@ def test_nothing_is_styled_where_styles_are_not_wanted(shown, name, surroundings
     assert "\x1b" not in screen.out + screen.err
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_everything_is_ascii_in_the_c_locale(shown, name):
-    screen = shown(CASES[name], 80, "LANG=C")
+@pytest.mark.parametrize("arguments", [*CASES.values(), *HELP], ids=" ".join)
+def test_everything_is_ascii_in_the_c_locale(shown, arguments):
+    screen = shown(arguments, 80, "LANG=C")
     assert [line for line in (screen.out + screen.err).splitlines() if not line.isascii()] == []
+    assert arguments[0] == "completion" or max(map(len, screen.text.splitlines())) <= 80
 
 
 def test_styles_end_with_their_line(shown):
