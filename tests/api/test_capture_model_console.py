@@ -14,6 +14,7 @@ from assay.api.capture.console import Console
 from assay.api.capture.tables import layer_lines
 from assay.document.trace_labels import TraceFacts
 from assay.trace.write.plan import CapturedPass, LayerTime
+from assay.views.layout import Style
 from assay.views.text.layer_table import MAX_LINES, LayerLine, layer_table, layer_text
 
 
@@ -111,10 +112,22 @@ def test_no_color_disables_colors(monkeypatch):
     assert "\x1b" not in terminal.getvalue()
 
 
+@pytest.mark.parametrize("width", [40, 100])
+def test_the_slowest_layer_is_red_whatever_the_width(width):
+    lines = [
+        LayerLine("fast", 1, 1_000, ()),
+        LayerLine("slow", 1, 9_000_000, ()),
+        LayerLine("fair", 1, 4_000_000, ()),
+    ]
+    red = [line for line in layer_text(lines, Style(width, color=True)).splitlines() if "\x1b[31m" in line]
+    assert len(red) == 1
+    assert "slow" in red[0]
+
+
 def test_colors_do_not_change_the_text():
     lines = layer_lines(captured(count=60))
-    plain = re.sub(r"\x1b\[\d+m", "", layer_text(lines, width=100, color=True))
-    assert plain == layer_text(lines, width=100)
+    plain = re.sub(r"\x1b\[\d+m", "", layer_text(lines, Style(100, color=True)))
+    assert plain == layer_text(lines, Style(100))
 
 
 def test_escape_sequences_in_names_are_not_printed():

@@ -31,7 +31,7 @@ def test_a_full_disk_is_reported_in_one_line(environment):
 
 def test_data_is_utf_8_in_every_locale(environment):
     narrow = {**environment, "PYTHONIOENCODING": "ascii"}
-    program = [sys.executable, "-m", "assay", "env"]
+    program = [sys.executable, "-m", "assay", "rule", "--format", "csv"]
     wide, plain = (
         subprocess.run(program, env=each, capture_output=True, check=True).stdout for each in (environment, narrow)
     )

@@ -10,6 +10,8 @@ import pytest
 import torch
 from rich.cells import cell_len
 from safetensors.numpy import save_file
+from screen_subjects import write_machine, write_traces
+from screens import Screens
 from torch import nn
 
 import assay
@@ -91,6 +93,7 @@ COMMANDS = {
     "profile by op": ["profile", "--by", "op"],
     "profile all": ["profile", "--columns", "all"],
     "analyze": ["analyze", "--force"],
+    "analyze full": ["analyze", "--force", "--full", "-v"],
 }
 
 
@@ -163,6 +166,69 @@ def test_no_line_about_a_checkpoint_is_too_wide(checkpoints, capsys, checkpoint,
     _check_lines(capsys, ["params", str(checkpoints[checkpoint]), *flags])
 
 
-@pytest.mark.parametrize("arguments", [["rule", "C401"], ["rule"], ["check", "--rules"], ["check", "--changes"]])
-def test_no_line_of_a_list_is_too_wide(capsys, arguments):
+@pytest.mark.parametrize(
+    "arguments",
+    [["rule", "C401"], ["rule"], ["check", "--rules"], ["check", "--changes"], ["machine", "--device", "cpu"]],
+    ids=" ".join,
+)
+def test_no_line_of_a_list_is_too_wide(in_place, monkeypatch, capsys, arguments):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(in_place / "cache"))
+    write_machine(in_place)
     _check_lines(capsys, arguments)
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Traces of layers whose names are long, wide or many."""
+    folder = tmp_path_factory.mktemp("traces")
+    write_traces(folder, [*(f"model.{LONG}.{index}.{LONG}" for index in range(30)), "層" * 60, "x"])
+    return folder
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["gpu.json"],
+        *(["gpu.json", "--by", by] for by in ("op", "kernel", "step", "stack")),
+        ["gpu.json", "--columns", "all"],
+        ["ranks"],
+        ["--diff", "before", "after"],
+    ],
+    ids=" ".join,
+)
+def test_no_line_about_traces_is_too_wide(traces, monkeypatch, capsys, arguments):
+    monkeypatch.chdir(traces)
+    _check_lines(capsys, ["trace", *arguments])
+
+
+CAPTURED = f"""
+import torch, assay
+class {LONG.title()}(torch.nn.Sequential): pass
+inner = torch.nn.Sequential()
+inner.add_module("{LONG}", torch.nn.Linear(4, 4))
+inner.add_module("{"層" * 60}", torch.nn.Linear(4, 4))
+model = assay.capture_model({LONG.title()}(inner))
+for _ in range(2):
+    model(torch.zeros(1, 4))
+"""
+
+
+@pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"LANG": "C"}], ids=str)
+def test_no_line_of_the_layers_of_a_program_is_too_wide(tmp_path, variables):
+    (tmp_path / "program.py").write_text(CAPTURED, encoding="utf-8")
+    with Screens(tmp_path, variables) as screens:
+        screen = screens.show(["run", "--", "program.py"], 60, both=True)
+    assert "self time per layer" in screen.text
+    tables = [line for line in screen.text.splitlines() if not line.startswith("assay: ")]
+    assert [line for line in tables if cell_len(line) > 60] == []
+    assert ("\x1b" in screen.out) == (variables != {"TERM": "dumb"})
+    assert screen.out.isascii() == (variables == {"LANG": "C"})
+
+
+def test_a_shortened_title_is_ascii_in_the_c_locale(traces):
+    name = f"{LONG}.json"
+    (traces / name).write_bytes((traces / "gpu.json").read_bytes())
+    with Screens(traces, {"LANG": "C"}) as screens:
+        screen = screens.show(["trace", name], 60)
+    assert screen.out.isascii()
+    assert {cell_len(line) > 60 for line in screen.text.splitlines()} == {False}

@@ -65,8 +65,25 @@ PROGRAM = "assay"
 COMPLETION_VARIABLE = "_ASSAY_COMPLETE"
 
 
+class _HelpText(click.HelpFormatter):
+    """Help in the characters that stdout can display."""
+
+    def getvalue(self) -> str:
+        from assay.views.plain import plain
+        from assay.views.terminal import is_utf8
+
+        text = super().getvalue()
+        return text if is_utf8(sys.stdout) else plain(text)
+
+
+class _Context(click.Context):
+    formatter_class = _HelpText
+
+
 class _LazyGroup(click.Group):
     """A group that imports a command only when it is called, not to list it."""
+
+    context_class = _Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -77,6 +94,7 @@ class _LazyGroup(click.Group):
         module, attribute = COMMANDS[cmd_name][0].split(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
+        command.context_class = _Context
         if any(parameter.name == "model" for parameter in command.params):
             command.epilog = MODEL
         return command

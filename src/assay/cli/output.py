@@ -13,12 +13,12 @@ import click
 from assay import atomic
 from assay.cli.options import Output
 from assay.cli.stderr import Messages
-from assay.cli.streams import is_utf8
 from assay.errors import UsageError
 from assay.views import tables
 from assay.views.choosing import Choice, choose, parse_names
 from assay.views.layout import Style
 from assay.views.tables import Table
+from assay.views.terminal import has_color, is_utf8
 from assay.views.text import report
 from assay.views.text.report import Report
 
@@ -118,7 +118,7 @@ def text_style(output: Output) -> Style:
     is_terminal = output.output is None and sys.stdout.isatty()
     return Style(
         width=None if output.wide else output.width or _default_width(is_terminal),
-        color=_use_color(output.color, is_terminal),
+        color=output.color == "always" if output.color != "auto" else has_color(is_terminal),
         utf8=utf8(output),
         all_columns=choice_of(output).all_columns,
     )
@@ -130,16 +130,6 @@ def _default_width(is_terminal: bool) -> int:
         return shutil.get_terminal_size().columns
     columns = os.environ.get("COLUMNS", "")
     return int(columns) if columns.isdecimal() and int(columns) else PIPE_WIDTH
-
-
-def _use_color(choice: str, is_terminal: bool) -> bool:
-    """Whether to use colour: as --color says, else never with NO_COLOR or TERM=dumb, else by FORCE_COLOR."""
-    if choice != "auto":
-        return choice == "always"
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    forced = os.environ.get("FORCE_COLOR", "")
-    return forced != "0" if forced else is_terminal
 
 
 def choice_of(output: Output) -> Choice:

@@ -19,8 +19,8 @@ from typing import NamedTuple, TextIO, cast
 from assay import units
 from assay.api.options import Progress
 from assay.cli.stderr import Messages
-from assay.cli.streams import is_utf8
 from assay.messages import one_line
+from assay.views.terminal import is_utf8
 
 REDRAW_S = 0.5
 """Also the time before the line first appears: a command that ends sooner shows none."""

@@ -67,7 +67,7 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def _to_stderr(text: str) -> None:
-    from assay.cli.streams import is_utf8
     from assay.views.plain import plain
+    from assay.views.terminal import is_utf8
 
     click.echo(text if is_utf8(sys.stderr) else plain(text), err=True)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import TextIO
 
 _STDOUT, _STDERR = 1, 2
 
@@ -24,13 +23,3 @@ def prints_to_stderr() -> Iterator[None]:
             os.dup2(_STDERR, _STDOUT)
             stack.callback(os.dup2, saved, _STDOUT)
         yield
-
-
-def is_utf8(stream: TextIO | None) -> bool:
-    """Whether `stream` displays more than ASCII: it is UTF-8, and no locale variable asks for C or POSIX.
-
-    Python itself takes the C locale for UTF-8, and sets LC_CTYPE accordingly, unless PYTHONIOENCODING is set.
-    """
-    encoding = getattr(stream, "encoding", None) or ""
-    locale = next(filter(None, map(os.environ.get, ("PYTHONIOENCODING", "LC_ALL", "LANG"))), "")
-    return encoding.lower().replace("-", "") == "utf8" and locale not in ("C", "POSIX")

@@ -30,6 +30,8 @@ _COMPARED = 500
 _BAR_WIDTH = 10
 _BAR_DROPS = 0.5
 """Bars are hidden after the columns that may be hidden, and before all others."""
+_ASCII_CUT = "~"
+"""Stands for an ellipsis where only ASCII can be displayed, in the same width."""
 _BOLD, _DIM = "1", "2"
 _HEAT = ((0.2, "31"), (0.05, "33"))
 """Colours of bars from this share of the whole on: red, yellow; smaller shares have none."""
@@ -49,6 +51,12 @@ class Style:
     def characters(self, text: str) -> str:
         """`text` in the characters that can be displayed."""
         return text if self.utf8 else plain(text)
+
+    def lines(self, text: str) -> list[str]:
+        """`text` in lines that fit, in the characters that can be displayed."""
+        text = self.characters(text)
+        lines = wrapped(text, self.width) if self.width else [text]
+        return lines if self.utf8 else [line.replace("…", _ASCII_CUT) for line in lines]
 
     def bold(self, line: str) -> str:
         """`line` in bold, if colour is allowed."""
@@ -146,7 +154,6 @@ class _Grid:
 
     def __init__(self, table: Table, style: Style) -> None:
         self.columns, self._table, self._style = table.columns, table, style
-        self._cut = "…" if style.utf8 else "~"
         self._titles = [style.characters(column.title) for column in table.columns]
         self._rows, self._footer = self._texts(table.rows), self._texts(table.footer)
         cells = [[""] * len(self.columns), *self._rows, *self._footer]
@@ -264,7 +271,7 @@ class _Grid:
             return [cell]
         cuts = self.columns[at].cuts
         lines = [shortened(cell, width, cuts)] if cuts and not heading else wrapped(cell, width)
-        return lines if self._style.utf8 else [line.replace("…", self._cut) for line in lines]
+        return lines if self._style.utf8 else [line.replace("…", _ASCII_CUT) for line in lines]
 
     def _paint(self, row: Any, at: int) -> str:
         paint = self.columns[at].paint

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, TextIO
 from assay.api.capture import environment
 from assay.api.capture.tables import CPU, accelerator_lines, layer_lines
 from assay.messages import plural
-from assay.views.layout import as_text
+from assay.views.layout import Style, as_text
 from assay.views.tables import printable
+from assay.views.terminal import has_color, is_utf8
 from assay.views.text.layer_table import LayerLine, layer_table, layer_text
 
 if TYPE_CHECKING:
@@ -109,9 +110,12 @@ class Console:
 
     def _table(self, heading: str, lines: list[LayerLine]) -> str:
         terminal = self._is_terminal()
-        width = shutil.get_terminal_size().columns if terminal else None
-        color = terminal and "NO_COLOR" not in os.environ
-        return f"\n{heading}\n{layer_text(lines, width=width, color=color)}"
+        style = Style(
+            shutil.get_terminal_size().columns if terminal else None,
+            color=has_color(terminal),
+            utf8=is_utf8(self._stream or sys.stderr),
+        )
+        return "\n".join(["", *style.lines(heading), layer_text(lines, style)])
 
     def _is_terminal(self) -> bool:
         with contextlib.suppress(ValueError, AttributeError):  # stderr may be closed or None

@@ -6,10 +6,10 @@ All times are self times, without the layers inside a layer, so that they add up
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay import units
-from assay.views.layout import Style, as_text
+from assay.views.layout import DEFAULT, Style, as_text
 from assay.views.tables import Column, Table
 
 Shapes = tuple[tuple[tuple[int, ...], ...], ...]
@@ -18,8 +18,8 @@ MAX_LINES = 24
 """A table with more layers shows the slowest ones and sums the rest in one line."""
 _MAX_SHAPES = 2
 _HOT, _WARM = 0.5, 0.2
-"""A line is red or yellow if its time is at least this share of the slowest layer's time."""
-_RED, _YELLOW, _DIM, _RESET = "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
+"""A row is red or yellow if its time is at least this share of the slowest layer's time."""
+_RED, _YELLOW, _DIM = "31", "33", "2"
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,17 @@ def layer_table(lines: Sequence[LayerLine], limit: int | None = None) -> Table:
     return Table(_COLUMNS, _slowest(lines, limit), [_sum("TOTAL", lines)])
 
 
-def layer_text(lines: Sequence[LayerLine], *, width: int | None = None, color: bool = False) -> str:
-    """The table for a terminal; with `color`, the slowest layers are red, slow ones yellow, the rest dim."""
+def layer_text(lines: Sequence[LayerLine], style: Style = DEFAULT) -> str:
+    """The table as text; in colour, the slowest layers are red, slow ones yellow, the rest dim."""
     table = layer_table(lines, MAX_LINES)
-    text = as_text(table, Style(width, color))
-    if not color:
-        return text
-    text_lines = text.splitlines()
     slowest_ns = max((line.time_ns for line in lines), default=0) or 1
-    for position, row in enumerate(table.rows, start=2):
-        share = row.time_ns / slowest_ns
-        tint = _RED if share >= _HOT else _YELLOW if share >= _WARM else _DIM
-        text_lines[position] = f"{tint}{text_lines[position]}{_RESET}"
-    return "".join(f"{line}\n" for line in text_lines)
+    tints = {id(row): _tint(row.time_ns / slowest_ns) for row in table.rows}
+    columns = [replace(column, paint=lambda row: tints.get(id(row), "")) for column in table.columns]
+    return as_text(replace(table, columns=columns), style)
+
+
+def _tint(share: float) -> str:
+    return _RED if share >= _HOT else _YELLOW if share >= _WARM else _DIM
 
 
 def _slowest(lines: Sequence[LayerLine], limit: int | None) -> list[LayerLine]:

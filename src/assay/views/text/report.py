@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from assay.messages import plural
 from assay.views import tables
-from assay.views.layout import DEFAULT, Style, lay_out, shortened, wrapped
+from assay.views.layout import DEFAULT, Style, lay_out, shortened
 from assay.views.tables import Table
 
 Parts = list[str | Table]
@@ -38,9 +38,7 @@ def as_text(report: Report, style: Style = DEFAULT) -> str:
     blocks, hidden = [], dict[str, None]()
     for part in report.parts:
         if isinstance(part, str):
-            line = style.characters(tables.printable(part))
-            lines = wrapped(line, style.width) if style.width else [line]
-            blocks += [f"{style.bold(line)}\n" for line in lines]
+            blocks += [f"{style.bold(line)}\n" for line in style.lines(tables.printable(part))]
         else:
             drawn = lay_out(part, style)
             hidden |= dict.fromkeys(drawn.hidden)

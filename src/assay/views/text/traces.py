@@ -202,7 +202,7 @@ def _relative(row: LayerChange) -> float | None:
 
 
 def _verdict_text(verdict: str | None) -> str:
-    """The verdict for people; nothing for the row that counts omitted layers."""
+    """The verdict in words; empty for the row that counts the layers not shown."""
     return "not significant" if verdict == "same" else verdict or ""
 
 
