@@ -70,3 +70,9 @@ def test_unknown_is_a_dash_and_never_zero(write):
 @given(st.integers(-(10**30), 10**30))
 def test_exact_integers_keep_every_digit(value):
     assert int(units.exact(value).replace(",", "")) == value
+
+
+def test_ops_are_written_as_people_write_them():
+    names = {"torch.nn.functional.linear": "F.linear", "torch.add": "torch.add", "torch.ops.aten.view": "aten.view"}
+    assert {name: units.op(name) for name in names} == names
+    assert units.op(None) == units.UNKNOWN

@@ -86,6 +86,16 @@ def shapes(several: Iterable[Iterable[int | str]]) -> str:
     return ", ".join(shape(dims) for dims in several)
 
 
+def op(name: str | None) -> str:
+    """The name of an op as people write it: `op("torch.nn.functional.linear") == "F.linear"`."""
+    if name is None:
+        return UNKNOWN
+    for prefix, short in (("torch.nn.functional.", "F."), ("torch.ops.", "")):
+        if name.startswith(prefix):
+            return short + name.removeprefix(prefix)
+    return name
+
+
 def _small(value: float | None, unit: str) -> str:
     """A value with an SI prefix from pico to mega."""
     if value is None:

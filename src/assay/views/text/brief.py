@@ -97,9 +97,10 @@ def _actions(brief: Brief) -> Table:
 
 def _next_step(brief: Brief) -> list[_Line]:
     """How to try the actions or see their details, and how many more there are."""
-    more = f"{plural(brief.more_actions, 'more suggestion')} below" if brief.more_actions else ""
+    noun = "more suggestion" if brief.next_step else "suggestion"
+    more = f"{plural(brief.more_actions, noun)} below" if brief.more_actions else ""
     text = "; ".join(filter(None, (brief.next_step, more)))
-    label = "Try them" if brief.next_step.endswith("--try") else "Details" if brief.next_step else ""
+    label = "Try them" if brief.next_step.endswith("--try") else "Details" if brief.next_step else "More"
     return [_Line(label, text)] if text else []
 
 

@@ -121,7 +121,7 @@ def _by_execution(columns: _Labels, document: Document, cost: Cost, *, each: boo
 
 
 _KIND_LABELS = (
-    _label("op", shrinks=True),
+    _label("op", show=units.op, shrinks=True, cuts="middle"),
     _label("type", drops=True),
     _label("inputs", shrinks=True),
     _label("outputs", shrinks=True),
@@ -203,7 +203,7 @@ def _with_outside(
 BREAKDOWNS: dict[str, Callable[[Document, Cost], CostBreakdown]] = {
     "category": partial(_by_execution, [_label("type")]),
     "kind": partial(_by_execution, _KIND_LABELS, each=True),
-    "op": partial(_by_execution, [_label("op", shrinks=True), _label("type")]),
+    "op": partial(_by_execution, [_label("op", show=units.op, shrinks=True, cuts="middle"), _label("type")]),
     "module": _by_module,
     "class": _by_class,
     "call": _by_call,

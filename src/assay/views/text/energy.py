@@ -39,13 +39,15 @@ class _SeriesRow(NamedTuple):
 
 
 _KINDS: tuple[Column[_KindRow], ...] = (
-    Column("op", lambda row: row.kind.name, shrinks=True, keeps=8),
-    Column("inputs", lambda row: units.shapes(one.type.shape for one in row.kind.inputs), shrinks=True, drops=True),
+    Column("op", lambda row: row.kind.name, show=units.op, shrinks=True, cuts="middle"),
+    Column("inputs", lambda row: units.shapes(one.type.shape for one in row.kind.inputs), shrinks=True, keeps=-8),
     Column("count", lambda row: row.energy.count, "right", units.exact),
     Column("per op", lambda row: row.energy.each.value, "right", units.joules, name="each J"),
     Column("total", lambda row: row.total, "right", units.joules, name="total J"),
     Column("share", lambda row: row.share, "right", percent),
-    Column("method", lambda row: how(row.energy.each), shrinks=True, drops=True, name="how"),
+    Column(
+        "method", lambda row: how(row.energy.each), show=lambda text: text.partition(":")[0], drops=True, name="how"
+    ),
 )
 _SERIES: tuple[Column[_SeriesRow], ...] = (
     Column("metric", lambda row: row.series.name, name="what"),

@@ -20,11 +20,21 @@ class FigureFact(NamedTuple):
     value: str
     method: str
 
+    @property
+    def split(self) -> tuple[str, str]:
+        """`measured` and by what; two texts if the method is in other words."""
+        kind, _, by = self.method.partition(": ")
+        return (kind, by) if kind in _METHODS else ("", self.method)
+
+
+_METHODS = ("measured", "counted", "modelled", "unknown")
+
 
 _FACTS: tuple[Column[FigureFact], ...] = (
     Column("name", lambda fact: fact.name),
     Column("value", lambda fact: fact.value, "right"),
-    Column("method", lambda fact: fact.method, shrinks=True, drops=True),
+    Column("method", lambda fact: fact.split[0]),
+    Column("by", lambda fact: fact.split[1], shrinks=True, drops=True),
 )
 
 

@@ -40,7 +40,7 @@ NAMING: tuple[Column[Finding], ...] = (
 _RULES: tuple[Column[Rule], ...] = (
     Column("code", lambda rule: rule.code),
     Column("severity", lambda rule: rule.severity),
-    Column("looks for", lambda rule: rule.summary, shrinks=True),
+    Column("looks for", lambda rule: rule.summary, shrinks=True, keeps=40),
     Column("advice", lambda rule: rule.advice, shrinks=True, drops=True),
     Column("needs", lambda rule: ", ".join(need.name for need in rule.needs) or None, shrinks=True, drops=True),
 )
@@ -77,6 +77,7 @@ _LABELS = {
     "start_time_s": "launch time",
     "tokens_as_large_as_parameters": "tokens that need as much memory as the parameters",
     "typical": "median",
+    "worst_sqnr_db": "lowest SQNR",
 }
 """Names of evidence for people, unless the key itself reads well."""
 

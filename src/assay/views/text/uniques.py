@@ -18,7 +18,7 @@ _MODULE_COLUMNS: tuple[Column[UniqueModule], ...] = (
     Column("modules", lambda entry: len(entry.occurrences), "right", units.exact, name="count"),
     Column("calls (first)", lambda entry: entry.calls, "right", units.exact, drops=True, name="calls"),
     Column("FLOPs (first)", lambda entry: _module_flops(entry), "right", units.count, drops=2, name="FLOPs"),
-    Column("first path", lambda entry: entry.module_path, shrinks=True, cuts="middle"),
+    Column("first path", lambda entry: entry.module_path, shrinks=True, cuts="middle", keeps=16),
     Column("inputs", lambda entry: _joined(entry.input_shapes), shrinks=True, drops=1),
     Column("outputs", lambda entry: _joined(entry.output_shapes), shrinks=True, drops=2),
     Column("dtypes", lambda entry: _distinct([*entry.input_dtypes, *entry.output_dtypes]), shrinks=True, drops=3),
@@ -28,7 +28,7 @@ _MODULE_COLUMNS: tuple[Column[UniqueModule], ...] = (
 
 _OP_COLUMNS: tuple[Column[UniqueOp], ...] = (
     Column("id", lambda entry: entry.id),
-    Column("op", lambda entry: entry.op_name, shrinks=True),
+    Column("op", lambda entry: entry.op_name, show=units.op, shrinks=True, cuts="middle"),
     Column("count", lambda entry: entry.count, "right", units.exact),
     Column("FLOPs each", lambda entry: _flops(entry), "right", units.count, drops=True),
     Column(
