@@ -31,7 +31,9 @@ def store(fp64: float | None, **options) -> None:
 
 
 def test_unknown_limits_are_explained_with_the_quick_way(document, capsys):
-    assert {row.bound for row in achieved_rows(Messages(), document)} == {"unknown"}
+    rows, device = achieved_rows(Messages(), document)
+    assert {row.bound for row in rows} == {"unknown"}
+    assert device is None
     assert "or `assay machine --quick`" in capsys.readouterr().err
 
 
@@ -49,7 +51,9 @@ def test_unknown_limits_are_explained_with_the_quick_way(document, capsys):
 )
 def test_limits_that_are_missing_or_approximate_are_named(document, capsys, fp64, options, expected):
     store(fp64, **options)
-    assert "unknown" not in {row.bound for row in achieved_rows(Messages(), document)}
+    rows, device = achieved_rows(Messages(), document)
+    assert "unknown" not in {row.bound for row in rows}
+    assert device.peak("fp32") == 1e9
     printed = capsys.readouterr().err
     assert expected in printed
     assert bool(printed) == bool(expected)

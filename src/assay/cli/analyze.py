@@ -115,15 +115,15 @@ def _write(
 
     document = analysis.document
     _print_notes(messages, analysis, weights)
-    rows = achieved_rows(messages, document)
+    rows, device = achieved_rows(messages, document)
     common = common_sections(analysis, verbose=messages.verbose > 0)
     code = _exit_code(messages, analysis)
     contents = {
         DOCUMENT: files.encode(document, DOCUMENT),
-        TEXT: full_report(analysis, common, rows, full=full, source=model).encode(),
+        TEXT: full_report(analysis, common, rows, device, full=full, source=model).encode(),
     }
     saved, text = atomic.write_results(folder, contents, partial=bool(code), overwrite=force)
-    show(analysis_report(analysis, common, rows, full=full, source=model), output)
+    show(analysis_report(analysis, common, rows, device, full=full, source=model), output)
     messages.note(f"wrote {text}")
     messages.note(f"wrote {saved} (open it with: assay explore {saved})")
     return code

@@ -9,25 +9,27 @@ from assay.cli.stderr import Messages
 
 if TYPE_CHECKING:
     from assay.analysis.achieved import Achieved
+    from assay.analysis.devices import Device
     from assay.document.document import Document
     from assay.document.machine import MachineReport
 
 
-def achieved_rows(messages: Messages, document: Document) -> list[Achieved]:
-    """One row per timed op, with its bottleneck if the limits of this machine have been measured."""
+def achieved_rows(messages: Messages, document: Document) -> tuple[list[Achieved], Device | None]:
+    """One row per timed op, with its bottleneck, and the limits of this machine if they have been measured."""
     from assay.analysis.achieved import achieved_rates
     from assay.analysis.ceilings import as_device, overhead_s
     from assay.machine.reports import report_of_this_machine
 
     if document.profile is None or document.timing is None:
-        return []
+        return [], None
     report = report_of_this_machine(document.profile.device.partition(":")[0])
     if report is None:
         messages.note("bottlenecks unknown: run `assay machine` once, or `assay machine --quick` (5 s)")
-        return achieved_rates(document)
+        return achieved_rates(document), None
     for note in _limit_notes(report):
         messages.note(note)
-    return achieved_rates(document, as_device(report), overhead_s=overhead_s(report))
+    device = as_device(report)
+    return achieved_rates(document, device, overhead_s=overhead_s(report)), device
 
 
 def _limit_notes(report: MachineReport) -> Iterator[str]:

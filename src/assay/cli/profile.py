@@ -22,7 +22,7 @@ from assay.cli.options import (
     run_options,
     verbosity_options,
 )
-from assay.cli.output import emit, refuse_overwrite, utf8
+from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assay.analysis.achieved import Achieved
+    from assay.analysis.devices import Device
     from assay.api.profile.options import ProfileOptions
     from assay.document.document import Document
     from assay.views.text.report import Report
@@ -191,11 +192,11 @@ def profile(
     if by is not None:
         for condition in conditions_lines(document):
             messages.note(condition)
-    rows = achieved_rows(messages, document)
+    rows, device = achieved_rows(messages, document)
     code = _exit_code(messages, document)
     save_document(document, output, partial=bool(code))
     encoders = {"json": lambda: encode(profile_file(document, rows))}
-    emit(output, lambda: _view(document, rows, by, top, model, utf8=utf8(output)), encoders, partial=bool(code))
+    emit(output, lambda: _view(document, rows, device, by, top, model), encoders, partial=bool(code))
     return code
 
 
@@ -229,7 +230,7 @@ def _bytes(text: str | None) -> int | None:
 
 
 def _view(
-    document: Document, rows: Sequence[Achieved], by: str | None, top: int | None, model: str, *, utf8: bool
+    document: Document, rows: Sequence[Achieved], device: Device | None, by: str | None, top: int | None, model: str
 ) -> Report:
     from assay.findings.brief_model import model_brief
     from assay.findings.engine import check_all
@@ -240,7 +241,7 @@ def _view(
 
     if by is None:
         brief = model_brief(document, check_all(document).findings, rows=rows, source=model)
-        return with_brief(brief, views.profile_report(document, rows, top=top, utf8=utf8), document)
+        return with_brief(brief, views.profile_report(document, rows, device, top=top), document)
     tables = {
         "module": lambda: views.module_table(document),
         "op": lambda: views.op_table(rows),
