@@ -10,6 +10,7 @@ from assay.analysis.memory import LargestBatch, PeakParts, fits, memory_of, targ
 from assay.document.document import Document, KeyValueCache, Run
 from assay.document.rows import Op, OpKind, Storage, Tensor, TensorType
 from assay.views import plots
+from assay.views.plain import plain
 from assay.views.text.memory import batch_table, fit_table, report, sizes_table
 from assay.views.text.report import as_text
 
@@ -32,9 +33,9 @@ def test_columns_keep_the_largest_value_and_the_order(values, width):
     assert shown == values or len(values) > width
 
 
-@given(VALUES, st.booleans())
-def test_the_height_of_an_area_follows_its_values(values, utf8):
-    lines = plots.area(values, width=80, height=5, utf8=utf8)
+@given(VALUES)
+def test_the_height_of_an_area_follows_its_values(values):
+    lines = plots.area(values, width=80, height=5)
     assert len(lines) == 5
     heights = [sum(line[at] != " " for line in lines) for at in range(len(lines[0]))]
     shown = plots.columns(values, 80)
@@ -42,12 +43,15 @@ def test_the_height_of_an_area_follows_its_values(values, utf8):
         assert (shown[left] <= shown[right]) <= (heights[left] <= heights[right])
     if max(values):
         assert heights[shown.index(max(shown))] == 5
-        assert lines[0][shown.index(max(shown))] == ("█" if utf8 else "#")
+        assert lines[0][shown.index(max(shown))] == "█"
     assert all((height > 0) == (value > 0) for height, value in zip(heights, shown, strict=True))
 
 
-def test_without_utf8_the_plot_is_ascii():
-    assert "".join(plots.area([1, 5, 3], utf8=False)).isascii()
+@given(VALUES)
+def test_a_sparkline_in_ascii_has_the_same_width(values):
+    line = plots.sparkline(values, 10)
+    assert plain(line).isascii()
+    assert len(plain(line)) == len(line) == min(len(values), 10)
 
 
 def test_rows_have_plain_bytes_and_their_provenance():
@@ -58,14 +62,14 @@ def test_rows_have_plain_bytes_and_their_provenance():
     assert rows["inference: peak"][0] == 1024 + 2048 + 512
     assert rows["training: peak"] == (None, "unknown")
     assert rows["cache: batch 3, length 10"][0] == 960
-    text = as_text(report(memory_of(recorded())))
+    text = as_text(report(memory_of(recorded()), recorded()))
     assert "KV cache: batch 3, length 10" in text
     assert "inference: live at the peak" in text
-    assert "Activations during the pass (plus 1 KiB of parameters, buffers and inputs)" in text
+    assert "Activations peak at 2.5 KiB (plus 1 KiB of parameters, buffers and inputs)" in text
 
 
 def test_the_report_shows_the_peak_unknown_values_and_exclusions():
-    text = as_text(report(memory_of(recorded())))
+    text = as_text(report(memory_of(recorded()), recorded()))
     assert "Inference: peak 3.5 KiB at op 2 of 3, torch.relu (forward)" in text
     (line,) = [line for line in text.splitlines() if line.startswith("training: peak")]
     assert line.split(maxsplit=2)[2] == "–  unknown   no training step was recorded"

@@ -26,7 +26,6 @@ from assay.machine.energy import CounterGroup
 from assay.machine.hardware import identify
 from assay.timing.peaks.effort import FULL
 from assay.timing.peaks.measuring import Peaks
-from assay.views.text.machine_picture import HEIGHT, picture
 
 
 @pytest.fixture
@@ -239,15 +238,3 @@ def test_a_machine_that_was_not_measured_is_one_line(cli, cache, saved, argument
     assert result.err.strip() == (
         "assay: error: this machine has not been measured: run `assay machine` once, or name a device"
     )
-
-
-def test_the_plot_draws_every_roof_at_its_height():
-    lines = picture({"fp32": 1e12, "bf16": 8e12, "fp64": 1e12}, 1e11)
-    drawn = [line for _, line in lines]
-    assert len(lines) == HEIGHT + 1
-    assert "bf16" in drawn[0]
-    shared = next(line for line in drawn if "fp32" in line)
-    assert "fp64" in shared
-    slope = [line.find("╱") for line in drawn[:-1] if "╱" in line]
-    assert slope == sorted(slope, reverse=True)
-    assert all(ord(char) < 128 for _, line in picture({"fp32": 1e12}, 1e11, utf8=False) for char in line)

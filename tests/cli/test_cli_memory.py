@@ -66,7 +66,8 @@ def test_markdown_has_a_heading_for_each_part(cli):
 
 def test_text_plots_the_timeline(cli):
     out = cli("memory", "m", document=document()).out
-    assert "1.5 MiB    █\n" in out
+    assert "1.5 MiB┤" in out
+    assert "Activations peak at 1.5 MiB" in out
 
 
 def test_options_reach_the_recorder_and_the_optimizer(cli):

@@ -7,14 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import assay
 from assay.cli.main import COMMANDS
 from assay.document import files
 from assay.document.document import Document
 
-HEAVY = {"torch", "transformers", "textual", "ray"}
+HEAVY = {"torch", "transformers", "textual", "ray", "plotext"}
 FOR_TABLES = {"rich", "msgspec", "numpy", "psutil"}
 SOURCE = str(Path(assay.__file__).parents[1])
 
@@ -60,3 +62,10 @@ def test_loading_a_document_imports_nothing_heavy(tmp_path):
     path = tmp_path / "d.assay.json"
     files.save(Document(), path)
     assert not imported(f"import assay; assay.load({str(path)!r})") & (HEAVY | {"rich", "click", "numpy"})
+
+
+def test_only_a_picture_imports_plotext(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file({"w": np.arange(6.0)}, path)
+    assert not imported(command("params", str(path))) & HEAVY
+    assert imported(command("params", str(path), "--histogram")) & HEAVY == {"plotext"}

@@ -102,5 +102,5 @@ def test_json_has_the_share_and_no_zeros(document):
 
 
 def test_the_memory_of_what_did_not_run_is_noted(document):
-    text = reports.as_text(memory_report(memory_of(document)))
+    text = reports.as_text(memory_report(memory_of(document), document))
     assert "2 of 3 modules with parameters did not run: their activations are unknown" in text

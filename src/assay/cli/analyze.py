@@ -118,21 +118,22 @@ def _write(
     full: bool,
 ) -> int:
     """Print the report, write the files to `folder`, and return the exit code."""
+    from assay.api.check import device_of
     from assay.document import files
     from assay.views.text.analysis import analysis_report, common_sections
     from assay.views.text.full_analysis import full_report
 
     document = analysis.document
     _print_notes(messages, analysis, weights)
-    rows = achieved_rows(messages, document)
+    rows, device = achieved_rows(messages, document), device_of(document)
     common = common_sections(analysis, verbose=messages.verbose > 0)
     code = _exit_code(messages, analysis)
     contents = {
         DOCUMENT: files.encode(document, DOCUMENT),
-        TEXT: full_report(analysis, common, rows, full=full, source=source).encode(),
+        TEXT: full_report(analysis, common, rows, device, full=full, source=source).encode(),
     }
     saved, text = atomic.write_results(folder, contents, partial=bool(code), overwrite=force)
-    show(analysis_report(analysis, common, rows, full=full, source=source), output)
+    show(analysis_report(analysis, common, rows, device, full=full, source=source), output)
     messages.note(f"full report: {text}; browse the result: assay explore {saved}")
     return code
 

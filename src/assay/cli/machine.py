@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from assay.cli.options import OptionGroups, Output, result_options, verbosity_options
-from assay.cli.output import emit, refuse_overwrite, utf8
+from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 
@@ -59,7 +59,7 @@ def machine(
             quick=quick,
             on_step=lambda step: line.step(f"measuring {step}"),
         )
-    emit(output, lambda: machine_report(report, utf8=utf8(output)), {"json": lambda: encode(report)})
+    emit(output, lambda: machine_report(report), {"json": lambda: encode(report)})
     if output.format != "table":
         for note in report.notes:
             messages.note(note)

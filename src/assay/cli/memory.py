@@ -11,7 +11,7 @@ import click
 
 from assay.api.options import OnStep, RunOptions
 from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
-from assay.cli.output import emit, refuse_overwrite, utf8
+from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
@@ -116,12 +116,12 @@ def memory(
         lambda: marked(
             report(
                 estimate,
+                document,
                 fits=fitting,
                 batches=batches,
                 inference_batches=inference_batches,
                 comparison=comparison,
                 cache=cache,
-                utf8=utf8(output),
             ),
             document,
         ),

@@ -119,7 +119,7 @@ def text_style(output: Output) -> Style:
     return Style(
         width=None if output.wide else output.width or _default_width(is_terminal),
         color=output.color == "always" if output.color != "auto" else has_color(is_terminal),
-        utf8=utf8(output),
+        utf8=output.output is not None or is_utf8(sys.stdout),
         all_columns=choice_of(output).all_columns,
     )
 
@@ -154,8 +154,3 @@ _RENDERERS: Mapping[str, Callable[[Report, Output], str]] = {
     "jsonl": lambda view, output: tables.as_json_lines(view.data),
     "md": lambda view, output: report.as_markdown(view),
 }
-
-
-def utf8(output: Output) -> bool:
-    """Whether the destination of the text holds more than ASCII."""
-    return output.output is not None or is_utf8(sys.stdout)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.options import OptionGroups, Output, output_options_with, verbosity_options
-from assay.cli.output import emit, refuse_overwrite, utf8
+from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.errors import OK, PartialError, WriteError
@@ -144,7 +144,7 @@ def params(
     if pattern is not None and not _weights(document).tensors:
         messages.warn(f"no tensor name matches {one_line(pattern)!r}")
     code = _exit_code(messages, _weights(document), stats)
-    view_options = ParamsOptions(full=full, sort=sort, top=top, histogram=histogram, utf8=utf8(output))
+    view_options = ParamsOptions(full=full, sort=sort, top=top, histogram=histogram)
     try:
         save_document(document, output, partial=bool(code))
         emit(

@@ -23,7 +23,7 @@ from assay.cli.options import (
     run_options,
     verbosity_options,
 )
-from assay.cli.output import emit, refuse_overwrite, utf8
+from assay.cli.output import emit, refuse_overwrite
 from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
@@ -197,7 +197,7 @@ def profile(
     save_document(document, output, partial=bool(code))
     encoders = {"json": lambda: encode(profile_file(document, rows))}
     source = as_typed(model, inputs, options)
-    emit(output, lambda: _view(document, rows, by, top, source, utf8=utf8(output)), encoders, partial=bool(code))
+    emit(output, lambda: _view(document, rows, by, top, source), encoders, partial=bool(code))
     return code
 
 
@@ -230,9 +230,7 @@ def _bytes(text: str | None) -> int | None:
     return device.memory_bytes
 
 
-def _view(
-    document: Document, rows: Sequence[Achieved], by: str | None, top: int | None, source: str, *, utf8: bool
-) -> Report:
+def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int | None, source: str) -> Report:
     from assay.api.check import device_of
     from assay.findings.brief_model import model_brief
     from assay.findings.engine import check_all
@@ -242,9 +240,9 @@ def _view(
     from assay.views.text.report import Report
 
     if by is None:
-        findings = check_all(document, device=device_of(document)).findings
-        brief = model_brief(document, findings, rows=rows, source=source)
-        return with_brief(brief, views.profile_report(document, rows, top=top, utf8=utf8), document)
+        device = device_of(document)
+        brief = model_brief(document, check_all(document, device=device).findings, rows=rows, source=source)
+        return with_brief(brief, views.profile_report(document, rows, device, top=top), document)
     tables = {
         "module": lambda: views.module_table(document),
         "op": lambda: views.op_table(rows),

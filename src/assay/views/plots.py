@@ -1,4 +1,4 @@
-"""Plots drawn with text characters."""
+"""Small plots inside cells and panels: sparklines, areas and bars."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from itertools import pairwise
 from math import ceil
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
-_PLAIN = " .:#"
-"""ASCII replacement for `_BLOCKS`."""
 
 
 def columns(values: Sequence[float], width: int) -> list[float]:
@@ -19,15 +17,20 @@ def columns(values: Sequence[float], width: int) -> list[float]:
     return [max(values[start:end]) for start, end in pairwise(edges)]
 
 
-def area(values: Sequence[float], *, width: int = 64, height: int = 6, utf8: bool = True) -> list[str]:
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The values as one line of blocks of different heights."""
+    return area(values, width=width, height=1)[0]
+
+
+def area(values: Sequence[float], *, width: int, height: int) -> list[str]:
     """Text lines that draw the values as a filled area, top line first; the largest value has full height."""
-    marks = _BLOCKS if utf8 else _PLAIN
     heights = columns(values, width)
     top = max(heights, default=0)
-    full = len(marks) - 1
+    full = len(_BLOCKS) - 1
     filled = [ceil(value / top * height * full) if top else 0 for value in heights]
     return [
-        "".join(marks[min(max(level - full * row, 0), full)] for level in filled) for row in range(height - 1, -1, -1)
+        "".join(_BLOCKS[min(max(level - full * row, 0), full)] for level in filled)
+        for row in range(height - 1, -1, -1)
     ]
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from assay import units
 from assay.analysis.achieved import Achieved
 from assay.analysis.architecture import Architecture, Evidence
+from assay.analysis.devices import Device
 from assay.analysis.memory import Memory
 from assay.analysis.parameters import parameters
 from assay.document import tree
@@ -78,7 +79,13 @@ def common_sections(analysis: Analysis, *, verbose: bool = False) -> CommonSecti
 
 
 def analysis_report(
-    analysis: Analysis, common: CommonSections, rows: Sequence[Achieved] = (), *, full: bool = False, source: str = ""
+    analysis: Analysis,
+    common: CommonSections,
+    rows: Sequence[Achieved] = (),
+    device: Device | None = None,
+    *,
+    full: bool = False,
+    source: str = "",
 ) -> Report:
     """The report for the screen: the answer, where the time goes, and the findings; `full` adds all other sections.
 
@@ -86,6 +93,7 @@ def analysis_report(
         analysis: What was determined.
         common: The sections shared with the text file.
         rows: The timed kinds of op.
+        device: The limits they are compared with.
         full: Whether to show all sections, with long lists shortened.
         source: The model as named on the command line.
     """
@@ -104,7 +112,7 @@ def analysis_report(
             *computation_section(document, LINES),
             *code_section(analysis.code),
             *common.memory,
-            *performance_section(document, rows, LINES),
+            *performance_section(document, rows, LINES, device),
             *energy_section(document, LINES),
             *system_section(document, full=False),
         ]
@@ -211,17 +219,24 @@ def code_section(code: Sequence[tuple[str, str, str]], top: int | None = LINES) 
 
 
 def memory_section(document: Document, memory: Memory | None) -> Parts:
-    """The memory the model needs for inference and training, and measured peaks."""
+    """The memory the model needs for inference and training, measured peaks, and memory over time."""
     if memory is None:
         return []
-    return ["MEMORY", memory_views.sizes_table(memory), *comparison_parts(document, memory)]
+    return [
+        "MEMORY",
+        memory_views.sizes_table(memory),
+        *comparison_parts(document, memory),
+        *memory_views.timelines(memory, document),
+    ]
 
 
-def performance_section(document: Document, rows: Sequence[Achieved], top: int) -> Parts:
-    """Measured times of the pass, its modules and its ops."""
+def performance_section(
+    document: Document, rows: Sequence[Achieved], top: int, device: Device | None = None
+) -> Parts:
+    """Measured times of the pass, its modules and its ops, and the limits of the device."""
     if document.profile is None or document.timing is None:
         return []
-    title, *tables = profile_views.time_parts(document, rows, top)
+    title, *tables = profile_views.time_parts(document, rows, top, device)
     return [f"PERFORMANCE: {title}", *tables, *section("Notes", notes_table(document.profile.notes))]
 
 

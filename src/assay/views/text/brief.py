@@ -16,7 +16,7 @@ from assay.views.gains import saving
 from assay.views.partial import marked_title, marked_total
 from assay.views.tables import Column, Table, percent
 from assay.views.text.figures import method_name, shown
-from assay.views.text.report import Parts, Report
+from assay.views.text.report import Report
 
 _SHOWS: dict[str, Callable[[float | None], str]] = {
     "seconds": units.seconds,
@@ -56,9 +56,9 @@ def _paint(row: object) -> str:
     return _PAINTS.get(row.label, "") if isinstance(row, _Line) else ""
 
 
-def brief_parts(brief: Brief) -> Parts:
+def brief_parts(brief: Brief) -> list[str | Table]:
     """The brief as a title and up to three small tables."""
-    parts: Parts = [" · ".join(brief.identity)]
+    parts: list[str | Table] = [" · ".join(brief.identity)]
     figures = [_Line(one.label, _answer(one, brief), method_name(one.figure), one.detail) for one in brief.figures]
     parts += [_facts(figures)] if figures else []
     parts += [_actions(brief)] if brief.actions else []

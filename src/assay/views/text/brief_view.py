@@ -25,7 +25,8 @@ class BriefView:
 
     def __init__(self, data: Brief) -> None:
         self.data = data
-        self._report = Report(brief_parts(data), Table([], []))
+        self._parts = brief_parts(data)
+        self._report = Report(self._parts, Table([], []))
 
     def __str__(self) -> str:
         return as_text(self._report, Style(shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH))
@@ -33,7 +34,7 @@ class BriefView:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return as_html(self._report.parts)
+        return as_html(self._parts)
 
     def _repr_markdown_(self) -> str:
         return as_markdown(self._report)

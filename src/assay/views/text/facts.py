@@ -1,4 +1,4 @@
-"""Small tables that many reports share: named facts, notes, drawings, and missing items with the reason."""
+"""Small tables that many reports share: named facts, notes, and missing items with the reason."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ def reasons_table(reasons: Pairs, *, bare: bool = False) -> Table:
     """What is missing, with the reason."""
     columns = [Column("missing", _NAME, shrinks=True), Column("reason", _VALUE, shrinks=True)]
     return Table(columns, list(reasons), bare=bare)
-
-
-def drawing_table(label: str, title: str, lines: Pairs) -> Table:
-    """A drawing, one row per line, with a label to the left of each line."""
-    return Table([Column(label, _NAME, "right"), Column(title, _VALUE)], list(lines), bare=True)
 
 
 def notes_table(notes: Iterable[str], title: str = "note") -> Table:

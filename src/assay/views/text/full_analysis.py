@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from assay import units
 from assay.analysis.achieved import Achieved
+from assay.analysis.devices import Device
 from assay.document import tree
 from assay.document.cost import KindCost
 from assay.document.document import Document
@@ -62,7 +63,13 @@ _CODE = [Column(title, itemgetter(index)) for index, title in enumerate(("functi
 
 
 def full_report(
-    analysis: Analysis, common: CommonSections, rows: Sequence[Achieved] = (), *, full: bool = False, source: str = ""
+    analysis: Analysis,
+    common: CommonSections,
+    rows: Sequence[Achieved] = (),
+    device: Device | None = None,
+    *,
+    full: bool = False,
+    source: str = "",
 ) -> str:
     """The analysis as text for a file: the answer, the findings, the bottlenecks, then the tables.
 
@@ -70,6 +77,7 @@ def full_report(
         analysis: What was determined.
         common: The sections shared with the screen.
         rows: The timed kinds of op.
+        device: The limits they are compared with.
         full: Whether to list every module, op and tensor, with appendices at the end.
         source: The model as named on the command line.
     """
@@ -82,7 +90,7 @@ def full_report(
         *sections.recommendation_section(document, analysis.checked),
         "SUMMARY",
         common.summary,
-        *sections.performance_section(document, rows, top),
+        *sections.performance_section(document, rows, top, device),
         *sections.computation_section(document, top),
         *common.memory,
         *sections.energy_section(document, top),

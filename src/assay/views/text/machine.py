@@ -1,4 +1,4 @@
-"""The machine report: limits, memory, sensors, and a drawing of the roofline."""
+"""The machine report: limits, memory, sensors, and a picture of the roofline."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from functools import partial
 from typing import NamedTuple
 
 from assay import units
+from assay.analysis.ceilings import as_device
 from assay.document.machine import CacheLevel, Ceiling, EnergyModel, MachineReport, Scaling, Sensor
 from assay.document.provenance import Figure, Measured, Unknown
 from assay.messages import plural
 from assay.views.tables import Column, Table, percent
-from assay.views.text.facts import drawing_table, facts_table
+from assay.views.text.facts import facts_table
 from assay.views.text.figures import Show, spread
-from assay.views.text.machine_picture import picture
 from assay.views.text.report import Parts, Report, section
+from assay.views.text.roofline_plot import roofline_parts
 
 _rate, _bandwidth = partial(units.count, unit="FLOP/s"), partial(units.count, unit="B/s")
 _SHOW: dict[str, Show] = {"arithmetic": _rate, "bandwidth": _bandwidth, "overhead": units.seconds}
@@ -62,7 +63,7 @@ _DATA: tuple[Column[_CeilingRow], ...] = (
 )
 
 
-def machine_report(report: MachineReport, *, utf8: bool = True) -> Report:
+def machine_report(report: MachineReport) -> Report:
     """All measured limits as text; CSV and JSON lines have one row per limit."""
     parts: Parts = [headline(report), _facts(report)]
     parts += ["Arithmetic", _ceilings("arithmetic", report.arithmetic)]
@@ -71,7 +72,7 @@ def machine_report(report: MachineReport, *, utf8: bool = True) -> Report:
     parts += ["Overhead per op", _ceilings("overhead", report.overhead)]
     if len(report.scaling) > 1:
         parts += ["Threads", Table(_SCALING, report.scaling)]
-    parts += _roofline(report, utf8)
+    parts += roofline_parts(as_device(report))
     parts += ["Sensors", Table(_SENSORS, report.sensors)]
     if report.energy is not None:
         title = "Energy model: error for each op or model, fitted to the others"
@@ -144,12 +145,3 @@ def _watts(figure: Figure) -> str:
 
 def _why(figure: Figure) -> str:
     return figure.how.why if isinstance(figure.how, Unknown) else ""
-
-
-def _roofline(report: MachineReport, utf8: bool) -> Parts:
-    """The drawing of the roofline under its title; nothing if no peak or no bandwidth was measured."""
-    peaks = {one.name: one.value for one in report.arithmetic if one.value}
-    bandwidth = max((one.value for one in report.bandwidth if one.value), default=None)
-    if not peaks or bandwidth is None:
-        return []
-    return ["Roofline", drawing_table("rate", "roofline", picture(peaks, bandwidth, utf8=utf8))]

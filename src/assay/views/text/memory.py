@@ -8,14 +8,17 @@ from typing import NamedTuple
 from assay import units
 from assay.analysis.memory.batches import LargestBatch
 from assay.analysis.memory.fitting import Fit
-from assay.analysis.memory.lifetimes import LiveStorage
+from assay.analysis.memory.lifetimes import LiveStorage, forward, training_step
 from assay.analysis.memory.totals import Memory, Occupancy
+from assay.document.document import Document
 from assay.document.provenance import Figure, Modelled
-from assay.views import plots
 from assay.views.partial import marked_total
 from assay.views.tables import Column, Table
-from assay.views.text.facts import drawing_table, notes_table
+from assay.views.text.facts import notes_table
+from assay.views.text.memory_plot import timeline
 from assay.views.text.report import Parts, Report, section
+
+_STEP = "Training step"
 
 
 def _item_text(name: str) -> str:
@@ -73,20 +76,20 @@ _BATCHES: tuple[Column[_BatchRow], ...] = (
 
 def report(
     memory: Memory,
+    document: Document,
     *,
     fits: Sequence[Fit] = (),
     batches: Mapping[str, LargestBatch] | None = None,
     inference_batches: Mapping[str, LargestBatch] | None = None,
-    comparison: Sequence[str | Table] = (),
+    comparison: Parts | tuple[()] = (),
     cache: tuple[str, Figure] | None = None,
-    utf8: bool = True,
 ) -> Report:
     """The whole report; CSV and JSON lines contain the table of sizes.
 
     `comparison` is shown below it. With `inference_batches`, `batches` are those of a training step.
     """
     summary = sizes_table(memory, cache)
-    parts: Parts = ["Memory", summary, *comparison, *occupancy_parts(memory, utf8=utf8)]
+    parts: Parts = ["Memory", summary, *comparison, *occupancy_parts(memory, document)]
     parts += section(marked_total(_fit_title(memory, fits), partial=memory.partial), fit_table(fits))
     parts += section("How several devices share the model (modelled)", sharing_table(fits))
     parts += section("Largest batch", batch_table(batches or {}, inference_batches or {}))
@@ -94,16 +97,33 @@ def report(
     return Report(parts, summary)
 
 
-def occupancy_parts(memory: Memory, *, utf8: bool = True) -> Parts:
+def occupancy_parts(memory: Memory, document: Document) -> Parts:
     """The peak, the timeline and the live tensors at the peak of every recorded pass."""
     parts: Parts = []
-    for name, usage in (("Inference", memory.inference), ("Training step", memory.training)):
-        if usage is not None:
-            title = marked_total(f"{name}: peak {units.size(usage.total.value)}", partial=memory.partial)
-            parts += [f"{title} {_peak_text(usage)}", _chart_title(usage, name)]
-            parts.append(timeline(usage, utf8=utf8))
-            parts += ["Live tensors at the peak, largest first", Table(_LIVE, usage.peak.largest)]
+    for name, usage in _passes(memory).items():
+        parts += [*_timeline_parts(name, usage, document, partial=memory.partial)]
+        parts += ["Live tensors at the peak, largest first", Table(_LIVE, usage.peak.largest)]
     return parts
+
+
+def timelines(memory: Memory, document: Document) -> Parts:
+    """The peak and memory over time of every recorded pass."""
+    passes = _passes(memory).items()
+    return [part for name, usage in passes for part in _timeline_parts(name, usage, document, partial=memory.partial)]
+
+
+def _timeline_parts(name: str, usage: Occupancy, document: Document, *, partial: bool) -> Parts:
+    step = training_step(document) if name == _STEP else None
+    recorded = step if step is not None else forward(document)
+    title = marked_total(f"{name}: peak {units.size(usage.total.value)}", partial=partial)
+    picture = timeline(_timeline_caption(usage, name), usage, recorded)
+    return [f"{title} {_peak_text(usage)}", picture]
+
+
+def _passes(memory: Memory) -> dict[str, Occupancy]:
+    """The memory of each recorded pass."""
+    found = {"Inference": memory.inference, _STEP: memory.training}
+    return {name: usage for name, usage in found.items() if usage is not None}
 
 
 def _notes(memory: Memory) -> list[str]:
@@ -152,21 +172,13 @@ def sizes_table(memory: Memory, cache: tuple[str, Figure] | None = None) -> Tabl
     return Table(_FIGURES, rows)
 
 
-def timeline(usage: Occupancy, *, utf8: bool = True) -> Table:
-    """A plot of the bytes of live tensors over the ops, without parameters, buffers and inputs."""
-    lines = plots.area(usage.alive, utf8=utf8)
-    labels = [units.size(usage.peak.bytes), *[""] * (len(lines) - 2), "0 B"]
-    return drawing_table("bytes", "alive", zip(labels, lines, strict=True))
-
-
-def _chart_title(usage: Occupancy, name: str) -> str:
-    """`Activations during the pass (plus 54.7 KiB of parameters, buffers and inputs)`."""
-    fixed = units.size(int(usage.total.value or 0) - usage.peak.bytes)
-    if name == "Inference":
-        return f"Activations during the pass (plus {fixed} of parameters, buffers and inputs)"
-    return (
-        f"Activations and gradients during the step (plus {fixed} of parameters, buffers, inputs and optimizer state)"
-    )
+def _timeline_caption(usage: Occupancy, name: str) -> str:
+    """`Activations peak at 10.7 MiB (plus 98.3 MiB of parameters, buffers and inputs)`."""
+    peak, fixed = units.size(usage.peak.bytes), units.size(int(usage.total.value or 0) - usage.peak.bytes)
+    if name == _STEP:
+        rest = "parameters, buffers, inputs and optimizer state"
+        return f"Activations and gradients peak at {peak} (plus {fixed} of {rest})"
+    return f"Activations peak at {peak} (plus {fixed} of parameters, buffers and inputs)"
 
 
 def _fit_title(memory: Memory, fits: Sequence[Fit]) -> str:

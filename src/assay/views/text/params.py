@@ -17,9 +17,10 @@ from assay.messages import plural
 from assay.views import plots
 from assay.views.partial import marked_total
 from assay.views.tables import Column, Table, percent
-from assay.views.text.facts import drawing_table, notes_table, reasons_table
+from assay.views.text.facts import notes_table, reasons_table
+from assay.views.text.histogram_plot import histogram_picture
 from assay.views.text.params_lines import STATISTICS, TensorRow, lines_of, shown_name, sorted_lines
-from assay.views.text.report import Parts, Report, section
+from assay.views.text.report import Parts, Picture, Report, section
 
 _MAX_LISTED = 20
 """Rows of each list of ties, duplicates and outliers, unless `full`."""
@@ -29,13 +30,12 @@ _MAX_NAMES = 3
 
 @dataclass(frozen=True)
 class ParamsOptions:
-    """Which rows of the report are shown, in which order, and with which drawings."""
+    """Which rows of the report are shown, in which order, and with which pictures."""
 
     full: bool = False
     sort: str | None = None
     top: int | None = None
     histogram: bool = False
-    utf8: bool = True
 
 
 def _ratio_text(value: float | None) -> str:
@@ -85,7 +85,7 @@ def params_report(document: Document, options: ParamsOptions = ParamsOptions()) 
         *section("Not analysed", _problems(weights)),
         *section("Modules", _modules(document.modules if options.full else [])),
         *section("Notes", notes_table(_notes(document, weights, options))),
-        *(_histograms(lines, options) if options.histogram else []),
+        *(_histograms(lines) if options.histogram else []),
     ]
     return Report(parts, tensors)
 
@@ -102,7 +102,7 @@ def chosen_lines(weights: WeightsReport, options: ParamsOptions) -> tuple[list[T
 def _tensors(
     weights: WeightsReport, lines: Sequence[TensorRow], omitted: Sequence[TensorRow], options: ParamsOptions
 ) -> Table:
-    columns = [_with_gaps(column) for column in _columns(weights, options)]
+    columns = [_with_gaps(column) for column in _columns(weights)]
 
     def sums(name: str, tensors: Sequence[TensorStatistics]) -> dict[str, Any]:
         values = {"tensor": name, "count": STATISTICS["count"](tensors), "bytes": STATISTICS["bytes"](tensors)}
@@ -114,7 +114,7 @@ def _tensors(
     return Table(columns, lines, footer)
 
 
-def _columns(weights: WeightsReport, options: ParamsOptions) -> list[Column[TensorRow]]:
+def _columns(weights: WeightsReport) -> list[Column[TensorRow]]:
     columns: list[Column[TensorRow]] = [
         Column("tensor", lambda row: row.name, shrinks=True, cuts="middle"),
         Column("dtype", lambda row: row.tensors[0].dtype),
@@ -125,7 +125,7 @@ def _columns(weights: WeightsReport, options: ParamsOptions) -> list[Column[Tens
     if weights.kernel:
         columns += _STATISTICS
         columns += _SPECTRAL if any(tensor.spectral for tensor in weights.tensors) else ()
-        columns.append(Column("distribution", lambda row: _spark(row.tensors[0].histogram, options.utf8), drops=True))
+        columns.append(Column("distribution", lambda row: _spark(row.tensors[0].histogram), drops=True))
     return [*columns, Column("note", lambda row: _remarks(row.tensors), shrinks=True)]
 
 
@@ -151,24 +151,17 @@ def _remarks(tensors: Sequence[TensorStatistics]) -> str:
     return "; ".join(remarks)
 
 
-def _spark(histogram: Histogram | None, utf8: bool) -> str:
-    return plots.area(histogram.counts, width=_SPARK_WIDTH, height=1, utf8=utf8)[0] if histogram else ""
+def _spark(histogram: Histogram | None) -> str:
+    return plots.sparkline(histogram.counts, _SPARK_WIDTH) if histogram else ""
 
 
-def _histograms(lines: Iterable[TensorRow], options: ParamsOptions) -> Parts:
+def _histograms(lines: Iterable[TensorRow]) -> Iterator[Picture]:
     """One histogram per row; a row of several tensors shows that of its first tensor."""
-    parts: Parts = []
     for line in lines:
         histogram = line.tensors[0].histogram
-        if histogram is None:
-            continue
-        bars = plots.area(histogram.counts, utf8=options.utf8)
-        labels = [units.exact(max(histogram.counts)), *[""] * (len(bars) - 1)]
-        axis = f"{units.ratio(histogram.low)} … {units.ratio(histogram.high)}"
         of = f" (of {shown_name(line.tensors[0])})" if len(line.tensors) > 1 else ""
-        drawing = drawing_table("count", "histogram", zip([*labels, ""], [*bars, axis], strict=True))
-        parts += [f"Histogram: {line.name}{of}", drawing]
-    return parts
+        if histogram is not None:
+            yield histogram_picture(f"{line.name}{of}", histogram)
 
 
 def _dtypes(weights: WeightsReport) -> Table:

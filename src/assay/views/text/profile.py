@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from assay import units
 from assay.analysis.achieved import Achieved
+from assay.analysis.devices import Device
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.profile import LARGEST_SEARCHED, Profile, Sweep, SweepPoint, ThreadPoint
@@ -24,6 +25,7 @@ from assay.views.text.figures import FigureFact, bottleneck, fact, figures_table
 from assay.views.text.partial_report import marked
 from assay.views.text.profile_memory import memory_parts
 from assay.views.text.report import Parts, Report, section
+from assay.views.text.roofline_plot import roofline_parts
 
 TOP = 15
 """Rows per table unless `top` is given; CSV and JSON contain all rows."""
@@ -120,14 +122,14 @@ _RATES = {"batch": "samples/s"}
 
 
 def profile_report(
-    document: Document, rows: Sequence[Achieved], *, top: int | None = None, utf8: bool = True
+    document: Document, rows: Sequence[Achieved], device: Device | None = None, *, top: int | None = None
 ) -> Report:
-    """The whole report; CSV and JSON lines contain the modules."""
+    """The whole report, with a roofline if the limits are known; CSV and JSON lines contain the modules."""
     profile = document.profile or Profile()
     lines = TOP if top is None else top
     parts: Parts = [
-        *time_parts(document, rows, lines),
-        *memory_parts(document, utf8=utf8),
+        *time_parts(document, rows, lines, device),
+        *memory_parts(document),
         *energy_parts(document, lines),
         *system_parts(document),
         *section("Notes", notes_table(profile.notes)),
@@ -135,13 +137,14 @@ def profile_report(
     return marked(Report(parts, module_table(document)), document)
 
 
-def time_parts(document: Document, rows: Sequence[Achieved], lines: int) -> Parts:
-    """A title, then the measured times: of the pass, modules, ops, thread counts and sweeps."""
+def time_parts(document: Document, rows: Sequence[Achieved], lines: int, device: Device | None = None) -> Parts:
+    """A title, then the measured times: of the pass, modules, ops (beside their limits), thread counts and sweeps."""
     profile = document.profile or Profile()
     parts: Parts = [_title(document, profile), *conditions_lines(document)]
     parts.append(facts(document, profile))
     parts += slowest_modules(document, lines)
     parts += _first("Ops by total time", with_range(op_table(rows)), lines) if rows else []
+    parts += roofline_parts(device, rows) if rows and device is not None else []
     parts += section("Threads", Table(_THREADS, profile.thread_points))
     for sweep in profile.sweeps:
         parts += section(_sweep_title(sweep), sweep_table(sweep))

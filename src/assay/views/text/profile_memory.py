@@ -24,14 +24,14 @@ _PEAKS: tuple[Column[PeakComparison], ...] = (
 )
 
 
-def memory_parts(document: Document, *, utf8: bool = True) -> Parts:
+def memory_parts(document: Document) -> Parts:
     """The comparison, then the timeline and the live tensors at the peak of every recorded pass."""
     profile = document.profile
     if profile is None or profile.memory is None:
         return []
     optimizer = profile.step.optimizer_name if profile.step is not None else ""
     memory = memory_of(document, optimizer=optimizer or "adamw")
-    return [*comparison_parts(document, memory), *occupancy_parts(memory, utf8=utf8)]
+    return [*comparison_parts(document, memory), *occupancy_parts(memory, document)]
 
 
 def comparison_parts(document: Document, memory: Memory) -> Parts:

@@ -1,24 +1,36 @@
-"""A report: a sequence of titles and tables, and the one table that CSV and JSON lines contain."""
+"""A report: a sequence of titles, tables and pictures, and the one table that CSV and JSON lines contain."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from assay.messages import plural
 from assay.views import tables
+from assay.views.canvas import DEFAULT_WIDTH, MIN_WIDTH
 from assay.views.layout import DEFAULT, Style, lay_out, shortened
 from assay.views.tables import Table
 
-Parts = list[str | Table]
-"""Titles and tables, in reading order."""
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture, drawn when the style of the text is known."""
+
+    caption: str
+    """What the picture shows, stated as a conclusion."""
+    draw: Callable[[Style], list[str]]
+    """The lines of the picture, none wider than the style allows; its width is at least `MIN_WIDTH`."""
+
+
+Parts = list[str | Table | Picture]
+"""Titles, tables and pictures, in reading order."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Titles and tables for text and Markdown, and one table for data formats."""
+    """Titles, tables and pictures for text and Markdown, and one table for data formats."""
 
-    parts: Sequence[str | Table]
+    parts: Sequence[str | Table | Picture]
     data: Table
     """The content of CSV and JSON lines."""
 
@@ -38,14 +50,32 @@ def as_text(report: Report, style: Style = DEFAULT) -> str:
     blocks, hidden = [], dict[str, None]()
     for part in report.parts:
         if isinstance(part, str):
-            blocks += [f"{style.bold(line)}\n" for line in style.lines(tables.printable(part))]
+            blocks.append(_title(part, style))
+        elif isinstance(part, Picture):
+            blocks.append(_title(part.caption, style) + _block(_drawn(part, style)))
         else:
-            drawn = lay_out(part, style)
-            hidden |= dict.fromkeys(drawn.hidden)
-            blocks.append("".join(f"{line}\n" for line in drawn.lines) + "\n")
+            laid_out = lay_out(part, style)
+            hidden |= dict.fromkeys(laid_out.hidden)
+            blocks.append(_block(laid_out.lines))
     if hidden and style.width:
         blocks.append(f"{style.dim(shortened(_hidden_text(list(hidden), style.width), style.width, 'end'))}\n\n")
     return "".join(blocks).removesuffix("\n\n") + "\n"
+
+
+def _title(text: str, style: Style) -> str:
+    return "".join(f"{style.bold(line)}\n" for line in style.lines(tables.printable(text)))
+
+
+def _block(lines: Sequence[str]) -> str:
+    """The lines, followed by a blank one."""
+    return "".join(f"{line}\n" for line in lines) + "\n"
+
+
+def _drawn(picture: Picture, style: Style) -> list[str]:
+    """The lines of the picture, or one that says that it does not fit."""
+    if style.width is None or style.width >= MIN_WIDTH:
+        return picture.draw(style)
+    return [style.dim(line) for line in style.lines(f"(picture left out: needs {MIN_WIDTH} columns)")]
 
 
 def _hidden_text(titles: list[str], width: int) -> str:
@@ -56,8 +86,13 @@ def _hidden_text(titles: list[str], width: int) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """The report as Markdown, with titles as headings."""
-    return "\n".join(
-        f"## {tables.markdown_text(tables.printable(part))}\n" if isinstance(part, str) else tables.as_markdown(part)
-        for part in report.parts
-    )
+    """The report as Markdown, with titles as headings and pictures as code."""
+    return "\n".join(map(_markdown, report.parts))
+
+
+def _markdown(part: str | Table | Picture) -> str:
+    if isinstance(part, Table):
+        return tables.as_markdown(part)
+    if isinstance(part, str):
+        return f"## {tables.markdown_text(tables.printable(part))}\n"
+    return "\n".join([_markdown(part.caption), "```text", *part.draw(Style(DEFAULT_WIDTH)), "```", ""])
