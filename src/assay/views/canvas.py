@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, isfinite
@@ -23,6 +24,8 @@ _GAP = 2
 """Cells between two labels of the x axis."""
 _BRAILLE = (2, 4)
 """Dots of a braille character across and up, of which lines are drawn."""
+_NEEDLESS = re.compile(r"(\x1b\[38;5;\d+m[^\x1b]*\x1b\[0m)|\x1b\[0m")
+"""A coloured text, which stays, or the end of a colour that never began."""
 _ASCII = str.maketrans("─│┌┐└┘├┤┬┴┼", "-|++++|||++")
 
 
@@ -57,8 +60,11 @@ class Canvas:
         self._figure.xlim(x.low, x.high)
         self._figure.ylim(y.low, y.high)
         self._figure.yticks([value for value, _ in y.ticks], labels)
-        shown = self._without_overlap(x.ticks)
+        shown = sorted(self._without_overlap(x.ticks))
         self._figure.xticks([value for value, _ in shown], [text for _, text in shown])
+        # plotext puts the labels into a set, so that each run would place them in another order.
+        monitor = self._figure.monitor
+        monitor.xticks[0], monitor.xlabels[0] = [value for value, _ in shown], [text for _, text in shown]
         if x.name:
             self._figure.xlabel(x.name)
         # Without data, plotext draws no labels.
@@ -107,8 +113,7 @@ class Canvas:
         text = self._figure.build()
         if not self._style.utf8:
             text = text.translate(_ASCII)
-        if not self._style.color:
-            text = uncolorize(text)
+        text = _NEEDLESS.sub(lambda match: match[1] or "", text) if self._style.color else uncolorize(text)
         return [line.rstrip() for line in text.splitlines()]
 
     def _marker(self, unicode: str, ascii: str) -> str:

@@ -130,7 +130,7 @@ def answer_section(
         return [*brief_parts(weights_brief(document, findings)), *common.missing]
     if not document.modules:
         return ["SUMMARY", common.summary, *common.missing]
-    return brief_parts(model_brief(document, findings, rows=rows, missing=analysis.missing, source=source))
+    return [*brief_parts(model_brief(document, findings, rows=rows, missing=analysis.missing, source=source))]
 
 
 def _where_section(document: Document) -> Parts:
