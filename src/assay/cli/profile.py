@@ -145,6 +145,7 @@ def options_in_use(names: Sequence[str]) -> list[click.Parameter]:
 @model_argument
 @click.option("--by", type=click.Choice(GROUPINGS), help="Print one table, grouped by this, instead of the report.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N rows of each table.")
+@click.option("--full", is_flag=True, help="Show every module; by default, repeated blocks share a row.")
 @measurement_options
 @run_options
 @output_options_with(own=("top",))
@@ -157,6 +158,7 @@ def profile(
     output: Output,
     by: str | None,
     top: int | None,
+    full: bool,
     backward: bool,
     **measuring: Any,
 ) -> int:
@@ -195,7 +197,12 @@ def profile(
     code = _exit_code(messages, document)
     save_document(document, output, partial=bool(code))
     encoders = {"json": lambda: encode(profile_file(document, rows))}
-    emit(output, lambda: _view(document, rows, by, top, model, utf8=utf8(output)), encoders, partial=bool(code))
+    emit(
+        output,
+        lambda: _view(document, rows, by, model, top=top, full=full, utf8=utf8(output)),
+        encoders,
+        partial=bool(code),
+    )
     return code
 
 
@@ -229,7 +236,14 @@ def _bytes(text: str | None) -> int | None:
 
 
 def _view(
-    document: Document, rows: Sequence[Achieved], by: str | None, top: int | None, model: str, *, utf8: bool
+    document: Document,
+    rows: Sequence[Achieved],
+    by: str | None,
+    model: str,
+    *,
+    top: int | None,
+    full: bool,
+    utf8: bool,
 ) -> Report:
     from assay.findings.brief_model import model_brief
     from assay.findings.engine import check_all
@@ -240,14 +254,15 @@ def _view(
 
     if by is None:
         brief = model_brief(document, check_all(document).findings, rows=rows, source=model)
-        return with_brief(brief, views.profile_report(document, rows, top=top, utf8=utf8), document)
+        return with_brief(brief, views.profile_report(document, rows, top=top, full=full, utf8=utf8), document)
     tables = {
         "module": lambda: views.module_table(document),
         "op": lambda: views.op_table(rows),
         "execution": lambda: views.execution_table(document),
     }
-    table = tables[by]().first(top)
-    return marked(Report([views.with_range(table)], table), document)
+    table = tables[by]()
+    shown = views.shown_modules(document, full=full) if by == "module" else views.with_range(table)
+    return marked(Report([shown.first(top)], table.first(top)), document)
 
 
 def _exit_code(messages: Messages, document: Document) -> int:

@@ -103,7 +103,7 @@ def analysis_report(
             *computation_section(document, LINES),
             *code_section(analysis.code),
             *common.memory,
-            *performance_section(document, rows, LINES),
+            *performance_section(document, rows, LINES, full=True),
             *energy_section(document, LINES),
             *system_section(document, full=False),
         ]
@@ -126,7 +126,7 @@ def answer_section(
 def _where_section(document: Document) -> Parts:
     """The modules that take most of the time, or without times the types of op with most FLOPs."""
     if document.timing is not None:
-        return profile_views.slowest_modules(document, LINES)
+        return profile_views.where_parts(document)
     if document.cost is None or not document.ops:
         return []
     return ["Where the FLOPs go", cost_table(document, document.cost, "category", CostOptions())]
@@ -215,11 +215,11 @@ def memory_section(document: Document, memory: Memory | None) -> Parts:
     return ["MEMORY", memory_views.sizes_table(memory), *comparison_parts(document, memory)]
 
 
-def performance_section(document: Document, rows: Sequence[Achieved], top: int) -> Parts:
-    """Measured times of the pass, its modules and its ops."""
+def performance_section(document: Document, rows: Sequence[Achieved], top: int, *, full: bool) -> Parts:
+    """Measured times of the pass, its modules (with repeated blocks folded unless `full`) and its ops."""
     if document.profile is None or document.timing is None:
         return []
-    title, *tables = profile_views.time_parts(document, rows, top)
+    title, *tables = profile_views.time_parts(document, rows, top, full=full)
     return [f"PERFORMANCE: {title}", *tables, *section("Notes", notes_table(document.profile.notes))]
 
 

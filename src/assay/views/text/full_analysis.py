@@ -82,7 +82,7 @@ def full_report(
         *sections.recommendation_section(document, analysis.checked),
         "SUMMARY",
         common.summary,
-        *sections.performance_section(document, rows, top),
+        *sections.performance_section(document, rows, top, full=full),
         *sections.computation_section(document, top),
         *common.memory,
         *sections.energy_section(document, top),
