@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from assay.document.document import Document, Failure, InputTensor, Machine, Origin, Run
+from assay.document.provenance import Counted, Figure
 from assay.document.rows import Call, Module, Op, Operand, OpKind, Tensor, TensorType
+from assay.document.timing import ModuleTime, Timing
 
 IMAGE = TensorType((1, 3, 224, 224), "float32")
 FEATURES = TensorType((1, 64, 224, 224), "float32")
@@ -68,3 +70,25 @@ def norm_kind() -> OpKind:
 def relu_kind() -> OpKind:
     """The kind of an activation."""
     return OpKind("torch.relu", "aten.relu.default", {}, (Operand("self", FEATURES),), (Operand("out", FEATURES),))
+
+
+def timed_tree(own_ms: dict[str, float], outside: float = 0) -> Document:
+    """Modules by `path:Class`, parents first, with their self times in milliseconds; the root is the empty path."""
+    modules: list[Module] = []
+    index_of: dict[str, int] = {}
+    for name in own_ms:
+        path, _, kind = name.partition(":")
+        parent = index_of.get(path.rpartition(".")[0], 0) if path else None
+        index_of[path] = len(modules)
+        modules.append(Module(path, kind or "Model", f"models.{kind or 'Model'}", parent))
+    whole = sum(own_ms.values()) + outside
+    total = list(own_ms.values())
+    for index in range(len(modules) - 1, 0, -1):
+        total[modules[index].parent or 0] += total[index]
+    times: list[ModuleTime | None] = [
+        ModuleTime(1, total[at] / 1e3, own / 1e3, total_share=total[at] / whole, self_share=own / whole)
+        for at, own in enumerate(own_ms.values())
+    ]
+    by_hand = Counted("by hand")
+    timing = Timing(times, whole=Figure(whole / 1e3, by_hand), outside=Figure(outside / 1e3, by_hand))
+    return Document(modules=modules, timing=timing)

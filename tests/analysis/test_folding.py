@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.analysis.folding import FoldedRow, TreeNode, children, fold, run_name
+from assay.analysis.folding import FoldedRow, TreeNode, children, fold, row_name, run_name
 
 
 @st.composite
@@ -80,6 +80,42 @@ def test_exactly_the_equal_consecutive_siblings_are_folded(nodes):
             follows = one.name[:-1] == two.name[:-1] and int(one.name[-1]) + 1 == int(two.name[-1])
             same = subtree(nodes, before.members[0]) == subtree(nodes, after.members[0])
             assert not (follows and same)
+
+
+@given(trees())
+def test_with_gaps_the_rows_still_cover_every_node_once(nodes):
+    rows = fold(nodes, gaps=True)
+    assert sorted(member for row in rows for member in row.members) == list(range(len(nodes)))
+    for index, row in enumerate(rows):
+        assert len({repr(subtree(nodes, member)) for member in row.members}) == 1
+        inner = [member for other in rows if other.parent == index for member in other.members]
+        assert sorted(inner) == sorted(child for member in row.members for child in children(nodes)[member])
+
+
+@given(trees())
+def test_gaps_never_add_rows(nodes):
+    assert len(fold(nodes, gaps=True)) <= len(fold(nodes)) <= len(nodes)
+
+
+def test_an_odd_sibling_does_not_split_its_run():
+    keys = [1 if number == 7 else 0 for number in range(12)]
+    nodes = [TreeNode("root", None, 0), *(TreeNode(str(number), 0, key) for number, key in enumerate(keys))]
+    _, run, odd = fold(nodes, gaps=True)
+    assert (row_name(nodes, run), run.run, run.gaps, run.odd_beside) == ("0–6, 8–11", 11, True, None)
+    assert (row_name(nodes, odd), odd.run, odd.gaps, odd.odd_beside) == ("7", 1, False, 1)
+    assert [row_name(nodes, row) for row in fold(nodes)] == ["root", "0–6", "7", "8–11"]
+
+
+def test_siblings_of_another_kind_end_a_run():
+    kinds = "cccrccc"
+    nodes = [TreeNode("root", None, 0), *(TreeNode(str(at), 0, kind, kind) for at, kind in enumerate(kinds))]
+    assert [row_name(nodes, row) for row in fold(nodes, gaps=True)] == ["root", "0–2", "3", "4–6"]
+
+
+def test_without_a_majority_no_sibling_is_odd():
+    nodes = [TreeNode("root", None, 0), *(TreeNode(f"h{at}", 0, at % 2) for at in range(8))]
+    rows = fold(nodes, gaps=True)[1:]
+    assert [(row_name(nodes, row), row.odd_beside) for row in rows] == [("h0, 2, 4, 6", None), ("h1, 3, 5, 7", None)]
 
 
 def test_without_runs_every_node_has_its_own_row():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -77,11 +78,49 @@ def test_a_run_has_the_sums_of_its_members():
     assert sum(line.own_parameters for line in folded.values()) == sum(p.numel() for p in model.parameters())
 
 
-def test_different_siblings_are_not_folded():
-    model = blocks(4)
-    model[1][0].weight.requires_grad_(False)
-    _, lines = lines_of(model, torch.randn(5, 8))
-    assert [line.name for line in lines.values() if line.depth == 1] == ["0", "1", "2–3", "4"]
+def differing(change, **options):
+    """The rows of the blocks of a model whose second block was changed."""
+    model = blocks(5)
+    change(model[1])
+    _, lines = lines_of(model, torch.randn(5, 8), **options)
+    return [(line.name, line.differs) for line in lines.values() if line.depth == 1]
+
+
+def freeze(block):
+    block.requires_grad_(False)
+
+
+def widen(block):
+    block[0], block[1] = nn.Linear(8, 6), nn.Linear(6, 8)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (freeze, "frozen"),
+        (lambda block: block[0].bias.requires_grad_(False), "one parameter frozen"),
+        (lambda block: block.__setitem__(1, nn.GELU()), "1 is GELU, not ReLU"),
+        (lambda block: block.append(nn.Identity()), "also has 3"),
+        (lambda block: block.__delitem__(2), "lacks 2"),
+        (lambda block: setattr(block[1], "inplace", True), "1.inplace is True, not False"),
+        (widen, "0.weight is 6x8, not 8x8 (and 4 more)"),
+    ],
+)
+def test_a_block_that_differs_has_its_own_row_and_does_not_split_the_run(change, text):
+    assert differing(change) == [("0, 2–4", ""), ("1", text), ("5", "")]
+    assert differing(change, gaps=False) == [("0", ""), ("1", ""), ("2–4", ""), ("5", "")]
+
+
+def test_the_odd_block_keeps_its_subtree():
+    model = blocks(5)
+    model[1][1] = nn.GELU()
+    document, lines = lines_of(model, torch.randn(5, 8))
+    assert [(path, line.class_name, line.modules) for path, line in lines.items()] == [
+        ("", "Sequential", 1), ("0", "Sequential", 4), ("0.0", "Linear", 4), ("0.1", "ReLU", 8),
+        ("1", "Sequential", 1), ("1.0", "Linear", 1), ("1.1", "GELU", 1), ("1.2", "ReLU", 1), ("5", "Linear", 1),
+    ]  # fmt: skip
+    assert sum(line.own_parameters for line in lines.values()) == sum(p.numel() for p in model.parameters())
+    assert document.cost.forward.flops == sum(line.totals.flops for line in lines.values() if line.depth == 1)
 
 
 def test_rows_with_several_output_shapes_are_marked_as_varying():

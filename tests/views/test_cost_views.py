@@ -78,7 +78,14 @@ def _number(cell: str) -> int | None:
 
 
 @pytest.mark.parametrize(
-    "shown", [CostOptions(exact=True), CostOptions(exact=True, top=2), CostOptions(exact=True, depth=1)]
+    "shown",
+    [
+        CostOptions(exact=True),
+        CostOptions(exact=True, full=False),
+        CostOptions(exact=True, top=2, full=False),
+        CostOptions(exact=True, top=2),
+        CostOptions(exact=True, depth=1),
+    ],
 )
 @pytest.mark.parametrize("by", list(BREAKDOWNS))
 @pytest.mark.parametrize("name", ["mixed", "trained"])

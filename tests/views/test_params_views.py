@@ -82,7 +82,63 @@ def test_tensors_of_another_shape_or_dtype_are_not_folded():
 
 def test_a_name_that_contains_the_number_placeholder_is_handled():
     rows = [row("a.#.w", [1.0]), row("a.1.w", [1.0])]
-    assert names(document(*rows)) == ["a.#.w … ×2"]
+    assert names(document(*rows)) == ["a.#.w", "a.1.w"]
+
+
+def notes(*rows, **options):
+    """The notes by the names of the rows."""
+    report = params_report(document(*rows), ParamsOptions(**options))
+    return {row["tensor"]: row["note"] for row in report.data.values()}
+
+
+def layers(count=12, **figures):
+    """The same tensor of many layers; `figures` has statistics of single layers by number."""
+    by_layer = {int(name[1:]): changes for name, changes in figures.items()}
+    return [row(f"l.{i}.w", [1.0, 3.0, 2.0, 4.0], **by_layer.get(i, {})) for i in range(count)]
+
+
+DEAD = Norms(2, 0.0, 1.0, 0.5, 0.5, 2)
+
+
+@pytest.mark.parametrize(
+    ("figures", "note"),
+    [
+        ({}, ""),
+        ({"l7": {"nan": 1}}, "7 differs: 1 NaN"),
+        ({"l7": {"inf": 2}}, "7 differs: 2 infinite"),
+        ({"l7": {"rows": DEAD}}, "7 differs: 2 dead rows"),
+        ({"l7": {"problem": "unreadable"}}, "7 differs: unreadable"),
+        ({"l3": {"nan": 3}, "l7": {"rows": DEAD}}, "3 differs: 3 NaN; 7 differs: 2 dead rows"),
+        ({f"l{at}": {"nan": at} for at in range(1, 6)}, "1 differs: 1 NaN; 2 differs: 2 NaN; and 3 more"),
+        ({f"l{at}": {"nan": 1} for at in range(12)}, "12 NaN"),
+        ({f"l{at}": {"note": "tied", **({"nan": 4} if at == 2 else {})} for at in range(12)},
+         "tied; 2 differs: 4 NaN"),
+    ],
+)  # fmt: skip
+def test_a_folded_row_names_the_tensors_that_differ_and_why(figures, note):
+    assert notes(*layers(**figures)) == {"l.0–11.w ×12": note}
+
+
+def test_a_tensor_far_from_its_family_is_named_with_its_statistic():
+    rows = layers()
+    rows[7] = row("l.7.w", np.asarray([1.0, 3.0, 2.0, 4.0]) * 4.1)
+    (note,) = notes(*rows).values()
+    assert note == "7 differs: std 4.1× the median"
+    assert notes(*rows, full=True)["l.7.w"] == ""
+
+
+def test_a_slight_outlier_is_only_listed():
+    rows = layers()
+    rows[7] = row("l.7.w", np.asarray([1.0, 3.0, 2.0, 4.0]) * 1.3)
+    assert notes(*rows) == {"l.0–11.w ×12": ""}
+    assert "Outliers within their family" in text(document(*rows))
+
+
+def test_the_trend_draws_the_standard_deviations_in_numerical_order():
+    rows = [row(f"l.{i}.w", [0.0, float(i)]) for i in (2, 0, 1, 3, 10)] + [row("a", [1.0]), row("b.0", [1.0, 2.0])]
+    report = params_report(document(*rows, row("b.1", [1.0, 2.0])), ParamsOptions())
+    trends = {line["tensor"]: line["trend"] for line in report.data.values()}
+    assert trends == {"l.0–3,10.w ×5": " ▁▂▃█", "a": "", "b.0–1 ×2": ""}
 
 
 def test_the_statistics_of_a_folded_row_cover_all_its_values():

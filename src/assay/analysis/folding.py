@@ -10,7 +10,11 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from msgspec import Struct
 
+from assay.analysis.name_ranges import ranges_text
+
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>0|[1-9][0-9]{0,17})", re.DOTALL)
+_MIN_RUN = 3
+"""Beside a smaller run, no sibling is the odd one."""
 
 
 class TreeNode(Struct, frozen=True):
@@ -21,6 +25,8 @@ class TreeNode(Struct, frozen=True):
     parent: int | None
     key: Hashable
     """Siblings fold only if their keys and their subtrees are equal."""
+    kind: Hashable = None
+    """A run may have gaps only where the siblings between its members are of the same kind."""
 
 
 class FoldedRow(Struct, frozen=True):
@@ -32,24 +38,35 @@ class FoldedRow(Struct, frozen=True):
     """Number of siblings folded into the row; 1 if it is not folded."""
     depth: int
     parent: int | None
+    gaps: bool = False
+    """Whether others stand between the siblings of the row."""
+    odd_beside: int | None = None
+    """If most of its numbered siblings are equal and it differs from them, the first of these nodes."""
 
 
-def fold(nodes: Sequence[TreeNode], *, runs: bool = True) -> list[FoldedRow]:
-    """The rows of the folded tree, depth first; one row per node if `runs` is false."""
+def fold(nodes: Sequence[TreeNode], *, runs: bool = True, gaps: bool = False) -> list[FoldedRow]:
+    """The rows of the folded tree, depth first.
+
+    Args:
+        nodes: The tree, parents first.
+        runs: Fold runs of equal siblings; otherwise every node has its own row.
+        gaps: Also fold equal siblings if others of the same kind stand between them.
+    """
     below = children(nodes)
     subtrees = _subtree_numbers(nodes, below)
     roots = [index for index, node in enumerate(nodes) if node.parent is None]
     rows: list[FoldedRow] = []
-    stack: list[tuple[tuple[int, ...], int, int, int | None]] = [((root,), 1, 0, None) for root in reversed(roots)]
+    stack = [FoldedRow((root,), 1, 0, None) for root in reversed(roots)]
     while stack:
-        members, run, depth, parent = stack.pop()
+        row = stack.pop()
         here = len(rows)
-        rows.append(FoldedRow(members, run, depth, parent))
-        shown = below[members[0]]
-        spans = list(_spans([nodes[child].name for child in shown], [subtrees[child] for child in shown], runs))
-        for start, end in reversed(spans):
-            inner = tuple(child for member in members for child in below[member][start:end])
-            stack.append((inner, end - start, depth + 1, here))
+        rows.append(row)
+        shown = [(nodes[child], subtrees[child]) for child in below[row.members[0]]]
+        for places, odd_beside in reversed(list(_runs(shown, gaps) if runs else _alone(len(shown)))):
+            inner = tuple(below[member][place] for member in row.members for place in places)
+            beside = None if odd_beside is None else below[row.members[0]][odd_beside]
+            apart = places[-1] - places[0] >= len(places)
+            stack.append(FoldedRow(inner, len(places), row.depth + 1, here, apart, beside))
     return rows
 
 
@@ -68,6 +85,15 @@ def run_name(first: str, run: int) -> str:
     return f"{first}–{int(matched['number']) + run - 1}" if matched and run > 1 else first
 
 
+def row_name(nodes: Sequence[TreeNode], row: FoldedRow, separator: str = ", ") -> str:
+    """The name of a row among its siblings: `conv1`, or `0–6, 8–31` for a run."""
+    matched = [_NUMBERED.fullmatch(nodes[member].name) for member in row.members[: row.run]]
+    numbered = [each for each in matched if each is not None]
+    if row.run == 1 or not numbered:
+        return nodes[row.members[0]].name
+    return numbered[0]["stem"] + ranges_text((int(each["number"]) for each in numbered), separator)
+
+
 def _subtree_numbers(nodes: Sequence[TreeNode], below: list[list[int]]) -> list[int]:
     """A number for each node; nodes share it if their keys and their subtrees with all names are equal."""
     numbers: dict[Hashable, int] = {}
@@ -78,14 +104,36 @@ def _subtree_numbers(nodes: Sequence[TreeNode], below: list[list[int]]) -> list[
     return result
 
 
-def _spans(names: list[str], subtrees: list[int], runs: bool) -> Iterator[tuple[int, int]]:
-    """Start and end of each run of equal siblings with consecutive numbers."""
+_Run = tuple[list[int], int | None]
+"""The places of siblings that share a row, and the first place of the larger run beside them, if there is one."""
+
+
+def _alone(count: int) -> list[_Run]:
+    return [([place], None) for place in range(count)]
+
+
+def _runs(siblings: Sequence[tuple[TreeNode, int]], gaps: bool) -> Iterator[_Run]:
+    """The runs of siblings, given with the numbers of their subtrees, in order of their first members."""
     start = 0
-    for end in range(1, len(names) + 1):
-        if end < len(names) and runs and subtrees[end] == subtrees[end - 1] and _follows(names[end - 1], names[end]):
-            continue
-        yield start, end
+    for end in range(1, len(siblings) + 1):
+        if end < len(siblings):
+            (one, one_tree), (two, two_tree) = siblings[end - 1], siblings[end]
+            joined = one.kind == two.kind if gaps else one_tree == two_tree
+            if joined and _follows(one.name, two.name):
+                continue
+        yield from _equal_runs([subtree for _, subtree in siblings[start:end]], start)
         start = end
+
+
+def _equal_runs(subtrees: list[int], start: int) -> Iterator[_Run]:
+    """The places, from `start`, of each subtree; the largest run is beside the others if it is the majority."""
+    places: dict[int, list[int]] = {}
+    for place, subtree in enumerate(subtrees, start):
+        places.setdefault(subtree, []).append(place)
+    largest = max(places.values(), key=len)
+    is_majority = len(largest) >= _MIN_RUN and 2 * len(largest) > len(subtrees)
+    for run in places.values():
+        yield run, largest[0] if is_majority and run is not largest else None
 
 
 def _follows(before: str, after: str) -> bool:

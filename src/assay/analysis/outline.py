@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from assay import units
 from assay.analysis import folding
+from assay.analysis.block_differences import BlockComparer
 from assay.analysis.cost.totals import module_totals, summed_recorded
 from assay.analysis.folding import FoldedRow, TreeNode
 from assay.analysis.parameters import PARAMETER, first_holders, sum_if_all_known, tensor_totals
@@ -31,7 +32,7 @@ class OutlineRow(Struct, frozen=True):
     """One row of an outline. Sums cover all modules of the row, including their submodules."""
 
     name: str
-    """Its name among its siblings; a run is written `0–31`."""
+    """Its name among its siblings; a run is written `0–31`, or `0–6, 8–31` if others stand between."""
     path: str
     """The path of the row's first module."""
     class_name: str
@@ -64,13 +65,18 @@ class OutlineRow(Struct, frozen=True):
     """The settings of the first module."""
     mode: str = ""
     """`training` or `evaluation`, if the row's modules were in another mode than the module above them."""
+    gaps: bool = False
+    """Whether others stand between the siblings of the row."""
+    differs: str = ""
+    """If most of its siblings are equal, how it differs from them: `mlp.act is GELU, not SiLU`."""
 
 
-def outline(document: Document, cost: Cost, *, runs: bool = True) -> list[OutlineRow]:
-    """The rows of the whole tree, parents first; every module has its own row if `runs` is false."""
+def outline(document: Document, cost: Cost, *, runs: bool = True, gaps: bool = True) -> list[OutlineRow]:
+    """The rows of the whole tree, parents first; `runs` and `gaps` as in `fold`, for siblings of the same class."""
     members, nodes = _nodes(document)
     facts = _Facts(document, cost)
-    return [_row(facts, row, [members[at] for at in row.members], nodes) for row in folding.fold(nodes, runs=runs)]
+    rows = folding.fold(nodes, runs=runs, gaps=gaps)
+    return [_row(facts, row, members, folding.row_name(nodes, row)) for row in rows]
 
 
 class _Alias(Struct, frozen=True):
@@ -97,7 +103,8 @@ def _nodes(document: Document) -> tuple[list[_Member], list[TreeNode]]:
         here = len(nodes)
         members.append(member)
         if isinstance(member, int):
-            nodes.append(TreeNode(_local_name(_path(document, member)), parent, keys[member]))
+            kind = document.modules[member].class_path
+            nodes.append(TreeNode(_local_name(_path(document, member)), parent, keys[member], kind))
             stack.extend((child, here) for child in reversed(below[member]))
         else:
             nodes.append(TreeNode(_local_name(member.path), parent, ("same as", member.module)))
@@ -174,6 +181,7 @@ class _Facts:
         self.own = [self._parameters(indices) for indices in first_holders(document)]
         self.below = self._subtrees()
         self.mode_changes = frozenset(mode_changes(document))
+        self.blocks = BlockComparer(document, self.calls)
 
     def _parameters(self, indices: Iterable[int]) -> list[Tensor]:
         tensors = self.document.tensors
@@ -195,15 +203,14 @@ class _Facts:
         return sums
 
 
-def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Sequence[TreeNode]) -> OutlineRow:
-    first = members[0]
-    name = folding.run_name(nodes[row.members[0]].name, row.run)
+def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], name: str) -> OutlineRow:
+    first = members[row.members[0]]
     if isinstance(first, _Alias):
         module = facts.document.modules[first.module]
-        return OutlineRow(
-            name, first.path, module.class_name, row.depth, row.run, same_as=tree.path_text(module.path)
-        )
-    modules = [member for member in members if isinstance(member, int)]
+        same_as = tree.path_text(module.path)
+        return OutlineRow(name, first.path, module.class_name, row.depth, row.run, same_as=same_as, gaps=row.gaps)
+    modules = [member for at in row.members if isinstance(member := members[at], int)]
+    typical = None if row.odd_beside is None else members[row.odd_beside]
     module = facts.document.modules[first]
     calls = facts.calls[first]
     own_parameters = tensor_totals(tensor for index in modules for tensor in facts.own[index]).elements
@@ -227,6 +234,8 @@ def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], nodes: Seque
         created_in_forward=module.created_in_forward,
         config=module.config,
         mode=mode_name(module.training) if first in facts.mode_changes else "",
+        gaps=row.gaps,
+        differs=facts.blocks.difference(first, typical) if isinstance(typical, int) else "",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -11,6 +12,8 @@ from assay.document import tree
 from assay.document.document import Document
 from assay.document.rows import Tensor, TensorType
 from assay.document.weights import TensorStatistics
+
+Number = TypeVar("Number", int, float)
 
 PARAMETER = "parameter"
 BUFFER = "buffer"
@@ -74,10 +77,10 @@ def tensor_totals(tensors: Iterable[Tensor]) -> TensorTotals:
     )
 
 
-def sum_if_all_known(counts: Iterable[int | None]) -> int | None:
-    """The sum, or None if any count is unknown."""
-    every = list(counts)
-    known = [count for count in every if count is not None]
+def sum_if_all_known(values: Iterable[Number | None]) -> Number | None:
+    """The sum, or None if any value is unknown."""
+    every = list(values)
+    known = [value for value in every if value is not None]
     return sum(known) if len(known) == len(every) else None
 
 

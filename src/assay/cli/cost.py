@@ -42,6 +42,9 @@ SORTS = ("flops", "macs", "bytes", "count", "intensity", "total")
 @click.option("--sort", type=click.Choice(SORTS), help="Sort by this, largest first; total includes submodules.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show N rows; sum the rest in one.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show modules down to depth N.")
+@click.option(
+    "--full", is_flag=True, help="With --by module: show every module; by default, repeated blocks share a row."
+)
 @click.option("--exact", is_flag=True, help="Print all digits instead of three.")
 @click.option("--backward", is_flag=True, help="Count a training step: training mode and backward pass.")
 @click.option(
@@ -72,6 +75,7 @@ def cost(
     top: int | None,
     sort: str | None,
     depth: int | None,
+    full: bool,
     vary: str | None,
     at: tuple[str, ...],
 ) -> int:
@@ -108,7 +112,7 @@ def cost(
         return exit_code(messages, document) or (_strict_exit_code(messages, totals) if strict else OK)
     if by is None and output.format in ("table", "md"):
         note_limits(messages, document)
-    view_options = CostOptions(exact=exact, top=top, sort=sort, depth=depth)
+    view_options = CostOptions(exact=exact, top=top, sort=sort, depth=depth, full=full)
     emit(
         output,
         lambda: _view(document, totals, by, view_options, as_typed(model, inputs, options)),
@@ -159,9 +163,11 @@ def _view(document: Document, totals: Cost, by: str | None, options: CostOptions
     from assay.views.text.brief import with_brief
     from assay.views.text.cost import cost_report, cost_table
     from assay.views.text.partial_report import marked
+    from assay.views.text.report import Report
 
     if by is not None:
-        return marked(cost_table(document, totals, by, options), document)
+        data = cost_table(document, totals, by, replace(options, full=True))
+        return marked(Report([cost_table(document, totals, by, options)], data), document)
     device = device_of(document)
     brief = model_brief(document, check_all(document, device=device).findings, device=device, source=source)
     return with_brief(brief, marked(cost_report(document, totals, options), document), document)

@@ -146,6 +146,7 @@ def options_in_use(names: Sequence[str]) -> list[click.Parameter]:
 @model_argument
 @click.option("--by", type=click.Choice(GROUPINGS), help="Print one table, grouped by this, instead of the report.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N rows of each table.")
+@click.option("--full", is_flag=True, help="Show every module; by default, repeated blocks share a row.")
 @measurement_options
 @run_options
 @output_options_with(own=("top",))
@@ -158,6 +159,7 @@ def profile(
     output: Output,
     by: str | None,
     top: int | None,
+    full: bool,
     backward: bool,
     **measuring: Any,
 ) -> int:
@@ -197,7 +199,7 @@ def profile(
     save_document(document, output, partial=bool(code))
     encoders = {"json": lambda: encode(profile_file(document, rows))}
     source = as_typed(model, inputs, options)
-    emit(output, lambda: _view(document, rows, by, top, source), encoders, partial=bool(code))
+    emit(output, lambda: _view(document, rows, by, source, top=top, full=full), encoders, partial=bool(code))
     return code
 
 
@@ -230,7 +232,9 @@ def _bytes(text: str | None) -> int | None:
     return device.memory_bytes
 
 
-def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int | None, source: str) -> Report:
+def _view(
+    document: Document, rows: Sequence[Achieved], by: str | None, source: str, *, top: int | None, full: bool
+) -> Report:
     from assay.api.check import device_of
     from assay.findings.brief_model import model_brief
     from assay.findings.engine import check_all
@@ -242,14 +246,15 @@ def _view(document: Document, rows: Sequence[Achieved], by: str | None, top: int
     if by is None:
         device = device_of(document)
         brief = model_brief(document, check_all(document, device=device).findings, rows=rows, source=source)
-        return with_brief(brief, views.profile_report(document, rows, device, top=top), document)
+        return with_brief(brief, views.profile_report(document, rows, device, top=top, full=full), document)
     tables = {
         "module": lambda: views.module_table(document),
         "op": lambda: views.op_table(rows),
         "execution": lambda: views.execution_table(document),
     }
-    table = tables[by]().first(top)
-    return marked(Report([views.with_range(table)], table), document)
+    table = tables[by]()
+    shown = views.shown_modules(document, full=full) if by == "module" else views.with_range(table)
+    return marked(Report([shown.first(top)], table.first(top)), document)
 
 
 def _exit_code(messages: Messages, document: Document) -> int:

@@ -22,7 +22,7 @@ from assay.views.choosing import ALL
 
 @click.command(cls=OptionGroups)
 @model_argument
-@click.option("--full", is_flag=True, help="Show every module; by default, consecutive equal modules share a row.")
+@click.option("--full", is_flag=True, help="Show every module; by default, equal blocks share a row.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show modules down to depth N.")
 @click.option("--columns", metavar="LIST", help="Columns to show: input,output,params,macs,flops,… or all.")
 @click.option("--exact", is_flag=True, help="Print all digits instead of three.")
@@ -54,7 +54,7 @@ def summary(
         parse_columns(columns)
     document = document_of(messages, model, inputs, options, output)
     tree = Summary(document, full=full, depth=depth, exact=exact, columns=columns)
-    encoders = {"json": lambda: encode(summary_file(document, tree.cost, tree.rows))}
+    encoders = {"json": lambda: encode(summary_file(document, tree.cost, tree.data_rows))}
     flat = output.sort is not None or output.top is not None
     shown = replace(output, columns=ALL) if columns == ALL else output
     emit(shown, lambda: tree.report(flat=flat), encoders, partial=document.stopped)

@@ -37,7 +37,9 @@ _FORMATS_FOR_PEOPLE = ("table", "md")
     "--sort", type=click.Choice(SORTS), metavar="COLUMN", help=f"Sort by this, largest first: {', '.join(SORTS)}."
 )
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show N rows.")
-@click.option("--full", is_flag=True, help=f"Show all rows; by default, tables have at most {_DEFAULT_ROWS}.")
+@click.option(
+    "--full", is_flag=True, help=f"Show all rows; by default, at most {_DEFAULT_ROWS}, and one for repeated blocks."
+)
 @click.option(
     "--diff",
     nargs=2,
@@ -101,7 +103,7 @@ def trace(
     for target in (export, export_perfetto):
         _refuse_target(target, output)
     default_top = _DEFAULT_ROWS if output.format in _FORMATS_FOR_PEOPLE and not full else None
-    view_options = _view_options(by, sort, top or default_top)
+    view_options = _view_options(by, sort, top or default_top, full)
 
     def read(files: Sequence[Path]) -> list[Trace | UnreadableTrace]:
         with ProgressLine(messages) as line:
@@ -127,10 +129,10 @@ def trace(
     return _show(messages, read(files), view_options, output)
 
 
-def _view_options(by: str, sort: str | None, top: int | None) -> TraceOptions:
+def _view_options(by: str, sort: str | None, top: int | None, full: bool) -> TraceOptions:
     from assay.views.text.traces_tables import TraceOptions
 
-    return TraceOptions(by, sort, top)
+    return TraceOptions(by, sort, top, full)
 
 
 def _refuse_target(target: Path | None, output: Output) -> None:

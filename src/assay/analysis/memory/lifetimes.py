@@ -8,6 +8,7 @@ from itertools import accumulate
 
 from msgspec import Struct
 
+from assay.analysis.name_ranges import fold_names
 from assay.document.document import Document
 from assay.document.provenance import Counted
 from assay.document.rows import Op, OpKind, Storage
@@ -39,6 +40,25 @@ class LiveStorage(Struct, frozen=True, omit_defaults=True):
     phase: str = "forward"
 
 
+class LiveStorages(Struct, frozen=True, omit_defaults=True):
+    """Storages of the same size that the same op created in the same module of repeated blocks."""
+
+    count: int
+    bytes: int
+    """Bytes of all of them."""
+    each: int
+    """Bytes of one of them."""
+    role: str
+    target: str
+    """The op that created them."""
+    module: str
+    """Paths of the modules that ran the op: `layers.0–31.self_attn`."""
+    born: int
+    """The op that created the first of them."""
+    died: int | None = None
+    """The op after which none was live; null if one was live at the end."""
+
+
 class Peak(Struct, frozen=True, omit_defaults=True):
     """The op during which the most bytes are live."""
 
@@ -51,6 +71,8 @@ class Peak(Struct, frozen=True, omit_defaults=True):
     """Live bytes, without parameters, buffers and inputs."""
     by_role: dict[str, int]
     largest: tuple[LiveStorage, ...]
+    together: tuple[LiveStorages, ...] = ()
+    """The storages live at the peak with those of repeated blocks together, most bytes first."""
 
 
 class PassStorages(Struct, frozen=True):
@@ -128,7 +150,30 @@ def peak_of(recorded_pass: PassStorages, series: Sequence[int]) -> Peak | None:
         bytes=series[op],
         by_role=dict(sorted(roles.items(), key=lambda item: -item[1])),
         largest=tuple(_live_storage(storage, recorded_pass) for storage in largest),
+        together=_together([_live_storage(storage, recorded_pass) for storage in live]),
     )
+
+
+def _together(live: Sequence[LiveStorage]) -> tuple[LiveStorages, ...]:
+    """The storages by size, role, op and module, the first `LARGEST` of them."""
+    keys = [(storage.bytes, storage.role, storage.target, storage.phase) for storage in live]
+    groups = []
+    for folded in fold_names((storage.module for storage in live), keys, whole=True):
+        members = [live[at] for at in folded.members]
+        first, deaths = members[0], [storage.died for storage in members if storage.died is not None]
+        groups.append(
+            LiveStorages(
+                count=len(members),
+                bytes=sum(storage.bytes for storage in members),
+                each=first.bytes,
+                role=first.role,
+                target=first.target,
+                module=folded.text,
+                born=min(storage.born for storage in members),
+                died=max(deaths) if len(deaths) == len(members) else None,
+            )
+        )
+    return tuple(nsmallest(LARGEST, groups, key=lambda group: (-group.bytes, group.born)))
 
 
 def saved_for_backward(step: PassStorages) -> int:

@@ -112,7 +112,7 @@ def analysis_report(
             *computation_section(document, LINES),
             *code_section(analysis.code),
             *common.memory,
-            *performance_section(document, rows, LINES, device),
+            *performance_section(document, rows, LINES, device, full=True),
             *energy_section(document, LINES),
             *system_section(document, full=False),
         ]
@@ -136,7 +136,7 @@ def answer_section(
 def _where_section(document: Document) -> Parts:
     """The modules that take most of the time, or without times the types of op with most FLOPs."""
     if document.timing is not None:
-        return profile_views.slowest_modules(document, LINES)
+        return profile_views.where_parts(document)
     if document.cost is None or not document.ops:
         return []
     return ["Where the FLOPs go", cost_table(document, document.cost, "category", CostOptions())]
@@ -231,12 +231,12 @@ def memory_section(document: Document, memory: Memory | None) -> Parts:
 
 
 def performance_section(
-    document: Document, rows: Sequence[Achieved], top: int, device: Device | None = None
+    document: Document, rows: Sequence[Achieved], top: int, device: Device | None = None, *, full: bool
 ) -> Parts:
-    """Measured times of the pass, its modules and its ops, and the limits of the device."""
+    """Measured times of the pass, its modules (with repeated blocks folded unless `full`) and its ops."""
     if document.profile is None or document.timing is None:
         return []
-    title, *tables = profile_views.time_parts(document, rows, top, device)
+    title, *tables = profile_views.time_parts(document, rows, top, device, full=full)
     return [f"PERFORMANCE: {title}", *tables, *section("Notes", notes_table(document.profile.notes))]
 
 

@@ -14,7 +14,7 @@ from assay.document.cost import Cost, CostTotals
 from assay.document.document import Document
 from assay.views.tables import Column, Table, percent
 from assay.views.text.amounts import amounts, if_recorded, part_of
-from assay.views.text.cost_lines import BREAKDOWNS, CostBreakdown, CostRow, gathered
+from assay.views.text.cost_lines import BREAKDOWNS, FOLDED, CostBreakdown, CostRow, gathered
 from assay.views.text.report import Report
 from assay.views.text.totals import totals_tables
 from assay.views.text.trees import TREE_KEEPS, branches
@@ -31,6 +31,8 @@ class CostOptions:
     top: int | None = None
     sort: str | None = None
     depth: int | None = None
+    full: bool = True
+    """Whether modules of repeated blocks have their own rows."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def cost_report(document: Document, cost: Cost, options: CostOptions) -> Report:
 
 def cost_table(document: Document, cost: Cost, by: str, options: CostOptions) -> Table:
     """The cost of `document` broken down by one of the keys of `DIVISIONS`."""
-    breakdown = BREAKDOWNS[by](document, cost)
+    breakdown = (BREAKDOWNS if options.full else FOLDED)[by](document, cost)
     lines, rest = _selected_lines(breakdown, options)
     names = [*breakdown.figures, *(["unknown"] if _FIGURES["unknown"].of(breakdown.whole) else [])]
     figures = [_column(_FIGURES[name], breakdown.whole, options.exact) for name in names]

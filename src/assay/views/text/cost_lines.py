@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 from assay import units
 from assay.analysis.cost import totals as costing
 from assay.analysis.executed import ExecutedKind, executed_kinds, grouped
+from assay.analysis.folding import TreeNode, fold, row_name
 from assay.document import tree
 from assay.document.cost import Cost, CostTotals
 from assay.document.document import Document
@@ -142,8 +143,46 @@ def _by_module(document: Document, cost: Cost) -> CostBreakdown:
         labels = {"module": tree.path_text(module.path), "class": module.class_name, "calls": calls[index]}
         own = figures.own if totals[index].recorded else costing.UNKNOWN
         lines.append(CostRow(labels, own, totals[index], figures.backward, depth=depths[index]))
-    columns = [_label("module", shrinks=True), _label("class", shrinks=True, cuts="end"), _count("calls", drops=True)]
+    columns = [
+        _label("module", shrinks=True, cuts="middle"),
+        _label("class", shrinks=True, cuts="end"),
+        _count("calls", drops=True),
+    ]
     return replace(_with_outside(columns, lines, cost, ordered=True), is_tree=True)
+
+
+def _by_folded_module(document: Document, cost: Cost) -> CostBreakdown:
+    """One row per module, or per run of siblings whose subtrees have equal classes and costs, in preorder."""
+    every = _by_module(document, cost)
+    order = tree.preorder(document.modules)
+    line_of = dict(zip(order, every.lines, strict=False))
+    nodes = [
+        TreeNode(
+            module.path.rpartition(".")[2] or tree.ROOT, module.parent, _cost_key(line_of[index]), module.class_path
+        )
+        for index, module in enumerate(document.modules)
+    ]
+    paths: list[str] = []
+    lines = []
+    for row in fold(nodes, gaps=True):
+        name = row_name(nodes, row, ",")
+        above = paths[row.parent] if row.parent is not None else tree.ROOT
+        paths.append(name if above == tree.ROOT else f"{above}.{name}")
+        lines.append(_summed_line(paths[-1], [line_of[member] for member in row.members]))
+    return replace(every, lines=[*lines, *every.lines[len(order) :]])
+
+
+def _cost_key(line: CostRow) -> Hashable:
+    return line.labels["class"], line.labels["calls"], line.own.flops, line.own.bytes
+
+
+def _summed_line(name: str, lines: Sequence[CostRow]) -> CostRow:
+    """One row for modules that have the same class."""
+    if len(lines) == 1:
+        return replace(lines[0], labels={**lines[0].labels, "module": name})
+    total = costing.summed_recorded(line.total for line in lines if line.total is not None)
+    summed = gathered(f"{name} ×{len(lines)}", lines, total)
+    return replace(summed, labels={**summed.labels, "class": lines[0].labels["class"]}, depth=lines[0].depth)
 
 
 def _by_class(document: Document, cost: Cost) -> CostBreakdown:
@@ -209,3 +248,5 @@ BREAKDOWNS: dict[str, Callable[[Document, Cost], CostBreakdown]] = {
     "call": _by_call,
 }
 """The breakdowns of a model's cost, by the values of `--by`."""
+FOLDED = {**BREAKDOWNS, "module": _by_folded_module}
+"""The same, with repeated blocks folded."""

@@ -90,7 +90,7 @@ def full_report(
         *sections.recommendation_section(document, analysis.checked),
         "SUMMARY",
         common.summary,
-        *sections.performance_section(document, rows, top, device),
+        *sections.performance_section(document, rows, top, device, full=full),
         *sections.computation_section(document, top),
         *common.memory,
         *sections.energy_section(document, top),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from assay import units
 from assay.analysis.memory.batches import LargestBatch
 from assay.analysis.memory.fitting import Fit
-from assay.analysis.memory.lifetimes import LiveStorage, forward, training_step
+from assay.analysis.memory.lifetimes import LiveStorages, forward, training_step
 from assay.analysis.memory.totals import Memory, Occupancy
 from assay.document.document import Document
 from assay.document.provenance import Figure, Modelled
@@ -26,6 +26,11 @@ def _item_text(name: str) -> str:
     return name.replace(": alive at", ": live at").replace("cache: ", "KV cache: ")
 
 
+def _each_text(size: int | None) -> str:
+    """The size of each of several tensors; empty for a single one."""
+    return "" if size is None else units.size(size)
+
+
 class _FigureRow(NamedTuple):
     name: str
     figure: Figure
@@ -38,11 +43,18 @@ _FIGURES: tuple[Column[_FigureRow], ...] = (
     Column("method", lambda row: type(row.figure.how).__name__.lower(), drops=True, name="how"),
     Column("note", lambda row: row.note or getattr(row.figure.how, "why", ""), shrinks=True, drops=True),
 )
-_LIVE: tuple[Column[LiveStorage], ...] = (
+_LIVE: tuple[Column[LiveStorages], ...] = (
     Column("bytes", lambda one: one.bytes, "right", units.size),
     Column("role", lambda one: one.role),
     Column("created by", lambda one: one.target, shrinks=True),
-    Column("module", lambda one: one.module, shrinks=True),
+    Column(
+        "module",
+        lambda one: f"{one.module}{f' ×{one.count}' if one.count > 1 else ''}",
+        shrinks=True,
+        cuts="middle",
+        keeps=8,
+    ),
+    Column("each", lambda one: one.each if one.count > 1 else None, "right", _each_text),
     Column("first op", lambda one: one.born, "right", lambda op: units.exact(op + 1), drops=True),
     Column("last op", lambda one: one.died, "right", lambda op: "end" if op is None else units.exact(op), drops=True),
 )
@@ -102,7 +114,7 @@ def occupancy_parts(memory: Memory, document: Document) -> Parts:
     parts: Parts = []
     for name, usage in _passes(memory).items():
         parts += [*_timeline_parts(name, usage, document, partial=memory.partial)]
-        parts += ["Live tensors at the peak, largest first", Table(_LIVE, usage.peak.largest)]
+        parts += ["Live tensors at the peak, largest first", Table(_LIVE, usage.peak.together).without_empty()]
     return parts
 
 

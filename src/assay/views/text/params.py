@@ -9,7 +9,7 @@ from math import isinf
 from typing import Any
 
 from assay import units
-from assay.analysis.folding import TreeNode, fold, run_name
+from assay.analysis.folding import TreeNode, fold, row_name
 from assay.document.document import Document
 from assay.document.rows import Module
 from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport
@@ -20,11 +20,14 @@ from assay.views.tables import Column, Table, percent
 from assay.views.text.facts import notes_table, reasons_table
 from assay.views.text.histogram_plot import histogram_picture
 from assay.views.text.params_lines import STATISTICS, TensorRow, lines_of, shown_name, sorted_lines
+from assay.views.text.params_remarks import remarks
 from assay.views.text.report import Parts, Picture, Report, section
 
 _MAX_LISTED = 20
 """Rows of each list of ties, duplicates and outliers, unless `full`."""
 _SPARK_WIDTH = 10
+_MIN_TREND = 3
+"""Rows of fewer tensors have no trend."""
 _MAX_NAMES = 3
 
 
@@ -125,8 +128,11 @@ def _columns(weights: WeightsReport) -> list[Column[TensorRow]]:
     if weights.kernel:
         columns += _STATISTICS
         columns += _SPECTRAL if any(tensor.spectral for tensor in weights.tensors) else ()
-        columns.append(Column("distribution", lambda row: _spark(row.tensors[0].histogram), drops=True))
-    return [*columns, Column("note", lambda row: _remarks(row.tensors), shrinks=True)]
+        columns.append(
+            Column("histogram", lambda row: _spark(row.tensors[0].histogram), drops=True, name="distribution")
+        )
+        columns.append(Column("trend", lambda row: _trend(row.tensors), drops=4))
+    return [*columns, Column("note", remarks, shrinks=True)]
 
 
 def _with_gaps(column: Column[TensorRow]) -> Column[TensorRow]:
@@ -134,25 +140,15 @@ def _with_gaps(column: Column[TensorRow]) -> Column[TensorRow]:
     return replace(column, show=lambda value: value if isinstance(value, str) else column.show(value))
 
 
-def _remarks(tensors: Sequence[TensorStatistics]) -> str:
-    """NaN, infinities, dead rows and columns, problems and notes of the tensors of a row.
-
-    Dead rows and columns are counted only in tensors whose values are all finite: norms skip other values.
-    """
-    finite = [tensor for tensor in tensors if not tensor.nan and not tensor.inf]
-    counts = (
-        (STATISTICS["nan"](tensors), "NaN", "NaN"),
-        (sum(tensor.inf or 0 for tensor in tensors), "infinite", "infinite"),
-        (sum(tensor.rows.dead for tensor in finite if tensor.rows), "dead row", None),
-        (sum(tensor.columns.dead for tensor in finite if tensor.columns), "dead column", None),
-    )
-    remarks = [plural(count, noun, many) for count, noun, many in counts if count]
-    remarks += dict.fromkeys(text for tensor in tensors for text in (tensor.problem, tensor.note) if text)
-    return "; ".join(remarks)
-
-
 def _spark(histogram: Histogram | None) -> str:
     return plots.sparkline(histogram.counts, _SPARK_WIDTH) if histogram else ""
+
+
+def _trend(tensors: Sequence[TensorStatistics]) -> str:
+    """The standard deviations of several tensors in order, drawn from 0; empty for few tensors."""
+    if len(tensors) < _MIN_TREND:
+        return ""
+    return plots.sparkline([tensor.std or 0.0 for tensor in tensors], _SPARK_WIDTH)
 
 
 def _histograms(lines: Iterable[TensorRow]) -> Iterator[Picture]:
@@ -227,6 +223,6 @@ def _modules(modules: Sequence[Module]) -> Table:
     nodes = [TreeNode(module.path.rpartition(".")[2], module.parent, module.class_path) for module in modules]
     lines = []
     for row in fold(nodes):
-        name = run_name(nodes[row.members[0]].name, row.run) or "(root)"
+        name = row_name(nodes, row) or "(root)"
         lines.append(f"{'  ' * row.depth}{name}: {modules[row.members[0]].class_name}")
     return notes_table(lines)

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 from operator import attrgetter
 from typing import Any
 
-from assay.document.weights import TensorStatistics, WeightsReport
+from assay.analysis.name_ranges import fold_names
+from assay.document.weights import Outlier, TensorStatistics, WeightsReport
 
-_LISTED = 4
-"""Block numbers with gaps are all listed if there are at most this many."""
+_NOTABLE = 1.5
+"""An outlier is named in its row if its value is the median times or divided by at least this."""
 
 
 @dataclass(frozen=True)
 class TensorRow:
-    """Tensors of one family, dtype and shape; a single tensor if the table is not folded."""
+    """Tensors of one dtype and shape whose names differ only in numbers; one tensor if the table is not folded."""
 
     name: str
     tensors: Sequence[TensorStatistics]
+    """In numerical order."""
+    labels: Sequence[str] = ("",)
+    """The numbers that distinguish each tensor: `7`."""
+    outliers: Sequence[Outlier | None] = (None,)
+    """For each tensor, the statistic that is furthest from the others; None if none is far."""
 
 
 def lines_of(report: WeightsReport, *, full: bool) -> list[TensorRow]:
     """The rows in the order of the file; with `full`, one row per tensor."""
+    tensors = report.tensors
     if full:
-        return [TensorRow(shown_name(tensor), (tensor,)) for tensor in report.tensors]
-    family_of = {row: family.name for family in report.families for row in family.tensors}
-    groups: dict[Any, list[TensorStatistics]] = {}
-    for row, tensor in enumerate(report.tensors):
-        key = (family_of.get(row, row), tensor.dtype, tensor.shape, bool(tensor.problem))
-        groups.setdefault(key, []).append(tensor)
-    return [TensorRow(_folded_name(str(key[0]), tensors), tensors) for key, tensors in groups.items()]
+        return [TensorRow(shown_name(tensor), (tensor,)) for tensor in tensors]
+    furthest = {outlier.tensor: outlier for outlier in reversed(report.outliers) if _is_notable(outlier)}
+    return [
+        TensorRow(
+            folded.counted,
+            [tensors[at] for at in folded.members],
+            folded.labels,
+            list(map(furthest.get, folded.members)),
+        )
+        for folded in fold_names(
+            map(shown_name, tensors), [(tensor.dtype, tensor.shape) for tensor in tensors], whole=True
+        )
+    ]
+
+
+def _is_notable(outlier: Outlier) -> bool:
+    """Whether the value is a clear multiple or fraction of the median; the list of outliers contains all."""
+    ratio = outlier.value / outlier.typical if outlier.typical else 0.0
+    return ratio >= _NOTABLE or 0 < ratio <= 1 / _NOTABLE
 
 
 def sorted_lines(lines: Iterable[TensorRow], key: str) -> list[TensorRow]:
@@ -47,34 +65,6 @@ def sorted_lines(lines: Iterable[TensorRow], key: str) -> list[TensorRow]:
 def shown_name(tensor: TensorStatistics) -> str:
     """The tensor's first name, or `(unnamed)` if it has none."""
     return tensor.names[0] if tensor.names and tensor.names[0] else "(unnamed)"
-
-
-def _folded_name(family: str, tensors: Sequence[TensorStatistics]) -> str:
-    """`layers.0–31.mlp.up_proj.weight ×32` for tensors of the family `layers.#.mlp.up_proj.weight`."""
-    first = shown_name(tensors[0])
-    if len(tensors) == 1:
-        return first
-    parts = family.split("#")
-    pattern = re.compile(r"(\d+)".join(map(re.escape, parts)), re.ASCII)
-    matched = [pattern.fullmatch(shown_name(tensor)) for tensor in tensors]
-    numbers = [match.groups() for match in matched if match is not None]
-    if len(numbers) < len(tensors):
-        return f"{first} … ×{len(tensors)}"
-    ranges = [_range({int(number) for number in column}) for column in zip(*numbers, strict=True)]
-    named = "".join(part + number for part, number in zip(parts, [*ranges, ""], strict=True))
-    return f"{named} ×{len(tensors)}"
-
-
-def _range(numbers: set[int]) -> str:
-    """`0–31`, or `0,2,5`, or `0,2,…,30` for numbers with gaps."""
-    ordered = sorted(numbers)
-    if len(ordered) == 1:
-        return str(ordered[0])
-    if ordered[-1] - ordered[0] == len(ordered) - 1:
-        return f"{ordered[0]}–{ordered[-1]}"
-    if len(ordered) <= _LISTED:
-        return ",".join(map(str, ordered))
-    return f"{ordered[0]},{ordered[1]},…,{ordered[-1]}"
 
 
 Tensors = Sequence[TensorStatistics]

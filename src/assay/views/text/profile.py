@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import msgspec
+
 from assay import units
 from assay.analysis.achieved import Achieved
 from assay.analysis.devices import Device
+from assay.analysis.name_ranges import FoldedName, fold_rows, odd_one, odd_text
+from assay.analysis.parameters import sum_if_all_known
+from assay.analysis.time_split import TimeRow, time_split
 from assay.document import tree
 from assay.document.document import Document
 from assay.document.profile import LARGEST_SEARCHED, Profile, Sweep, SweepPoint, ThreadPoint
@@ -51,6 +56,7 @@ class _ModuleRow(NamedTuple):
     flops: int | None
     rated_s: float | None
     """The time that FLOP/s use: on the device if it was timed, CPU time if the machine was busy; None if unknown."""
+    note: str = ""
 
     @property
     def flops_per_s(self) -> float | None:
@@ -58,7 +64,7 @@ class _ModuleRow(NamedTuple):
 
 
 _MODULES: tuple[Column[_ModuleRow], ...] = (
-    Column("module", lambda row: tree.path_text(row.module.path), shrinks=True, keeps=12),
+    Column("module", lambda row: tree.path_text(row.module.path), shrinks=True, keeps=12, cuts="middle"),
     Column("class", lambda row: row.module.class_name, shrinks=True, drops=True),
     Column("calls", lambda row: row.time.calls, "right", units.exact),
     Column("total", lambda row: row.time.total_s, "right", units.seconds, name="total s"),
@@ -72,6 +78,18 @@ _MODULES: tuple[Column[_ModuleRow], ...] = (
     Column("backward", lambda row: row.backward_s, "right", units.seconds, drops=True, name="backward s"),
     Column("FLOPs", lambda row: row.flops, "right", units.count, drops=True),
     Column("FLOP/s", lambda row: row.flops_per_s, "right", units.count, drops=True),
+)
+_WHERE: tuple[Column[TimeRow], ...] = (
+    Column("module", lambda row: _where_name(row), shrinks=True, keeps=12, cuts="middle"),
+    Column("class", lambda row: row.class_name, shrinks=True, cuts="end", drops=1),
+    Column("share", lambda row: row.share, "right", percent, bar=True),
+    Column("time", lambda row: row.seconds, "right", units.seconds),
+    Column(
+        "note",
+        lambda row: odd_text(row.name, *row.odd) if row.odd else None,
+        show=lambda note: note or "",
+        shrinks=True,
+    ),
 )
 _OPS: tuple[Column[Achieved], ...] = (
     Column("op", lambda row: row.name, shrinks=True, keeps=8),
@@ -122,13 +140,21 @@ _RATES = {"batch": "samples/s"}
 
 
 def profile_report(
-    document: Document, rows: Sequence[Achieved], device: Device | None = None, *, top: int | None = None
+    document: Document,
+    rows: Sequence[Achieved],
+    device: Device | None = None,
+    *,
+    top: int | None = None,
+    full: bool = False,
 ) -> Report:
-    """The whole report, with a roofline if the limits are known; CSV and JSON lines contain the modules."""
+    """The whole report, with a roofline if the limits are known and repeated blocks folded unless `full`.
+
+    CSV and JSON lines contain all modules.
+    """
     profile = document.profile or Profile()
     lines = TOP if top is None else top
     parts: Parts = [
-        *time_parts(document, rows, lines, device),
+        *time_parts(document, rows, lines, device, full=full),
         *memory_parts(document),
         *energy_parts(document, lines),
         *system_parts(document),
@@ -137,12 +163,14 @@ def profile_report(
     return marked(Report(parts, module_table(document)), document)
 
 
-def time_parts(document: Document, rows: Sequence[Achieved], lines: int, device: Device | None = None) -> Parts:
+def time_parts(
+    document: Document, rows: Sequence[Achieved], lines: int, device: Device | None = None, *, full: bool = False
+) -> Parts:
     """A title, then the measured times: of the pass, modules, ops (beside their limits), thread counts and sweeps."""
     profile = document.profile or Profile()
     parts: Parts = [_title(document, profile), *conditions_lines(document)]
     parts.append(facts(document, profile))
-    parts += slowest_modules(document, lines)
+    parts += [*where_parts(document), *module_parts(document, lines, full=full)]
     parts += _first("Ops by total time", with_range(op_table(rows)), lines) if rows else []
     parts += roofline_parts(device, rows) if rows and device is not None else []
     parts += section("Threads", Table(_THREADS, profile.thread_points))
@@ -151,12 +179,26 @@ def time_parts(document: Document, rows: Sequence[Achieved], lines: int, device:
     return parts
 
 
-def slowest_modules(document: Document, lines: int) -> Parts:
-    """The modules with the largest self times; nothing if none was timed."""
+def where_parts(document: Document) -> Parts:
+    """Where the time of the pass goes, in a few rows that add up to it; nothing if no module was timed."""
+    split = time_split(document)
+    if split is None:
+        return []
+    where = " (on the device)" if split.on_device else ""
+    return section(f"Where the time goes{where}", Table(_WHERE, split.rows, split.rest).without_empty())
+
+
+def _where_name(row: TimeRow) -> str:
+    """`layers.0–31.mlp ×32`, or `layers.0–31 ×32 (own ops)`."""
+    return f"{row.name}{f' ×{row.count}' if row.count > 1 else ''}{' (own ops)' if row.own else ''}"
+
+
+def module_parts(document: Document, lines: int, *, full: bool = False) -> Parts:
+    """The modules with the largest self times, repeated blocks folded unless `full`; nothing if none was timed."""
     if document.timing is None:
         return []
     where = " on the device" if _on_device(document.timing) else ""
-    return _first(f"Where the time goes: modules by self time{where}", with_range(module_table(document)), lines)
+    return _first(f"Modules by self time{where}", shown_modules(document, full=full), lines)
 
 
 def energy_parts(document: Document, lines: int) -> Parts:
@@ -207,6 +249,42 @@ def module_table(document: Document) -> Table:
         "backward s": step.outside_s if step is not None else None,
     }
     return Table(_MODULES, rows, [outside]).without_empty()
+
+
+def shown_modules(document: Document, *, full: bool) -> Table:
+    """The modules for people: unless `full`, one row for the same module of repeated blocks, the odd one named."""
+    table = with_range(module_table(document))
+    if full:
+        return table
+    rows = fold_rows(
+        table.rows, lambda row: tree.path_text(row.module.path), lambda row: row.module.class_path, _merged_modules
+    )
+    rows.sort(key=lambda row: -float(row.time.self_share or 0.0))
+    return _with_notes(replace(table, rows=rows)).without_empty()
+
+
+def _with_notes(table: Table) -> Table:
+    """The table with a last column for the notes of its rows, if any has one."""
+    if not any(row.note for row in table.rows):
+        return table
+    column = Column[Any]("note", lambda row: row.note, shrinks=True)
+    return replace(table, columns=[*table.columns, column], footer=[{**row, "note": ""} for row in table.footer])
+
+
+def _merged_modules(folded: FoldedName, rows: Sequence[_ModuleRow]) -> _ModuleRow:
+    """The sums over `rows`; the range of a sum is unknown."""
+    module = msgspec.structs.replace(rows[0].module, path=folded.counted)
+
+    def total(name: str) -> Any:
+        return sum_if_all_known(getattr(row.time, name) for row in rows)
+
+    time = ModuleTime(
+        **{name: total(name) for name in ModuleTime.__struct_fields__ if name not in ("low_s", "high_s")}
+    )
+    backward, flops, rated = (sum_if_all_known(values) for values in zip(*(row[2:5] for row in rows), strict=True))
+    odd = odd_one([row.time.self_share for row in rows])
+    note = odd_text(folded.text, rows[odd[0]].module.path, odd[1]) if odd else ""
+    return _ModuleRow(module, time, backward, flops, rated, note)
 
 
 def _processor_times(document: Document) -> dict[int, float] | None:

@@ -67,9 +67,18 @@ class Summary:
         self._amounts = amounts(exact)
         self._chosen = None if columns is None else parse_columns(columns)
         self._wholes = Wholes(self.cost.forward.flops, parameters(document).count, document.recorded)
-        lines = outline(document, self.cost, runs=not full)
-        self.rows: list[OutlineRow] = [line for line in lines if depth is None or line.depth <= depth]
+        self._full, self._depth = full, depth
+        self.rows: list[OutlineRow] = self._outline(gaps=True)
         """One entry per row of the tree, parents first."""
+
+    def _outline(self, *, gaps: bool) -> list[OutlineRow]:
+        lines = outline(self.document, self.cost, runs=not self._full, gaps=gaps)
+        return [line for line in lines if self._depth is None or line.depth <= self._depth]
+
+    @property
+    def data_rows(self) -> list[OutlineRow]:
+        """The rows for data formats, where a run is a number of siblings after the first."""
+        return self._outline(gaps=False) if any(line.gaps for line in self.rows) else self.rows
 
     @property
     def partial(self) -> bool:
@@ -109,7 +118,7 @@ class Summary:
         rows = [_TreeRow(line, trunk, failure) for line, trunk in zip(self.rows, trunks, strict=True)]
         tree = Table(self._columns(), rows)
         parts: Parts = [f"{self._name}: summary", *([tree] if rows else []), facts_table(self.facts())]
-        return marked(Report(parts, Table(_data_columns(self._chosen, self._wholes), self.rows)), self.document)
+        return marked(Report(parts, Table(_data_columns(self._chosen, self._wholes), self.data_rows)), self.document)
 
     def _columns(self) -> list[Column[_TreeRow]]:
         return _tree_columns(self._chosen, self._wholes, self._amounts)
@@ -186,7 +195,8 @@ class _TreeRow(NamedTuple):
     def name(self) -> str:
         run = f" ×{self.line.run}" if self.line.run > 1 else ""
         if self.trunk is None:
-            return f"{shown_path(self.line.path)}{run}"
+            above, dot, _ = self.line.path.rpartition(".")
+            return f"{above}{dot}{self.line.name}{run}"
         return f"{self.trunk}{self.line.name}{run}"
 
     @property
@@ -242,7 +252,9 @@ def _notes(line: OutlineRow, failure: Failure | None) -> list[str]:
         notes.insert(0, f"×{units.exact(line.calls // line.modules)} calls")
     if line.created_in_forward:
         notes.append("created in forward")
-    if line.mode:
+    if line.differs:
+        notes.append(f"differs: {line.differs}")
+    elif line.mode:
         notes.append(f"in {line.mode} mode")
     # Without a complete pass, a module without recorded ops is marked unknown, although no op lacks a formula.
     if line.totals.unknown_ops and line.totals.ops:

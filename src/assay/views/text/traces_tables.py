@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from assay import units
+from assay.analysis.name_ranges import FoldedName, fold_rows, odd_one, odd_text
 from assay.analysis.parameters import sum_of_known
-from assay.document.trace import KernelTimes, LayerTimes, OpTimes, StepTimes, Trace
+from assay.document.trace import KernelTimes, LayerTimes, OpTimes, Spread, StepTimes, Trace
 from assay.messages import plural
 from assay.views.tables import Column, Row, Table
 
@@ -23,6 +24,8 @@ class TraceOptions:
     by: str = "layer"
     sort: str | None = None
     top: int | None = None
+    full: bool = False
+    """Whether the layers of repeated blocks have their own rows in text."""
 
 
 def duration(value: int | None) -> str:
@@ -55,14 +58,20 @@ def _size(title: str, of: Callable[[Row], int | None], name: str) -> Column[Row]
 def _per_call(*, median_drops: bool = True) -> tuple[Column[Any], ...]:
     return (
         time_column("min", lambda row: row.per_call.min_ns, "min_ns", drops=True),
-        time_column("median", lambda row: row.per_call.median_ns, "median_ns", drops=median_drops),
-        time_column("p95", lambda row: row.per_call.p95_ns, "p95_ns", drops=True),
+        time_column("median", lambda row: _of_one(row, row.per_call.median_ns), "median_ns", drops=median_drops),
+        time_column("p95", lambda row: _of_one(row, row.per_call.p95_ns), "p95_ns", drops=True),
         time_column("max", lambda row: row.per_call.max_ns, "max_ns", drops=True),
     )
 
 
+def _of_one(row: Any, value: int) -> int | None:
+    """The value, or None for several layers, of which it is not known."""
+    return None if isinstance(row, _FoldedLayers) else value
+
+
+_NOTE: Column[LayerTimes] = Column("note", lambda row: getattr(row, "note", ""), shrinks=True)
 _LAYER: tuple[Column[LayerTimes], ...] = (
-    Column("layer", lambda row: row.name, shrinks=True, keeps=16),
+    Column("layer", lambda row: row.name, shrinks=True, keeps=16, cuts="middle"),
     _count("calls", lambda row: row.calls),
     time_column("GPU self", lambda row: row.gpu_self_ns, "gpu_self_ns"),
     time_column("GPU total", lambda row: row.gpu_total_ns, "gpu_total_ns"),
@@ -135,13 +144,21 @@ def _drawn(table: Table) -> Table:
     return replace(table, columns=filled or table.columns[:1])
 
 
-def _layer_order(trace: Trace, options: TraceOptions) -> list[LayerTimes]:
-    return sorted_rows(trace.layers, options.sort or ("gpu" if trace.gpu_ns else "self"))
+def _layer_order(trace: Trace, layers: Sequence[LayerTimes], options: TraceOptions) -> list[LayerTimes]:
+    return sorted_rows(layers, options.sort or ("gpu" if trace.gpu_ns else "self"))
+
+
+class _FoldedLayers(LayerTimes, frozen=True, kw_only=True):
+    """The same layer of repeated blocks, summed; its median and 95th percentile are the largest of any layer."""
+
+    count: int
+    note: str
 
 
 def _layer_table(trace: Trace, options: TraceOptions) -> Table:
-    rows = _layer_order(trace, options)
-    table = Table(_LAYER, rows).first(options.top)
+    layers = trace.layers if options.full else fold_rows(trace.layers, lambda row: row.name, _layer_kind, _merged)
+    rows = _layer_order(trace, layers, options)
+    table = Table((*_LAYER, _NOTE), rows).first(options.top)
     omitted = rows[len(table.rows) :]
     total = {
         "layer": "TOTAL",
@@ -150,13 +167,41 @@ def _layer_table(trace: Trace, options: TraceOptions) -> Table:
         "gpu_self_ns": trace.gpu_ns,
     }
     footer = [*([_other_layers(omitted)] if omitted else []), *_outside(trace), total]
-    return _drawn(replace(table, footer=footer))
+    return _drawn(replace(table, footer=[{**row, "note": ""} for row in footer]))
+
+
+def _layer_kind(row: LayerTimes) -> Hashable:
+    """Layers of one kind may share a row: the class, or the ops if the class is unknown."""
+    return row.class_name or frozenset(row.ops)
+
+
+def _merged(folded: FoldedName, rows: Sequence[LayerTimes]) -> LayerTimes:
+    def sums(*names: str) -> dict[str, Any]:
+        return {name: sum_of_known(getattr(row, name) for row in rows) for name in names}
+
+    times = [row.cpu_self_ns if row.gpu_self_ns is None else row.gpu_self_ns for row in rows]
+    odd = odd_one(times)
+    return _FoldedLayers(
+        name=folded.counted,
+        per_call=Spread(
+            min(row.per_call.min_ns for row in rows),
+            max(row.per_call.median_ns for row in rows),
+            max(row.per_call.p95_ns for row in rows),
+            max(row.per_call.max_ns for row in rows),
+        ),
+        shapes=tuple(dict.fromkeys(shape for row in rows for shape in row.shapes)),
+        class_name=rows[0].class_name,
+        count=len(rows),
+        note=odd_text(folded.text, rows[odd[0]].name, odd[1]) if odd else "",
+        **sums("calls", "cpu_total_ns", "cpu_self_ns", "gpu_total_ns", "gpu_self_ns", "communication_ns", "kernels"),
+        **sums("backward_cpu_ns", "backward_gpu_ns", "allocated_bytes", "freed_bytes"),
+    )
 
 
 def _other_layers(rows: Sequence[LayerTimes]) -> dict[str, Any]:
     """One row that sums the layers not shown; total times overlap, so only self times are added."""
     return {
-        "layer": f"({plural(len(rows), 'more layer')})",
+        "layer": f"({plural(sum(getattr(row, 'count', 1) for row in rows), 'more layer')})",
         "calls": sum(row.calls for row in rows),
         "cpu_self_ns": sum(row.cpu_self_ns for row in rows),
         "gpu_self_ns": sum_of_known(row.gpu_self_ns for row in rows),
@@ -192,7 +237,7 @@ def _plain(title: str, columns: Sequence[Column[Any]], rows: Callable[[Trace], S
 
 
 def _layer_data(trace: Trace, options: TraceOptions) -> Table:
-    rows = _layer_order(trace, options)
+    rows = _layer_order(trace, trace.layers, options)
     return Table(_LAYER, [*rows[: options.top], *_outside(trace)])
 
 

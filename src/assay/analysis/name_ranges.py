@@ -1,0 +1,145 @@
+"""Names that differ only in their numbers, folded into one name with ranges: `layers.0–31.attn`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from statistics import median
+from typing import TypeVar
+
+from msgspec import Struct
+
+Row = TypeVar("Row")
+
+_Numbered = tuple[tuple[int, ...], int]
+"""The numbers of a name, and its place."""
+_Box = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
+"""The numbers that names have in common, and the ranges of the numbers behind them."""
+_INDEX = r"(0|[1-9][0-9]{0,17})"
+"""Numbers written like an index; others (`007`) are part of the name."""
+_ANY = re.compile(rf"(?<![0-9]){_INDEX}(?![0-9])")
+_WHOLE = re.compile(rf"(?<!\w){_INDEX}(?!\w)")
+CUT = "…"
+"""Stands for ranges that are not listed."""
+_LISTED = 4
+"""Ranges with gaps between them are all listed if there are at most this many."""
+_ODD_FACTOR, _ALIKE_FACTOR = 1.5, 1.3
+"""A member is the odd one out if it exceeds the median of the others by the first, and they lie within the second."""
+_EXACT_BELOW = 10
+"""Smaller ratios are written with one decimal."""
+_MIN_RUN = 3
+"""In a smaller run, no member is the odd one out."""
+
+
+class FoldedName(Struct, frozen=True):
+    """One name for several that differ only in their numbers; every combination of its numbers occurs."""
+
+    text: str
+    """The name, with ranges where numbers differ: `layers.0–6,8–31.attn`."""
+    members: tuple[int, ...]
+    """The folded names by their place, in numerical order."""
+    labels: tuple[str, ...]
+    """The numbers that distinguish each member: `7`, or `3.5` if two numbers differ."""
+
+    @property
+    def counted(self) -> str:
+        """The name and, if there are several, the number of members: `layers.0–31.attn ×32`."""
+        return f"{self.text} ×{len(self.members)}" if len(self.members) > 1 else self.text
+
+
+def fold_names(
+    names: Iterable[str], keys: Sequence[Hashable] | None = None, *, whole: bool = False
+) -> list[FoldedName]:
+    """The folded names, in order of their first members.
+
+    Args:
+        names: The names to fold.
+        keys: A key for each name; names with different keys are not folded into one.
+        whole: Fold only numbers that stand alone, as in `layers.3`, and not those in `conv3`.
+    """
+    pattern = _WHOLE if whole else _ANY
+    groups: dict[tuple[tuple[str, ...], Hashable], list[_Numbered]] = {}
+    for index, name in enumerate(names):
+        parts = pattern.split(name)
+        key = tuple(parts[::2]), keys[index] if keys is not None else None
+        groups.setdefault(key, []).append((tuple(map(int, parts[1::2])), index))
+    folded = [one for (pieces, _), rows in groups.items() for one in _boxes(pieces, rows)]
+    return sorted(folded, key=lambda one: min(one.members))
+
+
+def fold_rows(
+    rows: Sequence[Row],
+    name: Callable[[Row], str],
+    key: Callable[[Row], Hashable],
+    merged: Callable[[FoldedName, Sequence[Row]], Row],
+) -> list[Row]:
+    """The rows with those of equal keys merged if their dotted names differ only in numbers that stand alone."""
+    folded = fold_names(map(name, rows), [key(row) for row in rows], whole=True)
+    return [
+        merged(one, [rows[at] for at in one.members]) if len(one.members) > 1 else rows[one.members[0]]
+        for one in folded
+    ]
+
+
+def ranges_text(numbers: Iterable[int], separator: str = ",") -> str:
+    """Ascending numbers as ranges: `0–6,8–11`, or `0,2,…,18` if there are many gaps."""
+    ends: list[tuple[int, int]] = []
+    for number in numbers:
+        if ends and number == ends[-1][1] + 1:
+            ends[-1] = ends[-1][0], number
+        else:
+            ends.append((number, number))
+    texts = [str(first) if first == last else f"{first}–{last}" for first, last in ends]
+    return separator.join(texts if len(texts) <= _LISTED else [*texts[:2], CUT, texts[-1]])
+
+
+def odd_text(folded: str, member: str, ratio: float) -> str:
+    """`layers.7: 2.1× the others`, for `layers.7.mlp` and the folded name `layers.0–11.mlp`."""
+    parts = member.split(".")
+    varying = [at for at, (one, other) in enumerate(zip(folded.split("."), parts, strict=True)) if one != other]
+    label = ".".join(parts[max(varying[0] - 1, 0) : varying[-1] + 1])
+    return f"{label}: {f'{ratio:.1f}' if ratio < _EXACT_BELOW else f'{ratio:,.0f}'}× the others"
+
+
+def odd_one(values: Sequence[float | None]) -> tuple[int, float] | None:
+    """The place of the one value that is far above the others, and its ratio to their median; None without one."""
+    known = [value for value in values if value is not None]
+    if len(known) < max(len(values), _MIN_RUN):
+        return None
+    at = max(range(len(known)), key=known.__getitem__)
+    others = known[:at] + known[at + 1 :]
+    typical = median(others)
+    alike = min(others) * _ALIKE_FACTOR >= typical and max(others) <= typical * _ALIKE_FACTOR
+    return (at, known[at] / typical) if typical > 0 and alike and known[at] > _ODD_FACTOR * typical else None
+
+
+def _boxes(pieces: Sequence[str], rows: list[_Numbered]) -> list[FoldedName]:
+    """The names with the numbers of `rows` between `pieces`, as names whose ranges cover exactly these.
+
+    From the last number to the first, names with the same numbers before and the same ranges behind are merged.
+    """
+    if len(rows) == 1:
+        ((numbers, index),) = rows
+        return [FoldedName(_joined(pieces, map(str, numbers)), (index,), ("",))]
+    boxes: dict[_Box, list[_Numbered]] = {}
+    for numbers, index in rows:
+        boxes.setdefault((numbers, ()), []).append((numbers, index))
+    for _ in pieces[1:]:
+        wider: dict[_Box, dict[int, list[_Numbered]]] = {}
+        for (before, ranges), members in boxes.items():
+            wider.setdefault((before[:-1], ranges), {})[before[-1]] = members
+        boxes = {
+            (before, (tuple(sorted(by_number)), *ranges)): [one for members in by_number.values() for one in members]
+            for (before, ranges), by_number in wider.items()
+        }
+    return [_folded(pieces, ranges, sorted(members)) for (_, ranges), members in boxes.items()]
+
+
+def _folded(pieces: Sequence[str], ranges: Sequence[Sequence[int]], members: list[_Numbered]) -> FoldedName:
+    varying = [at for at, numbers in enumerate(ranges) if len(numbers) > 1]
+    labels = tuple(".".join(str(numbers[at]) for at in varying) for numbers, _ in members)
+    return FoldedName(_joined(pieces, map(ranges_text, ranges)), tuple(index for _, index in members), labels)
+
+
+def _joined(pieces: Sequence[str], numbers: Iterable[str]) -> str:
+    return "".join(piece + number for piece, number in zip(pieces, [*numbers, ""], strict=True))
