@@ -193,7 +193,7 @@ def test_ties_duplicates_outliers_and_problems_are_listed():
     broken = TensorStatistics(("bad",), "float4", (1,), 1, 1, problem="unknown dtype")
     out = text(document(*rows, broken, files_lost=("shard x is missing",), notes=("told",)))
     for wanted in (
-        "head = embed", "l.0.w = l.1.w = l.2.w and 5 more: 16 B each", "Outliers within their family", "3 NaN",
+        "head = embed", "l.0–7.w ×8: 16 B each", "Outliers within their family", "3 NaN",
         "1 dead row", "a remark", "unknown dtype", "shard x is missing", "told", "Totals by dtype",
     ):  # fmt: skip
         assert wanted in out, wanted

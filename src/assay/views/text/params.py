@@ -10,6 +10,7 @@ from typing import Any
 
 from assay import units
 from assay.analysis.folding import TreeNode, fold, row_name
+from assay.analysis.name_ranges import fold_names
 from assay.document.document import Document
 from assay.document.rows import Module
 from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport
@@ -57,7 +58,7 @@ _STATISTICS = (
     _figure("min", "min", drops=3),
     _figure("max", "max", drops=3),
     _figure("mean", "mean", drops=4),
-    _figure("std", "std", drops=1),
+    _figure("std", "std", drops=0),
     _figure("zeros", "zeros", percent, drops=2),
     _figure("entropy", "entropy", drops=6),
     _figure("int8 dB", "int8", _ratio_text, drops=5),
@@ -120,7 +121,7 @@ def _tensors(
 def _columns(weights: WeightsReport) -> list[Column[TensorRow]]:
     columns: list[Column[TensorRow]] = [
         Column("tensor", lambda row: row.name, shrinks=True, cuts="middle"),
-        Column("dtype", lambda row: row.tensors[0].dtype),
+        Column("dtype", lambda row: row.tensors[0].dtype, drops=2 if len(weights.by_dtype) == 1 else 0.5),
         Column("shape", lambda row: units.shape(row.tensors[0].shape)),
         Column("count", lambda row: STATISTICS["count"](row.tensors), "right", units.count, drops=5),
         Column("bytes", lambda row: STATISTICS["bytes"](row.tensors), "right", units.size),
@@ -132,7 +133,7 @@ def _columns(weights: WeightsReport) -> list[Column[TensorRow]]:
             Column("histogram", lambda row: _spark(row.tensors[0].histogram), drops=True, name="distribution")
         )
         columns.append(Column("trend", lambda row: _trend(row.tensors), drops=4))
-    return [*columns, Column("note", remarks, shrinks=True)]
+    return [*columns, Column("note", remarks, shrinks=True, keeps=-8)]
 
 
 def _with_gaps(column: Column[TensorRow]) -> Column[TensorRow]:
@@ -178,7 +179,8 @@ def _tied(weights: WeightsReport, options: ParamsOptions) -> Table:
 
 def _duplicates(weights: WeightsReport, options: ParamsOptions) -> Table:
     def group_text(group: tuple[int, ...]) -> str:
-        names = [shown_name(weights.tensors[row]) for row in group]
+        all_names = [shown_name(weights.tensors[row]) for row in group]
+        names = all_names if options.full else [one.counted for one in fold_names(all_names)]
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES and not options.full else ""
         size = units.size(weights.tensors[group[0]].bytes)
         return f"{' = '.join(names if options.full else names[:_MAX_NAMES])}{more}: {size} each"

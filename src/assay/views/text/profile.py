@@ -92,10 +92,10 @@ _WHERE: tuple[Column[TimeRow], ...] = (
     ),
 )
 _OPS: tuple[Column[Achieved], ...] = (
-    Column("op", lambda row: row.name, shrinks=True, keeps=8),
-    Column("inputs", lambda row: units.shapes(row.shapes), shrinks=True, drops=True),
+    Column("op", lambda row: row.name, show=units.op, shrinks=True, cuts="middle"),
+    Column("inputs", lambda row: units.shapes(row.shapes), shrinks=True, keeps=-8),
     Column("count", lambda row: row.count, "right", units.exact),
-    Column("each", lambda row: row.time_s, "right", units.seconds, name="each s"),
+    Column("each", lambda row: row.time_s, "right", units.seconds, drops=0.7, name="each s"),
     Column("total", lambda row: row.total_s, "right", units.seconds, name="total s"),
     Column("low", lambda row: row.low_s, "right", units.seconds, drops=True, name="total low s"),
     Column("high", lambda row: row.high_s, "right", units.seconds, drops=True, name="total high s"),
@@ -109,8 +109,8 @@ _OPS: tuple[Column[Achieved], ...] = (
 _EXECUTIONS: tuple[Column[_Execution], ...] = (
     Column("number", lambda row: row.number, "right", units.exact),
     Column("module", lambda row: row.module, shrinks=True, keeps=12),
-    Column("op", lambda row: row.kind.name, shrinks=True, keeps=8),
-    Column("inputs", lambda row: units.shapes(one.type.shape for one in row.kind.inputs), shrinks=True, drops=True),
+    Column("op", lambda row: row.kind.name, show=units.op, shrinks=True, cuts="middle"),
+    Column("inputs", lambda row: units.shapes(one.type.shape for one in row.kind.inputs), shrinks=True, keeps=-8),
     Column("time", lambda row: row.seconds, "right", units.seconds, name="time s"),
     Column("share", lambda row: row.share, "right", percent),
     Column("FLOPs", lambda row: row.flops, "right", units.count, drops=True),

@@ -45,7 +45,7 @@ class _Lettered(NamedTuple):
 
 _LEGEND: tuple[Column[_Lettered], ...] = (
     Column("", lambda one: one.letter),
-    Column("op", lambda one: one.row.name, shrinks=True, keeps=8),
+    Column("op", lambda one: one.row.name, show=units.op, shrinks=True, cuts="middle"),
     Column("inputs", lambda one: units.shapes(one.row.shapes), shrinks=True, drops=True, cuts="end"),
     Column("share", lambda one: one.row.share, "right", percent),
     Column("of limit", lambda one: _of_limit(one.row), "right", units.ratio),
