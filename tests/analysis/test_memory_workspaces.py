@@ -114,13 +114,15 @@ def test_a_packed_sequence_has_an_unknown_workspace():
 
 def test_ops_of_libraries_are_named_and_others_are_not():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Flatten(), nn.Linear(16, 2))
-    memory = memory_of(observe(model, torch.randn(1, 3, 6, 6), mode="real"))
+    document = observe(model, torch.randn(1, 3, 6, 6), mode="real")
+    memory = memory_of(document)
     assert memory.workspace_unknown == ("torch.conv2d",)
     assert isinstance(memory.inference.total.how, Counted)
-    assert "workspace unknown, and not included: torch.conv2d" in as_text(report(memory))
-    plain = memory_of(observe(nn.Linear(4, 2), torch.randn(1, 4), mode="real"))
+    assert "workspace unknown, and not included: torch.conv2d" in as_text(report(memory, document))
+    document = observe(nn.Linear(4, 2), torch.randn(1, 4), mode="real")
+    plain = memory_of(document)
     assert plain.workspace_unknown == ()
-    assert "workspace unknown" not in as_text(report(plain))
+    assert "workspace unknown" not in as_text(report(plain, document))
 
 
 @pytest.mark.parametrize(("dropout", "unknown"), [(0.0, False), (0.5, True)])
@@ -134,5 +136,6 @@ def test_attention_has_a_workspace_only_without_a_fused_kernel(dropout, unknown)
 
 
 def test_the_formula_is_stated():
-    text = as_text(report(memory_of(observe(nn.GRU(8, 8), torch.randn(4, 2, 8), mode="real"))))
+    document = observe(nn.GRU(8, 8), torch.randn(4, 2, 8), mode="real")
+    text = as_text(report(memory_of(document), document))
     assert "workspace modelled for the CPU: torch.gru: gates, outputs and stacked outputs" in text

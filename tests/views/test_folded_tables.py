@@ -101,8 +101,9 @@ class TestMemory:
             def forward(self, x):
                 return torch.cat([layer(x) for layer in self.layers])
 
-        memory = memory_of(observe(Keeping(), torch.randn(4, 8)))
-        table = occupancy_parts(memory)[-1]
+        document = observe(Keeping(), torch.randn(4, 8))
+        memory = memory_of(document)
+        table = occupancy_parts(memory, document)[-1]
         row = by_name(table)["layers.0–5 ×6"]
         assert (row["bytes"], row["each"]) == (6 * 4 * 8 * 4, 4 * 8 * 4)
         assert sum(row["bytes"] for row in table.values()) == memory.inference.peak.bytes

@@ -254,7 +254,7 @@ def _view(
     }
     table = tables[by]()
     shown = views.shown_modules(document, full=full) if by == "module" else views.with_range(table)
-    return marked(Report([shown.first(top)], table.first(top)), document)
+    return marked(Report([shown.first(top).without_empty()], table.first(top)), document)
 
 
 def _exit_code(messages: Messages, document: Document) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from assay.document.rows import Module, OpKind
 from assay.document.timing import ModuleTime, Timing
 from assay.document.tree import modules_around
 from assay.messages import plural
-from assay.views.tables import Column, Table, percent
+from assay.views.tables import Column, Row, Table, percent
 from assay.views.text.amounts import part_of
 from assay.views.text.energy import energy_facts, energy_table, energy_title, system_table
 from assay.views.text.facts import notes_table
@@ -56,11 +56,16 @@ class _ModuleRow(NamedTuple):
     flops: int | None
     rated_s: float | None
     """The time that FLOP/s use: on the device if it was timed, CPU time if the machine was busy; None if unknown."""
-    note: str = ""
+    note: str | None = None
 
     @property
     def flops_per_s(self) -> float | None:
         return part_of(self.flops, self.rated_s)
+
+
+def _note(of: Callable[[Row], str | None]) -> Column[Row]:
+    """A column of notes, which `without_empty` removes if no row has one."""
+    return Column("note", of, show=lambda note: note or "", shrinks=True)
 
 
 _MODULES: tuple[Column[_ModuleRow], ...] = (
@@ -84,12 +89,7 @@ _WHERE: tuple[Column[TimeRow], ...] = (
     Column("class", lambda row: row.class_name, shrinks=True, cuts="end", drops=1),
     Column("share", lambda row: row.share, "right", percent, bar=True),
     Column("time", lambda row: row.seconds, "right", units.seconds),
-    Column(
-        "note",
-        lambda row: odd_text(row.name, *row.odd) if row.odd else None,
-        show=lambda note: note or "",
-        shrinks=True,
-    ),
+    _note(lambda row: odd_text(row.name, *row.odd) if row.odd else None),
 )
 _OPS: tuple[Column[Achieved], ...] = (
     Column("op", lambda row: row.name, show=units.op, shrinks=True, cuts="middle"),
@@ -198,7 +198,8 @@ def module_parts(document: Document, lines: int, *, full: bool = False) -> Parts
     if document.timing is None:
         return []
     where = " on the device" if _on_device(document.timing) else ""
-    return _first(f"Modules by self time{where}", shown_modules(document, full=full), lines)
+    title, table = _first(f"Modules by self time{where}", shown_modules(document, full=full), lines)
+    return [title, table.without_empty()]
 
 
 def energy_parts(document: Document, lines: int) -> Parts:
@@ -260,15 +261,8 @@ def shown_modules(document: Document, *, full: bool) -> Table:
         table.rows, lambda row: tree.path_text(row.module.path), lambda row: row.module.class_path, _merged_modules
     )
     rows.sort(key=lambda row: -float(row.time.self_share or 0.0))
-    return _with_notes(replace(table, rows=rows)).without_empty()
-
-
-def _with_notes(table: Table) -> Table:
-    """The table with a last column for the notes of its rows, if any has one."""
-    if not any(row.note for row in table.rows):
-        return table
-    column = Column[Any]("note", lambda row: row.note, shrinks=True)
-    return replace(table, columns=[*table.columns, column], footer=[{**row, "note": ""} for row in table.footer])
+    notes: Column[_ModuleRow] = _note(lambda row: row.note)
+    return replace(table, columns=[*table.columns, notes], rows=rows)
 
 
 def _merged_modules(folded: FoldedName, rows: Sequence[_ModuleRow]) -> _ModuleRow:
@@ -283,7 +277,7 @@ def _merged_modules(folded: FoldedName, rows: Sequence[_ModuleRow]) -> _ModuleRo
     )
     backward, flops, rated = (sum_if_all_known(values) for values in zip(*(row[2:5] for row in rows), strict=True))
     odd = odd_one([row.time.self_share for row in rows])
-    note = odd_text(folded.text, rows[odd[0]].module.path, odd[1]) if odd else ""
+    note = odd_text(folded.text, rows[odd[0]].module.path, odd[1]) if odd else None
     return _ModuleRow(module, time, backward, flops, rated, note)
 
 
@@ -461,7 +455,7 @@ def _largest_text(size: int) -> str:
     return f"{'at least ' if size >= LARGEST_SEARCHED else ''}{units.exact(size)}"
 
 
-def _first(title: str, table: Table, lines: int) -> Parts:
+def _first(title: str, table: Table, lines: int) -> tuple[str, Table]:
     """The title and the first `lines` rows of the table; the title gives both numbers if rows are omitted."""
     omitted = f" (first {lines} of {len(table.rows)})" if len(table.rows) > lines else ""
-    return [f"{title}{omitted}", table.first(lines)]
+    return f"{title}{omitted}", table.first(lines)
