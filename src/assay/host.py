@@ -70,3 +70,18 @@ def _absolute(path: Path, default_parent: str) -> Path:
     The XDG standard requires relative paths in its variables to be ignored; early releases of platformdirs 4 do not.
     """
     return path if path.is_absolute() else Path.home() / default_parent / _APP
+
+
+def knows_escapes() -> bool:
+    """Whether the terminal interprets escape codes."""
+    return os.environ.get("TERM") != "dumb"
+
+
+def uses_color(*, is_terminal: bool) -> bool:
+    """Whether to use colour: never with NO_COLOR or TERM=dumb, else always with FORCE_COLOR, else on a terminal.
+
+    As no-color.org and force-color.org define them, both variables count with any value that is not empty.
+    """
+    if os.environ.get("NO_COLOR") or not knows_escapes():
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or is_terminal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import click
 
 from assay import host, units
+from assay.cli.streams import is_utf8
 from assay.version import __version__
+from assay.views.plain import plain
 
 _PACKAGES = ("torch", "transformers", "safetensors", "numpy", "msgspec", "click", "rich", "textual", "ray")
 
@@ -67,4 +70,4 @@ def env(format: str) -> None:
     """
     facts = _facts()
     text = json.dumps(facts, indent=2) if format == "json" else _block(facts)
-    click.echo(text.encode())
+    click.echo((text if is_utf8(sys.stdout) else plain(text)).encode())

@@ -16,8 +16,10 @@ from typing import NoReturn
 import click
 
 from assay.cli.stderr import Messages
+from assay.cli.streams import is_utf8
 from assay.errors import INTERNAL, INTERRUPTED, OK, AssayError, UserCodeError, WriteError
 from assay.version import __version__
+from assay.views.plain import plain
 
 COMMANDS = {
     "analyze": ("assay.cli.analyze:analyze", "Full report on a model; --inference and --profile measure it."),
@@ -65,8 +67,22 @@ PROGRAM = "assay"
 COMPLETION_VARIABLE = "_ASSAY_COMPLETE"
 
 
+class _HelpText(click.HelpFormatter):
+    """Help pages in the characters that stdout can display."""
+
+    def getvalue(self) -> str:
+        text = super().getvalue()
+        return text if is_utf8(sys.stdout) else plain(text)
+
+
+class _Context(click.Context):
+    formatter_class = _HelpText
+
+
 class _LazyGroup(click.Group):
     """A group that imports a command only when it is called, not to list it."""
+
+    context_class = _Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -77,6 +93,7 @@ class _LazyGroup(click.Group):
         module, attribute = COMMANDS[cmd_name][0].split(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
+        command.context_class = _Context
         if any(parameter.name == "model" for parameter in command.params):
             command.epilog = MODEL
         return command
@@ -111,8 +128,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(shell_complete(assay, {}, PROGRAM, COMPLETION_VARIABLE, os.environ[COMPLETION_VARIABLE]))
     # Garbage collection while torch is imported and at exit costs half a second and frees nothing.
     gc.set_threshold(100_000, 50, 1000)
-    if sys.stdout is None:  # closed by the caller: occupy its file descriptor, so that no file opened later gets it
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for name in (
+        "stdout",
+        "stderr",
+    ):  # if closed by the caller, occupy its descriptor: no file opened later may get it
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     code = run(sys.argv[1:] if arguments is None else arguments)
     gc.freeze()
     sys.exit(code)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from assay import atomic
+from assay import atomic, host
 from assay.cli.options import Output
 from assay.cli.stderr import Messages
 from assay.cli.streams import is_utf8
@@ -122,13 +122,8 @@ def _default_width(is_terminal: bool) -> int:
 
 
 def _use_color(choice: str, is_terminal: bool) -> bool:
-    """Whether to use colour: as --color says, else never with NO_COLOR or TERM=dumb, else by FORCE_COLOR."""
-    if choice != "auto":
-        return choice == "always"
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    forced = os.environ.get("FORCE_COLOR", "")
-    return forced != "0" if forced else is_terminal
+    """Whether to use colour: as --color says, else as the environment does."""
+    return host.uses_color(is_terminal=is_terminal) if choice == "auto" else choice == "always"
 
 
 def _choice(output: Output) -> Choice:

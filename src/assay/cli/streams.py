@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 _STDOUT, _STDERR = 1, 2
+_FALLBACK_COLUMNS = 80
 
 
 @contextlib.contextmanager
@@ -34,3 +35,11 @@ def is_utf8(stream: TextIO | None) -> bool:
     encoding = getattr(stream, "encoding", None) or ""
     locale = next(filter(None, map(os.environ.get, ("PYTHONIOENCODING", "LC_ALL", "LANG"))), "")
     return encoding.lower().replace("-", "") == "utf8" and locale not in ("C", "POSIX")
+
+
+def columns(stream: TextIO) -> int:
+    """The columns of the terminal that `stream` is, now: it may be resized while the command runs."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _FALLBACK_COLUMNS
+    except (OSError, ValueError):
+        return _FALLBACK_COLUMNS

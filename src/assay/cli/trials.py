@@ -159,6 +159,7 @@ def apply_verified(
         messages.warn("nothing was written: no change holds")
         return FAILED_CHECK
     assert output.output is not None
+    messages.line.step(f"applying {', '.join(names)}")
     written = apply_changes(
         source,
         inputs,

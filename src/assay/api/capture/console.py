@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
+from assay import host
 from assay.api.capture import environment
 from assay.api.capture.tables import CPU, accelerator_lines, layer_lines
 from assay.messages import plural
@@ -110,8 +111,8 @@ class Console:
     def _table(self, heading: str, lines: list[LayerLine]) -> str:
         terminal = self._is_terminal()
         width = shutil.get_terminal_size().columns if terminal else None
-        color = terminal and "NO_COLOR" not in os.environ
-        return f"\n{heading}\n{layer_text(lines, width=width, color=color)}"
+        text = layer_text(lines, width=width, color=host.uses_color(is_terminal=terminal))
+        return f"\n{heading}\n{text}"
 
     def _is_terminal(self) -> bool:
         with contextlib.suppress(ValueError, AttributeError):  # stderr may be closed or None
