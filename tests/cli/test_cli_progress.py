@@ -12,7 +12,6 @@ import sys
 import threading
 from types import SimpleNamespace
 
-import click
 import pytest
 from clocks import HANG_S, VirtualTime
 from hypothesis import given
@@ -248,7 +247,7 @@ def test_a_result_appears_above_the_line(terminal, clock):
     with contextlib.redirect_stdout(stdout_on(terminal)), line_on(terminal) as line:
         line(TIMING)
         clock.sleep(1.0)
-        click.echo(b"a table\n", nl=False)
+        sys.stdout.buffer.write(b"a table\n")
         assert terminal.screen() == ["a table"]
         clock.sleep(1.0)
         assert terminal.screen()[0] == "a table"
