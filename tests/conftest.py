@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -31,7 +32,8 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is printed does not depend on the terminal that runs the tests; pytest-xdist sets COLUMNS."""
-    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "LC_ALL", "LC_CTYPE", "LANG", "PYTHONIOENCODING"):
+    monkeypatch.setattr("assay.cli.progress.PRINTED_AFTER_S", math.inf)  # a slow machine prints no more
+    for name in ("TERM", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "LC_ALL", "LC_CTYPE", "LANG", "PYTHONIOENCODING"):
         monkeypatch.delenv(name, raising=False)
 
 

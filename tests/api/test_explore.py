@@ -10,12 +10,14 @@ import sys
 import time
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from clocks import HANG_S
 
 import assay
 from assay.api.explore.subjects import explorer_subject
+from assay.api.explore.terminal import check_terminal
 from assay.document.document import Document
 from assay.errors import AssayError, ReadError, UsageError
 from assay.views.tui.app import Explorer
@@ -210,6 +212,15 @@ def test_a_model_that_cannot_run_opens_without_flops(tmp_path) -> None:
 def test_the_explorer_checks_for_findings() -> None:
     subject = explorer_subject(net(), torch.ones(1, 4))
     assert subject.document.findings or "rules checked" in subject.no_findings
+
+
+def test_a_dumb_terminal_is_refused(monkeypatch) -> None:
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}", SimpleNamespace(isatty=lambda: True))
+    check_terminal()
+    monkeypatch.setenv("TERM", "dumb")
+    with pytest.raises(AssayError, match=r"needs an interactive terminal \(TERM is dumb\)"):
+        check_terminal()
 
 
 def test_without_a_terminal_it_is_refused(capsys) -> None:

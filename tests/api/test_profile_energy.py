@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import assay
-from assay.api.options import RunOptions
+from assay.api.options import RunOptions, by_step
 from assay.api.profile import energy as profiled_energy
 from assay.api.profile import op_replay
 from assay.api.profile import run as running
@@ -112,7 +112,9 @@ def meter(monkeypatch):
 def profiled(model=None, x=None, on_step=None, passes=3, warmup=1, **energy):
     options = EnergyOptions(**{"window_s": 0.1, "repeats": 2, **energy})
     ready = prepare(open_source(model or Net()), torch.randn(ROWS, WIDE) if x is None else x, RunOptions("real"))
-    return profile_prepared(ready, ProfileOptions(passes=passes, warmup=warmup, budget=None, energy=options), on_step)
+    return profile_prepared(
+        ready, ProfileOptions(passes=passes, warmup=warmup, budget=None, energy=options), by_step(on_step)
+    )
 
 
 def test_without_a_sensor_energy_is_work_times_coefficients(monkeypatch):

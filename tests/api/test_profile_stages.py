@@ -11,7 +11,12 @@ from clocks import ManualClock
 from torch import nn
 
 import assay
+from assay.api.options import Progress, RunOptions
+from assay.api.profile.options import ProfileOptions
+from assay.api.profile.profiled import prepare
+from assay.api.profile.run import profile_prepared
 from assay.api.profile.stages import Stages
+from assay.sources.open import open_source
 
 
 class Seconds(ManualClock):
@@ -105,3 +110,26 @@ def test_a_required_stage_is_announced_even_without_time(clock):
     assert stages.begin("needed", required=True)
     assert not stages.begin("too long", least_s=1.0)
     assert (stages.skipped, len(seen)) == (["too long"], 1)
+
+
+def test_every_repeat_is_reported_with_its_stage(clock):
+    """A stage of many passes is never silent for longer than one of them, whatever the machine does."""
+    from assay.timing.bench import repeat_until
+
+    seen = []
+    stages = Stages(1, 60.0, seen.append, clock)
+    stages.begin("timing")
+    repeat_until(stages.budget(0, 4, 10.0), lambda: 1, lambda: False)
+    assert [(each.stage, each.items, each.unit) for each in seen[1:]] == [
+        ("timing", n, "repeat") for n in (1, 2, 3, 4)
+    ]
+    stages.report("a part of it")
+    assert seen[-1].stage == "a part of it"
+
+
+def test_the_stages_of_a_profile_report_their_passes():
+    seen: list[Progress] = []
+    profiled = prepare(open_source(nn.Linear(2, 2)), torch.zeros(1, 2), RunOptions("real"), on_progress=seen.append)
+    profile_prepared(profiled, ProfileOptions(warmup=1, passes=3, budget=None), seen.append)
+    repeats = {each.stage: each.items for each in seen}
+    assert repeats["timing modules and ops"] == 1 + 3

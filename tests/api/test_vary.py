@@ -11,12 +11,13 @@ from torch import nn
 import assay
 from assay.analysis.memory import memory_of
 from assay.api.options import RunOptions
-from assay.api.vary import vary
+from assay.api.vary import scaling_formulas, vary
 from assay.cli.cost_vary import cost_vary
 from assay.cli.options import Output
 from assay.cli.stderr import Messages
 from assay.errors import UsageError
 from assay.sources.inputs import find_inputs
+from assay.sources.open import open_source
 from assay.sources.resizing import axes, resized
 from assay.views.json.files import encode
 from assay.views.json.laws import laws_file
@@ -396,3 +397,13 @@ def test_an_invalid_point_is_refused_before_any_work(command, at):
 def test_saving_several_captures_is_refused(command, tmp_path):
     with pytest.raises(UsageError, match="--vary cannot be combined with --save"):
         command("table", save=tmp_path / "d.assay.json")
+
+
+def test_every_recorded_size_is_reported():
+    seen = []
+    laws = scaling_formulas(
+        open_source(nn.Linear(4, 4)), torch.ones(2, 4), RunOptions(), ["batch"], None, seen.append
+    )
+    recorded = [each.stage for each in seen if each.unit == "pass"]
+    assert len(recorded) >= len(laws.points)
+    assert {f"recording at batch={point['batch']}" for point in laws.points} <= set(recorded)

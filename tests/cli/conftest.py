@@ -69,7 +69,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
             received["model"] = model
             return Opened(Origin("file", str(model), str(model)), lambda: _Shapes(None))
 
-        def observed(opened: Opened, inputs: object, options: RunOptions) -> object:
+        def observed(opened: Opened, inputs: object, options: RunOptions, on_progress: object) -> object:
             received.update(asdict(options), inputs=inputs)
             sys.stdout.write(noise)
             if isinstance(document, BaseException):
@@ -96,11 +96,12 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture
 def process(in_place: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `python -m assay` in an empty working directory."""
+    """Runs `assay` in an empty working directory; a slow machine prints no more."""
+    program = "from assay.cli import main, progress\nprogress.PRINTED_AFTER_S = float('inf')\nmain.main()"
 
     def call(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "assay", *arguments],
+            [sys.executable, "-c", program, *arguments],
             env={**environment, **variables},
             cwd=in_place,
             capture_output=True,

@@ -189,7 +189,7 @@ def test_a_directory_without_permission_is_refused(process, in_place):
 
 def test_an_interrupt_in_forward_ends_with_130_and_leaves_nothing(environment, in_place):
     child = subprocess.Popen(
-        [sys.executable, "-m", "assay", "extract", "my_model.py::Slow", "--inputs", "my_model.py::four"],
+        [sys.executable, "-m", "assay", "extract", "-q", "my_model.py::Slow", "--inputs", "my_model.py::four"],
         env=environment,
         cwd=in_place,
         stdout=subprocess.PIPE,

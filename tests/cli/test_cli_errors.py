@@ -60,7 +60,9 @@ def test_an_internal_error_is_one_line(cli):
 def test_an_internal_error_has_a_traceback_with_vv(cli):
     result = cli("modules", "m", "-vv", document=KeyError("oops"))
     assert result.code == errors.INTERNAL
-    assert result.err.startswith("assay: internal error: KeyError: 'oops' (please report it)\nTraceback")
+    stage, rest = result.err.split("\n", 1)
+    assert stage == "assay: opening the model"
+    assert rest.startswith("assay: internal error: KeyError: 'oops' (please report it)\nTraceback")
 
 
 def test_help_lists_every_exit_code(cli):

@@ -154,6 +154,22 @@ def test_a_terminal_gets_color_and_a_fitted_table_unless_no_color(cli, monkeypat
     assert "\x1b" not in cli("ops", "m", "--color", "never", document=conv_stack()).out
 
 
+@pytest.mark.parametrize(
+    ("variables", "colored"),
+    [
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "0"}, True),  # force-color.org: regardless of its value
+        ({"FORCE_COLOR": ""}, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, False),
+    ],
+)
+def test_color_in_a_pipe_follows_the_environment(cli, monkeypatch, variables, colored):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert ("\x1b" in cli("ops", "m", document=conv_stack()).out) is colored
+
+
 def test_linear_layers_with_and_without_bias_are_two_rows_that_differ(cli, in_place):
     (in_place / "m.py").write_text(
         "from torch import nn\n"

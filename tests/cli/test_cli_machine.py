@@ -81,7 +81,7 @@ def ceiling(name: str, value: float) -> Ceiling:
 
 
 def test_the_report_has_every_section(cli, machine):
-    result = cli("machine", "--device", "cpu")
+    result = cli("machine", "--device", "cpu", "-v")
     assert result.code == 0
     for expected in ("100 GFLOP/s", "20 GB/s", "1 µs", "75.0 %", "torch has none", "not here", "Roofline", "hidden"):
         assert expected in result.out

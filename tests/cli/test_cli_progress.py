@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from clocks import HANG_S, VirtualTime
@@ -59,6 +60,24 @@ def screen(written: str) -> list[str]:
     return rows
 
 
+class _Bytes(io.RawIOBase):
+    """The bytes of a terminal."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:
+        self._terminal.write(bytes(data).decode())
+        return len(data)
+
+
+def stdout_on(terminal: Terminal) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BufferedWriter(_Bytes(terminal)), encoding="utf-8")
+
+
 @pytest.fixture
 def terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
@@ -94,10 +113,10 @@ def test_the_line_names_the_stage_and_the_time_left():
 
 
 def test_without_a_budget_the_bar_shows_the_stages():
-    half = text(Progress("timing ops", 2, 4, None, 0.5), utf8=False)
-    assert half == "[#########---------------] 2/4 timing ops  12 s"  # (1 + 0.5) / 4 of 24
-    assert text(Progress("opening the model", 0, 0, None)) == "opening the model  12 s"
-    assert text(Progress("", 0, 0, None)) == "starting  12 s"
+    half = text(Progress("timing ops", 2, 4, None, 1, 2, "op"), utf8=False)
+    assert half == "[#########---------------] 2/4 timing ops  1 of 2 ops, 12 s"  # (1 + 0.5) / 4 of 24
+    assert text(Progress("opening the model")) == "opening the model  12 s"
+    assert text(Progress("")) == "starting  12 s"
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -117,10 +136,35 @@ def test_no_line_wraps(stage, width, utf8, left_s, number):
 
 
 def test_reading_shows_bytes_speed_and_time_left():
-    state = ProgressState(Progress("", 0, 0, None), 2.0, 1 << 30, 4 << 30, 0.0)
+    state = ProgressState(Progress("", items=1 << 30, total=4 << 30, unit="B"), 2.0, first_at_s=0.0)
     line = line_text(state, 2.0, 2.0, 120, utf8=False)
     assert line == "[######------------------] reading  1 GiB of 4 GiB, 537 MB/s, 2 s, about 6 s left"
-    assert line_text(state._replace(bytes_done=0), 2.0, 2.0, 120).endswith("0 B of 4 GiB, –, 2 s")
+    none = state.progress._replace(items=0)
+    assert line_text(state._replace(progress=none), 2.0, 2.0, 120).endswith("0 B of 4 GiB, 2 s")
+
+
+def test_counted_units_have_a_rate_and_the_time_left_of_a_known_total(terminal, clock):
+    with line_on(terminal) as line:
+        for done in (10, 20, 30):  # the rate counts from the first report on
+            line(Progress("checking rules", items=done, total=90, unit="rule"))
+            clock.sleep(2.0)
+        assert terminal.screen()[0].endswith("checking rules  30 of 90 rules, 5/s, 6 s, about 10 s left")
+        for done in (1, 2):
+            line(Progress("timing ops", items=done, unit="repeat"))
+            clock.sleep(0.5)
+        assert terminal.screen() == ["timing ops  2 repeats, 2/s, 7 s"]
+
+
+def test_a_slow_import_is_shown_instead_of_the_stage(terminal, clock, monkeypatch):
+    spec = SimpleNamespace(_initializing=True)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__spec__=spec))
+    with line_on(terminal) as line:
+        line.step("opening the model")
+        clock.sleep(1.0)
+        assert terminal.screen() == ["importing torch  1 s"]
+        spec._initializing = False
+        clock.sleep(1.0)
+        assert terminal.screen() == ["opening the model  2 s"]
 
 
 def test_a_silent_stage_is_redrawn_every_second_and_nothing_stays(terminal, clock, capsys):
@@ -145,35 +189,39 @@ def test_a_command_that_ends_at_once_shows_nothing(terminal, clock):
     assert terminal.getvalue() == ""
 
 
-@pytest.mark.parametrize("reason", ["quiet", "pipe", "dumb", "closed"])
-def test_without_a_terminal_there_is_no_line(terminal, clock, monkeypatch, reason):
-    if reason == "pipe":
-        monkeypatch.setattr(terminal, "isatty", lambda: False)
-    if reason == "dumb":
-        monkeypatch.setenv("TERM", "dumb")
-    stream = None if reason == "closed" else terminal
-    with line_on(stream, Messages(quiet=reason == "quiet")) as line:
+@pytest.mark.parametrize("reason", ["quiet", "pipe", "closed"])
+def test_nothing_is_shown_if_nobody_looks(terminal, clock, monkeypatch, reason):
+    monkeypatch.setattr(module, "PRINTED_AFTER_S", 1.0)
+    monkeypatch.setattr(terminal, "isatty", lambda: reason == "quiet")
+    with line_on(None if reason == "closed" else terminal, Messages(quiet=reason != "closed")) as line:
         line(TIMING)
         clock.sleep(5.0)
     assert terminal.getvalue() == ""
 
 
-def test_without_a_line_the_stages_can_be_printed(terminal, monkeypatch):
-    monkeypatch.setattr(terminal, "isatty", lambda: False)
-    messages = Messages()
-    with line_on(terminal, messages, without_line=messages.note) as line:
-        line.step("opening the model")
-    assert terminal.getvalue() == "assay: opening the model\n"
+@pytest.mark.parametrize("reason", ["pipe", "dumb"])
+def test_where_no_line_can_be_drawn_each_long_stage_is_printed_once(terminal, clock, monkeypatch, reason):
+    monkeypatch.setattr(module, "PRINTED_AFTER_S", 1.0)
+    monkeypatch.setattr(terminal, "isatty", lambda: reason == "dumb")
+    monkeypatch.setenv("TERM", "dumb" if reason == "dumb" else "xterm")
+    with line_on(terminal) as line:
+        clock.sleep(5.0)
+        for stage, seconds in (("opening the model", 3.0), ("inferring inputs", 0.4), ("recording a pass", 1.5)):
+            line.step(stage)
+            clock.sleep(seconds)
+            line.read(1, 2)
+    assert terminal.getvalue() == "assay: opening the model\nassay: recording a pass\n"
 
 
 def test_verbose_prints_each_stage_once_above_the_line(terminal, clock):
     with line_on(terminal, Messages(verbose=1)) as line:
-        for done in (0.0, 0.5, 1.0):
-            line(TIMING._replace(done=done))
+        for done in (0, 1, 2):
+            line(TIMING._replace(items=done))
             clock.sleep(1.0)
         line.step("checking rules")
         clock.sleep(1.0)
-        assert terminal.screen() == ["assay: timing modules and ops", "assay: checking rules", "checking rules  4 s"]
+        assert terminal.screen()[:2] == ["assay: timing modules and ops", "assay: checking rules"]
+        assert terminal.screen()[2:] == ["checking rules  4 s"]
     assert terminal.screen() == ["assay: timing modules and ops", "assay: checking rules"]
 
 
@@ -192,6 +240,19 @@ def test_what_the_model_prints_appears_above_the_line(terminal, clock, capsys):
         assert terminal.screen()[-1].endswith("at most 9 s left")
     assert terminal.screen() == ["hello", "loading done", "a", "b"]
     assert capsys.readouterr().out == ""
+
+
+def test_a_result_appears_above_the_line(terminal, clock):
+    """Data is written as bytes, to the same terminal as the line."""
+    with contextlib.redirect_stdout(stdout_on(terminal)), line_on(terminal) as line:
+        line(TIMING)
+        clock.sleep(1.0)
+        sys.stdout.buffer.write(b"a table\n")
+        assert terminal.screen() == ["a table"]
+        clock.sleep(1.0)
+        assert terminal.screen()[0] == "a table"
+        assert "timing" in terminal.screen()[1]
+    assert terminal.screen() == ["a table"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
@@ -239,10 +300,16 @@ sys.exit(main.run([]))
 """
 
 
+ENDS = {"SIGINT": (130, ["assay: interrupted"]), "SIGTERM": (-15, []), "SIGHUP": (-1, [])}
+"""The exit code and what stays on the terminal."""
+
+
 @pytest.mark.skipif(os.name == "nt", reason="pseudo terminals exist on POSIX only")
-@pytest.mark.parametrize("columns", [40, 80, 200])
-def test_ctrl_c_in_a_real_terminal(environment, columns):
-    """The line has one row at every width, and after Ctrl-C only the message stays."""
+@pytest.mark.parametrize(
+    ("columns", "name"), [(40, "SIGINT"), (80, "SIGINT"), (200, "SIGINT"), (80, "SIGTERM"), (80, "SIGHUP")]
+)
+def test_a_signal_in_a_real_terminal(environment, columns, name):
+    """The line has one row at every width, and after Ctrl-C or a kill nothing of it stays."""
     import fcntl
     import pty
     import struct
@@ -259,12 +326,13 @@ def test_ctrl_c_in_a_real_terminal(environment, columns):
         written += os.read(parent, 4096)
     assert all(len(row) < columns for row in screen(written.decode()))
     assert len(screen(written.decode())) == 1
-    process.send_signal(signal.SIGINT)
+    process.send_signal(getattr(signal, name))
     written += _rest(parent)
-    assert process.wait(HANG_S) == 130
+    code, left = ENDS[name]
+    assert process.wait(HANG_S) == code
     assert process.stdout.read() == b""
     process.stdout.close()
-    assert screen(written.decode()) == ["assay: interrupted"]
+    assert screen(written.decode()) == left
 
 
 def _rest(parent: int) -> bytes:

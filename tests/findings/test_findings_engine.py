@@ -142,3 +142,9 @@ def test_folding_keeps_every_name(parts):
     assert bool(shown) == bool(names)
     if len(names) == 1:
         assert shown == sorted(names)
+
+
+def test_every_rule_is_reported_before_it_is_applied():
+    seen = []
+    result = check_all(Document(), on_rule=lambda done, total: seen.append((done, total)))
+    assert seen == [(done, result.rules) for done in range(result.rules)]

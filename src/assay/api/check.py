@@ -17,19 +17,28 @@ from assay.api.arguments import check_callable, check_flag, check_number
 from assay.api.attempt import LIMIT_S, SECONDS, AttemptOptions, check_can_try
 from assay.api.attempt import attempt as try_changes
 from assay.api.observe import observe_opened
-from assay.api.options import OnStep, RunOptions
+from assay.api.options import (
+    READING_WEIGHTS,
+    RECORDING,
+    OnProgress,
+    OnStep,
+    Progress,
+    RunOptions,
+    by_step,
+    unreported,
+)
 from assay.api.partial import warn_if_partial
 from assay.api.profile.options import ProfileOptions
 from assay.api.profile.profiled import prepare
 from assay.api.weights import weights_document
-from assay.checkpoint.statistics.settings import Progress
+from assay.checkpoint.statistics.settings import Progress as OnBytes
 from assay.document.document import Document
 from assay.document.findings import Finding
 from assay.document.machine import MachineReport
 from assay.document.trials import TrialResult
 from assay.errors import InputsError, UsageError
 from assay.findings.catalogue import selected_rules
-from assay.findings.engine import CheckResult, Skipped, apply, ranked, weighed
+from assay.findings.engine import CheckResult, OnRule, Skipped, apply, ranked, weighed
 from assay.findings.rule import Rule
 from assay.findings.verified import verified
 from assay.machine.reports import report_of_this_machine
@@ -117,7 +126,7 @@ def check(
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
     on_step: OnStep | None = None,
-    progress: Progress | None = None,
+    progress: OnBytes | None = None,
 ) -> CheckReport:
     """Check `model` for problems and possible improvements.
 
@@ -174,9 +183,10 @@ def check(
     opened = open_source(model, model_args=model_args, trust=trust)
     if attempt:
         check_can_try(opened)
-    document = document_to_check(opened, inputs, options, evidence, on_step, progress)
+    on_progress = by_step(on_step)
+    document = document_to_check(opened, inputs, options, evidence, on_progress, progress)
     warn_if_partial(document)
-    report = check_document(document, rules)
+    report = check_document(document, rules, on_progress)
     if not attempt or document.stopped:
         return report
     return with_trials(report, try_changes(model, inputs, options, wishes, opened=opened, findings=report.findings))
@@ -199,10 +209,15 @@ def _names(attempt: Any) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def check_document(document: Document, rules: Sequence[Rule]) -> CheckReport:
+def check_document(document: Document, rules: Sequence[Rule], on_progress: OnProgress = unreported) -> CheckReport:
     """The report of applying these rules to a document."""
-    result = apply(rules, document, device_of(document))
+    result = apply(rules, document, device_of(document), rules_progress(on_progress))
     return CheckReport(replace(document, findings=result.findings), result)
+
+
+def rules_progress(on_progress: OnProgress) -> OnRule:
+    """A callback that reports the rules as a stage."""
+    return lambda done, total: on_progress(Progress("checking rules", items=done, total=total, unit="rule"))
 
 
 def device_of(document: Document) -> Device | None:
@@ -223,8 +238,8 @@ def document_to_check(
     inputs: Any,
     options: RunOptions,
     evidence: EvidenceOptions,
-    on_step: OnStep | None = None,
-    progress: Progress | None = None,
+    on_progress: OnProgress = unreported,
+    progress: OnBytes | None = None,
 ) -> Document:
     """The document to check: one recorded and timed pass plus weight statistics, only weights, or traces."""
     if opened.traced is not None:
@@ -239,32 +254,35 @@ def document_to_check(
             backward=options.backward,
             weights=evidence.weights is not None,
         )
+        on_progress(Progress(READING_WEIGHTS))
         return weights_document(opened, progress=progress, listing=not evidence.read_weights)
     source = _weights_source(opened, evidence)
     try:
-        document = _recorded(opened, inputs, options, evidence, on_step)
+        document = _recorded(opened, inputs, options, evidence, on_progress)
     except InputsError as error:
         if inputs is not None or source is None:
             raise
+        on_progress(Progress(READING_WEIGHTS))
         document = weights_document(source, progress=progress)  # the weights can be checked without a pass
         return replace(document, run=replace(document.run, assumptions=(f"the model was not run: {error}",)))
     if source is None:
         return document
+    on_progress(Progress(READING_WEIGHTS))
     return replace(document, weights=weights_document(source, progress=progress).weights)
 
 
 def _recorded(
-    opened: Opened, inputs: Any, options: RunOptions, evidence: EvidenceOptions, on_step: OnStep | None
+    opened: Opened, inputs: Any, options: RunOptions, evidence: EvidenceOptions, on_progress: OnProgress
 ) -> Document:
     """The document of one pass, with the times of its ops if it ran with data."""
     if opened.document is not None or options.without_data or opened.model.on_meta:
-        return observe_opened(opened, inputs, options)
-    profiled = prepare(opened, inputs, options, load=False)
+        return observe_opened(opened, inputs, options, on_progress)
+    profiled = prepare(opened, inputs, options, load=False, on_progress=on_progress)
+    on_progress(Progress(RECORDING))
     document = profiled.observe(mode=options.mode, backward=options.backward)
     if document.run.mode != "real" or document.stopped:
         return document
-    if on_step is not None:
-        on_step("reading outputs")
+    on_progress(Progress("reading outputs"))
     writes = writes_parameters(document)
     values = record_activations(profiled, None, options, backward=options.backward, writes_parameters=writes)
     document = replace(document, activations=values)
@@ -273,7 +291,7 @@ def _recorded(
     from assay.api.profile.run import profile_prepared
 
     measuring = ProfileOptions(seconds=evidence.seconds, budget=2 * evidence.seconds, memory=False)
-    return profile_prepared(profiled, measuring, on_step, recorded=document)
+    return profile_prepared(profiled, measuring, on_progress, recorded=document)
 
 
 def _weights_source(opened: Opened, evidence: EvidenceOptions) -> Any:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from assay import host
 from assay.analysis.cost.totals import with_cost
 from assay.api.arguments import check_text
-from assay.api.options import RunOptions
+from assay.api.options import RECORDING, OnProgress, Progress, RunOptions, unreported
 from assay.api.partial import warn_if_partial
 from assay.document.document import Document, InputTensor, Run, Training
 from assay.document.this_machine import this_machine
@@ -73,7 +73,9 @@ def observe(
     return document
 
 
-def observe_opened(opened: Opened, inputs: Any, options: RunOptions) -> Document:
+def observe_opened(
+    opened: Opened, inputs: Any, options: RunOptions, on_progress: OnProgress = unreported
+) -> Document:
     """The document of one pass of an opened model; `inputs` in any form `observe` accepts, or an `Inputs`."""
     document = opened.document
     if document is not None:
@@ -82,24 +84,26 @@ def observe_opened(opened: Opened, inputs: Any, options: RunOptions) -> Document
         return document if document.cost is not None else with_cost(document)
     if options.mode == "real":
         opened = opened.with_weights
-    return with_cost(_recorded(opened, inputs, options))
+    return with_cost(_recorded(opened, inputs, options, on_progress))
 
 
-def _recorded(opened: Opened, inputs: Any, options: RunOptions) -> Document:
+def _recorded(opened: Opened, inputs: Any, options: RunOptions, on_progress: OnProgress) -> Document:
     from assay.recorder import passes
     from assay.sources.exported.run import with_classes
     from assay.sources.inputs import check_affordable
 
     check_can_run(opened, options)
     device, dtype = options.device, options.dtype
-    call = inputs_for(opened, inputs, device=device, dtype=dtype)
+    call = inputs_for(opened, inputs, device=device, dtype=dtype, on_progress=on_progress)
     if not options.without_data and not opened.model.on_meta:
         check_affordable(call)
+    on_progress(Progress(RECORDING))
     forward = passes.observe(
         opened.module, call.args, call.kwargs, mode=options.mode, train=options.training, device=device, dtype=dtype
     )
     step = None
     if options.backward and forward.failure is None:
+        on_progress(Progress("recording a training step"))
         step = passes.observe_training(opened.module, call.args, call.kwargs, forward, device=device, dtype=dtype)
     document = _document(opened, call, options, forward, step)
     return with_classes(document, opened.model.classes)
@@ -179,7 +183,9 @@ def _processor_of(device: str) -> str:
     return processor() or "" if device in ("cpu", "none") else ""
 
 
-def inputs_for(opened: Opened, inputs: Any, *, device: str | None, dtype: str | None) -> Inputs:
+def inputs_for(
+    opened: Opened, inputs: Any, *, device: str | None, dtype: str | None, on_progress: OnProgress = unreported
+) -> Inputs:
     """The inputs of a pass: given, or inferred by trials on a copy that leave the state it shares with the model."""
     from assay.recorder.guard import restored_state
     from assay.recorder.inventory import members
@@ -187,6 +193,7 @@ def inputs_for(opened: Opened, inputs: Any, *, device: str | None, dtype: str | 
 
     if inputs is not None:
         return find_inputs(inputs, opened, device=device, dtype=dtype)
+    on_progress(Progress("inferring inputs"))
     with restored_state(members(opened.module).modules):
         return find_inputs(None, opened, device=device, dtype=dtype)
 

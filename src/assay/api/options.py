@@ -18,22 +18,48 @@ OnStep = Callable[[str], None]
 
 
 class Progress(NamedTuple):
-    """How far a measurement has come."""
+    """How far a command has come."""
 
     stage: str
     """What is being done: `timing modules and ops`."""
-    number: int
-    """1-based number of the stage."""
-    stages: int
+    number: int = 0
+    """1-based number of the stage; 0 if the stages are not numbered."""
+    stages: int = 0
     """Number of stages."""
-    left_s: float | None
+    left_s: float | None = None
     """Seconds left of the budget; None without a budget."""
-    done: float | None = None
-    """Share of this stage that is done, from 0 to 1; None if unknown."""
+    items: int = 0
+    """How many units of this stage are done."""
+    total: int | None = None
+    """How many units there are; None if unknown."""
+    unit: str = ""
+    """What is counted, in the singular: `rule`, or `B` for bytes; empty if nothing is."""
 
+
+OPENING, RECORDING, READING_WEIGHTS = "opening the model", "recording a pass", "reading weights"
+"""Stages that several commands have."""
 
 OnProgress = Callable[[Progress], None]
 """A callback that receives the progress of a long measurement, at least once per stage."""
+
+
+def unreported(_: object) -> None:
+    """The callback of a caller that wants no reports."""
+
+
+def by_step(on_step: OnStep | None) -> OnProgress:
+    """A callback for progress that passes each new stage on to `on_step`."""
+    if on_step is None:
+        return unreported
+    last = ""
+
+    def report(progress: Progress) -> None:
+        nonlocal last
+        if progress.stage != last:
+            last = progress.stage
+            on_step(last)
+
+    return report
 
 
 @dataclass(frozen=True)

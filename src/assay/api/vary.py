@@ -14,7 +14,7 @@ from assay.analysis.laws.samples import SizeSample, sample
 from assay.analysis.laws.searching import along, search
 from assay.api.arguments import check_whole, list_of
 from assay.api.observe import check_can_run, inputs_for, observe_opened
-from assay.api.options import RunOptions
+from assay.api.options import OnProgress, Progress, RunOptions, unreported
 from assay.document.document import Document
 from assay.errors import UsageError
 from assay.messages import plural
@@ -31,7 +31,10 @@ _MASK_ELEMENTS = 1 << 24
 class _Captures:
     """Captures the model at any sizes, once per combination of sizes."""
 
-    def __init__(self, opened: Opened, inputs: Inputs, varied: Mapping[str, Axis], options: RunOptions) -> None:
+    def __init__(
+        self, opened: Opened, inputs: Inputs, varied: Mapping[str, Axis], options: RunOptions, on_progress: OnProgress
+    ) -> None:
+        self._on_progress = on_progress
         self.variables = tuple(varied)
         self.results: dict[Sizes, SizeSample | str] = {}
         self.modes: dict[str, None] = {}
@@ -40,6 +43,8 @@ class _Captures:
     def __call__(self, sizes: Sizes) -> SizeSample | str:
         """The sample at these sizes, or the reason why the model failed."""
         if sizes not in self.results:
+            done = len(self.results)
+            self._on_progress(Progress(f"recording at {self.text(sizes)}", items=done, unit="pass"))
             inputs = resized(self._inputs, base=self._axes, **self.named(sizes))
             self.results[sizes] = self._result(sizes, observe_opened(self._opened, inputs, self._options))
         return self.results[sizes]
@@ -133,11 +138,12 @@ def scaling_formulas(
     options: RunOptions,
     over: Sequence[str],
     points: Mapping[str, Sequence[int]] | None = None,
+    on_progress: OnProgress = unreported,
 ) -> Laws:
     """The scaling formulas of an opened model in the sizes named by `over`."""
-    base, options = _base_inputs_and_mode(opened, inputs, options)
+    base, options = _base_inputs_and_mode(opened, inputs, options, on_progress)
     varied = axes(base, over)
-    captures = _Captures(opened, base, varied, options)
+    captures = _Captures(opened, base, varied, options, on_progress)
     limit = position_limit(opened)
     limits = {name: limit for name in varied if name == "seq" and limit is not None}
     plans = _plans(captures, varied, points or {}, limits, far=options.mode != "real")
@@ -158,10 +164,12 @@ def scaling_formulas(
     )
 
 
-def _base_inputs_and_mode(opened: Opened, inputs: Any, options: RunOptions) -> tuple[Inputs, RunOptions]:
+def _base_inputs_and_mode(
+    opened: Opened, inputs: Any, options: RunOptions, on_progress: OnProgress
+) -> tuple[Inputs, RunOptions]:
     """The inputs before resizing, and the options with mode `auto` resolved: `meta` if the model runs on shapes."""
     check_can_run(opened, options)
-    base = inputs_for(opened, inputs, device=options.device, dtype=options.dtype)
+    base = inputs_for(opened, inputs, device=options.device, dtype=options.dtype, on_progress=on_progress)
     if options.mode == "auto":
         attempt = observe_opened(opened, base, replace(options, mode="meta"))
         works = attempt.run.mode in ("meta", "fake") and attempt.run.failure is None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay import atomic
-from assay.api.options import RunOptions
+from assay.api.options import OPENING, RunOptions
 from assay.cli.ceilings import achieved_rows
 from assay.cli.options import (
     OptionGroups,
@@ -28,7 +28,6 @@ from assay.cli.profile import (
     options_in_use,
     profile_options,
 )
-from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.errors import PartialError
@@ -74,6 +73,7 @@ def analyze(
     Prints the answer. Writes the document and a longer report to --dir. If a part of the analysis fails, the files
     are called *.partial.* and the exit code is 4.
     """
+    messages.line.step(OPENING)
     from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analysis_of
 
     depth = PROFILE if profile else INFERENCE if inference else STRUCTURE
@@ -81,7 +81,7 @@ def analyze(
     profile_settings = profile_options(backward=backward, **measuring)
     atomic.check_directory(folder)
     refuse_existing([folder / DOCUMENT, folder / TEXT], force=force)
-    with ProgressLine(messages, without_line=messages.note) as line, prints_to_stderr():
+    with prints_to_stderr():
         analysis = analysis_of(
             model,
             inputs,
@@ -89,8 +89,8 @@ def analyze(
             replace(options, backward=backward),
             profile_settings,
             weights,
-            on_step=line.step,
-            progress=line.read,
+            on_progress=messages.line,
+            progress=messages.line.read,
         )
     source, full = as_typed(model, inputs, options), full or messages.verbose > 0
     return _write(messages, analysis, folder, weights, output, source, force=force, full=full)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.api.options import RunOptions
+from assay.api.options import OPENING, RunOptions
 from assay.cli.ceilings import achieved_rows
 from assay.cli.options import (
     OptionGroups,
@@ -19,7 +19,6 @@ from assay.cli.options import (
     verbosity_options,
 )
 from assay.cli.output import choice_of, emit, refuse_overwrite
-from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.cli.team import CheckPlan, TeamOptions, check_baseline_writable, check_plan, team_options
@@ -106,15 +105,17 @@ def check(
     choose([findings_table(Document(), [])], Choice(sort=output.sort))
     if weights is not None and no_weights:
         raise click.UsageError("--weights and --no-weights exclude each other")
+    line = messages.line
     evidence = EvidenceOptions(weights, not no_weights, not no_measure, seconds)
-    with ProgressLine(messages) as line, prints_to_stderr():
+    with prints_to_stderr():
+        line.step(OPENING)
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
         if wishes is not None:
             check_can_try(opened)
         check_baseline_writable(plan, output, opened.origin.location)
         running = replace(options, backward=backward)
-        document = document_to_check(opened, inputs, running, evidence, line.step, line.read)
-        result = check_document(document, plan.rules)
+        document = document_to_check(opened, inputs, running, evidence, line, line.read)
+        result = check_document(document, plan.rules, line)
         if wishes is not None and not document.stopped:
             result = try_on(line, result, model, inputs, running, opened, wishes)
     report_run(messages, document, fresh=opened.document is None)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from assay.api.options import RunOptions
+from assay.api.options import OPENING, RunOptions
 from assay.cli.options import Output
 from assay.cli.output import emit, refuse_overwrite
-from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.errors import OK, UsageError
@@ -40,10 +39,10 @@ def cost_vary(
         raise UsageError("--vary cannot be combined with --save: use -o FILE --format json instead")
     names = [name.strip() for name in vary.split(",") if name.strip()]
     points = [_point(text, names) for text in at]
-    with ProgressLine(messages) as line, prints_to_stderr():
-        line.step("recording passes at several sizes")
+    with prints_to_stderr():
+        messages.line.step(OPENING)
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
-        laws = scaling_formulas(opened, inputs, options, names)
+        laws = scaling_formulas(opened, inputs, options, names, on_progress=messages.line)
     emit(
         output,
         lambda: law_table(laws, points),

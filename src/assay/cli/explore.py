@@ -33,8 +33,11 @@ def explore(
         raise click.UsageError("--no-run cannot be combined with --inputs or --stats")
     check_terminal(theme)
     with prints_to_stderr():
-        subject = explorer_subject(model, inputs, options, run=False if no_run else None, stats=stats)
+        subject = explorer_subject(
+            model, inputs, options, run=False if no_run else None, stats=stats, on_progress=messages.line
+        )
     for note in subject.notes:
         messages.detail(note)
+    messages.line.close()
     run_explorer(subject, theme=theme)
     return OK

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay import atomic
-from assay.api.options import RunOptions
+from assay.api.options import OPENING, RunOptions
 from assay.cli.options import OptionGroups, optional_model_argument, run_options, verbosity_options
 from assay.cli.output import refuse_existing
 from assay.cli.stderr import Messages
@@ -55,6 +55,7 @@ def extract(
     if directory is not None:
         _refuse_directory(directory, force=force)
     with prints_to_stderr():
+        messages.line.step(OPENING)
         opened = open_source(name, model_args=options.model_args, trust=options.trust)
         if directory is None:
             _refuse_directory(default_directory(_class_name(opened)), force=force)

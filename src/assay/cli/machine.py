@@ -6,7 +6,6 @@ import click
 
 from assay.cli.options import OptionGroups, Output, result_options, verbosity_options
 from assay.cli.output import emit, refuse_overwrite
-from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 
 DEVICES = ("cpu", "cuda")
@@ -51,14 +50,13 @@ def machine(
     if cached is not None:
         messages.note(f"limits already known: {headline(cached)}")
         return
-    with ProgressLine(messages, without_line=messages.note) as line:
-        report = measure_machine(
-            device,
-            fresh=fresh,
-            energy=energy,
-            quick=quick,
-            on_step=lambda step: line.step(f"measuring {step}"),
-        )
+    report = measure_machine(
+        device,
+        fresh=fresh,
+        energy=energy,
+        quick=quick,
+        on_step=lambda step: messages.line.step(f"measuring {step}"),
+    )
     emit(output, lambda: machine_report(report), {"json": lambda: encode(report)})
     if output.format != "table":
         for note in report.notes:

@@ -18,6 +18,8 @@ import click
 from assay.cli.stderr import Messages
 from assay.errors import INTERNAL, INTERRUPTED, OK, AssayError, UserCodeError, WriteError
 from assay.version import __version__
+from assay.views.plain import plain
+from assay.views.terminal import is_utf8
 
 COMMANDS = {
     "analyze": ("assay.cli.analyze:analyze", "Full report on a model; --inference and --profile measure it."),
@@ -66,12 +68,9 @@ COMPLETION_VARIABLE = "_ASSAY_COMPLETE"
 
 
 class _HelpText(click.HelpFormatter):
-    """Help in the characters that stdout can display."""
+    """Help pages in the characters that stdout can display."""
 
     def getvalue(self) -> str:
-        from assay.views.plain import plain
-        from assay.views.terminal import is_utf8
-
         text = super().getvalue()
         return text if is_utf8(sys.stdout) else plain(text)
 
@@ -129,8 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(shell_complete(assay, {}, PROGRAM, COMPLETION_VARIABLE, os.environ[COMPLETION_VARIABLE]))
     # Garbage collection while torch is imported and at exit costs half a second and frees nothing.
     gc.set_threshold(100_000, 50, 1000)
-    if sys.stdout is None:  # closed by the caller: occupy its file descriptor, so that no file opened later gets it
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: no file that is opened later may get its descriptor
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     code = run(sys.argv[1:] if arguments is None else arguments)
     gc.freeze()
     sys.exit(code)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.api.options import OnStep, RunOptions
+from assay.api.options import OPENING, OnStep, RunOptions
 from assay.cli.options import OptionGroups, Output, model_argument, output_options, run_options, verbosity_options
 from assay.cli.output import emit, refuse_overwrite
-from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.errors import InputsError, UsageError
@@ -90,6 +89,7 @@ def memory(
     optimizer_settings = _OptimizerSettings(optimizer, master_weights)
     refuse_overwrite(output, model, inputs)
     with prints_to_stderr():
+        messages.line.step(OPENING)
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
     document = document_of(messages, opened, inputs, options, output)
     estimate = optimizer_settings.memory(document)
@@ -161,8 +161,8 @@ def _search(
     from assay.analysis.memory import largest_batch
     from assay.analysis.memory.fitting import budget
 
-    with ProgressLine(messages) as line, prints_to_stderr():
-        need_at = _need_by_batch(line.step, opened, inputs, options, optimizer_settings)
+    with prints_to_stderr():
+        need_at = _need_by_batch(messages.line.step, opened, inputs, options, optimizer_settings)
 
         def largest(target: Target) -> LargestBatch:
             return largest_batch(lambda batch: target.needed(need_at(batch)), budget(target.device))

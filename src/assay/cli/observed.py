@@ -6,7 +6,7 @@ from typing import Any
 
 from assay import units
 from assay.api.observe import observe_opened
-from assay.api.options import RunOptions
+from assay.api.options import OPENING, RunOptions
 from assay.cli.options import Output
 from assay.cli.output import refuse_overwrite, write_result
 from assay.cli.stderr import Messages
@@ -28,8 +28,9 @@ def document_of(
     if output is not None:
         refuse_overwrite(output, model.origin.location if isinstance(model, Opened) else model, inputs)
     with prints_to_stderr():
+        messages.line.step(OPENING)
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
-        document = observe_opened(opened, inputs, options)
+        document = observe_opened(opened, inputs, options, messages.line)
     if output is not None:
         save_document(document, output, partial=document.stopped)
     report_run(messages, document, fresh=opened.document is None)

@@ -197,7 +197,7 @@ _COLOR_OPTION = _output_option(
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
     show_default=True,
-    help="Use colour; auto means in a terminal unless NO_COLOR is set, and always with FORCE_COLOR.",
+    help="Use colour; auto: in a terminal or with FORCE_COLOR, but never with NO_COLOR or TERM=dumb.",
 )
 _TABLE_OPTIONS = {
     "columns": _output_option("--columns", metavar="LIST", help="Columns to show, by name: a,b,c, or all."),
@@ -245,7 +245,13 @@ output_options = output_options_with()
 
 
 def verbosity_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `-q` and `-v` to a command, and pass its `Messages` as the first argument."""
+    """Add `-q` and `-v` to a command, pass its `Messages` as the first argument, and show progress while it runs."""
+
+    @wraps(function)
+    def with_line(messages: Messages, *args: Any, **values: Any) -> Any:
+        with messages.line:  # from the first moment on: the imports of a command may take seconds
+            return function(messages, *args, **values)
+
     quiet = click.option(
         "-q",
         "--quiet",
@@ -264,4 +270,4 @@ def verbosity_options(function: Callable[..., Any]) -> Callable[..., Any]:
         is_eager=True,
         help="Verbose output; -vv also prints tracebacks.",
     )
-    return quiet(verbose(click.pass_obj(function)))
+    return quiet(verbose(click.pass_obj(with_line)))

@@ -12,7 +12,6 @@ import click
 
 from assay.cli.options import OptionGroups, Output, output_options_with, verbosity_options
 from assay.cli.output import emit, refuse_overwrite
-from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.errors import OK, PartialError, WriteError
 from assay.messages import one_line
@@ -113,6 +112,7 @@ def params(
     from assay.sources.open import open_source
     from assay.views.text.params import ParamsOptions
 
+    messages.line.step("reading headers")
     refuse_overwrite(output, source)
     _refuse_unused(
         stats, engine=engine, address=address, spectral=spectral, sqnr=sqnr, workers=workers, resume=resume
@@ -121,20 +121,20 @@ def params(
     journal = _journal(source, resume, output)
     keeps_journal = resume not in (None, NEXT_TO_OUTPUT) and journal.path.exists()
     try:
-        with ProgressLine(messages) as line:
-            opened = open_source(source)
-            if opened.saved is None or opened.stored is not None:
-                _refuse_unavailable(opened, source, sort, resume, stats=stats, spectral=spectral)
-            document = weights_document(
-                opened,
-                settings=settings,
-                resume=journal,
-                progress=line.read,
-                filter=pattern,
-                trust=trust,
-                lenient=lenient,
-                listing=not stats,
-            )
+        opened = open_source(source)
+        if opened.saved is None or opened.stored is not None:
+            _refuse_unavailable(opened, source, sort, resume, stats=stats, spectral=spectral)
+        messages.line.step("reading tensors with Ray" if engine == "ray" else "reading tensors")
+        document = weights_document(
+            opened,
+            settings=settings,
+            resume=journal,
+            progress=messages.line.read,
+            filter=pattern,
+            trust=trust,
+            lenient=lenient,
+            listing=not stats,
+        )
     except KeyboardInterrupt:
         _announce(messages, journal)
         raise

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from assay import host
-from assay.api.options import RunOptions
+from assay.api.options import OPENING, RunOptions
 from assay.cli.ceilings import achieved_rows
 from assay.cli.options import (
     MeasurementOption,
@@ -24,7 +24,6 @@ from assay.cli.options import (
     verbosity_options,
 )
 from assay.cli.output import emit, refuse_overwrite
-from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
 from assay.errors import PartialError
@@ -169,6 +168,7 @@ def profile(
     The profile in a saved document is shown as it was measured.
     Run `assay machine` once to also see the bottleneck of every op.
     """
+    messages.line.step(OPENING)
     from assay.api.profile.profiled import prepare
     from assay.api.profile.run import profile_prepared
     from assay.cli.observed import report_run, save_document
@@ -181,15 +181,15 @@ def profile(
     _refuse_shapes_only(options)
     profile_settings = profile_options(backward=backward, **measuring)
     profile_settings.check()
-    with ProgressLine(messages) as line, prints_to_stderr():
+    with prints_to_stderr():
         opened = open_source(model, model_args=options.model_args, trust=options.trust)
         stored = opened.document if opened.document is not None and opened.document.profile is not None else None
         if stored is not None:
             _refuse_measuring()
             document = stored
         else:
-            profiled = prepare(opened, inputs, replace(options, backward=backward))
-            document = profile_prepared(profiled, profile_settings, on_progress=line)
+            profiled = prepare(opened, inputs, replace(options, backward=backward), on_progress=messages.line)
+            document = profile_prepared(profiled, profile_settings, on_progress=messages.line)
     report_run(messages, document, fresh=stored is None)
     if by is not None:
         for condition in conditions_lines(document):

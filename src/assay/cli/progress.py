@@ -9,25 +9,32 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from threading import RLock
-from typing import NamedTuple, TextIO, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
 from assay import units
 from assay.api.options import Progress
-from assay.cli.stderr import Messages
-from assay.messages import one_line
-from assay.views.terminal import is_utf8
+from assay.messages import one_line, plural
+from assay.views.cells import cell_len, set_cell_size
+from assay.views.terminal import columns, is_utf8, knows_escapes
+
+if TYPE_CHECKING:
+    from assay.cli.stderr import Messages
 
 REDRAW_S = 0.5
 """Also the time before the line first appears: a command that ends sooner shows none."""
+PRINTED_AFTER_S = 1.0
+"""Where no line can be drawn, a stage that lasts longer is printed."""
 _CLEAR_REST = "\x1b[K"
-_LEAST_NAME = 24
+_LEAST_NAME = 32
 """A longer stage name is shortened before anything else is left out."""
-_FALLBACK_COLUMNS = 80
+_SLOW_IMPORTS = ("torch", "transformers", "ray")
+"""Packages whose import takes seconds, and is then shown instead of the stage."""
 _BLOCKS, _ASCII = ("█", "░", "…"), ("#", "-", "...")
 
 
@@ -36,80 +43,103 @@ class ProgressState(NamedTuple):
 
     progress: Progress
     at_s: float
-    bytes_done: int = 0
-    bytes_total: int = 0
-    """Total bytes to read; 0 if nothing is being read."""
-    reading_since_s: float | None = None
-    """When the first bytes of this stage were reported."""
+    began_s: float = 0.0
+    """When the stage began."""
+    first_items: int = 0
+    """The units that were done when they were first reported."""
+    first_at_s: float | None = None
+    """When that was; None if nothing is counted."""
 
 
 class ProgressLine:
-    """Redraws itself while a command works, only if stderr is a terminal and neither -q nor TERM=dumb is set.
+    """Shows what a command is doing until it is closed: a line that redraws itself if stderr is a terminal.
 
-    It is called with a `Progress`; `step` and `read` serve callbacks that receive only a text or only bytes. With -v,
-    the stages are printed as lines too. While it is shown, everything else that Python code prints on stderr appears
-    above it.
+    On a pipe or with TERM=dumb, it prints each stage that lasts longer than a second instead. With -v, all stages are
+    printed as they begin; with -q, nothing is. It is called with a `Progress`; `step` and `read` serve callbacks that
+    receive only a text or only bytes. While the line is shown, everything else that Python code prints on stdout and
+    stderr appears above it.
     """
 
-    def __init__(self, messages: Messages, without_line: Callable[[str], None] | None = None) -> None:
-        """`without_line` prints the stages if no line can be shown; by default only -v prints them."""
-        self._stream = sys.stderr
-        self._is_shown = not messages.quiet and _is_terminal(self._stream)
-        self._print_stage = messages.detail if self._is_shown else without_line or messages.detail
+    def __init__(self, messages: Messages) -> None:
+        self._stream, self._messages = sys.stderr, messages
+        self._is_drawing = self._stream is not None and self._stream.isatty() and knows_escapes()
         self._start_s = time.perf_counter()
-        self._state = ProgressState(Progress("", 0, 0, None), self._start_s)
+        self._state = ProgressState(Progress(""), self._start_s, self._start_s)
         self._ended, self._undo, self._lock = threading.Event(), contextlib.ExitStack(), RLock()
         self._is_drawn = self._is_mid_line = False
+        self._printed = ""
 
     def __call__(self, progress: Progress) -> None:
         """Show `progress` from the next redraw on."""
-        before = self._state.progress
-        self._state = ProgressState(progress, time.perf_counter())
-        if (progress.number, progress.stage) != (before.number, before.stage):
-            self._print_stage(progress.stage)
+        now, before = time.perf_counter(), self._state
+        is_same = (progress.number, progress.stage) == (before.progress.number, before.progress.stage)
+        began, items, at = (before.began_s, before.first_items, before.first_at_s) if is_same else (now, 0, None)
+        if at is None and progress.unit:
+            items, at = progress.items, now
+        self._state = ProgressState(progress, now, began, items, at)
+        if not is_same and self._messages.verbose:
+            self._printed = progress.stage
+            self._messages.detail(progress.stage)
 
     def step(self, text: str) -> None:
         """Show a stage whose number is unknown."""
-        self(Progress(text, 0, 0, None))
+        self(Progress(text))
 
     def read(self, done: int, total: int) -> None:
         """Show how many bytes the current stage has read."""
-        now = time.perf_counter()
-        state = self._state
-        since = now if state.reading_since_s is None else state.reading_since_s
-        self._state = ProgressState(state.progress, now, done, total, since)
+        self(self._state.progress._replace(items=done, total=total, unit="B"))
 
     def __enter__(self) -> ProgressLine:
-        if self._is_shown:
+        if self._messages.quiet or self._stream is None:
+            return self
+        if self._is_drawing:
             self._undo.enter_context(contextlib.redirect_stderr(cast(TextIO, _AboveLine(self._stream, self))))
-            thread = threading.Thread(target=self._redraw, name="assay-progress", daemon=True)
-            thread.start()
-            self._undo.callback(self._clear)
-            self._undo.callback(thread.join)
+            self._undo.enter_context(contextlib.redirect_stdout(cast(TextIO, _AboveLine(sys.stdout, self))))
+            self._undo.enter_context(_cleared_on_kill(self._clear))
+        thread = threading.Thread(target=self._follow, name="assay-progress", daemon=True)
+        thread.start()
+        self._undo.callback(self._clear)
+        self._undo.callback(thread.join)
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the line for good: before another program or screen uses the terminal, or at the end."""
         self._ended.set()
         self._undo.close()
 
     @contextlib.contextmanager
-    def cleared(self, text: str) -> Iterator[None]:
+    def cleared(self, text: str | bytes) -> Iterator[None]:
         """Remove the line while `text` is written; it returns below the last complete line."""
         with self._lock:
             self._clear()
             yield
-            self._is_mid_line = not text.endswith("\n") if text else self._is_mid_line
+            self._is_mid_line = text[-1:] not in ("\n", b"\n") if text else self._is_mid_line
 
-    def _redraw(self) -> None:
+    def _follow(self) -> None:
         while not self._ended.wait(REDRAW_S):
             with self._lock:
-                if not self._is_mid_line:
+                if not self._is_drawing:
+                    self._print()
+                elif not self._is_mid_line:
                     self._draw()
 
+    def _print(self) -> None:
+        """Print the stage if it lasts long and was not printed yet."""
+        state = self._state
+        stage = state.progress.stage
+        if stage not in ("", self._printed) and time.perf_counter() - state.began_s >= PRINTED_AFTER_S:
+            self._printed = stage
+            self._messages.note(stage, self._stream)  # the model may have replaced sys.stderr for a while
+
     def _draw(self) -> None:
-        now, width = time.perf_counter(), _columns(self._stream) - 1  # a full last column would wrap
-        line = line_text(self._state, now, now - self._start_s, width, utf8=is_utf8(self._stream))
-        self._put(line)
+        now, width = time.perf_counter(), columns(self._stream) - 1  # a full last column would wrap
+        state, package = self._state, _importing()
+        if package:
+            state = ProgressState(Progress(f"importing {package}"), now)
+        self._put(line_text(state, now, now - self._start_s, width, utf8=is_utf8(self._stream)))
         self._is_drawn = True
 
     def _clear(self) -> None:
@@ -123,22 +153,60 @@ class ProgressLine:
             self._stream.flush()
 
 
+def _importing() -> str:
+    """The package that is being imported, if it is one that takes long; else an empty string."""
+    specs = {name: getattr(sys.modules.get(name), "__spec__", None) for name in _SLOW_IMPORTS}
+    return next((name for name, spec in specs.items() if getattr(spec, "_initializing", False)), "")
+
+
+@contextlib.contextmanager
+def _cleared_on_kill(clear: Callable[[], None]) -> Iterator[None]:
+    """Clear the line before a signal ends the process, unless somebody else handles the signal."""
+    process = os.getpid()
+
+    def end(number: int, _: object) -> None:
+        if os.getpid() == process:  # a forked child has no line
+            clear()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    kinds = [kind for kind in (signal.SIGTERM, getattr(signal, "SIGHUP", None)) if kind is not None]
+    handled: list[int] = []
+    with contextlib.suppress(ValueError):  # not the main thread
+        for kind in kinds:
+            if signal.getsignal(kind) == signal.SIG_DFL:
+                signal.signal(kind, end)
+                handled.append(kind)
+    try:
+        yield
+    finally:
+        for kind in handled:
+            signal.signal(kind, signal.SIG_DFL)
+
+
 class _AboveLine:
     """A stream like `stream`, whose output appears above the progress line."""
 
-    def __init__(self, stream: TextIO, line: ProgressLine) -> None:
+    def __init__(self, stream: IO[Any], line: ProgressLine) -> None:
         self._stream, self._line, self._process = stream, line, os.getpid()
 
-    def write(self, text: str) -> int:
+    def write(self, text: str | bytes) -> int:
         """Write `text` above the line; a forked child, which has no line and may not get its lock, just writes."""
         if os.getpid() != self._process:
             return self._stream.write(text)
         with self._line.cleared(text):
-            return self._stream.write(text)
+            written = self._stream.write(text)
+            self._stream.flush()  # before the line is drawn again
+            return written
 
     def writelines(self, lines: list[str]) -> None:
         """Write all `lines` above the line."""
         self.write("".join(lines))
+
+    @property
+    def buffer(self) -> _AboveLine:
+        """The stream of bytes below this one, whose output appears above the line, too."""
+        return _AboveLine(cast(TextIO, self._stream).buffer, self._line)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
@@ -148,11 +216,18 @@ class _Layout(NamedTuple):
     """What a line has room for."""
 
     bar: int
-    bytes: bool = False
+    counts: bool = True
     elapsed: bool = True
 
 
-_LAYOUTS = (_Layout(24, bytes=True), _Layout(24), _Layout(10), _Layout(8, elapsed=False), _Layout(0, elapsed=False))
+_LAYOUTS = (
+    _Layout(24),
+    _Layout(10),
+    _Layout(10, elapsed=False),
+    _Layout(10, counts=False),
+    _Layout(8, counts=False, elapsed=False),
+    _Layout(0, counts=False, elapsed=False),
+)
 """From the longest to the shortest line."""
 
 
@@ -166,14 +241,12 @@ def line_text(state: ProgressState, now_s: float, elapsed_s: float, width: int, 
         width: Maximum number of terminal cells.
         utf8: Whether block characters can be drawn.
     """
-    from rich.cells import cell_len
-
     name, left_s = _name(state), _left_s(state, now_s)
     share, least = _share(state, elapsed_s, left_s), min(cell_len(name), _LEAST_NAME)
     for layout in _LAYOUTS:
         bar = _bar(share, layout.bar, utf8)
-        tail = _tail(state, layout, now_s, elapsed_s, left_s)
-        room = width - cell_len(bar) - cell_len(tail)
+        tail = _tail(state, layout, elapsed_s, left_s)
+        room = width - len(bar) - len(tail)  # their characters take one cell each
         if room >= least:
             break
     line = _shortened(f"{bar}{_shortened(name, room, utf8)}{tail}", width, utf8)
@@ -182,34 +255,37 @@ def line_text(state: ProgressState, now_s: float, elapsed_s: float, width: int, 
 
 def _name(state: ProgressState) -> str:
     progress = state.progress
-    name = one_line(progress.stage) or ("reading" if state.bytes_total else "starting")
+    name = one_line(progress.stage) or ("reading" if progress.unit else "starting")
     return f"{progress.number}/{progress.stages} {name}" if progress.stages else name
 
 
 def _left_s(state: ProgressState, now_s: float) -> float | None:
-    """Seconds left, counted down since they were reported; of a read, from its average speed."""
-    if state.bytes_total:
-        speed = _speed(state, state.at_s)
-        return (state.bytes_total - state.bytes_done) / speed - (now_s - state.at_s) if speed else None
-    return None if state.progress.left_s is None else state.progress.left_s - (now_s - state.at_s)
+    """Seconds left, counted down since they were reported: of the budget, or from the average rate."""
+    progress, since_s = state.progress, now_s - state.at_s
+    if progress.left_s is not None:
+        return progress.left_s - since_s
+    rate = _rate(state)
+    if rate is None or progress.total is None:
+        return None
+    left_s = (progress.total - progress.items) / rate - since_s
+    return None if left_s <= 0 and progress.items < progress.total else left_s  # it became slower
 
 
-def _speed(state: ProgressState, now_s: float) -> float | None:
-    """Bytes per second; None if no time passed or nothing was read."""
-    elapsed_s = now_s - (now_s if state.reading_since_s is None else state.reading_since_s)
-    return state.bytes_done / elapsed_s if elapsed_s > 0 and state.bytes_done else None
+def _rate(state: ProgressState) -> float | None:
+    """Units per second; None if no time passed or nothing was done since the first report."""
+    if state.first_at_s is None:
+        return None
+    elapsed_s, done = state.at_s - state.first_at_s, state.progress.items - state.first_items
+    return done / elapsed_s if elapsed_s > 0 and done > 0 else None
 
 
 def _share(state: ProgressState, elapsed_s: float, left_s: float | None) -> float | None:
-    """The share of the work that is done: of bytes, of the time budget, or of the stages; None if unknown."""
+    """The share of the work that is done: of the time budget, of the stages or of the units; None if unknown."""
     progress = state.progress
-    if state.bytes_total:
-        return state.bytes_done / state.bytes_total
-    if left_s is not None:
+    if progress.left_s is not None and left_s is not None:
         return elapsed_s / (elapsed_s + max(left_s, 0.0)) if elapsed_s > 0 else 0.0
-    if progress.stages:
-        return (progress.number - 1 + (progress.done or 0.0)) / progress.stages
-    return progress.done
+    done = progress.items / progress.total if progress.total else None
+    return (progress.number - 1 + (done or 0.0)) / progress.stages if progress.stages else done
 
 
 def _bar(share: float | None, width: int, utf8: bool) -> str:
@@ -222,18 +298,29 @@ def _bar(share: float | None, width: int, utf8: bool) -> str:
     return f"{bar}  " if utf8 else f"[{bar}] "
 
 
-def _tail(state: ProgressState, layout: _Layout, now_s: float, elapsed_s: float, left_s: float | None) -> str:
-    """What follows the name: bytes and speed, seconds elapsed, seconds left."""
-    parts = []
-    if layout.bytes and state.bytes_total:
-        speed = units.count(_speed(state, now_s), "B/s")
-        parts.append(f"{units.size(state.bytes_done)} of {units.size(state.bytes_total)}, {speed}")
+def _tail(state: ProgressState, layout: _Layout, elapsed_s: float, left_s: float | None) -> str:
+    """What follows the name: units and their rate, seconds elapsed, seconds left."""
+    parts = [*_counts(state)] if layout.counts else []
     if layout.elapsed or left_s is None:
         parts.append(_duration(elapsed_s))
     if left_s is not None:
-        bound = "about" if state.bytes_total else "at most"  # a budget is rarely spent
+        bound = "about" if state.progress.left_s is None else "at most"  # a budget is rarely spent
         parts.append(f"{bound} {_duration(left_s)} left" if left_s > 0 else "finishing")
     return f"  {', '.join(parts)}"
+
+
+def _counts(state: ProgressState) -> Iterator[str]:
+    """The units done, of how many, and their rate as soon as it is known: `1 GiB of 4 GiB`, `537 MB/s`."""
+    _, _, _, _, items, total, unit = state.progress
+    if not unit:
+        return
+    if unit == "B":
+        yield units.size(items) if total is None else f"{units.size(items)} of {units.size(total)}"
+    else:
+        yield plural(items, unit) if total is None else f"{items:,} of {plural(total, unit)}"
+    rate = _rate(state)
+    if rate is not None:
+        yield units.count(rate, "B/s") if unit == "B" else f"{units.count(rate)}/s"
 
 
 def _duration(seconds: float) -> str:
@@ -244,21 +331,7 @@ def _duration(seconds: float) -> str:
 
 def _shortened(text: str, width: int, utf8: bool) -> str:
     """The beginning of `text` that fits into `width` cells."""
-    from rich.cells import cell_len, set_cell_size
-
     if cell_len(text) <= width:
         return text
     end = (_BLOCKS if utf8 else _ASCII)[2]
     return (set_cell_size(text, max(width - len(end), 0)).rstrip() + end)[: max(width, 0)]
-
-
-def _is_terminal(stream: TextIO | None) -> bool:
-    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _columns(stream: TextIO) -> int:
-    """The columns of the terminal now; it may be resized while the command runs."""
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or _FALLBACK_COLUMNS
-    except (OSError, ValueError):
-        return _FALLBACK_COLUMNS

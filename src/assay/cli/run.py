@@ -56,6 +56,7 @@ def run(
     from assay.api.capture.directory import TraceDirectory
 
     command = child.child_command(command_words)
+    messages.line.close()  # the terminal belongs to the program
     with TraceDirectory(directory.absolute()).opened(keep=keep) as traces:
         settings = {
             environment.CAPTURE: "1",

@@ -11,7 +11,6 @@ import click
 from assay import atomic
 from assay.cli.options import OptionGroups, Output, result_options_with, verbosity_options
 from assay.cli.output import emit, refuse_overwrite
-from assay.cli.progress import ProgressLine
 from assay.cli.stderr import Messages
 from assay.errors import OK, PartialError, UsageError
 from assay.messages import plural
@@ -106,8 +105,8 @@ def trace(
     view_options = _view_options(by, sort, top or default_top, full)
 
     def read(files: Sequence[Path]) -> list[Trace | UnreadableTrace]:
-        with ProgressLine(messages) as line:
-            return read_with(engine, files, workers=workers, address=address, progress=line.read)
+        messages.line.step(f"reading {plural(len(files), 'trace')}{' with Ray' * (engine == 'ray')}")
+        return read_with(engine, files, workers=workers, address=address, progress=messages.line.read)
 
     if diff:
         sides = [trace_files([side]) for side in diff]
@@ -198,8 +197,9 @@ def _show_stacks(messages: Messages, file: Path, export: Path | None, options: T
     from assay.views.json.traces import stacks_file
     from assay.views.text.traces import stacks_report
 
-    with ProgressLine(messages) as line:
-        parts = open_trace(file, progress=line.read)
+    messages.line.step("reading 1 trace")
+    parts = open_trace(file, progress=messages.line.read)
+    messages.line.step("adding up stacks")
     stacks = stacks_of(parts)
     if export is not None:
         data = folded(stacks) if export.suffix in FOLDED_SUFFIXES else icicle(stacks, file.name)
@@ -217,8 +217,8 @@ def _show_stacks(messages: Messages, file: Path, export: Path | None, options: T
 def _write_perfetto(messages: Messages, file: Path, target: Path, output: Output) -> None:
     from assay.trace.read.perfetto import write_repaired
 
-    with ProgressLine(messages) as line:
-        counts = write_repaired(file, target, overwrite=output.force, progress=line.read)
+    messages.line.step(f"writing {target.name}")
+    counts = write_repaired(file, target, overwrite=output.force, progress=messages.line.read)
     events = plural(counts.kept, "event")
     messages.note(f"wrote {target}: {events} ({counts.repaired:,} repaired), {counts.skipped:,} skipped")
 

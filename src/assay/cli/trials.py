@@ -131,8 +131,8 @@ def try_on(
     from assay.api.check import with_trials
 
     def show(progress: TrialProgress) -> None:
-        name = progress.name or "opening the model"
-        line(Progress(f"trying {name}", progress.number, progress.trials, None))
+        stage = f"trying {progress.name}" if progress.name else "opening a copy of the model"
+        line(Progress(stage, progress.number, progress.trials))
 
     found = attempt(source, inputs, options, wishes, opened=opened, findings=report.findings, on_progress=show)
     return with_trials(report, found)
@@ -159,6 +159,7 @@ def apply_verified(
         messages.warn("nothing was written: no change holds")
         return FAILED_CHECK
     assert output.output is not None
+    messages.line.step(f"applying {', '.join(names)}")
     written = apply_changes(
         source,
         inputs,

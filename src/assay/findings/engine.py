@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +17,9 @@ from assay.messages import error_line
 
 DEFECT = "X001"
 """The code of the finding that reports a failed rule; no rule has this code."""
+
+OnRule = Callable[[int, int], None]
+"""Called before each rule with the number of rules applied so far and their total."""
 
 _ORDER = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 MIN_TIME_SHARE = 0.02
@@ -67,19 +70,24 @@ def check_all(
     select: Iterable[str] | None = None,
     ignore: Iterable[str] | None = None,
     device: Device | None = None,
+    on_rule: OnRule | None = None,
 ) -> CheckResult:
     """The findings about `document`, and the rules that were skipped; `device` as in `ModelFacts`."""
-    return apply(selected_rules(select, ignore), document, device)
+    return apply(selected_rules(select, ignore), document, device, on_rule)
 
 
-def apply(rules: Iterable[Rule], document: Document, device: Device | None = None) -> CheckResult:
+def apply(
+    rules: Iterable[Rule], document: Document, device: Device | None = None, on_rule: OnRule | None = None
+) -> CheckResult:
     """Apply `rules` to `document`; `device` as in `ModelFacts`."""
     facts = ModelFacts(document, device)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
     failed: list[str] = []
     selected = list(rules)
-    for rule in selected:
+    for number, rule in enumerate(selected):
+        if on_rule is not None:
+            on_rule(number, len(selected))
         try:
             why = rule.missing(facts)
             findings += [] if why else [weighed(finding) for finding in rule.find(facts)]

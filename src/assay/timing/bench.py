@@ -39,6 +39,8 @@ class Budget(NamedTuple):
     least: int = 3
     most: int = 100
     seconds: float = 10.0
+    on_repeat: Callable[[], None] = lambda: None
+    """Called after each measurement, outside of what is timed."""
 
 
 class PassClock(NamedTuple):
@@ -129,7 +131,9 @@ class Bench:
     def warm_up(self, budget: Budget) -> None:
         """Run the warm-up passes of a budget; only one if it takes longer than the budget allows for all passes."""
         for _ in range(budget.warmup):
-            if self.clock().wall > budget.seconds * 1e9 > 0:
+            wall = self.clock().wall
+            budget.on_repeat()
+            if wall > budget.seconds * 1e9 > 0:
                 return
 
     def repeat(self, budget: Budget) -> list[PassClock]:
@@ -227,6 +231,7 @@ def repeat_until(budget: Budget, measure: Callable[[], int], settled: Callable[[
         if done and budget.seconds and spent >= 2 * budget.seconds * 1e9:
             return
         spent += measure()
+        budget.on_repeat()
 
 
 def _bench(

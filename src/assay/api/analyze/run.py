@@ -12,15 +12,25 @@ from assay.analysis.architecture import architecture
 from assay.analysis.memory import memory_of
 from assay.api.analyze.script import operations
 from assay.api.arguments import check_callable
-from assay.api.check import device_of, own_weights
+from assay.api.check import device_of, own_weights, rules_progress
 from assay.api.observe import observe_opened
-from assay.api.options import OnStep, RunOptions
+from assay.api.options import (
+    OPENING,
+    READING_WEIGHTS,
+    RECORDING,
+    OnProgress,
+    OnStep,
+    Progress,
+    RunOptions,
+    by_step,
+    unreported,
+)
 from assay.api.partial import stopped_text, warn_if_partial
 from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.predict import over_limit
 from assay.api.profile.profiled import ProfiledModel, prepare
 from assay.api.weights import weights_document
-from assay.checkpoint.statistics.settings import Progress
+from assay.checkpoint.statistics.settings import Progress as OnBytes
 from assay.document.document import Document
 from assay.errors import AssayError, InputsError, ReadError, UsageError
 from assay.findings.analyzed import Analysis, CodeOp
@@ -72,7 +82,7 @@ def analyze(
     model_args: Mapping[str, Any] | None = None,
     trust: bool = False,
     on_step: OnStep | None = None,
-    progress: Progress | None = None,
+    progress: OnBytes | None = None,
 ) -> Analysis:
     """Analyse a live model, a function that builds one, a file or a checkpoint as completely as possible.
 
@@ -128,7 +138,8 @@ def analyze(
         EnergyOptions(grid, pue, price, by_op=energy_ops) if energy else None,
     )  # fmt: skip
     options = RunOptions(mode, device, dtype, train, backward, model_args, trust, as_is=as_is)
-    analysis = analysis_of(model, inputs, depth, options, profile_options, weights, on_step, progress)
+    check_callable("on_step", on_step, optional=True)
+    analysis = analysis_of(model, inputs, depth, options, profile_options, weights, by_step(on_step), progress)
     warn_if_partial(analysis.document)
     return analysis
 
@@ -140,18 +151,17 @@ def analysis_of(
     options: RunOptions,
     profile_options: ProfileOptions,
     weights: Any = None,
-    on_step: OnStep | None = None,
-    progress: Progress | None = None,
+    on_progress: OnProgress = unreported,
+    progress: OnBytes | None = None,
 ) -> Analysis:
     """The same as `analyze`, with the options in groups."""
     if depth not in DEPTHS:
         raise UsageError(f"unknown depth {depth!r}: choose from {', '.join(DEPTHS)}")
-    check_callable("on_step", on_step, optional=True)
     check_callable("progress", progress, optional=True)
     profile_options.check()
     if depth != PROFILE:
         profile_options = dataclasses.replace(profile_options, system=False, energy=None)
-    task = _Analysis(depth, options, profile_options, weights, on_step or (lambda _: None), progress)
+    task = _Analysis(depth, options, profile_options, weights, on_progress, progress)
     return task.of(model, inputs)
 
 
@@ -164,18 +174,18 @@ class _Analysis:
         options: RunOptions,
         profile_options: ProfileOptions,
         weights: Any,
-        on_step: OnStep,
-        progress: Progress | None,
+        on_progress: OnProgress,
+        progress: OnBytes | None,
     ) -> None:
         self._depth, self._options, self._profile_options, self._weights = depth, options, profile_options, weights
-        self._on_step, self._progress = on_step, progress
+        self._on_progress, self._progress = on_progress, progress
         self._missing: dict[str, str] = {}
 
     def of(self, model: Any, inputs: Any) -> Analysis:
         """The analysis of a model, file, checkpoint or document."""
         if self._weights is not None:
             weights_document(self._weights, listing=True)  # report a file that cannot be read before any long work
-        self._on_step("opening the model")
+        self._begin(OPENING)
         opened = open_source(model, model_args=self._options.model_args, trust=self._options.trust)
         if opened.document is not None:
             return self._of_document(opened, inputs)
@@ -185,7 +195,9 @@ class _Analysis:
         if error is not None:
             return self._of_weights(opened, error)
         try:
-            profiled = prepare(opened, inputs, self._options, load=self._depth != STRUCTURE)
+            profiled = prepare(
+                opened, inputs, self._options, load=self._depth != STRUCTURE, on_progress=self._on_progress
+            )
         except InputsError as error:
             if inputs is not None:
                 raise
@@ -193,9 +205,12 @@ class _Analysis:
         document = self._recorded(profiled) if self._depth == STRUCTURE else self._timed(profiled)
         return self._finished(self._with_weights(document, opened))
 
+    def _begin(self, stage: str) -> None:
+        self._on_progress(Progress(stage))
+
     def _of_weights(self, opened: Opened, error: ReadError) -> Analysis:
         """The analysis of a file without running its code: weights, and modules of TorchScript and pickled files."""
-        self._on_step("reading weights")
+        self._begin(READING_WEIGHTS)
         document = weights_document(opened, progress=self._progress)
         why = f"{opened.origin.location} {UNTRUSTED}" if document.modules else str(error)
         if not document.modules:
@@ -209,7 +224,7 @@ class _Analysis:
         from assay.recorder.inventory import take_inventory
 
         self._without_pass(why)
-        self._on_step("reading weights")
+        self._begin(READING_WEIGHTS)
         contents = take_inventory(opened.module)
         document = weights_document(opened, progress=self._progress)
         return self._finished(replace(document, modules=contents.modules, tensors=contents.tensors))
@@ -230,7 +245,7 @@ class _Analysis:
             self._missing[TIME] = why
 
     def _recorded(self, profiled: ProfiledModel) -> Document:
-        self._on_step("recording a pass")
+        self._begin(RECORDING)
         limit = self._profile_options.memory_limit
         if limit is not None and not self._options.without_data:
             predicted = profiled.observe(mode="meta")
@@ -246,7 +261,7 @@ class _Analysis:
         if self._options.without_data:
             self._missing[TIME] = "time cannot be measured on shapes only (meta mode): run with data"
             return self._recorded(profiled)
-        document = profile_prepared(profiled, self._profile_options, self._on_step)
+        document = profile_prepared(profiled, self._profile_options, self._on_progress)
         if document.timing is None and document.profile is not None:
             self._missing[TIME] = "; ".join(document.profile.notes) or "nothing was timed"
         return document
@@ -258,7 +273,7 @@ class _Analysis:
             self._missing[WEIGHT_VALUES] = _NO_VALUES
         if source is None:
             return document
-        self._on_step("reading weights")
+        self._begin(READING_WEIGHTS)
         try:
             return replace(document, weights=weights_document(source, progress=self._progress).weights)
         except AssayError as error:
@@ -280,11 +295,10 @@ class _Analysis:
             self._missing.setdefault(TIME, why)
 
     def _finished(self, document: Document, code: list[CodeOp] | None = None) -> Analysis:
-        self._on_step("checking rules")
         self._note_failure(document)
         memory = memory_of(document) if document.tensors else None
         if memory is not None and not document.storages:  # without storages, activations are unknown, not zero
             memory = replace(memory, inference=None)
-        checked = check_all(document, device=device_of(document))
+        checked = check_all(document, device=device_of(document), on_rule=rules_progress(self._on_progress))
         document = replace(document, findings=checked.findings)
         return Analysis(document, self._depth, architecture(document), checked, memory, self._missing, code or [])

@@ -11,7 +11,7 @@ from assay.analysis.cost.totals import with_cost
 from assay.analysis.flow import writes_parameters
 from assay.api.explore.checkpoints import StoredInspector, checkpoint_subject, weights_subject
 from assay.api.observe import check_can_run, inputs_for, observe_opened
-from assay.api.options import RunOptions
+from assay.api.options import OPENING, OnProgress, Progress, RunOptions, unreported
 from assay.document.document import INFERRED, Document
 from assay.errors import AssayError, InputsError, PartialError, ReadError
 from assay.findings.engine import check_all
@@ -30,6 +30,7 @@ def explorer_subject(
     run: bool | None = None,
     stats: bool = False,
     notes: tuple[str, ...] = (),
+    on_progress: OnProgress = unreported,
 ) -> ExploredModel:
     """Open `target` and prepare it for the explorer.
 
@@ -38,12 +39,15 @@ def explorer_subject(
     the statistics of every module call.
     """
     options = options or RunOptions()
+    on_progress(Progress(OPENING))
     opened = open_source(target, model_args=options.model_args, trust=options.trust)
-    subject = _subject(opened, inputs, options, run, stats)
+    subject = _subject(opened, inputs, options, run, stats, on_progress)
     return _with_findings(replace(subject, notes=(*notes, *subject.notes)))
 
 
-def _subject(opened: Opened, inputs: Any, options: RunOptions, run: bool | None, stats: bool) -> ExploredModel:
+def _subject(
+    opened: Opened, inputs: Any, options: RunOptions, run: bool | None, stats: bool, on_progress: OnProgress
+) -> ExploredModel:
     if opened.document is not None:
         return _of_saved(opened.document)
     error = opened.model_error
@@ -53,7 +57,7 @@ def _subject(opened: Opened, inputs: Any, options: RunOptions, run: bool | None,
         note = () if opened.origin.kind == "file" else (f"only the tensors are shown: {error}",)
         return replace(subject, notes=(*note, *subject.notes))
     runs = opened.origin.kind != "live" and opened.model.holder is None if run is None else run
-    return _of_model(opened, inputs, options, runs=runs or inputs is not None, stats=stats)
+    return _of_model(opened, inputs, options, on_progress, runs=runs or inputs is not None, stats=stats)
 
 
 def _of_saved(document: Document) -> ExploredModel:
@@ -64,7 +68,9 @@ def _of_saved(document: Document) -> ExploredModel:
     return replace(subject, notes=tuple(_failure_notes(document)))
 
 
-def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, stats: bool) -> ExploredModel:
+def _of_model(
+    opened: Opened, inputs: Any, options: RunOptions, on_progress: OnProgress, *, runs: bool, stats: bool
+) -> ExploredModel:
     from assay.api.explore.live import live_subject
 
     notes: list[str] = []
@@ -75,11 +81,14 @@ def _of_model(opened: Opened, inputs: Any, options: RunOptions, *, runs: bool, s
         opened = opened.with_weights
     try:
         # Resolved once, for both the recorded pass and the statistics.
-        call = inputs_for(opened, inputs, device=options.device, dtype=options.dtype) if runs or stats else None
+        device, dtype = options.device, options.dtype
+        run = runs or stats
+        call = inputs_for(opened, inputs, device=device, dtype=dtype, on_progress=on_progress) if run else None
         if runs:
-            document = observe_opened(opened, call, options)
+            document = observe_opened(opened, call, options, on_progress)
             notes += _notes(document)
         if stats:
+            on_progress(Progress("recording statistics"))
             keep = document is None or writes_parameters(document)
             notes += _record_stats(opened, call, options, keep_parameters=keep)
     except (InputsError, PartialError, ReadError) as error:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 
 from assay.errors import UsageError
+from assay.views.terminal import knows_escapes
 from assay.views.tui.subject import ExploredModel
 
 
 def check_terminal(theme: str = "") -> None:
     """Raise UsageError if there is no interactive terminal or the theme is unknown, before any long work."""
     streams = (sys.stdin, sys.stdout)
-    if not all(stream is not None and stream.isatty() for stream in streams):
+    dumb = "" if knows_escapes() else " (TERM is dumb)"
+    if dumb or not all(stream is not None and stream.isatty() for stream in streams):
         raise UsageError(
-            "explore needs an interactive terminal; "
+            f"explore needs an interactive terminal{dumb}; "
             "use `assay summary` or print(assay.summary(model)) to print the module tree"
         )
     if theme:

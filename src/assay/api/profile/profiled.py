@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from assay.api.observe import check_can_run, inputs_for, observe_opened
-from assay.api.options import RunOptions
+from assay.api.options import OnProgress, RunOptions, unreported
 from assay.document.document import Document
 from assay.errors import UsageError
 from assay.sources.inputs import Inputs, check_affordable
@@ -71,7 +71,9 @@ class ProfiledModel:
         return observe_opened(self.opened, self.inputs, options)
 
 
-def prepare(opened: Opened, inputs: Any, options: RunOptions, *, load: bool = True) -> ProfiledModel:
+def prepare(
+    opened: Opened, inputs: Any, options: RunOptions, *, load: bool = True, on_progress: OnProgress = unreported
+) -> ProfiledModel:
     """The opened model with its inputs, ready to run; `load` loads its stored weights.
 
     Raises if the model cannot be run or the options are not valid.
@@ -80,6 +82,6 @@ def prepare(opened: Opened, inputs: Any, options: RunOptions, *, load: bool = Tr
     if load and str(options.device) == "meta":
         raise UsageError("cannot measure on device 'meta', which has no data: expected cpu, cuda, mps or xpu")
     runnable = opened.with_weights if load else opened
-    resolved = inputs_for(runnable, inputs, device=options.device, dtype=options.dtype)
+    resolved = inputs_for(runnable, inputs, device=options.device, dtype=options.dtype, on_progress=on_progress)
     check_affordable(resolved)
     return ProfiledModel(runnable, resolved, options)

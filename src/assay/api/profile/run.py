@@ -15,7 +15,7 @@ from assay.analysis.flow import writes_parameters
 from assay.analysis.memory import memory_of
 from assay.api.arguments import check_callable
 from assay.api.machine import measure_machine
-from assay.api.options import OnProgress, OnStep, Progress, RunOptions
+from assay.api.options import RECORDING, OnProgress, OnStep, RunOptions, by_step, unreported
 from assay.api.partial import warn_if_partial
 from assay.api.profile import figures
 from assay.api.profile import sweep as sweeping
@@ -137,7 +137,7 @@ def profile(
     profile_options.check()
     options = RunOptions("real", device, dtype, train, backward, model_args, trust, as_is)
     opened = open_source(model, model_args=model_args, trust=trust)
-    document = profile_prepared(prepare(opened, inputs, options), profile_options, on_step)
+    document = profile_prepared(prepare(opened, inputs, options), profile_options, by_step(on_step))
     warn_if_partial(document)
     return document
 
@@ -145,8 +145,7 @@ def profile(
 def profile_prepared(
     profiled: ProfiledModel,
     options: ProfileOptions,
-    on_step: OnStep | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress = unreported,
     recorded: Document | None = None,
 ) -> Document:
     """The document of an opened model, with measured times; the same as `profile`, with the options in groups.
@@ -157,26 +156,15 @@ def profile_prepared(
     for axis, _ in options.sweeps:
         axes(profiled.inputs, [axis])
     with settings.threads(options.threads):
-        return _Profiling(profiled, options, on_step or _ignore, on_progress or _ignore).document(recorded)
-
-
-def _ignore(_: object) -> None:
-    return None
+        return _Profiling(profiled, options, on_progress).document(recorded)
 
 
 class _Profiling:
     """The steps of one profile; each adds its results to the document."""
 
-    def __init__(
-        self, profiled: ProfiledModel, options: ProfileOptions, on_step: OnStep, on_progress: OnProgress
-    ) -> None:
-        self._profiled, self._options, self._on_step = profiled, options, on_step
-
-        def announce(progress: Progress) -> None:
-            on_step(progress.stage)
-            on_progress(progress)
-
-        self._stages = Stages(_stage_count(profiled, options), options.budget, announce)
+    def __init__(self, profiled: ProfiledModel, options: ProfileOptions, on_progress: OnProgress) -> None:
+        self._profiled, self._options = profiled, options
+        self._stages = Stages(_stage_count(profiled, options), options.budget, on_progress)
         self._notes: list[str] = []
         self._stopped = ""
 
@@ -185,7 +173,7 @@ class _Profiling:
         predicted = self._over_memory_limit()
         if predicted is not None:
             return predicted
-        self._stages.begin("recording a pass", required=True)
+        self._stages.begin(RECORDING, required=True)
         try:
             document = recorded or self._profiled.observe(mode="real", backward=self._profiled.backward)
         except UsageError as error:
@@ -323,11 +311,13 @@ class _Profiling:
                 document = _with(document, system=self._recorded(runner))
             if options.energy is not None and self._stages.begin("energy"):
                 device = runner.device.type
-                report = report_of_this_machine(device) or measure_machine(device, quick=True, on_step=self._on_step)
+                report = report_of_this_machine(device) or measure_machine(
+                    device, quick=True, on_step=self._stages.report
+                )
                 limits = [each for each in (options.energy.seconds, self._stages.left_s) if each is not None]
                 within = dataclasses.replace(options.energy, seconds=min(limits, default=None))
                 wait = synchronizer(runner.device)
-                energy = energy_of(self._profiled, document, runner.run, wait, report, within, self._on_step)
+                energy = energy_of(self._profiled, document, runner.run, wait, report, within, self._stages.report)
                 document = _with(document, energy=energy)
                 self._notes += energy_notes(document, energy)
         return document
@@ -338,6 +328,7 @@ class _Profiling:
         with Monitor() as monitor:
             while time.perf_counter() < end:
                 runner.clock()
+                self._stages.on_repeat()
         return monitor.recording
 
     def _budget(self) -> Budget:

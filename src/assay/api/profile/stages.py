@@ -23,7 +23,8 @@ class Stages:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._count, self._budget_s, self._on_progress, self._clock = count, budget_s, on_progress, clock
-        self._number = 0
+        self._number = self._repeats = 0
+        self._stage = ""
         self._start_s = clock()
         self.skipped: list[str] = []
         """The stages for which no time was left."""
@@ -41,8 +42,22 @@ class Stages:
         if left is not None and left <= least_s and not required:
             self.skipped.append(stage)
             return False
-        self._on_progress(Progress(stage, self._number, self._count, left))
+        self._stage, self._repeats = stage, 0
+        self._report(stage, left)
         return True
+
+    def report(self, part: str) -> None:
+        """Report a part of the current stage by its own name."""
+        self._report(part, self.left_s)
+
+    def _report(self, stage: str, left_s: float | None, repeats: int = 0) -> None:
+        unit = "repeat" if repeats else ""
+        self._on_progress(Progress(stage, self._number, self._count, left_s, repeats, None, unit))
+
+    def on_repeat(self) -> None:
+        """Count a repeat of the current stage."""
+        self._repeats += 1
+        self._report(self._stage, self.left_s, self._repeats)
 
     def share_s(self, most_s: float) -> float:
         """Seconds that the current stage may take, at most `most_s`."""
@@ -52,5 +67,5 @@ class Stages:
     def budget(self, warmup: int, passes: int | None, most_s: float) -> Budget:
         """The passes of the current stage: exactly `passes`, or as many as its time allows."""
         if passes is not None:
-            return Budget(warmup, passes, passes, 0.0)
-        return Budget(warmup, LEAST, seconds=self.share_s(most_s))
+            return Budget(warmup, passes, passes, 0.0, on_repeat=self.on_repeat)
+        return Budget(warmup, LEAST, seconds=self.share_s(most_s), on_repeat=self.on_repeat)

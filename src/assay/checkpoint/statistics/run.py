@@ -74,6 +74,7 @@ def _tally(progress: Progress | None, total: int) -> Tally:
         if progress is not None:
             progress(min(done, total), total)
 
+    add(0)
     return add
 
 

@@ -79,7 +79,8 @@ def read_traces(
     """Each file's trace, or the reason it could not be read, in the order of `files`."""
     count = min(workers or host.processors(), len(files))
     if executor is None and (count < 2 or _size(files) < _WORTH_BYTES):
-        return [_read(file, progress if len(files) == 1 else None) for file in files]
+        results = (_read(file, progress if len(files) == 1 else None) for file in files)
+        return list(results if len(files) == 1 else _with_progress(results, files, progress))
     if executor is not None:
         return list(_with_progress(executor.map(_read, files), files, progress))
     # Forking a process that has threads may deadlock, and the reader needs no state from this process.
@@ -125,8 +126,9 @@ def _with_progress(
 ) -> Iterator[Trace | UnreadableTrace]:
     """Yield the results as they arrive, reporting progress in bytes of their files."""
     total, done = _size(files), 0
+    report = progress or (lambda done, total: None)
+    report(done, total)
     for file, result in zip(files, results, strict=True):
         done += _size([file])
-        if progress is not None:
-            progress(done, total)
+        report(done, total)
         yield result
