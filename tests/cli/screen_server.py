@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import importlib
 import json
+import math
 import os
 import struct
 import sys
@@ -18,6 +19,7 @@ import tempfile
 import termios
 from typing import Any
 
+from assay.cli import progress
 from assay.cli.main import main
 
 PACKAGES = ("assay", "numpy", "rich")
@@ -88,6 +90,7 @@ def _import_the_same(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    progress.PRINTED_AFTER_S = math.inf  # on a slow machine, more stages would be printed
     for module in sys.argv[1:]:
         importlib.import_module(module)
     for line in sys.stdin:
