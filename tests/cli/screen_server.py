@@ -2,7 +2,8 @@
 
 Started by `screens.py` as a program. Reads one JSON request per line from stdin, such as
 `{"arguments": ["env"], "columns": 80, "both": false}`, and answers each with one line: what was printed on stdout and
-on stderr, and the exit code. Without columns, stdout is a pipe; with `both`, stderr is the same stream.
+on stderr, the exit code, and whether torch was imported. Without columns, stdout is a pipe; with `both`, stderr is
+the same stream.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def answer(arguments: list[str], columns: int | None, both: bool) -> dict[str, A
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         names, err = _content(imports.fileno()), _content(errors.fileno())
     _import_the_same(names.split())
-    return {"out": out.replace("\r\n", "\n"), "err": err, "code": code}
+    return {"out": out.replace("\r\n", "\n"), "err": err, "code": code, "torch": "torch" in names.split()}
 
 
 def _terminal(columns: int) -> tuple[int, int]:

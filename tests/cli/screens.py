@@ -26,6 +26,8 @@ class Screen:
     out: str
     err: str
     code: int
+    torch: bool
+    """Whether the command imported torch."""
 
     @property
     def text(self) -> str:

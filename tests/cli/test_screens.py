@@ -63,7 +63,6 @@ LIVE = ("summary", "cost", "memory")
 """Commands whose screen of a model that runs is the same every time."""
 DRAWN_WITH = {"live": ("torch", "2.13"), "help": ("click", "8.5"), "completion": ("click", "8.5")}
 """By golden file: a package that decides what is printed, and the version that printed the file."""
-NEEDS_TORCH = ("profile",)
 SUBSTITUTIONS = {
     "env": ((r"(?m)^(.{14}).*", r"\1…"),),
     "live": ((r"torch \d[\w.+]*", "torch <version>"),),
@@ -84,7 +83,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     with contextlib.ExitStack() as stack:
 
         def show(arguments: list[str], columns: int | None = None, surroundings: str = "") -> Screen:
-            key = (surroundings, arguments[0] in NEEDS_TORCH or f"{MODEL}::load" in arguments)
+            key = (surroundings, f"{MODEL}::load" in arguments)
             if key not in started:
                 variables = SURROUNDINGS[surroundings][0] if surroundings else {}
                 started[key] = stack.enter_context(Screens(folder, variables, ("torch",) if key[1] else ()))
@@ -140,6 +139,11 @@ def test_screens_match_the_golden_file(shown, name):
     sections |= {f"styles, {each}": screens[each].styles for each in ("80 columns", "FORCE_COLOR") if each in screens}
     compare(name, {heading: text for heading, text in sections.items() if text})
     assert not screens["piped"].styles
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_files_are_shown_without_torch(shown, name):
+    assert not shown(CASES[name]).torch
 
 
 def test_help_matches_the_golden_file(shown):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from assay.analysis.achieved import Achieved
     from assay.api.profile.options import ProfileOptions
     from assay.document.document import Document
+    from assay.sources.opened import Opened
     from assay.views.text.report import Report
 
 GROUPINGS = ("module", "op", "execution")
@@ -169,8 +170,6 @@ def profile(
     Run `assay machine` once to also see the bottleneck of every op.
     """
     messages.line.step(OPENING)
-    from assay.api.profile.profiled import prepare
-    from assay.api.profile.run import profile_prepared
     from assay.cli.observed import report_run, save_document
     from assay.sources.open import open_source
     from assay.views.json.files import encode
@@ -188,8 +187,7 @@ def profile(
             _refuse_measuring()
             document = stored
         else:
-            profiled = prepare(opened, inputs, replace(options, backward=backward), on_progress=messages.line)
-            document = profile_prepared(profiled, profile_settings, on_progress=messages.line)
+            document = _measured(messages, opened, inputs, replace(options, backward=backward), profile_settings)
     report_run(messages, document, fresh=stored is None)
     if by is not None:
         for condition in conditions_lines(document):
@@ -201,6 +199,16 @@ def profile(
     source = as_typed(model, inputs, options)
     emit(output, lambda: _view(document, rows, by, source, top=top, full=full), encoders, partial=bool(code))
     return code
+
+
+def _measured(
+    messages: Messages, opened: Opened, inputs: str | None, options: RunOptions, settings: ProfileOptions
+) -> Document:
+    from assay.api.profile.profiled import prepare
+    from assay.api.profile.run import profile_prepared
+
+    prepared = prepare(opened, inputs, options, on_progress=messages.line)
+    return profile_prepared(prepared, settings, on_progress=messages.line)
 
 
 def _refuse_measuring() -> None:

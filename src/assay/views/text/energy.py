@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
@@ -17,7 +17,9 @@ from assay.document.rows import OpKind
 from assay.machine.sensors.nvml import THROTTLES
 from assay.views.tables import Column, Table, percent
 from assay.views.text.amounts import part_of
+from assay.views.text.facts import reasons_table
 from assay.views.text.figures import FigureFact, fact, figures_table, how
+from assay.views.text.report import Parts, section
 
 
 class _KindRow(NamedTuple):
@@ -73,8 +75,8 @@ _FORMATS: dict[str, Callable[[float], str]] = {
 """Formatters by unit; values of any other unit are followed by the unit's name."""
 
 
-def energy_facts(energy: EnergyProfile) -> Table:
-    """Energy, power, CO2 and cost of one pass, each with how it was obtained."""
+def energy_facts(energy: EnergyProfile) -> Parts:
+    """Energy, power, CO2 and cost of one pass, each with how it was obtained; then what is unknown, and why."""
     rows = [
         fact("energy per pass", energy.whole, units.joules),
         fact("above idle", energy.above_idle, units.joules),
@@ -95,7 +97,17 @@ def energy_facts(energy: EnergyProfile) -> Table:
     if energy.scale.value is not None:
         rows.append(fact("op energies multiplied by", energy.scale, units.ratio))
     rows += [_part_fact(part, energy.whole.value) for part in energy.remainder]
-    return figures_table(rows)
+    known = [row for row in rows if row.value != units.UNKNOWN]
+    return [figures_table(known), *section("Unknown about energy", reasons_table(_unknown(rows), bare=True))]
+
+
+def _unknown(rows: Sequence[FigureFact]) -> list[tuple[str, str]]:
+    """The unknown figures by their reason."""
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        if row.value == units.UNKNOWN:
+            names.setdefault(row.split[1], []).append(row.name)
+    return [(", ".join(each), why) for why, each in names.items()]
 
 
 def _part_fact(part: EnergyPart, whole: float | None) -> FigureFact:

@@ -31,7 +31,7 @@ _METHODS = ("measured", "counted", "modelled", "unknown")
 
 
 _FACTS: tuple[Column[FigureFact], ...] = (
-    Column("name", lambda fact: fact.name),
+    Column("name", lambda fact: fact.name, shrinks=True),
     Column("value", lambda fact: fact.value, "right"),
     Column("method", lambda fact: fact.split[0]),
     Column("by", lambda fact: fact.split[1], shrinks=True, drops=True),

@@ -101,7 +101,8 @@ def report(
     `comparison` is shown below it. With `inference_batches`, `batches` are those of a training step.
     """
     summary = sizes_table(memory, cache)
-    parts: Parts = ["Memory", summary, *comparison, *occupancy_parts(memory, document)]
+    name = document.model_class or document.origin.name
+    parts: Parts = [f"{name}: memory" if name else "Memory", summary, *comparison, *occupancy_parts(memory, document)]
     parts += section(marked_total(_fit_title(memory, fits), partial=memory.partial), fit_table(fits))
     parts += section("How several devices share the model (modelled)", sharing_table(fits))
     parts += section("Largest batch", batch_table(batches or {}, inference_batches or {}))

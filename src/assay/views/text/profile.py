@@ -208,7 +208,7 @@ def energy_parts(document: Document, lines: int) -> Parts:
     if energy is None:
         return []
     kinds = energy_table(document, energy)
-    parts: Parts = [f"Energy ({energy_title(energy)})", energy_facts(energy)]
+    parts: Parts = [f"Energy ({energy_title(energy)})", *energy_facts(energy)]
     return [*parts, *_first("Energy by kind of op", kinds, lines)] if kinds.rows else parts
 
 
