@@ -29,7 +29,6 @@ _SHOWS: dict[str, Callable[[float | None], str]] = {
 _SAME_UNIT = re.compile(r"\((\S+) (\S+) to (\S+) \2\)")
 """A range whose ends have the same unit, which is then written once."""
 _RED, _YELLOW, _GREEN, _DIM = "31", "33", "32", "2"
-_PAINTS = {"Problem": _RED, "Problems": _RED, "Unknown": _YELLOW}
 _SYMBOLS = {"error": "✗", "warning": "⚠"}
 _CLAUSE = re.compile(r"[.:;,] | \(|\.$")
 """Where the first clause of a recommendation ends."""
@@ -42,6 +41,8 @@ class _Line(NamedTuple):
     answer: str
     method: str = ""
     detail: str = ""
+    paint: str = ""
+    """The colour of the label."""
 
 
 _LINES: tuple[Column[_Line], ...] = (
@@ -53,7 +54,7 @@ _LINES: tuple[Column[_Line], ...] = (
 
 
 def _paint(row: object) -> str:
-    return _PAINTS.get(row.label, "") if isinstance(row, _Line) else ""
+    return row.paint if isinstance(row, _Line) else ""
 
 
 def brief_parts(brief: Brief) -> list[str | Table]:
@@ -62,7 +63,8 @@ def brief_parts(brief: Brief) -> list[str | Table]:
     figures = [_Line(one.label, _answer(one, brief), method_name(one.figure), one.detail) for one in brief.figures]
     parts += [_facts(figures)] if figures else []
     parts += [_actions(brief)] if brief.actions else []
-    state = [*_next_step(brief), *_problems(brief), *(_Line("Unknown", _unknown(one)) for one in brief.unknown)]
+    unknown = [_Line("Unknown", _unknown(one), paint=_YELLOW) for one in brief.unknown]
+    state = [*_next_step(brief), *_problems(brief), *unknown]
     return [*parts, _facts(_label_once(state))] if state else parts
 
 
@@ -125,7 +127,8 @@ def _problems(brief: Brief) -> list[_Line]:
     if not lines and brief.clean:
         lines.append(f"none in {brief.clean}")
     lines += [f"{one.title.partition(': ')[0]} ({one.code})" for one in brief.remarks]
-    return [_Line("Problem" if len(brief.problems) == 1 else "Problems", text) for text in lines]
+    label, paint = "Problem" if len(brief.problems) == 1 else "Problems", _RED if brief.problems else ""
+    return [_Line(label, text, paint=paint) for text in lines]
 
 
 def _unknown(one: NotKnown) -> str:
