@@ -17,6 +17,7 @@ from assay.cli.options import (
     model_argument,
     output_options_with,
     run_options,
+    sort_key,
     verbosity_options,
 )
 from assay.cli.output import emit
@@ -39,7 +40,12 @@ SORTS = ("flops", "macs", "bytes", "count", "intensity", "total")
 @click.command(cls=OptionGroups)
 @model_argument
 @click.option("--by", type=click.Choice(GROUPINGS), help="Print one table of the cost, grouped by this.")
-@click.option("--sort", type=click.Choice(SORTS), help="Sort by this, largest first; total includes submodules.")
+@click.option(
+    "--sort",
+    callback=sort_key(SORTS, {"share": "flops"}),
+    metavar="COLUMN",
+    help=f"Sort by this, largest first: {', '.join(SORTS)}; total includes submodules.",
+)
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show N rows; sum the rest in one.")
 @click.option("--depth", type=click.IntRange(min=0), metavar="N", help="Show modules down to depth N.")
 @click.option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce, wraps
 from pathlib import Path
@@ -82,6 +82,23 @@ class _OutputOption(click.Option):
 
 _model_option = partial(click.option, cls=_ModelOption)
 _output_option = partial(click.option, cls=_OutputOption)
+
+
+def sort_key(
+    keys: Sequence[str], headings: Mapping[str, str]
+) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """A callback for a key to sort by, given by its name or by the heading of its column, in any spelling."""
+    known = {**{key: key for key in keys}, **headings}
+
+    def chosen(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        from assay.views.choosing import spelled, unknown_column
+
+        by_spelling = {spelled(name): key for name, key in known.items()}
+        if value is not None and spelled(value) not in by_spelling:
+            raise click.BadParameter(unknown_column(value, known))
+        return None if value is None else by_spelling[spelled(value)]
+
+    return chosen
 
 
 def _complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

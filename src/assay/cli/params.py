@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.options import OptionGroups, Output, output_options_with, verbosity_options
+from assay.cli.options import OptionGroups, Output, output_options_with, sort_key, verbosity_options
 from assay.cli.output import emit, refuse_overwrite
 from assay.cli.stderr import Messages
 from assay.errors import OK, PartialError, WriteError
@@ -29,6 +29,11 @@ SORTS = (
     "name", "dtype", "count", "bytes", "min", "max", "mean", "std", "kurtosis", "l2", "zeros", "nan", "entropy",
     "int8", "int4", "bits", "norm", "bound", "rank", "effective",
 )  # fmt: skip
+HEADINGS = {
+    "tensor": "name", "int8 dB": "int8", "int4 dB": "int4", "spectral norm": "norm", "norm error": "bound",
+    "stable rank": "rank", "effective rank": "effective",
+}  # fmt: skip
+"""Headings of columns that differ from the key they are sorted by."""
 LISTED_SORTS = ("name", "dtype", "count", "bytes")
 """The columns that --list has."""
 SPECTRAL_SORTS = ("norm", "bound", "rank", "effective")
@@ -46,7 +51,10 @@ _MOST_NAMES = 5
 @click.argument("source", metavar="FILE|DIR|URL|MODEL", type=click.Path(readable=False))
 @click.option("--full", is_flag=True, help="Show every tensor; by default, repeated blocks share a row.")
 @click.option(
-    "--sort", type=click.Choice(SORTS), metavar="COLUMN", help=f"Sort by this, largest first: {', '.join(SORTS)}."
+    "--sort",
+    callback=sort_key(SORTS, HEADINGS),
+    metavar="COLUMN",
+    help=f"Sort by this, largest first: {', '.join(SORTS)}.",
 )
 @click.option("--filter", "pattern", metavar="REGEX", help="Only tensors whose name matches this regular expression.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show N rows; sum the rest in one.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -174,7 +175,7 @@ def profile(
     from assay.sources.open import open_source
     from assay.views.json.files import encode
     from assay.views.json.profile import profile_file
-    from assay.views.text.profile import conditions_lines
+    from assay.views.text.profile import TOP, conditions_lines
 
     refuse_overwrite(output, model, inputs)
     _refuse_shapes_only(options)
@@ -197,6 +198,8 @@ def profile(
     save_document(document, output, partial=bool(code))
     encoders = {"json": lambda: encode(profile_file(document, rows))}
     source = as_typed(model, inputs, options)
+    if output.sort is not None:  # all rows are sorted before the first are shown
+        output, top = replace(output, top=top or TOP), sys.maxsize
     emit(output, lambda: _view(document, rows, by, source, top=top, full=full), encoders, partial=bool(code))
     return code
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay import atomic
-from assay.cli.options import OptionGroups, Output, result_options_with, verbosity_options
+from assay.cli.options import OptionGroups, Output, result_options_with, sort_key, verbosity_options
 from assay.cli.output import emit, refuse_overwrite
 from assay.cli.stderr import Messages
 from assay.errors import OK, PartialError, UsageError
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 GROUPINGS = ("layer", "op", "kernel", "step", "stack")
 SORTS = ("self", "total", "gpu", "backward", "memory", "calls", "median", "max", "latency", "name")
+HEADINGS = {
+    "CPU self": "self", "CPU total": "total", "GPU self": "gpu", "allocated": "memory", "layer": "name", "op": "name",
+    "kernel": "name", "backward CPU": "backward", "backward GPU": "backward", "launch latency": "latency",
+}  # fmt: skip
+"""Headings of columns that differ from the key they are sorted by."""
 FOLDED_SUFFIXES = (".folded", ".txt", ".collapsed")
 ENGINES = ("processes", "ray")
 _DEFAULT_ROWS = 25
@@ -33,7 +38,10 @@ _FORMATS_FOR_PEOPLE = ("table", "md")
 @click.argument("paths", metavar="FILE...|DIR", nargs=-1, type=click.Path(readable=False))
 @click.option("--by", type=click.Choice(GROUPINGS), default="layer", show_default=True, help="Group rows by this.")
 @click.option(
-    "--sort", type=click.Choice(SORTS), metavar="COLUMN", help=f"Sort by this, largest first: {', '.join(SORTS)}."
+    "--sort",
+    callback=sort_key(SORTS, HEADINGS),
+    metavar="COLUMN",
+    help=f"Sort by this, largest first: {', '.join(SORTS)}.",
 )
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show N rows.")
 @click.option(

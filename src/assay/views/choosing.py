@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,7 +52,8 @@ def choose(tables: Sequence[Table], choice: Choice) -> list[Table]:
     return chosen
 
 
-def _spelled(name: str) -> str:
+def spelled(name: str) -> str:
+    """The name of a column without the differences that do not matter: case, and how words are joined."""
     return name.casefold().replace("_", " ").replace("-", " ").strip()
 
 
@@ -62,8 +63,8 @@ def _is_fixed(table: Table) -> bool:
 
 def _column(table: Table, name: str) -> Column[Any] | None:
     """The column with that key or title; None for a table that is not chosen from."""
-    wanted = _spelled(name)
-    fitting = (one for one in table.columns if wanted in (_spelled(one.key), _spelled(one.title)))
+    wanted = spelled(name)
+    fitting = (one for one in table.columns if wanted in (spelled(one.key), spelled(one.title)))
     return None if _is_fixed(table) else next(fitting, None)
 
 
@@ -72,9 +73,14 @@ def _check(tables: Sequence[Table], names: Sequence[str], option: str) -> None:
     known = dict.fromkeys(column.title for table in tables if not _is_fixed(table) for column in table.columns)
     for name in names:
         if not any(_column(table, name) for table in tables):
-            near = difflib.get_close_matches(_spelled(name), [_spelled(title) for title in known], 1)
-            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(filter(None, known))}"
-            raise UsageError(f"{option}: unknown column {name!r}: {hint}")
+            raise UsageError(f"{option}: {unknown_column(name, known)}")
+
+
+def unknown_column(name: str, known: Iterable[str]) -> str:
+    """`unknown column 'bites': did you mean bytes?`, or which columns there are."""
+    near = difflib.get_close_matches(spelled(name), [spelled(title) for title in known], 1)
+    hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(filter(None, known))}"
+    return f"unknown column {name!r}: {hint}"
 
 
 def _with_columns(table: Table, names: Sequence[str]) -> Table:

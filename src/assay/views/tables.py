@@ -53,8 +53,9 @@ class Column(Generic[Row]):
         return row.get(self.key) if isinstance(row, Mapping) else self.of(row)
 
     def text(self, row: Row | Mapping[str, Any]) -> str:
-        """The formatted value."""
-        return printable(self.show(self.value(row)))
+        """The formatted value; of a mapping, text as it is, and nothing if this column's key is missing."""
+        value = row.get(self.key, "") if isinstance(row, Mapping) else self.of(row)
+        return printable(value if isinstance(row, Mapping) and isinstance(value, str) else self.show(value))
 
 
 @dataclass(frozen=True)

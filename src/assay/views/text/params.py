@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from math import isinf
 from typing import Any
@@ -106,11 +106,10 @@ def chosen_lines(weights: WeightsReport, options: ParamsOptions) -> tuple[list[T
 def _tensors(
     weights: WeightsReport, lines: Sequence[TensorRow], omitted: Sequence[TensorRow], options: ParamsOptions
 ) -> Table:
-    columns = [_with_gaps(column) for column in _columns(weights)]
+    columns = _columns(weights)
 
     def sums(name: str, tensors: Sequence[TensorStatistics]) -> dict[str, Any]:
-        values = {"tensor": name, "count": STATISTICS["count"](tensors), "bytes": STATISTICS["bytes"](tensors)}
-        return {column.key: values.get(column.key, "") for column in columns}
+        return {"tensor": name, "count": STATISTICS["count"](tensors), "bytes": STATISTICS["bytes"](tensors)}
 
     remaining = [tensor for line in omitted for tensor in line.tensors]
     rest = [sums(f"({plural(len(omitted), 'more row')})", remaining)] if remaining else []
@@ -134,11 +133,6 @@ def _columns(weights: WeightsReport) -> list[Column[TensorRow]]:
         )
         columns.append(Column("trend", lambda row: _trend(row.tensors), drops=4))
     return [*columns, Column("note", remarks, shrinks=True, keeps=-8)]
-
-
-def _with_gaps(column: Column[TensorRow]) -> Column[TensorRow]:
-    """The column with text values shown unformatted, so that rows of sums can leave cells empty."""
-    return replace(column, show=lambda value: value if isinstance(value, str) else column.show(value))
 
 
 def _spark(histogram: Histogram | None) -> str:
