@@ -275,3 +275,18 @@ def test_switching_on_sensors_without_profile_is_an_error(analyzed):
     result = analyzed("net.py::Net", "--inference", "--system")
     assert result.code == 2
     assert "--system requires --profile" in result.err
+
+
+def test_the_text_report_of_a_resnet_opens_with_the_answer_and_is_short(in_place, capsys):
+    example = str(Path(__file__).parents[2] / "examples" / "resnet.py")
+    measured = ["--inference", "--passes", "2", "--warmup", "0", "--inputs", "1x3x64x64", "-q"]
+    assert run(["analyze", f"{example}::load_model", *measured, "--dir", "out"]) == 0
+    text = Path("out/comprehensive_model_analysis.txt").read_text("utf-8")
+    first = "\n".join(text.splitlines()[:40])
+    assert first.startswith("ResNet · CNN · 25.6 M parameters")
+    assert all(words in first for words in ("Memory", "Problems", "FINDINGS"))
+    assert len(text.encode()) <= 393_000 / 10
+    assert run(["analyze", f"{example}::load_model", *measured, "--dir", "out", "--force", "--full"]) == 0
+    whole = Path("out/comprehensive_model_analysis.txt").read_text("utf-8")
+    assert "ALL PARAMETERS" in whole
+    assert "layer4.2.bn3.running_var" in whole
