@@ -80,7 +80,7 @@ def test_bars_are_coloured_by_the_share_and_drawn_without_colour_alike():
 @pytest.mark.parametrize(
     ("text", "width", "where", "expected"),
     [
-        ("model.layers.31.mlp.gate_proj", 17, "middle", "model.….gate_proj"),
+        ("model.layers.31.mlp.gate_proj", 17, "middle", "mode…lp.gate_proj"),
         ("model.layers", 6, "end", "model…"),
         ("short", 5, "middle", "short"),
         ("漢字漢字漢字", 7, "middle", "漢…漢字"),
@@ -170,3 +170,10 @@ def test_a_fixed_table_is_not_chosen_from():
     other = Table([Column[int]("n", lambda row: row)], [3, 1, 2])
     chosen = choose([fixed, other], Choice(sort="n", top=1))
     assert (chosen[0].rows, chosen[1].rows) == ([3, 1, 2], [3])
+
+
+@pytest.mark.parametrize("width", range(12, 40))
+def test_a_number_is_never_cut_into_another_one(width):
+    for name in ("model.layers.11.mlp.down_proj.weight", "model.layers.0–31.mlp.down_proj.weight ×32"):
+        numbers = re.findall(r"[0-9–]+", shortened(name, width, "middle").partition("…")[2])
+        assert set(numbers) <= set(re.findall(r"[0-9–]+", name))

@@ -239,9 +239,9 @@ def test_names_of_modules_stay_text():
 def test_captions_state_the_conclusion():
     far = achieved(1, 1e8, 1.0, 0.2, "neither")
     assert roofline(CPU, [achieved(0, 9e10, 50.0, 0.8), far]).caption == (
-        "Roofline: 80.0 % of the time is compute-bound; 1 kind of op is far below both limits"
+        "Roofline: 80.0 % of the time in ops is compute-bound; 1 kind of op is far below both limits"
     )
-    assert roofline(CPU, [far]).caption == "Roofline: 20.0 % of the time is spent far below both limits"
+    assert roofline(CPU, [far]).caption == "Roofline: 20.0 % of the time in ops is spent far below both limits"
     assert roofline(CPU).caption == "Roofline: below 2 FLOPs per byte, memory bandwidth limits fp32"
     counts = (1, *[0] * 8, 98, *[0] * 9, 1)
     caption = histogram_picture("w", Histogram(-1.0, 1.0, counts)).caption
@@ -250,7 +250,7 @@ def test_captions_state_the_conclusion():
 
 def test_ops_that_are_not_drawn_are_counted():
     rows = [achieved(0, 9e10, 50.0, 0.7), achieved(1, None, None, 0.2), achieved(2, 1e9, 0.0, 0.1)]
-    assert "not drawn: 2 kinds of op without FLOPs or very short (30.0 % of the time)" in check(
+    assert "not drawn: 2 kinds of op without FLOPs or very short (30.0 % of the time in ops)" in check(
         roofline(CPU, rows), Style(80)
     )
     assert roofline_parts(CPU, rows[1:]) == []

@@ -15,7 +15,6 @@ from assay.errors import UsageError
 from assay.findings.analyzed import Analysis
 from assay.findings.brief import Brief
 from assay.findings.brief_any import checked_brief
-from assay.findings.brief_model import model_brief
 from assay.findings.brief_trace import diff_brief, trace_brief, trace_findings
 from assay.findings.engine import check_all
 from assay.views.text.brief_view import BriefView
@@ -39,7 +38,10 @@ def brief(result: Briefed) -> BriefView:
     """
     made = _brief(result)
     if made is None:
-        raise UsageError(f"there is no brief of {type(result).__name__}: it holds no model, weights or single trace")
+        raise UsageError(
+            f"there is no brief of {type(result).__name__}: expected what assay.check, assay.profile, assay.analyze, "
+            "assay.analyze_weights, assay.read_trace or assay.load returned"
+        )
     return BriefView(made)
 
 
@@ -60,11 +62,9 @@ def _brief(result: Briefed) -> Brief | None:
 def _of_document(
     document: Document, findings: Sequence[Finding] | None = None, missing: Mapping[str, str] | None = None
 ) -> Brief | None:
-    found = check_all(document, device=device_of(document)).findings if findings is None else findings
-    rows = achieved_here(document)
-    if missing and document.modules:
-        return model_brief(document, found, rows=rows, missing=missing)
-    return checked_brief(document, found, rows=rows)
+    device = device_of(document)
+    found = check_all(document, device=device).findings if findings is None else findings
+    return checked_brief(document, found, rows=achieved_here(document), missing=missing, device=device)
 
 
 def achieved_here(document: Document) -> list[Achieved]:

@@ -134,7 +134,7 @@ def _write(
     }
     saved, text = atomic.write_results(folder, contents, partial=bool(code), overwrite=force)
     show(analysis_report(analysis, common, rows, device, full=full, source=source), output)
-    messages.note(f"full report: {text}; browse the result: assay explore {saved}")
+    messages.note(f"longer report: {text}; browse the result: assay explore {saved}")
     return code
 
 

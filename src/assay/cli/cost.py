@@ -163,6 +163,7 @@ def _show_roofline(messages: Messages, document: Document, device: Device, outpu
 
 
 def _view(document: Document, totals: Cost, by: str | None, options: CostOptions, source: str) -> Report:
+    from assay.api.brief import achieved_here
     from assay.api.check import device_of
     from assay.findings.brief_model import model_brief
     from assay.findings.engine import check_all
@@ -175,7 +176,8 @@ def _view(document: Document, totals: Cost, by: str | None, options: CostOptions
         data = cost_table(document, totals, by, replace(options, full=True))
         return marked(Report([cost_table(document, totals, by, options)], data), document)
     device = device_of(document)
-    brief = model_brief(document, check_all(document, device=device).findings, device=device, source=source)
+    findings, rows = check_all(document, device=device).findings, achieved_here(document)
+    brief = model_brief(document, findings, rows=rows, device=device, source=source)
     return with_brief(brief, marked(cost_report(document, totals, options), document), document)
 
 

@@ -30,8 +30,8 @@ SORTS = (
     "int8", "int4", "bits", "norm", "bound", "rank", "effective",
 )  # fmt: skip
 HEADINGS = {
-    "tensor": "name", "int8 dB": "int8", "int4 dB": "int4", "spectral norm": "norm", "norm error": "bound",
-    "stable rank": "rank", "effective rank": "effective",
+    "tensor": "name", "L2 norm": "l2", "int8 dB": "int8", "int4 dB": "int4", "spectral norm": "norm",
+    "norm error": "bound", "stable rank": "rank", "effective rank": "effective",
 }  # fmt: skip
 """Headings of columns that differ from the key they are sorted by."""
 LISTED_SORTS = ("name", "dtype", "count", "bytes")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from assay import atomic
 from assay.analysis.achieved import Achieved
 from assay.api.budget import check_budget, document_limits
-from assay.api.check import CheckReport
+from assay.api.check import CheckReport, device_of
 from assay.cli.options import Output
 from assay.cli.stderr import Messages
 from assay.cli.team import CheckPlan, summary_path
@@ -108,7 +108,7 @@ def team_result(plan: CheckPlan, result: CheckReport, rows: Sequence[Achieved] =
         applied = [rule.code for rule in plan.rules if rule.code not in skipped]
         comparison = compare(accepted_in(plan.baseline, document), document, checked.findings, applied)
     shown = checked if comparison is None else replace(checked, findings=comparison.new)
-    brief = checked_brief(document, shown.findings, rows=rows, source=source)
+    brief = checked_brief(document, shown.findings, rows=rows, device=device_of(document), source=source)
     return TeamResult(plan, document, shown, comparison, _budget(plan, document, checked), brief)
 
 

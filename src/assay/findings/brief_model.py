@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from assay import units
 from assay.analysis.achieved import COMPUTE, MEMORY, NEITHER, OVERHEAD, Achieved
@@ -13,6 +13,7 @@ from assay.analysis.executed import executed_kinds, grouped
 from assay.analysis.memory import Memory, memory_of
 from assay.analysis.parameters import parameters
 from assay.analysis.roofline import roofline_of
+from assay.document import tree
 from assay.document.cost import Cost
 from assay.document.document import Document
 from assay.document.findings import Finding
@@ -27,7 +28,7 @@ _LIMITS = {
     COMPUTE: "compute-bound",
     MEMORY: "memory-bound",
     OVERHEAD: "launch-bound",
-    NEITHER: "far below both limits",
+    NEITHER: "in inefficient kernels",
 }
 """How ops with each bottleneck are described."""
 
@@ -88,7 +89,7 @@ def _time(document: Document, cost: Cost, rows: Sequence[Achieved]) -> list[Brie
         shares: dict[str, float] = {}
         for row in rows:
             category = cost.kinds[row.kind].category
-            shares[category] = shares.get(category, 0.0) + (row.share or 0.0)
+            shares[category] = shares.get(category, 0.0) + _share_of_pass(row, document)
         return [BriefFigure("Time", profile.whole, "seconds", "per pass", largest_share(shares))]
     if not document.recorded:
         return []
@@ -103,7 +104,7 @@ def _time(document: Document, cost: Cost, rows: Sequence[Achieved]) -> list[Brie
 
 def _memory(document: Document) -> list[BriefFigure]:
     """The peak of inference and the place it occurs; only the weights if no pass was recorded."""
-    if not document.tensors:
+    if not document.tensors and not document.storages:
         return []
     memory: Memory = memory_of(document)
     weights = f"{units.size(memory.parameters.value)} weights"
@@ -116,26 +117,32 @@ def _memory(document: Document) -> list[BriefFigure]:
 def _limit(document: Document, rows: Sequence[Achieved], device: Device | None) -> list[BriefFigure]:
     """The bottleneck of most of the time; of an untimed pass, that of the shortest time it can take."""
     above = sum(row.recoverable_s or 0.0 for row in rows)
-    by, detail = _bound_shares(rows), f"{units.seconds(above)} more than the limits allow" if above else ""
+    by, detail = _bound_shares(document, rows), f"{units.seconds(above)} above the limits" if above else ""
     how = Modelled("measured times against the limits of this machine")
-    if not rows and device is not None and document.recorded:
+    if not rows and device is not None and document.recorded and document.failure is None:
         roofline = roofline_of(document, device)
         whole = roofline.bound_s or 0.0
         by = {bound: seconds / whole for bound, seconds in roofline.by.items() if bound in _LIMITS and seconds}
-        how, detail = roofline.how, f"at least {units.seconds(whole)} here"
+        how, detail = roofline.how, f"{units.seconds(whole)} at the limits of this machine"
     if not by:
         return []
     bound = max(by, key=lambda one: by[one])
     return [BriefFigure("Limit", Figure(by[bound], how), "share", f"of the time {_LIMITS[bound]}", detail)]
 
 
-def _bound_shares(rows: Sequence[Achieved]) -> dict[str, float]:
-    """The share of the time by bottleneck, as far as it is known."""
+def _bound_shares(document: Document, rows: Sequence[Achieved]) -> dict[str, float]:
+    """The share of the pass by bottleneck, as far as it is known."""
     shares: dict[str, float] = {}
     for row in rows:
-        if row.bound in _LIMITS and row.share is not None:
-            shares[row.bound] = shares.get(row.bound, 0.0) + row.share
+        if row.bound in _LIMITS:
+            shares[row.bound] = shares.get(row.bound, 0.0) + _share_of_pass(row, document)
     return shares
+
+
+def _share_of_pass(row: Achieved, document: Document) -> float:
+    """The share of the pass that a kind of op takes; of the time of all ops if the time of the pass was withheld."""
+    whole = document.profile.whole.value if document.profile is not None else None
+    return row.total_s / whole if row.total_s is not None and whole else row.share or 0.0
 
 
 def _energy(document: Document) -> list[BriefFigure]:
@@ -146,7 +153,9 @@ def _energy(document: Document) -> list[BriefFigure]:
 
 
 def _examined(document: Document) -> str:
-    """Which values were examined; empty if none were."""
+    """Which values were examined; empty if none were, or if the pass stopped."""
+    if document.failure is not None:
+        return ""
     read = {"weights": document.weights, "outputs": document.activations}
     names = [name for name, values in read.items() if values is not None]
     return " or ".join(names)
@@ -154,20 +163,37 @@ def _examined(document: Document) -> str:
 
 def _unknown(document: Document, cost: Cost, rows: Sequence[Achieved], source: str) -> list[NotKnown]:
     """What the document does not contain, and the command that would measure it."""
-    unknown = []
-    whole = document.profile.whole if document.profile is not None else None
-    if whole is None and document.recorded:
-        unknown.append(NotKnown("time", f"assay profile {source}" if source else "not measured"))
-    elif whole is not None and whole.value is None:
-        unknown.append(NotKnown("time", getattr(whole.how, "why", "")))
-    if rows and all(row.bound not in _LIMITS for row in rows) and whole is not None and whole.value is not None:
-        unknown.append(NotKnown("bottlenecks", "run `assay machine` once to measure this machine's limits"))
+    if document.failure is not None:
+        place = tree.path_text(document.failure.module)
+        return [NotKnown(f"what follows {place}, where the pass stopped", document.failure.error)]
+    unknown = [*_not_timed(document, rows, source)]
+    if document.recorded and document.weights is None and document.activations is None:
+        unknown.append(NotKnown("problems in weights and outputs", _ask("check", source) or "not examined"))
     if cost.unknown:
         names = ", ".join(dict.fromkeys(one.target.removesuffix(".default") for one in cost.unknown))
         unknown.append(
             NotKnown(f"cost of {plural(sum(one.count for one in cost.unknown), 'op')}", f"no formula: {names}")
         )
     return unknown
+
+
+def _not_timed(document: Document, rows: Sequence[Achieved], source: str) -> Iterator[NotKnown]:
+    """What was not measured about the time of the pass."""
+    profile = document.profile
+    if profile is None:
+        if document.recorded:
+            yield NotKnown("time", _ask("profile", source) or "not measured")
+        return
+    if profile.whole.value is None:
+        yield NotKnown("time", getattr(profile.whole.how, "why", ""))
+    elif rows and all(row.bound not in _LIMITS for row in rows):
+        yield NotKnown("bottlenecks", "run `assay machine` once on the machine that it ran on")
+    if profile.energy is None:
+        yield NotKnown("energy", _ask("profile", source) or "not measured")
+
+
+def _ask(command: str, source: str) -> str:
+    return f"assay {command} {source}" if source else ""
 
 
 def _reasons(missing: Mapping[str, str]) -> list[NotKnown]:

@@ -28,7 +28,7 @@ def weights_brief(document: Document, findings: Sequence[Finding], *, next_step:
         [_size(weights), *_values(weights)],
         findings,
         _unknown(weights),
-        clean="weights" if weights.kernel else "",
+        clean="weights" if weights.kernel and weights.tensors else "",
         next_step=next_step,
         partial=weights.partial,
     )
@@ -66,7 +66,8 @@ def _values(weights: WeightsReport) -> list[BriefFigure]:
     read = [tensor for tensor in weights.tensors if tensor.nan is not None]
     if not weights.kernel or not read:
         return []
-    broken = sum((tensor.nan or 0) + (tensor.inf or 0) for tensor in read)
+    nan, inf = sum(tensor.nan or 0 for tensor in read), sum(tensor.inf or 0 for tensor in read)
+    kinds = f"not finite ({units.exact(nan)} NaN, {units.exact(inf)} infinite)" if nan or inf else "NaN or infinite"
     lowest = min((tensor.min for tensor in read if tensor.min is not None), default=None)
     highest = max((tensor.max for tensor in read if tensor.max is not None), default=None)
     zeros, count = sum(tensor.zeros or 0 for tensor in read), sum(tensor.count for tensor in read)
@@ -74,9 +75,9 @@ def _values(weights: WeightsReport) -> list[BriefFigure]:
     return [
         BriefFigure(
             "Values",
-            Figure(broken, _VALUES),
+            Figure(nan + inf, _VALUES),
             "count",
-            f"NaN or infinite{ends}",
+            f"{kinds}{ends}",
             f"{units.share(zeros, count)} zeros" if zeros else "",
         )
     ]

@@ -94,12 +94,15 @@ def _with_columns(table: Table, names: Sequence[str]) -> Table:
 
 def _sorted(table: Table, shown: Table, name: str) -> Table:
     column = _column(table, name)
-    return shown if column is None else replace(shown, rows=sorted(shown.rows, key=_order(column)))
+    if column is None:
+        return shown
+    columns = [replace(one, drops=0) if one.key == column.key else one for one in shown.columns]
+    return replace(shown, columns=columns, rows=sorted(shown.rows, key=_order(column)))
 
 
 def _order(column: Column[Any]) -> Callable[[Any], tuple[bool, Any]]:
     def key(row: Any) -> tuple[bool, Any]:
-        value = column.value(row)
+        value = column.value(row) if column.order is None else column.order(row)
         if isinstance(value, int | float):
             return value != value, -value
         return value is None, "" if value is None else str(value)

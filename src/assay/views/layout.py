@@ -27,6 +27,8 @@ _MOST_NAMES = 0.6
 """The same for names that would look alike if they were shorter."""
 _COMPARED = 500
 """The rows whose shortened names must stay distinct; more would take noticeable time."""
+_NUMBER_PARTS = "0123456789–,"
+"""What numbers and ranges in names consist of."""
 _BAR_WIDTH = 10
 _BAR_DROPS = 0.5
 """Bars are hidden after the columns that may be hidden, and before all others."""
@@ -114,13 +116,16 @@ def wrapped(text: str, width: int) -> list[str]:
 def shortened(text: str, width: int, where: str) -> str:
     """`text` in at most `width` cells; if it was longer, with an ellipsis at its end or in its middle.
 
-    The middle leaves twice as much of the end as of the beginning, because names differ more at their end.
+    The middle leaves three times as much of the end as of the beginning, because names differ more at their end. A
+    number is left out rather than cut, which would make another number of it.
     """
     if cell_len(text) <= width:
         return text
-    after = (width - 1) * 2 // 3 if where == "middle" else 0
-    end = set_cell_size(text[::-1], after)[::-1] if after else ""
-    return f"{set_cell_size(text, max(width - 1 - after, 0)).rstrip()}…{end.lstrip()}"
+    after = (width - 1) * 3 // 4 if where == "middle" else 0
+    end = set_cell_size(text[::-1], after)[::-1].lstrip() if after else ""
+    if end and text[: -len(end)].endswith(tuple(_NUMBER_PARTS)):
+        end = end.lstrip(_NUMBER_PARTS)
+    return f"{set_cell_size(text, max(width - 1 - after, 0)).rstrip()}…{end}"
 
 
 def _with_bars(table: Table, style: Style) -> Table:
@@ -185,7 +190,7 @@ class _Grid:
             bound = comfortable if self.columns[index].drops else least
             if _line_width([bound[at] for at in kept]) > width and len(kept) > 1:
                 kept.remove(index)
-        return kept, self._narrowed(kept, natural, width)
+        return kept, self._narrowed(kept, natural, width, comfortable)
 
     def _comfortable(self, at: int, natural: int, width: int) -> int:
         """The width that a column keeps as long as others can be hidden; names stay distinct if shortened to it."""
@@ -205,13 +210,20 @@ class _Grid:
         """The columns from the one to hide first; the first column always stays."""
         return sorted(range(1, len(self.columns)), key=lambda at: (-self.columns[at].drops, -at))
 
-    def _narrowed(self, kept: list[int], natural: list[int], width: int) -> list[int]:
-        """The widths of the kept columns: those that shrink give up what the line is too wide, the widest first."""
+    def _narrowed(
+        self, kept: list[int], natural: list[int], width: int, comfortable: Sequence[int] = ()
+    ) -> list[int]:
+        """The widths of the kept columns: those that shrink give up what the line is too wide, the widest first.
+
+        As long as one is wider than `comfortable`, the others keep that width.
+        """
         widths = [min(natural[index], width) for index in kept]
         while _line_width(widths) > width:
             shrinking = [
                 at for at, index in enumerate(kept) if self.columns[index].shrinks and widths[at] > _MIN_WIDTH
             ]
+            roomy = [at for at in shrinking if comfortable and widths[at] > comfortable[kept[at]]]
+            shrinking = roomy or shrinking
             if not shrinking:
                 shrinking = [at for at in range(len(kept)) if widths[at] > 1][:1]
             if not shrinking:

@@ -19,8 +19,7 @@ from assay.document.findings import Finding
 from assay.document.machine import NOT_MEASURED
 from assay.document.provenance import Figure
 from assay.findings.analyzed import Analysis
-from assay.findings.brief_model import model_brief
-from assay.findings.brief_weights import weights_brief
+from assay.findings.brief_any import checked_brief
 from assay.findings.engine import CheckResult
 from assay.messages import plural
 from assay.views.partial import marked_total
@@ -99,7 +98,7 @@ def analysis_report(
     """
     document = analysis.document
     parts: Parts = [
-        *answer_section(analysis, common, rows, source),
+        *answer_section(analysis, common, rows, device, source),
         *_where_section(document),
         *_brief_recommendations(document, analysis.checked.findings, common.finding_totals),
     ]
@@ -122,15 +121,18 @@ def analysis_report(
 
 
 def answer_section(
-    analysis: Analysis, common: CommonSections, rows: Sequence[Achieved] = (), source: str = ""
+    analysis: Analysis,
+    common: CommonSections,
+    rows: Sequence[Achieved] = (),
+    device: Device | None = None,
+    source: str = "",
 ) -> Parts:
     """The brief of the model or checkpoint; of any other file, the key figures and what is unknown."""
     document, findings = analysis.document, analysis.checked.findings
-    if not document.modules and document.weights is not None:
-        return [*brief_parts(weights_brief(document, findings)), *common.missing]
-    if not document.modules:
+    brief = checked_brief(document, findings, rows=rows, missing=analysis.missing, device=device, source=source)
+    if brief is None:
         return ["SUMMARY", common.summary, *common.missing]
-    return [*brief_parts(model_brief(document, findings, rows=rows, missing=analysis.missing, source=source))]
+    return [*brief_parts(brief), *([] if document.modules else common.missing)]
 
 
 def _where_section(document: Document) -> Parts:

@@ -61,10 +61,13 @@ def brief_parts(brief: Brief) -> list[str | Table]:
     """The brief as a title and up to three small tables."""
     parts: list[str | Table] = [" · ".join(brief.identity)]
     figures = [_Line(one.label, _answer(one, brief), method_name(one.figure), one.detail) for one in brief.figures]
-    parts += [_facts(figures)] if figures else []
-    parts += [_actions(brief)] if brief.actions else []
     unknown = [_Line("Unknown", _unknown(one), paint=_YELLOW) for one in brief.unknown]
+    parts += [_facts(figures)] if figures else []
     state = [*_next_step(brief), *_problems(brief), *unknown]
+    if any(one.severity == "error" for one in brief.problems):  # a broken model is mended before it is made faster
+        parts.append(_facts(_label_once(_problems(brief))))
+        state = [*_next_step(brief), *unknown]
+    parts += [_actions(brief)] if brief.actions else []
     return [*parts, _facts(_label_once(state))] if state else parts
 
 
@@ -91,7 +94,7 @@ def _actions(brief: Brief) -> Table:
         Column[Finding]("", lambda one: f"  {brief.actions.index(one) + 1}"),
         Column[Finding]("Do next", lambda one: _clause(one.advice), shrinks=True, keeps=12),
         Column[Finding]("rule", lambda one: one.code),
-        Column[Finding]("gain", lambda one: saving(one.gain), "right", paint=lambda row: _GREEN),
+        Column[Finding]("gain, up to", lambda one: saving(one.gain), "right", paint=lambda row: _GREEN),
         Column[Finding]("confidence", _confidence, shrinks=True),
     ]
     return Table(columns, brief.actions, ruled=False, fixed=True)
@@ -100,7 +103,7 @@ def _actions(brief: Brief) -> Table:
 def _next_step(brief: Brief) -> list[_Line]:
     """How to try the actions or see their details, and how many more there are."""
     noun = "more suggestion" if brief.next_step else "suggestion"
-    more = f"{plural(brief.more_actions, noun)} below" if brief.more_actions else ""
+    more = plural(brief.more_actions, noun) if brief.more_actions else ""
     text = "; ".join(filter(None, (brief.next_step, more)))
     label = "Try them" if brief.next_step.endswith("--try") else "Details" if brief.next_step else "More"
     return [_Line(label, text)] if text else []
@@ -116,14 +119,14 @@ def _confidence(finding: Finding) -> str:
     if finding.verified:
         return f"tried: {finding.verified.split(',')[0]}"
     how = finding.gain.share.how if finding.gain is not None else None
-    return "predicted" if isinstance(how, Modelled) else "counted" if isinstance(how, Counted) else "at most"
+    return "predicted" if isinstance(how, Modelled) else "counted" if isinstance(how, Counted) else "upper bound"
 
 
 def _problems(brief: Brief) -> list[_Line]:
     """The problems, or what was examined and found to be fine; then the remarks."""
     lines = [f"{_SYMBOLS[one.severity]} {one.title} ({one.code})" for one in brief.problems]
     if brief.more_problems:
-        lines.append(f"{plural(brief.more_problems, 'more problem')} below")
+        lines.append(plural(brief.more_problems, "more problem"))
     if not lines and brief.clean:
         lines.append(f"none in {brief.clean}")
     lines += [f"{one.title.partition(': ')[0]} ({one.code})" for one in brief.remarks]

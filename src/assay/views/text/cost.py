@@ -12,6 +12,7 @@ from typing import Any, Literal
 from assay import units
 from assay.document.cost import Cost, CostTotals
 from assay.document.document import Document
+from assay.views.choosing import spelled
 from assay.views.tables import Column, Table, percent
 from assay.views.text.amounts import amounts, if_recorded, part_of
 from assay.views.text.cost_lines import BREAKDOWNS, FOLDED, CostBreakdown, CostRow, gathered
@@ -94,6 +95,7 @@ def cost_table(document: Document, cost: Cost, by: str, options: CostOptions) ->
     lines, rest = _selected_lines(breakdown, options)
     names = [*breakdown.figures, *(["unknown"] if _FIGURES["unknown"].of(breakdown.whole) else [])]
     figures = [_column(_FIGURES[name], breakdown.whole, options.exact) for name in names]
+    figures = [replace(one, drops=0) if spelled(one.title) == options.sort else one for one in figures]
     return Table([*_labels(breakdown, lines, options), *figures], lines, [*rest, breakdown.whole])
 
 

@@ -13,6 +13,7 @@ from assay import units
 from assay.analysis.name_ranges import FoldedName, fold_rows
 from assay.document.findings import Finding
 from assay.document.plans import PrunedTensor, QuantizedTensor, TensorPlan
+from assay.messages import plural
 from assay.views.tables import Column, Table, percent
 from assay.views.text.facts import notes_table
 from assay.views.text.report import Parts
@@ -74,4 +75,4 @@ def plan_parts(finding: Finding) -> Parts:
     rows = fold_rows(finding.plan, lambda row: row.name, _proposal, _merged)
     table = Table((_NAME, *own, *_BYTES), rows[:_SHOWN])
     more = len(rows) - _SHOWN
-    return [table, notes_table([f"  {more} more in --format json"])] if more > 0 else [table]
+    return [table, notes_table([f"  {plural(more, 'more row')}"])] if more > 0 else [table]

@@ -90,12 +90,16 @@ def findings_report(
     verbose: bool = False,
     none: str = "no findings",
 ) -> Report:
-    """The chosen findings as blocks, and a last line with totals; `verbose` and `none` as in `summary_line`."""
+    """The chosen findings as blocks, or as a table if columns are chosen, and a last line with totals.
+
+    `verbose` and `none` as in `summary_line`.
+    """
     totals = marked_total(summary_line(checked, verbose=verbose, none=none), partial=document.partial)
     data = findings_table(document, checked.findings)
     (shown,) = choose([data], replace(choice, columns=()))
     more = len(checked.findings) - len(shown.rows)
-    blocks = [*finding_parts(document, shown.rows), *trial_parts(document.trials)]
+    listed: Parts = [replace(shown, footer=())] if choice.columns else finding_parts(document, shown.rows)
+    blocks = [*listed, *trial_parts(document.trials)]
     lines = [*([f"{plural(more, 'more finding')} not shown (--top)"] if more else []), totals]
     report = Report([*blocks, notes_table(lines, "summary")], data)
     return marked(report, document) if document.stopped else report  # what did not run is a finding itself
@@ -134,7 +138,7 @@ def findings_table(document: Document, findings: Sequence[Finding]) -> Table:
     """One row per finding."""
     columns: tuple[Column[Finding], ...] = (
         *NAMING,
-        Column("gain", lambda finding: short_gain(finding.gain), "right"),
+        Column("gain", lambda finding: short_gain(finding.gain), "right", order=_gained),
         Column("verified", lambda finding: finding.verified or None, shrinks=True, drops=True),
         Column("modules", lambda one: module_names(document, one.modules, _ALL) or None, shrinks=True, drops=True),
         Column("tensors", lambda finding: ", ".join(fold_names(finding.tensors)) or None, shrinks=True, drops=True),
@@ -142,6 +146,10 @@ def findings_table(document: Document, findings: Sequence[Finding]) -> Table:
         Column("advice", lambda finding: finding.advice, shrinks=True, drops=True),
     )
     return Table(columns, findings)
+
+
+def _gained(finding: Finding) -> float | None:
+    return None if finding.gain is None else finding.gain.share.value
 
 
 _METHODS = {Modelled: "modelled", Measured: "measured"}

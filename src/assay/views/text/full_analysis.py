@@ -83,7 +83,7 @@ def full_report(
     """
     document = analysis.document
     top = len(document.modules) + len(document.kinds) if full else _LINES
-    answer, *brief = sections.answer_section(analysis, common, rows, source)
+    answer, *brief = sections.answer_section(analysis, common, rows, device, source)
     parts: Parts = [
         marked_title(str(answer), document),
         *brief,

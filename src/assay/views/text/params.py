@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import isinf
 from typing import Any
@@ -50,8 +50,8 @@ def _bits_text(value: float | None) -> str:
     return units.UNKNOWN if value is None else "> 8" if isinf(value) else f"{value:.0f}"
 
 
-def _figure(title: str, key: str, show: Any = units.ratio, *, drops: int, name: str = "") -> Column[TensorRow]:
-    return Column(title, lambda row: STATISTICS[key](row.tensors), "right", show, drops=drops, name=name)
+def _figure(title: str, key: str, show: Any = units.ratio, *, drops: int) -> Column[TensorRow]:
+    return Column(title, lambda row: STATISTICS[key](row.tensors), "right", show, drops=drops, name=key)
 
 
 _STATISTICS = (
@@ -59,7 +59,9 @@ _STATISTICS = (
     _figure("max", "max", drops=3),
     _figure("mean", "mean", drops=4),
     _figure("std", "std", drops=0),
-    _figure("zeros", "zeros", percent, drops=2),
+    _figure("zeros", "zeros", percent, drops=5),
+    _figure("kurtosis", "kurtosis", drops=8),
+    _figure("L2 norm", "l2", drops=8),
     _figure("entropy", "entropy", drops=6),
     _figure("int8 dB", "int8", _ratio_text, drops=5),
     _figure("int4 dB", "int4", _ratio_text, drops=7),
@@ -67,7 +69,7 @@ _STATISTICS = (
 )
 _SPECTRAL = (
     _figure("spectral norm", "norm", drops=2),
-    _figure("norm error", "bound", drops=8, name="its bound ±"),
+    _figure("norm error", "bound", drops=8),
     _figure("stable rank", "rank", drops=3),
     _figure("effective rank", "effective", drops=8),
 )
@@ -80,8 +82,8 @@ def params_report(document: Document, options: ParamsOptions = ParamsOptions()) 
     lines, omitted = chosen_lines(weights, options)
     tensors = _tensors(weights, lines, omitted, options)
     parts: Parts = [
-        f"Tensors ({weights.kernel} kernel)" if weights.kernel else "Tensors",
-        tensors,
+        *section(f"Tensors ({weights.kernel} kernel)" if weights.kernel else "Tensors", tensors),
+        *([] if weights.tensors else [notes_table(["the file holds no tensors"])]),
         *section(marked_total("Totals by dtype", partial=weights.partial), _dtypes(weights)),
         *section("Tied names (one tensor each)", _tied(weights, options)),
         *section("Duplicates (equal bytes)", _duplicates(weights, options)),
@@ -106,7 +108,7 @@ def chosen_lines(weights: WeightsReport, options: ParamsOptions) -> tuple[list[T
 def _tensors(
     weights: WeightsReport, lines: Sequence[TensorRow], omitted: Sequence[TensorRow], options: ParamsOptions
 ) -> Table:
-    columns = _columns(weights)
+    columns = [replace(one, drops=0) if one.key == options.sort else one for one in _columns(weights)]
 
     def sums(name: str, tensors: Sequence[TensorStatistics]) -> dict[str, Any]:
         return {"tensor": name, "count": STATISTICS["count"](tensors), "bytes": STATISTICS["bytes"](tensors)}
@@ -121,7 +123,7 @@ def _columns(weights: WeightsReport) -> list[Column[TensorRow]]:
     columns: list[Column[TensorRow]] = [
         Column("tensor", lambda row: row.name, shrinks=True, cuts="middle"),
         Column("dtype", lambda row: row.tensors[0].dtype, drops=2 if len(weights.by_dtype) == 1 else 0.5),
-        Column("shape", lambda row: units.shape(row.tensors[0].shape)),
+        Column("shape", lambda row: units.shape(row.tensors[0].shape), drops=0.6),
         Column("count", lambda row: STATISTICS["count"](row.tensors), "right", units.count, drops=5),
         Column("bytes", lambda row: STATISTICS["bytes"](row.tensors), "right", units.size),
     ]

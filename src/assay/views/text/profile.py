@@ -65,7 +65,7 @@ class _ModuleRow(NamedTuple):
 
 def _note(of: Callable[[Row], str | None]) -> Column[Row]:
     """A column of notes, which `without_empty` removes if no row has one."""
-    return Column("note", of, show=lambda note: note or "", shrinks=True)
+    return Column("note", of, show=lambda note: note or "", shrinks=True, keeps=-8)
 
 
 _MODULES: tuple[Column[_ModuleRow], ...] = (
@@ -99,7 +99,7 @@ _OPS: tuple[Column[Achieved], ...] = (
     Column("total", lambda row: row.total_s, "right", units.seconds, name="total s"),
     Column("low", lambda row: row.low_s, "right", units.seconds, drops=True, name="total low s"),
     Column("high", lambda row: row.high_s, "right", units.seconds, drops=True, name="total high s"),
-    Column("share", lambda row: row.share, "right", percent, bar=True),
+    Column("share of ops", lambda row: row.share, "right", percent, bar=True, name="share"),
     Column("FLOP/s", lambda row: row.flops_per_s, "right", units.count, drops=True),
     Column("bytes/s", lambda row: row.bytes_per_s, "right", lambda rate: units.count(rate, "B"), drops=True),
     Column("FLOPs/byte", lambda row: row.intensity, "right", units.ratio, drops=True),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from assay.messages import plural
 from assay.views import tables
 from assay.views.canvas import DEFAULT_WIDTH, MIN_WIDTH
+from assay.views.cells import cell_len
 from assay.views.layout import DEFAULT, Style, lay_out, shortened
 from assay.views.tables import Table
 
@@ -58,7 +59,8 @@ def as_text(report: Report, style: Style = DEFAULT) -> str:
             hidden |= dict.fromkeys(laid_out.hidden)
             blocks.append(_block(laid_out.lines))
     if hidden and style.width:
-        blocks.append(f"{style.dim(shortened(_hidden_text(list(hidden), style.width), style.width, 'end'))}\n\n")
+        text = _hidden_text([style.characters(title) for title in hidden], style)
+        blocks.append(f"{style.dim(shortened(text, style.width, 'end'))}\n\n")
     return "".join(blocks).removesuffix("\n\n") + "\n"
 
 
@@ -78,11 +80,13 @@ def _drawn(picture: Picture, style: Style) -> list[str]:
     return [style.dim(line) for line in style.lines(f"(picture left out: needs {MIN_WIDTH} columns)")]
 
 
-def _hidden_text(titles: list[str], width: int) -> str:
-    """`2 columns hidden (low, high): --columns all, or a wider terminal`; without the names if they do not fit."""
+def _hidden_text(titles: list[str], style: Style) -> str:
+    """`2 columns hidden (low, high): --columns all, or a wider terminal`; as many names as fit."""
     count, advice = f"{plural(len(titles), 'column')} hidden", "--columns all, or a wider terminal"
-    named = f"{count} ({', '.join(titles)}): {advice}"
-    return named if len(named) <= width else f"{count}: {advice}"
+    named = [f"{count} ({', '.join(titles)}): {advice}"]
+    named += [f"{count} ({', '.join(titles[:shown])}, …): {advice}" for shown in range(len(titles) - 1, 0, -1)]
+    texts = map(style.characters, named)
+    return next((text for text in texts if cell_len(text) <= (style.width or 0)), f"{count}: {advice}")
 
 
 def as_markdown(report: Report) -> str:

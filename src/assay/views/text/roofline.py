@@ -15,7 +15,7 @@ def table(roofline: Roofline) -> Table:
     """One row per kind of op, longest minimum time first; FLOPs and bytes are per execution."""
     columns: tuple[Column[KindBound], ...] = (
         Column("op", lambda kind: kind.name, show=units.op, shrinks=True, cuts="middle"),
-        Column("inputs", lambda kind: units.shapes(kind.shapes), shrinks=True, drops=True),
+        Column("inputs", lambda kind: units.shapes(kind.shapes), shrinks=True, keeps=-8),
         Column("count", lambda kind: kind.count, "right", units.exact),
         Column("precision", lambda kind: kind.precision, drops=True),
         Column("FLOPs", lambda kind: kind.flops, "right", units.count, drops=True),

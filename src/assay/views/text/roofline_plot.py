@@ -47,7 +47,7 @@ _LEGEND: tuple[Column[_Lettered], ...] = (
     Column("", lambda one: one.letter),
     Column("op", lambda one: one.row.name, show=units.op, shrinks=True, cuts="middle"),
     Column("inputs", lambda one: units.shapes(one.row.shapes), shrinks=True, drops=True, cuts="end"),
-    Column("share", lambda one: one.row.share, "right", percent),
+    Column("share of ops", lambda one: one.row.share, "right", percent),
     Column("of limit", lambda one: _of_limit(one.row), "right", units.ratio),
     Column("bottleneck", lambda one: one.row.bound, show=bottleneck, drops=True),
 )
@@ -70,7 +70,7 @@ def _caption(rows: Sequence[Achieved]) -> str:
     for row in rows:
         shares[row.bound] += row.share or 0.0
     bound = max(shares, key=shares.__getitem__)
-    text = f"Roofline: {percent(shares[bound])} of the time {_BOUND[bound]}"
+    text = f"Roofline: {percent(shares[bound])} of the time in ops {_BOUND[bound]}"
     far = sum(row.bound == NEITHER for row in rows)
     if not far or bound == NEITHER:
         return text
@@ -171,4 +171,4 @@ def _left_out(rows: Sequence[Achieved], points: Sequence[Achieved]) -> Iterable[
     if missing:
         share = percent(sum(row.share or 0.0 for row in missing))
         kinds = plural(len(missing), "kind of op", "kinds of op")
-        yield f"not drawn: {kinds} without FLOPs or very short ({share} of the time)"
+        yield f"not drawn: {kinds} without FLOPs or very short ({share} of the time in ops)"

@@ -184,6 +184,10 @@ class Summary:
         return [(name, ", ".join(_typed(*each) for each in types)) for name, types in ends if types]
 
 
+def _times(count: int) -> str:
+    return f" ×{count}" if count > 1 else ""
+
+
 class _TreeRow(NamedTuple):
     line: OutlineRow
     trunk: str | None = ""
@@ -193,11 +197,10 @@ class _TreeRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        run = f" ×{self.line.run}" if self.line.run > 1 else ""
         if self.trunk is None:
             above, dot, _ = self.line.path.rpartition(".")
-            return f"{above}{dot}{self.line.name}{run}"
-        return f"{self.trunk}{self.line.name}{run}"
+            return f"{above}{dot}{self.line.name}{_times(self.line.modules)}"
+        return f"{self.trunk}{self.line.name}{_times(self.line.run)}"
 
     @property
     def class_text(self) -> str:
@@ -216,6 +219,7 @@ def _tree_columns(chosen: Sequence[str] | None, wholes: Wholes, formats: Amounts
             "left" if shown.kind == "text" else "right",
             shrinks=shown.kind == "text",
             drops=shown.drops and chosen is None,
+            order=lambda row: None if row.line.same_as is not None else shown.of(row.line, wholes),
         )
 
     return [

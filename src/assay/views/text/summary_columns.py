@@ -126,12 +126,16 @@ DATA_DEFAULT = ("calls", "output", "params", "own_params", "trainable", "flops",
 """The columns of CSV and JSON lines if none are chosen."""
 
 
+_ALWAYS = ("layer", "class")
+"""Columns that every summary has."""
+
+
 def parse_columns(columns: str | Iterable[str]) -> tuple[str, ...]:
     """The names of columns in a list or in text separated by commas; raises `UsageError` for an unknown name."""
     given = columns.split(",") if isinstance(columns, str) else columns
     if not isinstance(given, Iterable) or not (given := list(given)):
         raise UsageError(f"columns must be a list of names, got {columns!r}: expected {_names()}")
-    names = {str(name): str(name).strip().lower() for name in given}
+    names = {str(name): str(name).strip().lower() for name in given if str(name).strip().lower() not in _ALWAYS}
     if list(names.values()) == [ALL]:
         return tuple(COLUMNS)
     for name, plain in names.items():

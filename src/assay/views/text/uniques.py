@@ -14,7 +14,7 @@ from assay.views.tables import Column, Table
 
 _MODULE_COLUMNS: tuple[Column[UniqueModule], ...] = (
     Column("id", lambda entry: entry.id),
-    Column("class", lambda entry: entry.class_name, shrinks=True),
+    Column("class", lambda entry: entry.class_name, shrinks=True, cuts="middle", keeps=12),
     Column("modules", lambda entry: len(entry.occurrences), "right", units.exact, name="count"),
     Column("calls (first)", lambda entry: entry.calls, "right", units.exact, drops=True, name="calls"),
     Column("FLOPs (first)", lambda entry: _module_flops(entry), "right", units.count, drops=2, name="FLOPs"),
@@ -23,7 +23,7 @@ _MODULE_COLUMNS: tuple[Column[UniqueModule], ...] = (
     Column("outputs", lambda entry: _joined(entry.output_shapes), shrinks=True, drops=2),
     Column("dtypes", lambda entry: _distinct([*entry.input_dtypes, *entry.output_dtypes]), shrinks=True, drops=3),
     # Kept at any width: without it, modules that differ in their settings look the same.
-    Column("configuration", lambda entry: _settings(entry.parameters), shrinks=True, keeps=24, name="parameters"),
+    Column("configuration", lambda entry: _settings(entry.parameters), shrinks=True, keeps=12, name="parameters"),
 )
 
 _OP_COLUMNS: tuple[Column[UniqueOp], ...] = (
