@@ -22,6 +22,7 @@ from assay.findings.analyzed import Analysis
 from assay.findings.brief_any import checked_brief
 from assay.findings.engine import CheckResult
 from assay.messages import plural
+from assay.views.gains import short_gain
 from assay.views.partial import marked_total
 from assay.views.tables import Column, Table
 from assay.views.text import memory as memory_views
@@ -40,10 +41,6 @@ from assay.views.text.totals import modules_run_facts, totals_tables
 
 LINES = 10
 """Rows per table on the screen; the text file contains all rows."""
-_BLOCKS = 4
-"""Findings that are shown in full on the screen; the rest get one line each."""
-
-
 _LAYERS = (Column("layers", itemgetter(0)), Column("count", itemgetter(1), "right", units.exact))
 _CODE_OPS = (Column("op", itemgetter(0), shrinks=True), Column("call sites", itemgetter(1), "right", units.exact))
 _EVIDENCE: tuple[Column[Evidence], ...] = (
@@ -100,7 +97,7 @@ def analysis_report(
     parts: Parts = [
         *answer_section(analysis, common, rows, device, source),
         *_where_section(document),
-        *_brief_recommendations(document, analysis.checked.findings, common.finding_totals),
+        *_brief_recommendations(document, analysis.checked.findings, common.finding_totals, full=full),
     ]
     if full:
         parts += [
@@ -266,15 +263,19 @@ def missing_section(missing: Mapping[str, str]) -> Parts:
     return section("UNKNOWN", reasons_table(rows, bare=True))
 
 
-def _brief_recommendations(document: Document, findings: Sequence[Finding], totals: str) -> Parts:
-    """The most severe findings in full, one line each for the next ones, and a line of totals."""
-    parts: Parts = ["FINDINGS AND RECOMMENDATIONS", *finding_parts(document, findings[:_BLOCKS])]
-    short = findings[_BLOCKS : _BLOCKS + LINES]
-    if short:
-        parts += [plural(len(short), "more finding"), Table(NAMING, short, bare=True)]
-    remaining = len(findings) - _BLOCKS - len(short)
-    more = f"; {remaining} more in the text file" if remaining > 0 else ""
-    return [*parts, notes_table([f"{totals}{more}"], "line")]
+def _brief_recommendations(
+    document: Document, findings: Sequence[Finding], totals: str, *, full: bool = False
+) -> Parts:
+    """One row per finding, or a block if `full`, and a line of totals."""
+    if full:
+        return ["FINDINGS AND RECOMMENDATIONS", *finding_parts(document, findings), notes_table([totals], "line")]
+    gain = Column[Finding]("gain", lambda one: short_gain(one.gain), "right", show=lambda text: text or "")
+    more = f"; {len(findings) - LINES} more in the text file" if len(findings) > LINES else ""
+    hint = "; details: --full, or assay rule CODE" if findings else ""
+    return [
+        *section("Findings", Table((*NAMING, gain), findings[:LINES])),
+        notes_table([f"{totals}{more}{hint}"], "line"),
+    ]
 
 
 def _in_capitals(parts: Parts) -> Parts:

@@ -45,7 +45,7 @@ class _Figure:
 
 
 _FIGURES = {
-    "share": _Figure("share", lambda row: _inclusive(row).flops, "share"),
+    "share": _Figure("share", lambda row: None if row.overlapping else _inclusive(row).flops, "share"),
     "count": _Figure("count", lambda row: if_recorded(row.own.ops, row.own), "exact"),
     "flops": _Figure("FLOPs", lambda row: row.own.flops, "count"),
     "macs": _Figure("MACs", lambda row: _macs(row.own), "count", drops=True),

@@ -33,6 +33,8 @@ class CostRow:
     each: int | None = None
     """FLOPs of one execution."""
     depth: int = 0
+    overlapping: bool = False
+    """Whether it sums rows that may contain each other, so that only their own values add up."""
 
 
 _Labels = Sequence[Column[CostRow]]
@@ -60,7 +62,9 @@ def gathered(name: str, lines: Sequence[CostRow], total: CostTotals | None = Non
     sums = {title: sum(line.labels[title] for line in lines) for title in numbers}
     labels = {first: name, **dict.fromkeys(others, ""), **sums}
     own = costing.summed_recorded(line.own for line in lines)
-    return CostRow(labels, own, total, _summed_known(line.backward for line in lines))
+    overlapping = total is None and lines[0].total is not None
+    backward = _summed_known(line.backward for line in lines)
+    return CostRow(labels, own, total, backward, overlapping=overlapping)
 
 
 def _summed_known(totals: Iterable[CostTotals | None]) -> CostTotals | None:
