@@ -356,7 +356,7 @@ def test_an_impossible_training_step_is_noted():
 def test_on_a_device_modules_are_ranked_by_device_time():
     from msgspec.structs import replace
 
-    from assay.views.text.profile import module_table
+    from assay.views.text.profile_modules import module_table
 
     document = assay.profile(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.zeros(1, 8), passes=2)
     times = document.timing.modules

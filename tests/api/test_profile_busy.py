@@ -18,7 +18,8 @@ from assay.timing.bench import PassClock
 from assay.timing.module_clock import CallEvents
 from assay.timing.op_clock import TimedOp
 from assay.timing.rounds import ClockedPass, Rounds
-from assay.views.text.profile import module_table, profile_report
+from assay.views.text.profile import profile_report
+from assay.views.text.profile_modules import module_table
 from assay.views.text.report import as_text
 
 MS = 1_000_000

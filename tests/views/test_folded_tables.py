@@ -17,7 +17,8 @@ from assay.document.trace import LayerTimes, Spread, Trace
 from assay.views.text.cost import CostOptions, cost_table
 from assay.views.text.finding_plans import plan_parts
 from assay.views.text.memory import occupancy_parts
-from assay.views.text.profile import module_table, profile_report, shown_modules, where_parts
+from assay.views.text.profile import profile_report
+from assay.views.text.profile_modules import module_table, shown_modules, where_parts
 from assay.views.text.traces import trace_report
 from assay.views.text.traces_tables import TraceOptions
 

@@ -250,6 +250,7 @@ def _view(
     from assay.findings.brief_model import model_brief
     from assay.findings.engine import check_all
     from assay.views.text import profile as views
+    from assay.views.text import profile_modules as modules
     from assay.views.text.brief import with_brief
     from assay.views.text.partial_report import marked
     from assay.views.text.report import Report
@@ -259,12 +260,12 @@ def _view(
         brief = model_brief(document, check_all(document, device=device).findings, rows=rows, source=source)
         return with_brief(brief, views.profile_report(document, rows, device, top=top, full=full), document)
     tables = {
-        "module": lambda: views.module_table(document),
+        "module": lambda: modules.module_table(document),
         "op": lambda: views.op_table(rows),
         "execution": lambda: views.execution_table(document),
     }
     table = tables[by]()
-    shown = views.shown_modules(document, full=full) if by == "module" else views.with_range(table)
+    shown = modules.shown_modules(document, full=full) if by == "module" else modules.with_range(table)
     return marked(Report([shown.first(top).without_empty()], table.first(top)), document)
 
 

@@ -36,6 +36,7 @@ from assay.views.text.figures import shown as figure_text
 from assay.views.text.findings import NAMING, finding_parts, findings_report, summary_line
 from assay.views.text.partial_report import marked
 from assay.views.text.profile_memory import comparison_parts
+from assay.views.text.profile_modules import where_parts
 from assay.views.text.report import Parts, Report, section
 from assay.views.text.totals import modules_run_facts, totals_tables
 
@@ -135,7 +136,7 @@ def answer_section(
 def _where_section(document: Document) -> Parts:
     """The modules that take most of the time, or without times the types of op with most FLOPs."""
     if document.timing is not None:
-        return profile_views.where_parts(document)
+        return where_parts(document)
     if document.cost is None or not document.ops:
         return []
     return ["Where the FLOPs go", cost_table(document, document.cost, "category", CostOptions())]

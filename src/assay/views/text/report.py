@@ -41,6 +41,12 @@ def section(title: str, table: Table) -> Parts:
     return [title, table] if table.rows else []
 
 
+def first_rows(title: str, table: Table, lines: int) -> tuple[str, Table]:
+    """The title and the first `lines` rows of the table; the title gives both numbers if rows are omitted."""
+    omitted = f" (first {lines} of {len(table.rows)})" if len(table.rows) > lines else ""
+    return f"{title}{omitted}", table.first(lines)
+
+
 def as_report(shown: Table | Report) -> Report:
     """A report unchanged, or a table as a report of its own."""
     return shown if isinstance(shown, Report) else Report([shown], shown)
