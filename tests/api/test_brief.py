@@ -54,5 +54,5 @@ def test_names_from_a_model_are_text_in_html():
 
 
 def test_nothing_to_report_on_is_a_usage_error():
-    with pytest.raises(UsageError, match="no brief of Document"):
+    with pytest.raises(UsageError, match="cannot brief Document"):
         assay.brief(Document())

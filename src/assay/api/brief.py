@@ -39,7 +39,7 @@ def brief(result: Briefed) -> BriefView:
     made = _brief(result)
     if made is None:
         raise UsageError(
-            f"there is no brief of {type(result).__name__}: expected what assay.check, assay.profile, assay.analyze, "
+            f"cannot brief {type(result).__name__}: expected what assay.check, assay.profile, assay.analyze, "
             "assay.analyze_weights, assay.read_trace or assay.load returned"
         )
     return BriefView(made)

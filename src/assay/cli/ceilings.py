@@ -23,7 +23,7 @@ def achieved_rows(messages: Messages, document: Document) -> list[Achieved]:
         reason = (
             "run `assay machine` once, or `assay machine --quick` (5 s)"
             if report_of_this_machine() is None
-            else "the limits of the machine that it ran on are not known here"
+            else "it ran on another machine, whose limits are not known here"
         )
         messages.note(f"bottlenecks unknown: {reason}")
     return rows
