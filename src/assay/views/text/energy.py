@@ -120,12 +120,14 @@ def _part_fact(part: EnergyPart, whole: float | None) -> FigureFact:
 
 def _thermal_facts(thermal: Thermal) -> list[FigureFact]:
     """The temperature before, after and at most, and whether the device was throttled."""
-    start, end, most = (_degrees(figure.value) for figure in (thermal.start_c, thermal.end_c, thermal.max_c))
+    figures = (thermal.start_c, thermal.end_c, thermal.max_c)
+    known = any(figure.value is not None for figure in figures)
+    degrees = ", ".join(_degrees(figure.value) for figure in figures) if known else units.UNKNOWN
     none = units.UNKNOWN if thermal.throttled.value is None else "none"
     throttling = f"throttled: {', '.join(thermal.throttles)}" if thermal.throttles else none
     limits = f" (limited by {', '.join(thermal.limits)})" if thermal.limits else ""
     return [
-        FigureFact("temperature: start, end, max", f"{start}, {end}, {most}", how(thermal.max_c)),
+        FigureFact("temperature: start, end, max", degrees, how(thermal.max_c)),
         FigureFact("throttling", throttling + limits, how(thermal.throttled)),
     ]
 
