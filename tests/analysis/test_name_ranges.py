@@ -72,7 +72,7 @@ def test_members_are_in_numerical_order_with_their_numbers():
     assert (one.text, one.counted) == ("l.1–2,10.w", "l.1–2,10.w ×3")
     assert (one.members, one.labels) == ((2, 1, 0), ("1", "2", "10"))
     (grid,) = fold_names([f"h.{i}.e.{j}" for i in range(2) for j in range(2)])
-    assert grid.labels == ("0.0", "0.1", "1.0", "1.1")
+    assert grid.labels == ("0/0", "0/1", "1/0", "1/1")
 
 
 def test_numbers_inside_words_fold_only_if_asked():
@@ -105,13 +105,14 @@ def test_ranges(numbers, text):
         ([1.0, 1.0, 2.1, 1.1], (2, 2.1)),
         ([1.0, 1.0, 1.4], None),
         ([1.0, 2.0], None),
-        ([1.0, 2.0, 3.0, 9.0], None),
+        ([1.0, 2.0, 3.0, 9.0], (3, 4.5)),
+        ([1.0, 2.0, 7.0, 9.0], None),
         ([0.0, 0.0, 1.0], None),
         ([1.0, None, 1.0, 5.0], None),
         ([1.0, 1.0, 5.0, 5.0], None),
     ],
 )
-def test_the_odd_one_stands_out_from_others_that_are_alike(values, found):
+def test_the_odd_one_stands_out_from_all_others(values, found):
     assert odd_one(values) == found
 
 

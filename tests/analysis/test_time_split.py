@@ -83,7 +83,8 @@ def test_a_single_row_inside_replaces_the_row_around_it():
         ([10, 12, 25, 10], ("b.2", 2.5)),
         ([10, 10, 14, 10], None),
         ([10, 25], None),
-        ([5, 10, 25, 10], None),
+        ([5, 10, 25, 10], ("b.2", 2.5)),
+        ([5, 20, 25, 10], None),
     ],
 )
 def test_the_one_member_that_takes_much_longer_is_named(times, odd):

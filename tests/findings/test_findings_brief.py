@@ -149,6 +149,32 @@ def test_shares_are_of_the_pass_not_of_its_ops():
     assert time.detail == f"{100 * 6 / 24:.1f} % in Convolution"
 
 
+def test_time_outside_ops_is_named_as_the_limit():
+    document = timed(costed(), {"aten.conv2d": 3.0}, other=1.0)
+    waiting = replace(document.profile, whole=Figure(100.0, Measured("clock")))
+    device = Device(name="d", memory_gib=1, bandwidth_gb_s=1.0, tflops={"fp32": 0.001}, source="test", note="")
+    document = replace(document, profile=waiting)
+    brief = model_brief(document, [], rows=achieved_rates(document, device))
+    time, limit = (next(one for one in brief.figures if one.label == label) for label in ("Time", "Limit"))
+    assert "outside ops" in time.detail
+    assert limit.figure.value == pytest.approx(1 - sum(row.total_s for row in achieved_rates(document)) / 100)
+    assert "outside ops" in limit.text
+
+
+def test_the_shares_of_a_training_step_are_those_of_its_forward_pass():
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    document = assay.observe(model, torch.randn(2, 8, requires_grad=True), backward=True)
+    (compute,) = [one for one in model_brief(document, []).figures if one.label == "Compute"]
+    share = float(compute.detail.split(" ")[0])
+    assert 90 < share <= 100
+
+
+def test_the_same_change_is_advised_once():
+    twice = [replace(suggestion(code, share), advice="Use torch.compile: it helps.") for code, share in
+             (("C203", 0.1), ("C216", 0.3))]  # fmt: skip
+    assert [one.code for one in model_brief(costed(), twice).actions] == ["C216"]
+
+
 def test_a_pass_that_stopped_is_not_clean_and_names_the_place():
     class Stops(nn.Module):
         def __init__(self):

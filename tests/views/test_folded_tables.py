@@ -71,7 +71,7 @@ class TestProfile:
         assert title == "Where the time goes"
         rows = by_name(table)
         assert rows["l.0–4.fc ×5"]["note"] == "l.3: 2.5× the others"
-        assert rows["l.0–4 ×5 (own ops)"]["class"] == "Block"
+        assert rows["l.0–4 ×5 (own code)"]["class"] == "Block"
         assert [row.name for row in table.footer] == ["outside any module"]
         assert where_parts(Document(modules=timed_tree(BLOCKS).modules)) == []
 

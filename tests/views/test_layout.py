@@ -177,3 +177,6 @@ def test_a_number_is_never_cut_into_another_one(width):
     for name in ("model.layers.11.mlp.down_proj.weight", "model.layers.0–31.mlp.down_proj.weight ×32"):
         numbers = re.findall(r"[0-9–]+", shortened(name, width, "middle").partition("…")[2])
         assert set(numbers) <= set(re.findall(r"[0-9–]+", name))
+    for shape in ("1x256x14x14", "(53 more)", "1024x256x1x1"):
+        numbers = re.findall(r"[0-9]+", shortened(shape, width // 5, "middle"))
+        assert set(numbers) <= set(re.findall(r"[0-9]+", shape))

@@ -23,8 +23,8 @@ CUT = "…"
 """Stands for ranges that are not listed."""
 _LISTED = 4
 """Ranges with gaps between them are all listed if there are at most this many."""
-_ODD_FACTOR, _ALIKE_FACTOR = 1.5, 1.3
-"""A member is the odd one out if it exceeds the median of the others by the first, and they lie within the second."""
+_ODD_FACTOR = 1.5
+"""A member is the odd one out if it exceeds every other one by this factor."""
 _EXACT_BELOW = 10
 """Smaller ratios are written with one decimal."""
 _MIN_RUN = 3
@@ -39,7 +39,7 @@ class FoldedName(Struct, frozen=True):
     members: tuple[int, ...]
     """The folded names by their place, in numerical order."""
     labels: tuple[str, ...]
-    """The numbers that distinguish each member: `7`, or `3.5` if two numbers differ."""
+    """The numbers that distinguish each member: `7`, or `3/5` if two numbers differ."""
 
     @property
     def counted(self) -> str:
@@ -102,15 +102,14 @@ def odd_text(folded: str, member: str, ratio: float) -> str:
 
 
 def odd_one(values: Sequence[float | None]) -> tuple[int, float] | None:
-    """The place of the one value that is far above the others, and its ratio to their median; None without one."""
+    """The place of the one value that is far above all others, and its ratio to their median; None without one."""
     known = [value for value in values if value is not None]
     if len(known) < max(len(values), _MIN_RUN):
         return None
     at = max(range(len(known)), key=known.__getitem__)
     others = known[:at] + known[at + 1 :]
     typical = median(others)
-    alike = min(others) * _ALIKE_FACTOR >= typical and max(others) <= typical * _ALIKE_FACTOR
-    return (at, known[at] / typical) if typical > 0 and alike and known[at] > _ODD_FACTOR * typical else None
+    return (at, known[at] / typical) if typical > 0 and known[at] > _ODD_FACTOR * max(others) else None
 
 
 def _boxes(pieces: Sequence[str], rows: list[_Numbered]) -> list[FoldedName]:
@@ -137,7 +136,7 @@ def _boxes(pieces: Sequence[str], rows: list[_Numbered]) -> list[FoldedName]:
 
 def _folded(pieces: Sequence[str], ranges: Sequence[Sequence[int]], members: list[_Numbered]) -> FoldedName:
     varying = [at for at, numbers in enumerate(ranges) if len(numbers) > 1]
-    labels = tuple(".".join(str(numbers[at]) for at in varying) for numbers, _ in members)
+    labels = tuple("/".join(str(numbers[at]) for at in varying) for numbers, _ in members)
     return FoldedName(_joined(pieces, map(ranges_text, ranges)), tuple(index for _, index in members), labels)
 
 

@@ -40,7 +40,7 @@ def brief(result: Briefed) -> BriefView:
     if made is None:
         raise UsageError(
             f"cannot brief {type(result).__name__}: expected what assay.check, assay.profile, assay.analyze, "
-            "assay.analyze_weights, assay.read_trace or assay.load returned"
+            "assay.analyze_weights, assay.read_trace, assay.compare_traces or assay.load returned"
         )
     return BriefView(made)
 

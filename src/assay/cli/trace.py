@@ -27,6 +27,8 @@ HEADINGS = {
     "kernel": "name", "backward CPU": "backward", "backward GPU": "backward", "launch latency": "latency",
 }  # fmt: skip
 """Headings of columns that differ from the key they are sorted by."""
+SET_SORTS = ("median", "max", "name")
+"""Keys that the layers of several traces are sorted by."""
 FOLDED_SUFFIXES = (".folded", ".txt", ".collapsed")
 ENGINES = ("processes", "ray")
 _DEFAULT_ROWS = 25
@@ -116,6 +118,8 @@ def trace(
         messages.line.step(f"reading {plural(len(files), 'trace')}{' with Ray' * (engine == 'ray')}")
         return read_with(engine, files, workers=workers, address=address, progress=messages.line.read)
 
+    if diff and sort is not None:
+        raise click.UsageError("--sort does not apply to --diff, which lists the largest changes first")
     if diff:
         sides = [trace_files([side]) for side in diff]
         traces = read([*sides[0], *sides[1]])
@@ -125,6 +129,8 @@ def trace(
         raise click.UsageError("--by stack and exports work on one trace: give one file")
     if by != "layer" and len(files) > 1:
         raise click.UsageError(f"several traces are shown by layer: give one file for --by {by}")
+    if len(files) > 1 and sort not in (None, *SET_SORTS):
+        raise click.UsageError(f"several traces are sorted by {', '.join(SET_SORTS)}: got {sort}")
     if any(
         target is not None and target.exists() and target.samefile(files[0]) for target in (export, export_perfetto)
     ):

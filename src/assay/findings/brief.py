@@ -75,6 +75,7 @@ class Judgement(NamedTuple):
 
 MAX_ACTIONS = 3
 MAX_PROBLEMS = 3
+_COMPILE = "torch.compile"
 _ABOUT_VALUES = ("W1", "A1")
 """The rules about the values of weights and outputs: their notes belong beside the problems."""
 
@@ -82,8 +83,9 @@ _ABOUT_VALUES = ("W1", "A1")
 def judge(findings: Sequence[Finding]) -> Judgement:
     """Sort the findings. Actions state what following them saves: time first, then by their share."""
     worth = [one for one in findings if one.severity != "note" and _share(one) > 0]
+    worth.sort(key=lambda one: (one.gain is None or one.gain.of != TIME, -_share(one)))
     return Judgement(
-        sorted(worth, key=lambda one: (one.gain is None or one.gain.of != TIME, -_share(one))),
+        list({_means(one): one for one in reversed(worth)}.values())[::-1],
         [one for one in findings if one.severity in ("error", "warning")],
         [one for one in findings if one.severity == "note" and one.code.startswith(_ABOUT_VALUES)],
     )
@@ -120,6 +122,12 @@ def largest_share(shares: Mapping[str, float]) -> str:
     """`92 % in Convolution`; empty if no share is known."""
     name = max(shares, key=lambda one: shares[one], default=None)
     return f"{units.share(shares[name], 1)} in {name}" if name is not None and shares[name] else ""
+
+
+def _means(finding: Finding) -> str:
+    """What following the advice means: `torch.compile`, which several rules advise, or the rule's own code."""
+    first_clause = finding.advice.partition(": ")[0]
+    return _COMPILE if _COMPILE in first_clause else finding.code
 
 
 def _share(finding: Finding) -> float:

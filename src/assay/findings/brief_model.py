@@ -9,7 +9,6 @@ from assay.analysis.achieved import COMPUTE, MEMORY, NEITHER, OVERHEAD, Achieved
 from assay.analysis.architecture import architecture
 from assay.analysis.cost.totals import add_up
 from assay.analysis.devices import Device
-from assay.analysis.executed import executed_kinds, grouped
 from assay.analysis.memory import Memory, memory_of
 from assay.analysis.parameters import parameters
 from assay.analysis.roofline import roofline_of
@@ -24,11 +23,13 @@ from assay.messages import plural
 _UNKNOWN_FAMILY = "unknown"
 _NOT_RUN = (".assay.json", ".assay.json.gz", ".pt2")
 """Sources of models that cannot be run, so that nothing can be tried on them."""
+_OUTSIDE = "outside"
 _LIMITS = {
     COMPUTE: "compute-bound",
     MEMORY: "memory-bound",
     OVERHEAD: "launch-bound",
     NEITHER: "in inefficient kernels",
+    _OUTSIDE: "in Python or waiting, outside ops",
 }
 """How ops with each bottleneck are described."""
 
@@ -53,13 +54,17 @@ def model_brief(
         source: The model and its options as on the command line, for the commands that the brief suggests.
     """
     cost = document.cost if document.cost is not None else add_up(document)
-    can_try = source and not source.split(" ")[0].endswith(_NOT_RUN)
+    can_try = bool(source) and not source.split(" ")[0].endswith(_NOT_RUN)
     return brief_of(
         _identity(document, cost),
         [*_time(document, cost, rows), *_memory(document), *_limit(document, rows, device), *_energy(document)],
         findings,
         [
-            *(one for one in _unknown(document, cost, rows, source) if one.what not in (missing or {})),
+            *(
+                one
+                for one in _unknown(document, cost, rows, source if can_try else "")
+                if one.what not in (missing or {})
+            ),
             *_reasons(missing or {}),
         ],
         clean=_examined(document),
@@ -90,12 +95,14 @@ def _time(document: Document, cost: Cost, rows: Sequence[Achieved]) -> list[Brie
         for row in rows:
             category = cost.kinds[row.kind].category
             shares[category] = shares.get(category, 0.0) + _share_of_pass(row, document)
-        return [BriefFigure("Time", profile.whole, "seconds", "per pass", largest_share(shares))]
+        shares["Python or waiting, outside ops"] = _outside_ops(document, rows)
+        step = profile.step.whole if profile.step is not None else None
+        training = [BriefFigure("Training", step, "seconds", "per step, forward and backward")] if step else []
+        return [BriefFigure("Time", profile.whole, "seconds", "per pass", largest_share(shares)), *training]
     if not document.recorded:
         return []
     total = cost.forward.flops
-    types = grouped(executed_kinds(document, cost), lambda row: row.each.category)
-    flops = {name: float(sums.flops or 0) / total for name, sums in types.items()} if total else {}
+    flops = {name: (sums.flops or 0) / total for name, sums in cost.categories.items()} if total else {}
     if total is None:
         return []
     figure = Figure(total, Counted(cost.convention))
@@ -136,7 +143,15 @@ def _bound_shares(document: Document, rows: Sequence[Achieved]) -> dict[str, flo
     for row in rows:
         if row.bound in _LIMITS:
             shares[row.bound] = shares.get(row.bound, 0.0) + _share_of_pass(row, document)
-    return shares
+    return {**shares, _OUTSIDE: _outside_ops(document, rows)} if shares else {}
+
+
+def _outside_ops(document: Document, rows: Sequence[Achieved]) -> float:
+    """The share of the pass in which no op runs on the host; 0 if it is unknown or an accelerator was timed."""
+    if document.timing is not None and document.timing.device.value is not None:
+        return 0.0
+    known = all(row.total_s is not None for row in rows)
+    return max(1 - sum(_share_of_pass(row, document) for row in rows), 0.0) if known else 0.0
 
 
 def _share_of_pass(row: Achieved, document: Document) -> float:

@@ -105,7 +105,7 @@ def _time(trace: Trace) -> BriefFigure:
 def _times(traces: TraceSet, members: Sequence[Trace]) -> BriefFigure:
     """The median wall time with the range over all traces, and the layer with the largest self time."""
     walls = [trace.wall_ns / 1e9 for trace in members]
-    whole = sum(row.median_ns for row in traces.layers)
+    whole = median(walls) * 1e9
     shares = {row.name: row.median_ns / whole for row in traces.layers} if whole else {}
     how = Measured(_CLOCK, len(walls), range=(min(walls), max(walls)))
     return BriefFigure("Time", Figure(median(walls), how), "seconds", "wall time (median)", largest_share(shares))

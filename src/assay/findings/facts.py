@@ -124,12 +124,17 @@ class ModelFacts:
         return Figure(sum(known), Measured(BY_CLOCK, self.document.profile.passes if self.document.profile else 1))
 
     def time_share(self, ops: Iterable[int]) -> Figure:
-        """The share of these ops in the measured time of all ops; known even if times were withheld."""
+        """The share of these ops in the measured pass; if times were withheld, in the time of all ops."""
         profile = self.document.profile
         if profile is None or not self.measured:
             return Figure(None, Unknown("the pass was not timed"))
         times = [profile.kinds[self.document.ops[op].kind] for op in ops]
-        shares = [each.share / each.count for each in times if each is not None and each.share is not None]
+        whole = profile.whole.value
+        shares = [
+            each.total_s / whole / each.count if whole and each.total_s is not None else each.share / each.count
+            for each in times
+            if each is not None and each.share is not None
+        ]
         if len(shares) < len(times):
             return Figure(None, Unknown("some of the ops were not timed"))
         return Figure(sum(shares), Measured(BY_CLOCK, profile.passes))

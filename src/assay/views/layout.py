@@ -125,7 +125,10 @@ def shortened(text: str, width: int, where: str) -> str:
     end = set_cell_size(text[::-1], after)[::-1].lstrip() if after else ""
     if end and text[: -len(end)].endswith(tuple(_NUMBER_PARTS)):
         end = end.lstrip(_NUMBER_PARTS)
-    return f"{set_cell_size(text, max(width - 1 - after, 0)).rstrip()}…{end}"
+    start = set_cell_size(text, max(width - 1 - after, 0)).rstrip()
+    if text[len(start) : len(start) + 1].isdigit():
+        start = start.rstrip("0123456789")
+    return f"{start}…{end}"
 
 
 def _with_bars(table: Table, style: Style) -> Table:

@@ -36,10 +36,10 @@ def parameter_section(document: Document, top: int | None = None) -> Parts:
     if document.weights is None:
         return ["PARAMETERS", facts_table(facts), "Largest tensors", _largest(document, top)]
     report = params_report(document, ParamsOptions(full=top is None, top=top, sort=None if top is None else "count"))
-    facts += [("source", str(report.parts[0])), *_value_facts(document.weights)]
-    rest = report.parts[1:2] if top is not None else report.parts[1:]
-    title = "Largest tensors (repeated blocks on one line)" if top is not None else "Tensors"
-    return ["PARAMETERS", facts_table(facts), title, *rest]
+    facts += _value_facts(document.weights)
+    if top is None or not document.weights.tensors:
+        return ["PARAMETERS", facts_table(facts), *report.parts]
+    return ["PARAMETERS", facts_table(facts), "Largest tensors (repeated blocks on one line)", report.parts[1]]
 
 
 def _count_facts(document: Document) -> list[tuple[str, str]]:

@@ -95,7 +95,7 @@ def cost_table(document: Document, cost: Cost, by: str, options: CostOptions) ->
     lines, rest = _selected_lines(breakdown, options)
     names = [*breakdown.figures, *(["unknown"] if _FIGURES["unknown"].of(breakdown.whole) else [])]
     figures = [_column(_FIGURES[name], breakdown.whole, options.exact) for name in names]
-    figures = [replace(one, drops=0) if spelled(one.title) == options.sort else one for one in figures]
+    figures = [replace(one, drops=0) if spelled(one.title).split()[-1] == options.sort else one for one in figures]
     return Table([*_labels(breakdown, lines, options), *figures], lines, [*rest, breakdown.whole])
 
 

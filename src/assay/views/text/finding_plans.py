@@ -73,6 +73,6 @@ def plan_parts(finding: Finding) -> Parts:
         return []
     own = _QUANTIZED if isinstance(finding.plan[0], QuantizedTensor) else _PRUNED
     rows = fold_rows(finding.plan, lambda row: row.name, _proposal, _merged)
-    table = Table((_NAME, *own, *_BYTES), rows[:_SHOWN])
+    table = Table((_NAME, *own, *_BYTES), rows[:_SHOWN], fixed=True)
     more = len(rows) - _SHOWN
     return [table, notes_table([f"  {plural(more, 'more row')}"])] if more > 0 else [table]

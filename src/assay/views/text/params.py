@@ -83,7 +83,7 @@ def params_report(document: Document, options: ParamsOptions = ParamsOptions()) 
     tensors = _tensors(weights, lines, omitted, options)
     parts: Parts = [
         *section(f"Tensors ({weights.kernel} kernel)" if weights.kernel else "Tensors", tensors),
-        *([] if weights.tensors else [notes_table(["the file holds no tensors"])]),
+        *([] if weights.tensors else [notes_table(["no tensors"])]),
         *section(marked_total("Totals by dtype", partial=weights.partial), _dtypes(weights)),
         *section("Tied names (one tensor each)", _tied(weights, options)),
         *section("Duplicates (equal bytes)", _duplicates(weights, options)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from assay import units
 from assay.document.weights import Outlier, TensorStatistics
 from assay.messages import plural
 from assay.views.text.params_lines import TensorRow
@@ -49,4 +50,4 @@ def _text(kind: str, count: int) -> str:
 
 
 def _outlier_text(outlier: Outlier) -> str:
-    return f"{outlier.figure} {outlier.value / outlier.typical:.2g}× the median"
+    return f"{outlier.figure} {units.ratio(outlier.value / outlier.typical)}× the median"

@@ -235,7 +235,10 @@ def _throughput(document: Document, profile: Profile) -> list[FigureFact]:
     if flops is None:
         return []
     if not seconds:
-        return [FigureFact("achieved throughput", units.UNKNOWN, "unknown: machine busy")]
+        busy = profile.conditions is not None and profile.conditions.withheld
+        return [
+            FigureFact("achieved throughput", units.UNKNOWN, f"unknown: {'machine busy' if busy else 'not timed'}")
+        ]
     by = {"time": "measured time", "processor": "CPU time"}[rates]
     return [FigureFact("achieved throughput", units.count(flops / seconds, "FLOP/s"), f"counted FLOPs ÷ {by}")]
 

@@ -75,12 +75,12 @@ def where_parts(document: Document) -> Parts:
     if split is None:
         return []
     where = " (on the device)" if split.on_device else ""
-    return section(f"Where the time goes{where}", Table(_WHERE, split.rows, split.rest).without_empty())
+    return section(f"Where the time goes{where}", Table(_WHERE, split.rows, split.rest, fixed=True).without_empty())
 
 
 def _where_name(row: TimeRow) -> str:
-    """`layers.0–31.mlp ×32`, or `layers.0–31 ×32 (own ops)`."""
-    return f"{row.name}{f' ×{row.count}' if row.count > 1 else ''}{' (own ops)' if row.own else ''}"
+    """`layers.0–31.mlp ×32`, or `layers.0–31 ×32 (own code)`."""
+    return f"{row.name}{f' ×{row.count}' if row.count > 1 else ''}{' (own code)' if row.own else ''}"
 
 
 def module_parts(document: Document, lines: int, *, full: bool = False) -> Parts:
@@ -187,7 +187,7 @@ def with_range(table: Table) -> Table:
         known = low.value(row) is not None and high.value(row) is not None
         return f"{low.text(row)} to {high.text(row)}" if known else units.UNKNOWN
 
-    column = Column[Any]("range", text, "right", drops=True)
+    column = Column[Any]("range", text, "right", drops=True, order=low.value)
     kept = [column if each is low else each for each in table.columns if each is not high]
     footer = [{**row, "range": units.UNKNOWN} for row in table.footer]
     return replace(table, columns=kept, footer=footer)

@@ -76,6 +76,13 @@ _RANKS: tuple[Column[RankTimes], ...] = (
 )
 
 
+_SET_ORDERS: dict[str, Callable[[LayerAcross], Any]] = {
+    "median": lambda row: -row.median_ns,
+    "max": lambda row: -row.max_ns,
+    "name": lambda row: row.name,
+}
+
+
 class _AcrossRow(NamedTuple):
     model: str
     layer: LayerAcross
@@ -166,7 +173,7 @@ def sets_report(
     rows: list[_AcrossRow] = []
     for each in sets:
         name = each.model_name or "traces"
-        kept, rest = _cut(sorted(each.layers, key=lambda row: -row.median_ns), options.top)
+        kept, rest = _cut(sorted(each.layers, key=_SET_ORDERS[options.sort or "median"]), options.top)
         columns = (*_ACROSS, *_IMBALANCE) if each.ranks else _ACROSS
         members = [trace for trace in traces if trace.path in each.paths]
         parts += brief_parts(set_brief(each, members, trace_findings(members)))

@@ -137,10 +137,11 @@ def sorted_rows(rows: Sequence[Any], sort: str | None) -> list[Any]:
         return list(rows)
 
 
-def _drawn(table: Table) -> Table:
-    """The table without empty columns, for text."""
+def _drawn(table: Table, sort: str | None) -> Table:
+    """The table without empty columns, for text; the column it is sorted by is never hidden."""
     rows = (*table.rows, *table.footer)
     filled = [column for column in table.columns if any(column.value(row) not in (None, "") for row in rows)]
+    filled = [replace(column, drops=0) if column.title == sort else column for column in filled]
     return replace(table, columns=filled or table.columns[:1])
 
 
@@ -167,7 +168,7 @@ def _layer_table(trace: Trace, options: TraceOptions) -> Table:
         "gpu_self_ns": trace.gpu_ns,
     }
     footer = [*([_other_layers(omitted)] if omitted else []), *_outside(trace), total]
-    return _drawn(replace(table, footer=[{**row, "note": ""} for row in footer]))
+    return _drawn(replace(table, footer=[{**row, "note": ""} for row in footer]), options.sort)
 
 
 def _layer_kind(row: LayerTimes) -> Hashable:
@@ -231,7 +232,7 @@ def _plain(title: str, columns: Sequence[Column[Any]], rows: Callable[[Trace], S
     def text(trace: Trace, options: TraceOptions) -> Table:
         table = data(trace, options)
         omitted = len(rows(trace)) - len(table.rows)
-        return _drawn(replace(table, footer=[{columns[0].key: f"({omitted} more)"}] if omitted else []))
+        return _drawn(replace(table, footer=[{columns[0].key: f"({omitted} more)"}] if omitted else []), options.sort)
 
     return TraceBreakdown(title, text, data)
 
