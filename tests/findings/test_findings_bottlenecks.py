@@ -46,6 +46,13 @@ def test_python_between_ops(document):
     assert finding_on("C216", timed(document, {"aten.linear": 0.9}, between_s=0.1)) is None
 
 
+def test_waiting_is_not_python(document):
+    waiting = timed(document, {"aten.linear": 0.1}, between_s=0.9)
+    busy = replace(waiting, profile=replace(waiting.profile, processor=measured(0.12)))
+    assert finding_on("C216", waiting) is not None
+    assert finding_on("C216", busy) is None
+
+
 def test_times_that_were_withheld_are_not_python_time(document):
     withheld = timed(document, {"aten.linear": 0.6}, between_s=0.4, whole=NOT_MEASURED)
     assert finding_on("C216", withheld) is None

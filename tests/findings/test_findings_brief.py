@@ -143,10 +143,10 @@ def test_errors_come_before_what_would_make_the_model_faster():
 
 def test_shares_are_of_the_pass_not_of_its_ops():
     document = timed(costed(), {"aten.conv2d": 3.0, "aten.relu": 1.0}, other=2.0)
-    longer = replace(document.profile, whole=Figure(24.0, Measured("clock")))
+    longer = replace(document.profile, whole=Figure(16.0, Measured("clock")))
     brief = model_brief(replace(document, profile=longer), [], rows=achieved_rates(document))
     (time,) = [one for one in brief.figures if one.label == "Time"]
-    assert time.detail == f"{100 * 6 / 24:.1f} % in Convolution"
+    assert time.detail == f"{100 * 6 / 16:.1f} % in Convolution"
 
 
 def test_time_outside_ops_is_named_as_the_limit():

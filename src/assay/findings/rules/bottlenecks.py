@@ -66,12 +66,14 @@ def host_bound(facts: ModelFacts) -> Iterator[RuleMatch]:
     # On a busy machine, waiting for a processor would count as time between ops.
     if profile is None or facts.on_accelerator or profile.whole.value is None or profile.closure.value is None:
         return
-    between = 1 - profile.closure.value
+    seconds = (1 - profile.closure.value) * profile.whole.value
+    if profile.processor.value is not None:  # Python takes a processor; the rest is waiting
+        seconds = min(seconds, profile.processor.value)
+    between = seconds / profile.whole.value
     if between < MIN_BETWEEN:
         return
     how = Measured("pass time minus the times of its ops", profile.passes)
     modelled = Modelled("time between ops", ("a compiled pass spends none of it", "its own guards take no time"))
-    seconds = between * profile.whole.value
     yield RuleMatch(
         f"{units.share(between, 1)} of the pass is Python between {plural(len(facts.document.ops), 'op')}",
         {"share_between_ops": Figure(between, how), "operations": Figure(len(facts.document.ops), BY_PASS)},
