@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from assay.errors import UsageError
 from assay.views.choosing import ALL, Choice, choose
-from assay.views.layout import Style, as_text, lay_out, shortened, wrapped
+from assay.views.layout import Style, as_text, lay_out, shortened, shortened_names, wrapped
 from assay.views.plain import plain
 from assay.views.tables import Column, Table, percent
 from assay.views.text.report import Report
@@ -180,3 +180,17 @@ def test_a_number_is_never_cut_into_another_one(width):
     for shape in ("1x256x14x14", "(53 more)", "1024x256x1x1"):
         numbers = re.findall(r"[0-9]+", shortened(shape, width // 5, "middle"))
         assert set(numbers) <= set(re.findall(r"[0-9]+", shape))
+
+
+@given(st.sets(st.text("abc.019", min_size=1, max_size=60), min_size=1, max_size=8), st.integers(8, 40))
+def test_shortened_names_fit(some, width):
+    made = shortened_names(some, width)
+    assert made.keys() == some
+    assert all(len(text) <= width for text in made.values())
+
+
+@pytest.mark.parametrize("width", [24, 30, 40])
+def test_names_that_differ_only_in_their_middle_stay_different(width):
+    prefix, suffix = "model.encoder.transformer_block", "projection_matrix.query.weight"
+    names = [f"{prefix}.{number}.{part}.{suffix}" for number in (9, 10, 11) for part in ("self", "cross")]
+    assert len(set(shortened_names(names, width).values())) == len(names)

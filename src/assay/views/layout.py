@@ -6,8 +6,9 @@ sentences wrap between words. What was hidden is returned, so that a report can 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -129,6 +130,33 @@ def shortened(text: str, width: int, where: str) -> str:
     if text[len(start) : len(start) + 1].isdigit():
         start = start.rstrip("0123456789")
     return f"{start}…{end}"
+
+
+def shortened_names(names: Iterable[str], width: int) -> dict[str, str]:
+    """Each name in at most `width` cells; names that would look alike also show the place from which they differ."""
+    short = {name: shortened(name, width, "middle") for name in names}
+    alike: dict[str, list[str]] = {}
+    for name, text in short.items():
+        alike.setdefault(text, []).append(name)
+    for group in alike.values():
+        if len(group) > 1:
+            place = next(at for at, letters in enumerate(zip_longest(*group)) if len(set(letters)) > 1)
+            tries: list[dict[str, str]] = [
+                {name: _from_place(name, place, width, tail) for name in group} for tail in (width // 2, 0)
+            ]
+            short |= max(tries, key=lambda made: len(set(made.values())))
+    return short
+
+
+def _from_place(text: str, place: int, width: int, tail: int) -> str:
+    """The part of `text` from `place` on and its last `tail` letters, between ellipses, in at most `width` cells."""
+    while place and text[place - 1].isdigit():
+        place -= 1
+    rest = f"…{text[place:]}" if place else text
+    if cell_len(rest) <= width:
+        return rest
+    end = shortened(text, tail, "middle").rpartition("…")[2] if tail else ""
+    return f"{set_cell_size(rest, max(width - 1 - cell_len(end), 0)).rstrip()}…{end}"
 
 
 def _with_bars(table: Table, style: Style) -> Table:
@@ -285,8 +313,16 @@ class _Grid:
         if cell_len(cell) <= width:
             return [cell]
         cuts = self.columns[at].cuts
-        lines = [shortened(cell, width, cuts)] if cuts and not heading else wrapped(cell, width)
+        if cuts == "middle" and not at and not heading:
+            lines = [self._names(width).get(cell) or shortened(cell, width, cuts)]
+        else:
+            lines = [shortened(cell, width, cuts)] if cuts and not heading else wrapped(cell, width)
         return lines if self._style.utf8 else [line.replace("…", _ASCII_CUT) for line in lines]
+
+    @cache  # noqa: B019  a grid lives as long as its table is drawn
+    def _names(self, width: int) -> dict[str, str]:
+        """The names of the first rows, shortened to `width`."""
+        return shortened_names(dict.fromkeys(row[0] for row in self._rows[:_COMPARED]), width)
 
     def _paint(self, row: Any, at: int) -> str:
         paint = self.columns[at].paint
