@@ -6,7 +6,7 @@ sentences wrap between words. What was hidden is returned, so that a report can 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import zip_longest
@@ -141,11 +141,14 @@ def shortened_names(names: Iterable[str], width: int) -> dict[str, str]:
     for group in alike.values():
         if len(group) > 1:
             place = next(at for at, letters in enumerate(zip_longest(*group)) if len(set(letters)) > 1)
-            tries: list[dict[str, str]] = [
-                {name: _from_place(name, place, width, tail) for name in group} for tail in (width // 2, 0)
-            ]
-            short |= max(tries, key=lambda made: len(set(made.values())))
+            tries = [{name: _from_place(name, place, width, tail) for name in group} for tail in (width // 2, 0)]
+            best = max(tries, key=_distinct)
+            short |= best
     return short
+
+
+def _distinct(short: Mapping[str, str]) -> int:
+    return len(set(short.values()))
 
 
 def _from_place(text: str, place: int, width: int, tail: int) -> str:
