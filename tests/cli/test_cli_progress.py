@@ -105,7 +105,7 @@ def text(progress: Progress = TIMING, width: int = 79, *, later_s: float = 0.0, 
 
 
 def test_the_line_names_the_stage_and_the_time_left():
-    assert text(utf8=False) == "[############------------] 2/5 timing modules and ops  12 s, at most 12 s left"
+    assert text(utf8=False) == "[#####-------------------] 2/5 timing modules and ops  12 s, at most 12 s left"
     assert text(later_s=6.0).startswith("█" * 18 + "░" * 6)
     assert text(later_s=6.0).endswith("18 s, at most 6 s left")
     assert text(later_s=12.5).endswith("25 s, finishing")

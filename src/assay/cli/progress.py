@@ -280,12 +280,17 @@ def _rate(state: ProgressState) -> float | None:
 
 
 def _share(state: ProgressState, elapsed_s: float, left_s: float | None) -> float | None:
-    """The share of the work that is done: of the time budget, of the stages or of the units; None if unknown."""
+    """The share of the work that is done: of the stages, of the units or of the time budget; None if unknown.
+
+    A budget is rarely spent, so that its share says little about the end.
+    """
     progress = state.progress
-    if progress.left_s is not None and left_s is not None:
-        return elapsed_s / (elapsed_s + max(left_s, 0.0)) if elapsed_s > 0 else 0.0
     done = progress.items / progress.total if progress.total else None
-    return (progress.number - 1 + (done or 0.0)) / progress.stages if progress.stages else done
+    if progress.stages:
+        return (progress.number - 1 + (done or 0.0)) / progress.stages
+    if done is None and progress.left_s is not None and left_s is not None:
+        return elapsed_s / (elapsed_s + max(left_s, 0.0)) if elapsed_s > 0 else 0.0
+    return done
 
 
 def _bar(share: float | None, width: int, utf8: bool) -> str:
