@@ -6,6 +6,7 @@ import pytest
 from handmade import timed_tree
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from assay.analysis.time_split import MAX_ROWS, OUTSIDE, time_split
 from assay.document.document import Document
@@ -132,3 +133,11 @@ def test_a_module_whose_own_time_is_unknown_has_the_rest_of_its_total():
         ("c", False, 4.0),
         ("a.b", False, 2.0),
     }
+
+
+def test_shares_of_withheld_times_single_out_no_member():
+    document = timed_tree({"": 0, "b.0:Block": 10, "b.1:Block": 10, "b.2:Block": 40})
+    assert time_split(document).rows[0].odd == ("b.2", pytest.approx(4))
+    rough = [ModuleTime(1, None, None, self_share=time.self_share) for time in document.timing.modules]
+    (row,) = time_split(replace(document, timing=replace(document.timing, modules=rough))).rows
+    assert (row.count, row.odd) == (3, None)

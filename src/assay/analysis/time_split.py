@@ -164,7 +164,8 @@ class _Splitter:
     def row(self, part: _Part) -> TimeRow:
         """The row of a part."""
         times = self._own if part.own else self._total
-        odd = odd_one([times[index] for index in part.modules])
+        # Shares of times that were withheld are too rough to single one out.
+        odd = None if self._clock is _SHARES else odd_one([times[index] for index in part.modules])
         return TimeRow(
             name=part.name,
             class_name=self._modules[part.modules[0]].class_name if part.modules else "",

@@ -147,7 +147,7 @@ def _merged_modules(folded: FoldedName, rows: Sequence[_ModuleRow]) -> _ModuleRo
         **{name: total(name) for name in ModuleTime.__struct_fields__ if name not in ("low_s", "high_s")}
     )
     backward, flops, rated = (sum_if_all_known(values) for values in zip(*(row[2:5] for row in rows), strict=True))
-    odd = odd_one([row.time.self_share for row in rows])
+    odd = odd_one([row.time.self_s if row.time.device_self_s is None else row.time.device_self_s for row in rows])
     note = odd_text(folded.text, rows[odd[0]].module.path, odd[1]) if odd else None
     return _ModuleRow(module, time, backward, flops, rated, note)
 
