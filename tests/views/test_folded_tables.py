@@ -13,13 +13,14 @@ from assay.document.document import Document
 from assay.document.findings import Finding
 from assay.document.plans import PrunedTensor, QuantizedTensor
 from assay.document.timing import ModuleTime
-from assay.document.trace import LayerTimes, Spread, Trace
+from assay.document.trace import LayerAcross, LayerChange, LayerTimes, Spread, Trace
 from assay.views.text.cost import CostOptions, cost_table
 from assay.views.text.finding_plans import plan_parts
 from assay.views.text.memory import occupancy_parts
 from assay.views.text.profile import profile_report
 from assay.views.text.profile_modules import module_table, shown_modules, where_parts
 from assay.views.text.traces import trace_report
+from assay.views.text.traces_folded import folded_across, folded_changes
 from assay.views.text.traces_tables import TraceOptions
 
 BLOCKS = {
@@ -158,3 +159,21 @@ class TestPlans:
 def test_modules_of_another_class_are_not_folded():
     document = timed_tree({"": 0, "l.0:Linear": 1, "l.1:Conv2d": 1, "l.2:Linear": 1})
     assert set(by_name(shown_modules(document, full=False))) == {"l.0,2 ×2", "l.1", "(root)"}
+
+
+class TestSeveralTraces:
+    def test_layers_of_repeated_blocks_are_added_up_and_the_odd_one_is_named(self):
+        medians = [100, 110, 90, 400]
+        layers = [LayerAcross(f"l.{at}.fc", one, one - 5, one + 5, 2, 3) for at, one in enumerate(medians)]
+        (row,) = folded_across(layers)
+        assert (row.name, row.median_ns) == ("l.0–3.fc ×4", sum(medians))
+        assert (row.min_ns, row.max_ns, row.spread_ns) == (sum(medians) - 20, sum(medians) + 20, None)
+        assert row.note == "l.3: 4.0× the others"
+
+    def test_significant_changes_keep_their_rows(self):
+        verdicts = ["same", "slower", "same", "slower", "same"]
+        layers = [LayerChange(f"l.{at}", 10, 12, 2, 3, verdict) for at, verdict in enumerate(verdicts)]
+        rows = {row.name: row for row in folded_changes(layers)}
+        assert list(rows) == ["l.0,2,4 ×3", "l.1", "l.3"]
+        assert (rows["l.0,2,4 ×3"].change_ns, rows["l.0,2,4 ×3"].noise_ns) == (6, 9)
+        assert sum(row.change_ns for row in rows.values()) == sum(row.change_ns for row in layers)

@@ -26,6 +26,7 @@ from assay.views.tables import Column, Table, percent
 from assay.views.text.brief import brief_parts
 from assay.views.text.facts import facts_table, notes_table
 from assay.views.text.report import Parts, Report, section
+from assay.views.text.traces_folded import FoldedAcross, folded_across, folded_changes
 from assay.views.text.traces_tables import BREAKDOWNS, TraceOptions, duration, time_column
 
 
@@ -90,7 +91,7 @@ class _AcrossRow(NamedTuple):
 
 _MODEL: Column[_AcrossRow] = Column("model", lambda row: row.model)
 _ACROSS: tuple[Column[_AcrossRow], ...] = (
-    Column("layer", lambda row: row.layer.name, shrinks=True, keeps=16),
+    Column("layer", lambda row: row.layer.name, shrinks=True, keeps=16, cuts="middle"),
     time_column("median", lambda row: row.layer.median_ns),
     time_column("spread", lambda row: row.layer.spread_ns, "spread ±"),
     time_column("min", lambda row: row.layer.min_ns, "least", drops=True),
@@ -101,8 +102,9 @@ _IMBALANCE: tuple[Column[_AcrossRow], ...] = (
     Column("slowest rank", lambda row: row.layer.slowest, "right", units.exact),
     Column("imbalance", lambda row: row.layer.imbalance, "right", percent),
 )
+_ODD: Column[_AcrossRow] = Column("note", lambda row: _odd(row.layer), shrinks=True, keeps=-8)
 _CHANGES: tuple[Column[LayerChange], ...] = (
-    Column("layer", lambda row: row.name, shrinks=True, keeps=16),
+    Column("layer", lambda row: row.name, shrinks=True, keeps=16, cuts="middle"),
     time_column("before", lambda row: row.before_ns),
     time_column("after", lambda row: row.after_ns),
     Column("change", lambda row: row.change_ns, "right", lambda value: _signed(value, duration)),
@@ -173,8 +175,10 @@ def sets_report(
     rows: list[_AcrossRow] = []
     for each in sets:
         name = each.model_name or "traces"
-        kept, rest = _cut(sorted(each.layers, key=_SET_ORDERS[options.sort or "median"]), options.top)
-        columns = (*_ACROSS, *_IMBALANCE) if each.ranks else _ACROSS
+        layers = each.layers if options.full else folded_across(each.layers)
+        kept, rest = _cut(sorted(layers, key=_SET_ORDERS[options.sort or "median"]), options.top)
+        columns = (*_ACROSS, *(_IMBALANCE if each.ranks else ()))
+        columns = (*columns, _ODD) if any(_odd(row) for row in kept) else columns
         members = [trace for trace in traces if trace.path in each.paths]
         parts += brief_parts(set_brief(each, members, trace_findings(members)))
         parts.append(f"Layers by self {_TIMES[each.time]}")
@@ -185,8 +189,9 @@ def sets_report(
 
 
 def diff_report(diff: TraceDiff, options: TraceOptions = TraceOptions()) -> Report:  # noqa: B008  it is frozen
-    """The layers of two traces compared, in the order of `diff.layers`."""
-    kept, rest = _cut(diff.layers, options.top)
+    """The layers of two traces compared, the largest change first; CSV and JSON lines keep the order of `diff`."""
+    changes = diff.layers if options.full else folded_changes(diff.layers)
+    kept, rest = _cut(sorted(changes, key=lambda row: -abs(row.change_ns)), options.top)
     table = Table(_CHANGES, kept, [*rest, diff.total])
     title = f"Self {_TIMES[diff.time]} of layers: {_paths_text(diff.before)} → {_paths_text(diff.after)}"
     parts: Parts = [*brief_parts(diff_brief(diff)), title, table, *section("Notes", notes_table(diff.notes))]
@@ -202,6 +207,10 @@ def stacks_report(stacks: Stacks, path: str, options: TraceOptions) -> Report:
     columns = [column for column in _STACKS if column is not _GPU or stacks.gpu_ns is not None]
     table = Table(columns, data.rows, [rest] if omitted else [])
     return Report([f"{path}: {plural(len(lines), 'stack')}", table], data)
+
+
+def _odd(layer: LayerAcross) -> str:
+    return layer.note if isinstance(layer, FoldedAcross) else ""
 
 
 def _relative(row: LayerChange) -> float | None:
