@@ -172,7 +172,9 @@ def test_the_shares_of_a_training_step_are_those_of_its_forward_pass():
 def test_the_same_change_is_advised_once():
     twice = [replace(suggestion(code, share), advice="Use torch.compile: it helps.") for code, share in
              (("C203", 0.1), ("C216", 0.3))]  # fmt: skip
-    assert [one.code for one in model_brief(costed(), twice).actions] == ["C216"]
+    others = [suggestion("C1", 0.2), replace(suggestion("C1", 0.15), title="another place")]
+    actions = model_brief(costed(), [*twice, *others]).actions
+    assert [(one.code, one.gain.share.value) for one in actions] == [("C216", 0.3), ("C1", 0.2), ("C1", 0.15)]
 
 
 def test_a_pass_that_stopped_is_not_clean_and_names_the_place():

@@ -83,9 +83,11 @@ _ABOUT_VALUES = ("W1", "A1")
 def judge(findings: Sequence[Finding]) -> Judgement:
     """Sort the findings. Actions state what following them saves: time first, then by their share."""
     worth = [one for one in findings if one.severity != "note" and _share(one) > 0]
-    worth.sort(key=lambda one: (one.gain is None or one.gain.of != TIME, -_share(one)))
+    actions: dict[str, Finding] = {}
+    for one in sorted(worth, key=lambda one: (one.gain is None or one.gain.of != TIME, -_share(one))):
+        actions.setdefault(_means(one), one)
     return Judgement(
-        list({_means(one): one for one in reversed(worth)}.values())[::-1],
+        list(actions.values()),
         [one for one in findings if one.severity in ("error", "warning")],
         [one for one in findings if one.severity == "note" and one.code.startswith(_ABOUT_VALUES)],
     )
@@ -125,9 +127,9 @@ def largest_share(shares: Mapping[str, float]) -> str:
 
 
 def _means(finding: Finding) -> str:
-    """What following the advice means: `torch.compile`, which several rules advise, or the rule's own code."""
+    """What following the advice means: `torch.compile`, which several rules advise, or what the finding states."""
     first_clause = finding.advice.partition(": ")[0]
-    return _COMPILE if _COMPILE in first_clause else finding.code
+    return _COMPILE if _COMPILE in first_clause else finding.title
 
 
 def _share(finding: Finding) -> float:
