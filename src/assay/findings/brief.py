@@ -52,6 +52,8 @@ class Brief(Struct, frozen=True):
     """Suggestions beyond `actions`."""
     next_step: str = ""
     """The command that tries the actions or shows more: `assay check model.py::load --try`."""
+    tries: bool = False
+    """Whether `next_step` tries the actions."""
     problems: list[Finding] = []
     """Errors and warnings, most severe first; at most `MAX_PROBLEMS`. Empty if nothing is known to be wrong."""
     more_problems: int = 0
@@ -101,6 +103,7 @@ def brief_of(
     *,
     clean: str = "",
     next_step: str = "",
+    tries: bool = False,
     partial: bool = False,
 ) -> Brief:
     """A brief whose actions and problems are those of `findings`; `next_step` is left out if there is no action."""
@@ -111,6 +114,7 @@ def brief_of(
         actions=actions[:MAX_ACTIONS],
         more_actions=len(actions[MAX_ACTIONS:]),
         next_step=next_step if actions else "",
+        tries=tries and bool(actions),
         problems=problems[:MAX_PROBLEMS],
         more_problems=len(problems[MAX_PROBLEMS:]),
         clean=clean,

@@ -69,6 +69,7 @@ def model_brief(
         ],
         clean=_examined(document),
         next_step=f"assay check {source} --try" if can_try else "",
+        tries=can_try,
         partial=document.partial,
     )
 

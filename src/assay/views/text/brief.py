@@ -105,7 +105,7 @@ def _next_step(brief: Brief) -> list[_Line]:
     noun = "more suggestion" if brief.next_step else "suggestion"
     more = plural(brief.more_actions, noun) if brief.more_actions else ""
     text = "; ".join(filter(None, (brief.next_step, more)))
-    label = "Try them" if brief.next_step.endswith("--try") else "Details" if brief.next_step else "More"
+    label = "Try them" if brief.tries else "Details" if brief.next_step else "More"
     return [_Line(label, text)] if text else []
 
 
