@@ -46,7 +46,7 @@ _FIGURES: tuple[Column[_FigureRow], ...] = (
 _LIVE: tuple[Column[LiveStorages], ...] = (
     Column("bytes", lambda one: one.bytes, "right", units.size),
     Column("role", lambda one: one.role),
-    Column("created by", lambda one: one.target, shrinks=True),
+    Column("created by", lambda one: one.target, show=units.op, shrinks=True, cuts="middle"),
     Column(
         "module",
         lambda one: f"{one.module}{f' ×{one.count}' if one.count > 1 else ''}",
@@ -115,7 +115,10 @@ def occupancy_parts(memory: Memory, document: Document) -> Parts:
     parts: Parts = []
     for name, usage in _passes(memory).items():
         parts += [*_timeline_parts(name, usage, document, partial=memory.partial)]
-        parts += ["Live tensors at the peak, largest first", Table(_LIVE, usage.peak.together).without_empty()]
+        parts += [
+            "Live tensors at the peak, largest first",
+            Table(_LIVE, [one for one in usage.peak.together if one.bytes]).without_empty(),
+        ]
     return parts
 
 
