@@ -70,6 +70,28 @@ def fold(nodes: Sequence[TreeNode], *, runs: bool = True, gaps: bool = False) ->
     return rows
 
 
+def grouped(nodes: Sequence[TreeNode]) -> list[FoldedRow]:
+    """All nodes depth first; a run of equal siblings, also with gaps, has a row of its own above theirs."""
+    below = children(nodes)
+    subtrees = _subtree_numbers(nodes, below)
+    rows: list[FoldedRow] = []
+    stack = [FoldedRow((index,), 1, 0, None) for index in reversed(range(len(nodes))) if nodes[index].parent is None]
+    while stack:
+        row = stack.pop()
+        here, depth = len(rows), row.depth + 1
+        rows.append(row)
+        if row.run > 1:
+            stack += [FoldedRow((member,), 1, depth, here) for member in reversed(row.members)]
+            continue
+        inner = below[row.members[0]]
+        for places, odd_beside in reversed(list(_runs([(nodes[child], subtrees[child]) for child in inner], True))):
+            beside = None if odd_beside is None else inner[odd_beside]
+            members = tuple(inner[place] for place in places)
+            apart = places[-1] - places[0] >= len(places)
+            stack.append(FoldedRow(members, len(places), depth, here, apart, beside))
+    return rows
+
+
 def children(nodes: Sequence[TreeNode]) -> list[list[int]]:
     """The children of each node, in order."""
     below: list[list[int]] = [[] for _ in nodes]

@@ -12,7 +12,13 @@ from assay.analysis import folding
 from assay.analysis.block_differences import BlockComparer
 from assay.analysis.cost.totals import module_totals, summed_recorded
 from assay.analysis.folding import FoldedRow, TreeNode
-from assay.analysis.parameters import PARAMETER, first_holders, sum_if_all_known, tensor_totals
+from assay.analysis.parameters import (
+    PARAMETER,
+    own_parameters,
+    subtree_parameters,
+    sum_if_all_known,
+    tensor_totals,
+)
 from assay.analysis.training_mode import mode_changes, mode_name
 from assay.analysis.uniques.canonical import canonical
 from assay.document import tree
@@ -77,6 +83,19 @@ def outline(document: Document, cost: Cost, *, runs: bool = True, gaps: bool = T
     facts = _Facts(document, cost)
     rows = folding.fold(nodes, runs=runs, gaps=gaps)
     return [_row(facts, row, members, folding.row_name(nodes, row)) for row in rows]
+
+
+def grouped_outline(document: Document, cost: Cost) -> list[tuple[OutlineRow, tuple[int, ...]]]:
+    """The rows of the whole tree with the modules of each; a run of equal siblings has a row above theirs."""
+    members, nodes = _nodes(document)
+    facts = _Facts(document, cost)
+    return [
+        (
+            _row(facts, row, members, folding.row_name(nodes, row)),
+            tuple(member for at in row.members if isinstance(member := members[at], int)),
+        )
+        for row in folding.grouped(nodes)
+    ]
 
 
 class _Alias(Struct, frozen=True):
@@ -178,29 +197,10 @@ class _Facts:
         self.document = document
         self.totals = module_totals(document, cost)
         self.calls = _calls(document)
-        self.own = [self._parameters(indices) for indices in first_holders(document)]
-        self.below = self._subtrees()
+        self.own = own_parameters(document)
+        self.below = subtree_parameters(document, self.own)
         self.mode_changes = frozenset(mode_changes(document))
         self.blocks = BlockComparer(document, self.calls)
-
-    def _parameters(self, indices: Iterable[int]) -> list[Tensor]:
-        tensors = self.document.tensors
-        return [tensors[index] for index in indices if tensors[index].role == PARAMETER]
-
-    def _subtrees(self) -> list[tuple[int | None, int | None]]:
-        """For each module, the parameters of its whole subtree: all of them, and the trainable ones."""
-        if not self.document.knows_tensors:
-            return [(None, None)] * len(self.own)
-        sums = [
-            (tensor_totals(own).elements, tensor_totals(t for t in own if t.requires_grad).elements)
-            for own in self.own
-        ]
-        for index in range(len(sums) - 1, -1, -1):
-            parent = self.document.modules[index].parent
-            if parent is not None:
-                everything, trainable = zip(sums[parent], sums[index], strict=True)
-                sums[parent] = sum_if_all_known(everything), sum_if_all_known(trainable)
-        return sums
 
 
 def _row(facts: _Facts, row: FoldedRow, members: Sequence[_Member], name: str) -> OutlineRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -124,6 +124,35 @@ def first_holders(document: Document) -> list[list[int]]:
                 visited.add(tensor)
                 result[index].append(tensor)
     return result
+
+
+def own_parameters(document: Document) -> list[list[Tensor]]:
+    """For each module, the parameters that it owns directly and no earlier module owns."""
+    tensors = document.tensors
+    return [
+        [tensors[index] for index in indices if tensors[index].role == PARAMETER]
+        for indices in first_holders(document)
+    ]
+
+
+def subtree_parameters(document: Document, own: Sequence[Sequence[Tensor]]) -> list[tuple[int | None, int | None]]:
+    """For each module, the parameters of its whole subtree: all of them, and the trainable ones; None if unknown.
+
+    `own` is the result of `own_parameters`.
+    """
+    if not document.knows_tensors:
+        return [(None, None)] * len(own)
+    sums: list[tuple[int | None, int | None]] = [(0, 0)] * len(own)
+    for index, tensors in enumerate(own):
+        if tensors:
+            trained = (tensor for tensor in tensors if tensor.requires_grad)
+            sums[index] = tensor_totals(tensors).elements, tensor_totals(trained).elements
+    for index in range(len(sums) - 1, -1, -1):
+        parent = document.modules[index].parent
+        if parent is not None:
+            everything, trainable = zip(sums[parent], sums[index], strict=True)
+            sums[parent] = sum_if_all_known(everything), sum_if_all_known(trainable)
+    return sums
 
 
 def stored_by_dtype(document: Document) -> dict[str, TensorTotals]:

@@ -38,6 +38,13 @@ class Modelled(Struct, frozen=True, tag="modelled", omit_defaults=True):
     interval: tuple[float, float] | None = None
     """Multiples of the value between which the true value lies in 90 % of cases; null if not validated so."""
 
+    @property
+    def factors(self) -> tuple[float, float] | None:
+        """The interval or, without one, multiples as far either way as the error; None if neither is known."""
+        if self.interval is not None or self.error is None:
+            return self.interval
+        return 1 / (1 + self.error), 1 + self.error
+
 
 class Unknown(Struct, frozen=True, tag="unknown", omit_defaults=True):
     """Unknown; shown as a dash, never as zero."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from assay.analysis.model_figures import pass_time
 from assay.document.document import Document
 from assay.document.findings import SEVERITIES
 from assay.document.provenance import Figure, Measured, Unknown
@@ -85,7 +86,7 @@ def latency_ratio(document: Document, reference: Document | None) -> Figure:
     """The time of a pass divided by that of `reference`, with its range; unknown if the two cannot be compared."""
     if reference is None:
         return Figure(None, Unknown("there is no reference"))
-    times = [_pass_time(document), _pass_time(reference)]
+    times = [pass_time(document), pass_time(reference)]
     reasons = [time.how.why for time in times if isinstance(time.how, Unknown)]
     why = next(iter(reasons), "") or _incomparable(document, reference)
     if why or times[0].value is None or not times[1].value:
@@ -93,15 +94,6 @@ def latency_ratio(document: Document, reference: Document | None) -> Figure:
     (low, high), (least, most) = (_range(time) for time in times)
     how = Measured("time of a pass ÷ that in the reference", _repeats(times[0]), range=(low / most, high / least))
     return Figure(times[0].value / times[1].value, how)
-
-
-def _pass_time(document: Document) -> Figure:
-    """Seconds of one pass."""
-    if document.profile is not None and document.profile.whole.value is not None:
-        return document.profile.whole
-    if document.timing is not None:
-        return document.timing.whole
-    return Figure(None, Unknown("the pass was not timed"))
 
 
 def _incomparable(document: Document, reference: Document) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
+from assay.analysis import model_figures
 from assay.analysis.cost.totals import add_up
 from assay.analysis.devices import Device
 from assay.analysis.flow import DataFlow, ops_named, ops_where
@@ -18,8 +19,7 @@ from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Measured, Unknown
 from assay.document.rows import OpKind
 
-BY_FORMULA = Counted("cost formulas applied to the recorded pass")
-BY_TENSORS = Counted("shapes and dtypes of parameters and buffers, tied tensors counted once")
+BY_FORMULA, BY_TENSORS = model_figures.BY_FORMULA, model_figures.BY_TENSORS
 BY_MODE = Counted("the mode of each module before the pass")
 BY_PASS = Counted("ops and calls of the recorded pass")
 BY_CLOCK = "clock of the passes"

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from assay.analysis.memory import Memory, memory_of
+from assay.analysis.model_figures import NO_PASS, parameter_count, pass_total, weight_bytes
 from assay.analysis.parameters import parameters
 from assay.document.cost import CostTotals
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Unknown
 from assay.findings.coverage import uncovered
 from assay.findings.engine import CheckResult
-from assay.findings.facts import BY_FORMULA, BY_PASS, BY_TENSORS
+from assay.findings.facts import BY_PASS
 
 COUNT, BYTES = "count", "bytes"
-_NO_PASS = Figure(None, Unknown("no forward pass was recorded"))
 _BY_RULES = Counted("findings of the rules that were applied")
 
 
@@ -55,12 +55,8 @@ class BudgetQuantity(Struct, frozen=True):
 
 def _parameters(facts: BudgetFacts) -> BudgetAmount:
     counted = parameters(facts.document)
-    stored = counted.stored.elements if counted.stored is not None else None
-    value = counted.count if counted.count is not None else stored
-    if value is None:
-        return BudgetAmount(Figure(None, Unknown("the parameters are unknown")))
-    by = BY_TENSORS if counted.count is not None else Counted("all tensors of the checkpoint")
-    return BudgetAmount(Figure(value, by), "files of the checkpoint could not be read" if counted.partial else "")
+    at_least = "files of the checkpoint could not be read" if counted.partial else ""
+    return BudgetAmount(parameter_count(counted), at_least)
 
 
 def _of_pass(read: Callable[[CostTotals], float | None]) -> Callable[[BudgetFacts], BudgetAmount]:
@@ -68,11 +64,8 @@ def _of_pass(read: Callable[[CostTotals], float | None]) -> Callable[[BudgetFact
 
     def amount(facts: BudgetFacts) -> BudgetAmount:
         cost = facts.document.cost
-        value = read(cost.forward) if cost is not None and facts.document.recorded and cost.forward.recorded else None
-        if cost is None or value is None:
-            return BudgetAmount(_NO_PASS)
-        unknown = "the FLOPs of some ops are unknown" if cost.forward.unknown_ops else ""
-        return BudgetAmount(Figure(value, BY_FORMULA), _stopped(facts.document) or unknown)
+        unknown = "the FLOPs of some ops are unknown" if cost is not None and cost.forward.unknown_ops else ""
+        return BudgetAmount(pass_total(facts.document, cost, read), _stopped(facts.document) or unknown)
 
     return amount
 
@@ -80,7 +73,7 @@ def _of_pass(read: Callable[[CostTotals], float | None]) -> Callable[[BudgetFact
 def _unknown_ops(facts: BudgetFacts) -> BudgetAmount:
     cost = facts.document.cost
     if cost is None or not facts.document.recorded:
-        return BudgetAmount(_NO_PASS)
+        return BudgetAmount(NO_PASS)
     return BudgetAmount(Figure(cost.forward.unknown_ops, BY_PASS), _stopped(facts.document))
 
 
@@ -88,7 +81,7 @@ def _bytes_per_item(facts: BudgetFacts) -> BudgetAmount:
     document = facts.document
     shape = document.run.inputs[0].type.shape if document.run.inputs else ()
     if document.cost is None or not document.recorded:
-        return BudgetAmount(_NO_PASS)
+        return BudgetAmount(NO_PASS)
     if not shape or not isinstance(shape[0], int) or shape[0] < 1:
         return BudgetAmount(Figure(None, Unknown("the first input has no batch dimension")))
     by = Counted(f"bytes read and written by the ops ÷ {shape[0]} (first dimension of the first input)")
@@ -103,11 +96,7 @@ def _memory(read: Callable[[Memory], Figure]) -> Callable[[BudgetFacts], BudgetA
 def _size(facts: BudgetFacts) -> BudgetAmount:
     if facts.file_bytes is not None:
         return BudgetAmount(facts.file_bytes)
-    memory = memory_of(facts.document)
-    known = [figure.value for figure in (memory.parameters, memory.buffers) if figure.value is not None]
-    if not known:
-        return BudgetAmount(memory.parameters)
-    return BudgetAmount(Figure(sum(known), Counted("bytes of parameters and buffers, each storage once")))
+    return BudgetAmount(weight_bytes(memory_of(facts.document)))
 
 
 def occurrences(facts: BudgetFacts, word: str) -> BudgetAmount:

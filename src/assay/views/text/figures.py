@@ -57,18 +57,11 @@ def shown(figure: Figure, show: Show) -> str:
         return f"{text} ({range_text(figure, show)})"
     if isinstance(figure.how, Measured) and figure.how.spread is not None:
         return f"{text} ± {show(figure.how.spread)}"
-    factors = _range(figure.how) if isinstance(figure.how, Modelled) else None
+    factors = figure.how.factors if isinstance(figure.how, Modelled) else None
     if factors is None:
         return text
     low, high = (show(figure.value * factor) for factor in factors)
     return f"approx. {text} ({low} to {high})"
-
-
-def _range(how: Modelled) -> tuple[float, float] | None:
-    """Multiples of a modelled value: its 90 % interval, or as far either way as its error; None if unknown."""
-    if how.interval is not None or how.error is None:
-        return how.interval
-    return 1 / (1 + how.error), 1 + how.error
 
 
 def how(figure: Figure) -> str:
