@@ -15,6 +15,7 @@ from assay.api.activations import record_activations
 from assay.api.options import RunOptions
 from assay.document.activations import Activations
 from assay.document.cost import Cost, CostTotals, KindCost
+from assay.document.machine import MachineReport
 from assay.document.profile import Profile
 from assay.document.provenance import Counted, Coverage, Figure, Measured, Modelled, Unknown
 from assay.document.timing import Timing
@@ -29,7 +30,7 @@ INTEGERS = (KindCost, CostTotals)
 """Rows whose integers are figures; other integers are indices, sizes and counts."""
 
 
-STATING = (Activations, Cost, Profile, Timing, WeightsReport)
+STATING = (Activations, Cost, MachineReport, Profile, Timing, WeightsReport)
 
 
 class Everything(nn.Module):

@@ -17,6 +17,7 @@ from assay.analysis.cost import cost_of
 from assay.analysis.cost.categories import CONVOLUTION, RECURRENT
 from assay.analysis.cost.reading import is_ragged, numel
 from assay.analysis.devices import Device
+from assay.display import Displayed
 from assay.document.cost import KindCost
 from assay.document.document import Document
 from assay.document.dtypes import BITS
@@ -79,7 +80,7 @@ class KindBound(Struct, frozen=True, omit_defaults=True):
         return None if self.seconds is None else self.seconds * self.count
 
 
-class Roofline(Struct, frozen=True, omit_defaults=True):
+class Roofline(Displayed, Struct, frozen=True, omit_defaults=True):
     """The shortest time a pass can take on a device.
 
     Attributes:

@@ -24,12 +24,14 @@ def record_activations(
     *,
     backward: bool = False,
     writes_parameters: bool = True,
+    maps: bool = False,
 ) -> Activations | None:
     """Statistics of the outputs in one pass of an opened model, and with `backward` of its gradients.
 
     Returns None if the model has no data to run with. `inputs` in any form `observe` accepts, or an `Inputs`; they
     are ignored for a `ProfiledModel`, which has its own. `writes_parameters` is False if it is known that a pass does
     not write to parameters (`analysis.flow.writes_parameters`); else they are copied during the backward pass.
+    `maps` adds images of the outputs of convolutions.
     """
     if isinstance(model, Opened) and not _has_data(model, options):
         return None
@@ -40,7 +42,7 @@ def record_activations(
     from assay.forward_stats.activations import record_values
 
     module, call = runnable.opened.module, runnable.inputs
-    values = record_values(module, call.args, call.kwargs, runnable.setting())
+    values = record_values(module, call.args, call.kwargs, runnable.setting(), maps=maps)
     if not backward or values.failure:
         return values
     gradients, why = _gradients(runnable)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from assay.analysis.achieved import Achieved, achieved_rates
 from assay.analysis.ceilings import as_device, overhead_s
-from assay.api.check import CheckReport, device_of, limits_of
+from assay.api.check import CheckReport
 from assay.document.document import Document
 from assay.document.findings import Finding
 from assay.document.trace import Trace, TraceDiff
@@ -17,6 +17,7 @@ from assay.findings.brief import Brief
 from assay.findings.brief_any import checked_brief
 from assay.findings.brief_trace import diff_brief, trace_brief, trace_findings
 from assay.findings.engine import check_all
+from assay.machine.limits import device_of, limits_of
 from assay.views.text.brief_view import BriefView
 
 Briefed = Document | CheckReport | Analysis | WeightsReport | Trace | TraceDiff

@@ -9,8 +9,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.analysis.ceilings import as_device
-from assay.analysis.devices import Device
 from assay.analysis.flow import writes_parameters
 from assay.api.activations import record_activations
 from assay.api.arguments import check_callable, check_flag, check_number
@@ -18,6 +16,7 @@ from assay.api.attempt import LIMIT_S, SECONDS, AttemptOptions, check_can_try
 from assay.api.attempt import attempt as try_changes
 from assay.api.observe import observe_opened
 from assay.api.options import (
+    READING_OUTPUTS,
     READING_WEIGHTS,
     RECORDING,
     OnProgress,
@@ -32,21 +31,21 @@ from assay.api.profile.options import ProfileOptions
 from assay.api.profile.profiled import prepare
 from assay.api.weights import weights_document
 from assay.checkpoint.statistics.settings import Progress as OnBytes
+from assay.display import Displayed
 from assay.document.document import Document
 from assay.document.findings import Finding
-from assay.document.machine import MachineReport
 from assay.document.trials import TrialResult
 from assay.errors import InputsError, UsageError
 from assay.findings.catalogue import selected_rules
 from assay.findings.engine import CheckResult, OnRule, Skipped, apply, ranked, weighed
 from assay.findings.rule import Rule
 from assay.findings.verified import verified
-from assay.machine.reports import report_of_this_machine
+from assay.machine.limits import device_of, limits_of
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 
 
-class CheckReport(Struct, frozen=True):
+class CheckReport(Displayed, Struct, frozen=True):
     """The findings about a model, and the rules that were skipped.
 
     Attributes:
@@ -212,25 +211,12 @@ def _names(attempt: Any) -> tuple[str, ...] | None:
 def check_document(document: Document, rules: Sequence[Rule], on_progress: OnProgress = unreported) -> CheckReport:
     """The report of applying these rules to a document."""
     result = apply(rules, document, device_of(document), rules_progress(on_progress))
-    return CheckReport(replace(document, findings=result.findings), result)
+    return CheckReport(replace(document, findings=result.findings, limits=limits_of(document)), result)
 
 
 def rules_progress(on_progress: OnProgress) -> OnRule:
     """A callback that reports the rules as a stage."""
     return lambda done, total: on_progress(Progress("checking rules", items=done, total=total, unit="rule"))
-
-
-def device_of(document: Document) -> Device | None:
-    """The device a document was made on, with its measured limits; None if unknown or another machine's."""
-    report = limits_of(document)
-    return None if report is None else as_device(report)
-
-
-def limits_of(document: Document) -> MachineReport | None:
-    """The measured limits of the device a document was made on; None if unknown or another machine's."""
-    kind = (document.profile.device if document.profile is not None else document.machine.device).partition(":")[0]
-    report = report_of_this_machine(kind if kind not in ("", "none") else None)
-    return report if report is not None and report.hardware.name == document.machine.processor else None
 
 
 def document_to_check(
@@ -282,7 +268,7 @@ def _recorded(
     document = profiled.observe(mode=options.mode, backward=options.backward)
     if document.run.mode != "real" or document.stopped:
         return document
-    on_progress(Progress("reading outputs"))
+    on_progress(Progress(READING_OUTPUTS))
     writes = writes_parameters(document)
     values = record_activations(profiled, None, options, backward=options.backward, writes_parameters=writes)
     document = replace(document, activations=values)

@@ -37,6 +37,7 @@ class Progress(NamedTuple):
 
 
 OPENING, RECORDING, READING_WEIGHTS = "opening the model", "recording a pass", "reading weights"
+READING_OUTPUTS = "reading outputs"
 """Stages that several commands have."""
 
 OnProgress = Callable[[Progress], None]

@@ -31,7 +31,7 @@ def achieved_rows(messages: Messages, document: Document) -> list[Achieved]:
 
 def note_limits(messages: Messages, document: Document) -> bool:
     """Print why bottlenecks are approximate, if they are; whether the limits of the machine it ran on are known."""
-    from assay.api.check import limits_of
+    from assay.machine.limits import limits_of
 
     report = limits_of(document)
     for note in _limit_notes(report) if report is not None else ():

@@ -164,9 +164,9 @@ def _show_roofline(messages: Messages, document: Document, device: Device, outpu
 
 def _view(document: Document, totals: Cost, by: str | None, options: CostOptions, source: str) -> Report:
     from assay.api.brief import achieved_here
-    from assay.api.check import device_of
     from assay.findings.brief_model import model_brief
     from assay.findings.engine import check_all
+    from assay.machine.limits import device_of
     from assay.views.text.brief import with_brief
     from assay.views.text.cost import cost_report, cost_table
     from assay.views.text.partial_report import marked

@@ -246,9 +246,9 @@ def _bytes(text: str | None) -> int | None:
 def _view(
     document: Document, rows: Sequence[Achieved], by: str | None, source: str, *, top: int | None, full: bool
 ) -> Report:
-    from assay.api.check import device_of
     from assay.findings.brief_model import model_brief
     from assay.findings.engine import check_all
+    from assay.machine.limits import device_of
     from assay.views.text import profile as views
     from assay.views.text import profile_modules as modules
     from assay.views.text.brief import with_brief

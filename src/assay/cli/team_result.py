@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from assay import atomic
 from assay.analysis.achieved import Achieved
 from assay.api.budget import check_budget, document_limits
-from assay.api.check import CheckReport, device_of
+from assay.api.check import CheckReport
 from assay.cli.options import Output
 from assay.cli.stderr import Messages
 from assay.cli.team import CheckPlan, summary_path
@@ -22,6 +22,7 @@ from assay.findings.brief import Brief
 from assay.findings.brief_any import checked_brief
 from assay.findings.budget import BudgetReport
 from assay.findings.engine import CheckResult, findings_at_least
+from assay.machine.limits import device_of
 from assay.messages import plural
 from assay.sources.definitions import source_line
 from assay.views.choosing import Choice

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.display import Displayed
 from assay.document.provenance import Provenance
 
 FROM_OP, FROM_WEIGHTS, FROM_INPUTS, FROM_CONSTANTS = "op", "weights", "inputs", "constants"
@@ -90,7 +91,28 @@ class GradientValues(Struct, frozen=True, omit_defaults=True):
     """Whether there are infinite values."""
 
 
-class Activations(Struct, frozen=True, omit_defaults=True):
+class ActivationMap(Struct, frozen=True, omit_defaults=True):
+    """Grey images of channels of the output of a convolution, for the first sample of its first call."""
+
+    module: int
+    """Index into `Document.modules`."""
+    shape: tuple[int, ...]
+    """The shape of the whole output: batch, channels, height, width."""
+    channels: tuple[int, ...]
+    """The channels shown, those with the largest variance first; channels with NaN or infinities are left out."""
+    width: int
+    """Pixels per row of each image."""
+    height: int
+    """Rows of each image."""
+    low: tuple[float, ...]
+    """For each image, the value shown as 0 (black): the smallest mean over the area of a pixel."""
+    high: tuple[float, ...]
+    """For each image, the value shown as 255 (white): the largest mean over the area of a pixel."""
+    pixels: bytes
+    """One byte per pixel, image after image and row by row; Base64 in JSON."""
+
+
+class Activations(Displayed, Struct, frozen=True, omit_defaults=True):
     """The values of one pass with data, and the gradients of one backward pass from random output gradients."""
 
     modules: list[OutputValues] = field(default_factory=list)
@@ -99,6 +121,8 @@ class Activations(Struct, frozen=True, omit_defaults=True):
     """The outputs of ops, in the order of their first execution; views are left out."""
     gradients: list[GradientValues] = field(default_factory=list)
     """The gradients of trainable parameters; empty if no backward pass ran."""
+    maps: list[ActivationMap] = field(default_factory=list)
+    """Images of the outputs of convolutions, in the order of their first calls; empty if they were not recorded."""
     first_nan: NonfiniteSource | None = None
     """Where NaN first appeared; null if it did not."""
     first_inf: NonfiniteSource | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.display import Displayed
 from assay.document.provenance import Provenance
 
 
@@ -126,7 +127,7 @@ class UnknownOp(Struct, frozen=True, omit_defaults=True):
     """Number of executions."""
 
 
-class Cost(Struct, frozen=True, omit_defaults=True):
+class Cost(Displayed, Struct, frozen=True, omit_defaults=True):
     """The cost of a document's forward pass, and of its backward pass if that was recorded.
 
     Attributes:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.display import Displayed
 from assay.document.activations import Activations
 from assay.document.cost import Cost
 from assay.document.findings import Finding
 from assay.document.host_reads import HostRead
+from assay.document.machine import MachineReport
 from assay.document.profile import Profile
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor, TensorType
 from assay.document.timing import Timing
@@ -97,7 +99,7 @@ class KeyValueCache(Struct, frozen=True, omit_defaults=True):
     """The fewest heads of any of them; null if their layout is not (batch, heads, length, size)."""
 
 
-class Training(Struct, frozen=True, omit_defaults=True):
+class Training(Displayed, Struct, frozen=True, omit_defaults=True):
     """One training step: the forward pass with autograd, then the backward pass, in ATen ops after decomposition."""
 
     kinds: list[OpKind]
@@ -150,7 +152,7 @@ class Run(Struct, frozen=True, omit_defaults=True):
         return tuple(each for each in self.inputs if 0 in each.type.shape)
 
 
-class Document(Struct, frozen=True, omit_defaults=True):
+class Document(Displayed, Struct, frozen=True, omit_defaults=True):
     """Everything known about one model.
 
     Attributes:
@@ -174,6 +176,7 @@ class Document(Struct, frozen=True, omit_defaults=True):
         traces: Profiler traces, one per pass or rank.
         findings: The findings about the model: most severe first, then by what they gain.
         trials: Changes that were tried on copies of the model.
+        limits: The measured limits of the device on which the model ran; null if they are unknown.
     """
 
     assay: int = field(name="assay_schema", default=SCHEMA_VERSION)
@@ -196,6 +199,7 @@ class Document(Struct, frozen=True, omit_defaults=True):
     traces: list[Trace] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     trials: list[TrialResult] = field(default_factory=list)
+    limits: MachineReport | None = None
 
     @property
     def model_class(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.display import Displayed
 from assay.document.plans import TensorPlan
 from assay.document.provenance import Figure
 
@@ -26,7 +27,7 @@ class Gain(Struct, frozen=True, omit_defaults=True):
     """The same as a share of the pass, of its peak memory, of all stored weights, or of the energy of the pass."""
 
 
-class Finding(Struct, frozen=True, omit_defaults=True):
+class Finding(Displayed, Struct, frozen=True, omit_defaults=True):
     """One finding of one rule about a model.
 
     Attributes:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from assay.document.provenance import Figure, Measured, Unknown
+from assay.display import Displayed
+from assay.document.provenance import Figure, Measured, Modelled, Provenance, Unknown
 
 VERSION = 1
 """Version of the report's layout; a cached report of another version is discarded and measured again."""
@@ -158,7 +159,18 @@ class EnergyModel(Struct, frozen=True, omit_defaults=True):
     """What the model assumes."""
 
 
-class MachineReport(Struct, frozen=True, omit_defaults=True):
+def _columns() -> dict[str, Provenance]:
+    return {
+        "sweep": Measured("copies within a working set, best burst"),
+        "scaling": Measured("matrix products with this number of threads"),
+        "sensors": Measured("the sensor itself"),
+        "energy": Modelled("fitted to measured energies of this machine"),
+        "others": Measured("processor time of other processes while it was measured"),
+        "took_s": Measured("monotonic clock"),
+    }
+
+
+class MachineReport(Displayed, Struct, frozen=True, omit_defaults=True):
     """The measured limits and sensors of one device.
 
     Attributes:
@@ -180,6 +192,7 @@ class MachineReport(Struct, frozen=True, omit_defaults=True):
         left_out: What a quick measurement left out: precisions, `caches`, `thread scaling`.
         notes: Remarks about the measurement, one sentence each.
         version: The version of this layout.
+        columns: How bare numbers were obtained, by the name of the field; it covers everything below.
     """
 
     hardware: Hardware
@@ -199,6 +212,7 @@ class MachineReport(Struct, frozen=True, omit_defaults=True):
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     version: int = VERSION
+    columns: dict[str, Provenance] = field(default_factory=_columns)
 
 
 class Series(Struct, frozen=True, omit_defaults=True):
@@ -229,7 +243,7 @@ class Series(Struct, frozen=True, omit_defaults=True):
         return sum(self.known) / len(self.known) if self.known else None
 
 
-class MonitorRecording(Struct, frozen=True, omit_defaults=True):
+class MonitorRecording(Displayed, Struct, frozen=True, omit_defaults=True):
     """The samples that a monitor took while something ran."""
 
     times_s: list[float] = field(default_factory=list)
@@ -267,7 +281,7 @@ class Thermal(Struct, frozen=True, omit_defaults=True):
     """Ordinary reasons for lower clocks, such as the power cap; they are not throttling."""
 
 
-class Replay(Struct, frozen=True, omit_defaults=True):
+class Replay(Displayed, Struct, frozen=True, omit_defaults=True):
     """The energy of a workload that was repeated between updates of an energy counter."""
 
     energy_j: Figure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.display import Displayed
 from assay.document.machine import NOT_MEASURED, MonitorRecording, Thermal
 from assay.document.provenance import Figure, Provenance
 
@@ -68,7 +69,7 @@ class MemoryMeasured(Struct, frozen=True, omit_defaults=True):
     """The op in which the allocator reached its peak; empty if unknown."""
 
 
-class StepTime(Struct, frozen=True, omit_defaults=True):
+class StepTime(Displayed, Struct, frozen=True, omit_defaults=True):
     """The time of a training step, in seconds: forward pass, backward pass and optimizer step."""
 
     whole: Figure = NOT_MEASURED
@@ -168,7 +169,7 @@ class EnergyPart(Struct, frozen=True):
     """Joules per pass; negative if the ops include energy that the pass does not use."""
 
 
-class EnergyProfile(Struct, frozen=True, omit_defaults=True):
+class EnergyProfile(Displayed, Struct, frozen=True, omit_defaults=True):
     """The energy of a pass: measured if a sensor covers the device, otherwise modelled."""
 
     sensor: str = ""
@@ -209,7 +210,7 @@ class EnergyProfile(Struct, frozen=True, omit_defaults=True):
     """The price of a million passes, in the currency of the given electricity price."""
 
 
-class Profile(Struct, frozen=True, omit_defaults=True):
+class Profile(Displayed, Struct, frozen=True, omit_defaults=True):
     """All measurements of one model on one device."""
 
     device: str = "cpu"

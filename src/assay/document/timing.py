@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.display import Displayed
 from assay.document.provenance import Figure, Provenance, Unknown
 
 
@@ -41,7 +42,7 @@ class PassMode(Struct, frozen=True, omit_defaults=True):
     """Number of passes at this speed."""
 
 
-class Timing(Struct, frozen=True, omit_defaults=True):
+class Timing(Displayed, Struct, frozen=True, omit_defaults=True):
     """The measured times of one pass; the self times plus `outside` add up to `whole` (on an accelerator, `host`)."""
 
     modules: list[ModuleTime | None] = field(default_factory=list)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.display import Displayed
+
 
 class Spread(Struct, frozen=True):
     """The distribution of a time over calls, in nanoseconds."""
@@ -185,7 +187,7 @@ class DeviceTimes(Struct, frozen=True, omit_defaults=True):
     """The mean of that number over time; null without launch records."""
 
 
-class MemoryTimeline(Struct, frozen=True, omit_defaults=True):
+class MemoryTimeline(Displayed, Struct, frozen=True, omit_defaults=True):
     """The memory of one device's allocator over time."""
 
     device: str
@@ -206,7 +208,7 @@ class MemoryTimeline(Struct, frozen=True, omit_defaults=True):
     """Pairs of a time after the start of the trace and the peak bytes until the next pair."""
 
 
-class Trace(Struct, frozen=True, omit_defaults=True):
+class Trace(Displayed, Struct, frozen=True, omit_defaults=True):
     """The contents of one trace file, with times in nanoseconds.
 
     Attributes:
@@ -302,7 +304,7 @@ class RankTimes(Struct, frozen=True, omit_defaults=True):
     """Whether it worked at least 5 % longer than the median rank."""
 
 
-class TraceSet(Struct, frozen=True, omit_defaults=True):
+class TraceSet(Displayed, Struct, frozen=True, omit_defaults=True):
     """Several traces of one model."""
 
     model_name: str
@@ -336,7 +338,7 @@ class LayerChange(Struct, frozen=True, omit_defaults=True):
     """`slower`, `faster`, `same`, `new`, `gone` or `unknown`."""
 
 
-class TraceDiff(Struct, frozen=True, omit_defaults=True):
+class TraceDiff(Displayed, Struct, frozen=True, omit_defaults=True):
     """Two sets of traces compared layer by layer.
 
     Attributes:
@@ -356,7 +358,7 @@ class TraceDiff(Struct, frozen=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
 
 
-class Traces(Struct, frozen=True):
+class Traces(Displayed, Struct, frozen=True):
     """Several traces, grouped by model.
 
     Attributes:

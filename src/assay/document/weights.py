@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from assay.display import Displayed
 from assay.document.provenance import Provenance
 
 QUANTILES = (0.0, 0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1.0)
@@ -80,7 +81,7 @@ class Spectral(Struct, frozen=True, omit_defaults=True):
     """Number of iterations."""
 
 
-class TensorStatistics(Struct, frozen=True, omit_defaults=True):
+class TensorStatistics(Displayed, Struct, frozen=True, omit_defaults=True):
     """Statistics of one tensor; a statistic is null if the values were not read or it does not apply.
 
     Attributes:
@@ -201,7 +202,7 @@ class Outlier(Struct, frozen=True):
     """The distance from the median, in robust standard deviations."""
 
 
-class WeightsReport(Struct, frozen=True, omit_defaults=True):
+class WeightsReport(Displayed, Struct, frozen=True, omit_defaults=True):
     """Statistics of a checkpoint's tensors, and summaries over all of them.
 
     Attributes:

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from assay.analysis.architecture import Architecture
 from assay.analysis.memory import Memory
+from assay.display import Displayed
 from assay.document.document import Document
 from assay.findings.engine import CheckResult
 
@@ -13,7 +14,7 @@ CodeOp = tuple[str, str, str]
 """An op in code that was read but not run: the function that contains it, the op's name, its arguments."""
 
 
-class Analysis(Struct, frozen=True):
+class Analysis(Displayed, Struct, frozen=True):
     """Everything that was determined about a model, and the reasons for what was not.
 
     Attributes:

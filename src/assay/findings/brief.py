@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from assay import units
+from assay.display import Displayed
 from assay.document.findings import TIME, Finding
 from assay.document.provenance import Figure
 
@@ -40,7 +41,7 @@ class NotKnown(Struct, frozen=True):
     why: str = ""
 
 
-class Brief(Struct, frozen=True):
+class Brief(Displayed, Struct, frozen=True):
     """What a person should know first."""
 
     identity: tuple[str, ...]

@@ -16,7 +16,8 @@ from assay.findings.catalogue import trace_rules
 from assay.findings.engine import apply
 from assay.messages import plural
 
-_CLOCK = "timestamps of the trace"
+CLOCK = "timestamps of the trace"
+"""How the times of a trace were measured."""
 _LEAST_UNATTRIBUTED = 0.01
 """A smaller share of accelerator time without a layer is not mentioned."""
 
@@ -75,7 +76,7 @@ def diff_brief(diff: TraceDiff) -> Brief:
         [
             BriefFigure(
                 "Time",
-                Figure((total.after_ns or 0) / 1e9, Measured(_CLOCK, len(diff.after))),
+                Figure((total.after_ns or 0) / 1e9, Measured(CLOCK, len(diff.after))),
                 "seconds",
                 f"{'GPU' if diff.time == 'gpu' else 'CPU'} time per pass, {_change(total)}",
                 f"{most.name} {_signed(most.change_ns)}" if most is not None else "",
@@ -99,7 +100,7 @@ def _time(trace: Trace) -> BriefFigure:
     whole = trace.gpu_ns or trace.cpu_ns
     own = {row.name: (row.gpu_self_ns or 0) if trace.gpu_ns else row.cpu_self_ns for row in trace.layers}
     shares = {name: time_ns / whole for name, time_ns in own.items()} if whole else {}
-    return BriefFigure("Time", Figure(trace.wall_ns / 1e9, Measured(_CLOCK)), "seconds", text, largest_share(shares))
+    return BriefFigure("Time", Figure(trace.wall_ns / 1e9, Measured(CLOCK)), "seconds", text, largest_share(shares))
 
 
 def _times(traces: TraceSet, members: Sequence[Trace]) -> BriefFigure:
@@ -107,7 +108,7 @@ def _times(traces: TraceSet, members: Sequence[Trace]) -> BriefFigure:
     walls = [trace.wall_ns / 1e9 for trace in members]
     whole = median(walls) * 1e9
     shares = {row.name: row.median_ns / whole for row in traces.layers} if whole else {}
-    how = Measured(_CLOCK, len(walls), range=(min(walls), max(walls)))
+    how = Measured(CLOCK, len(walls), range=(min(walls), max(walls)))
     return BriefFigure("Time", Figure(median(walls), how), "seconds", "wall time (median)", largest_share(shares))
 
 
@@ -120,7 +121,7 @@ def _ranks(traces: TraceSet) -> list[BriefFigure]:
     late = sum(row.straggler for row in traces.ranks)
     text = f"longer than the median on rank {worst.rank}"
     detail = plural(late, "straggler") if late else "no stragglers"
-    return [BriefFigure("Ranks", Figure(worst.behind, Measured(_CLOCK)), "share", text, detail)]
+    return [BriefFigure("Ranks", Figure(worst.behind, Measured(CLOCK)), "share", text, detail)]
 
 
 def _devices(traces: Iterable[Trace]) -> list[BriefFigure]:
@@ -132,7 +133,7 @@ def _devices(traces: Iterable[Trace]) -> list[BriefFigure]:
     figures = [
         BriefFigure(
             "GPU",
-            Figure(least.busy_ns / least.span_ns, Measured(_CLOCK)),
+            Figure(least.busy_ns / least.span_ns, Measured(CLOCK)),
             "share",
             "busy" if len(used) == 1 else f"busy, the least of {len(used)} ({least.name})",
             _idle(least),
@@ -140,7 +141,7 @@ def _devices(traces: Iterable[Trace]) -> list[BriefFigure]:
     ]
     exposed = max(used, key=_exposed)
     if _exposed(exposed):
-        share = Figure(_exposed(exposed), Measured(_CLOCK))
+        share = Figure(_exposed(exposed), Measured(CLOCK))
         figures.append(BriefFigure("Waiting", share, "share", "in communication that no compute overlaps"))
     return figures
 
@@ -166,7 +167,7 @@ def _memory(traces: Iterable[Trace]) -> list[BriefFigure]:
     most = max(used, key=lambda timeline: timeline.peak_bytes)
     place = f", at {most.peak_layer}" if most.peak_layer else ""
     return [
-        BriefFigure("Memory", Figure(most.peak_bytes, Measured(_CLOCK)), "bytes", f"peak on {most.device}{place}")
+        BriefFigure("Memory", Figure(most.peak_bytes, Measured(CLOCK)), "bytes", f"peak on {most.device}{place}")
     ]
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.analysis.devices import Device
+from assay.display import Displayed
 from assay.document.document import Document
 from assay.document.findings import BYTES, MEMORY, QUANTITIES, SEVERITIES, TIME, Finding
 from assay.findings.catalogue import selected_rules
@@ -39,7 +40,7 @@ class Skipped(Struct, frozen=True):
     """Which data is missing."""
 
 
-class CheckResult(Struct, frozen=True):
+class CheckResult(Displayed, Struct, frozen=True):
     """The findings of a set of rules, and the rules that were skipped."""
 
     findings: list[Finding]

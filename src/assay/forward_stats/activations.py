@@ -24,6 +24,7 @@ from assay.document.activations import (
 from assay.document.document import Document
 from assay.document.provenance import Counted
 from assay.document.rows import Op, OpKind
+from assay.forward_stats.activation_maps import BY_AREAS, MapLog
 from assay.forward_stats.on_device import Pending
 from assay.forward_stats.value_log import OpReading, Stats, TensorReading, ValueLog
 from assay.forward_stats.values import ValueStats
@@ -38,12 +39,12 @@ _BODIES = frozenset(f"higher_order.{name}" for name in higher_order.BODY_OPERATO
 
 
 def record_values(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: PassSettings
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: PassSettings, *, maps: bool = False
 ) -> Activations:
-    """Statistics of all outputs in one pass, which leaves the model as it was."""
-    log, recorded = _run(model, args, kwargs, setting)
+    """Statistics of all outputs in one pass, which leaves the model as it was; `maps` adds images of convolutions."""
+    log, recorded = _run(model, args, kwargs, setting, maps)
     if recorded.error is not None and not setting.autograd:  # some models differentiate inside forward
-        again, repeated = _run(model, args, kwargs, setting._replace(autograd=True))
+        again, repeated = _run(model, args, kwargs, setting._replace(autograd=True), maps)
         log, recorded = (again, repeated) if repeated.error is None else (log, recorded)
     ops = [_ReadOp(recorded.kinds[op.kind], op, recorded) for op in recorded.ops]
     read = [op for op in ops if op.kind.target not in _BODIES]
@@ -60,7 +61,8 @@ def record_values(
         first_nan=_first_nan(pairs, spoiled, inf_at),
         first_inf=None if inf_at is None else _inf_source(*pairs[inf_at], spoiled),
         failure="" if recorded.failure is None else recorded.failure.error,
-        columns={"modules": BY_VALUES, "ops": BY_VALUES},
+        maps=[] if log.maps is None else log.maps.rows(indices),
+        columns={"modules": BY_VALUES, "ops": BY_VALUES, **({"maps": BY_AREAS} if maps else {})},
     )
 
 
@@ -85,9 +87,9 @@ _Pairs = Sequence[tuple[_ReadOp, OpReading]]
 
 
 def _run(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: PassSettings
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], setting: PassSettings, maps: bool
 ) -> tuple[ValueLog, Pass]:
-    log = ValueLog()
+    log = ValueLog(MapLog() if maps else None)
     with observing(log.observer):
         recorded = record_pass(model, inventory.members(model), args, kwargs, setting, log.call)
     log.fetch()

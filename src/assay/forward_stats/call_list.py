@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from assay.display import Displayed
 from assay.errors import UsageError
 from assay.forward_stats.results import ForwardStats
 from assay.recorder.kept import STATS_ATTRIBUTE
@@ -15,7 +16,7 @@ from assay.sources.holders import named_modules
 ATTRIBUTE = STATS_ATTRIBUTE
 
 
-class CallList(list[ForwardStats]):
+class CallList(Displayed, list[ForwardStats]):
     """`module.forward_stats`: the recorded calls, newest last. It is pickled as an empty plain list."""
 
     __slots__ = ("recorders",)

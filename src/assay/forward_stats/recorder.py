@@ -18,6 +18,7 @@ from typing import Any
 
 from torch import nn
 
+from assay.display import Displayed
 from assay.errors import UsageError
 from assay.forward_stats import tensors
 from assay.forward_stats.call_list import ATTRIBUTE, CallList, existing_or_new
@@ -63,7 +64,7 @@ def record_forward_stats(model: object, values: bool = True, keep: int | None = 
     return ForwardRecorder(modules, values, keep)
 
 
-class ForwardRecorder:
+class ForwardRecorder(Displayed):
     """Records calls inside its `with` block; afterwards gives the first call that produced a NaN or an infinity."""
 
     def __init__(self, modules: list[tuple[str, nn.Module]], values: bool, keep: int | None) -> None:
@@ -74,6 +75,10 @@ class ForwardRecorder:
         self._pass = next(_passes)
         self._recorded: list[tuple[nn.Module, CallList]] = []
         """The modules that this recorder was added to, with their call lists."""
+        self._lists: list[CallList] = []
+        """These call lists after the block."""
+        self._began, self._ended = -1, -1
+        """The indices of calls before and after the block; -1 if it has not begun or ended."""
         self._stack = contextlib.ExitStack()
         self._device: DeviceClock | None = None
         self._unchecked: list[ForwardStats] = []
@@ -99,10 +104,19 @@ class ForwardRecorder:
         calls = [call for call in (self.first_nan, self.first_inf) if call is not None]
         return min(calls, key=lambda call: call.index, default=None)
 
+    @property
+    def calls(self) -> list[ForwardStats]:
+        """The calls that it recorded and their modules still keep, in the order in which they ended."""
+        lists = self._lists or [calls for _, calls in self._recorded]
+        made = [call for calls in lists for call in calls if call.index > self._began]
+        within = [call for call in made if self._ended < 0 or call.index < self._ended]
+        return sorted(within, key=lambda call: call.index)
+
     def __enter__(self) -> ForwardRecorder:
         if not self._modules:
             raise UsageError("a recorder can be used only once: call record_forward_stats again")
         lists = [existing_or_new(module, path) for path, module in self._modules]
+        self._began = next(_calls)
         self._device = clock_for(module for _, module in self._modules)
         self._stack.enter_context(observing(recording_call))
         try:
@@ -175,6 +189,7 @@ class ForwardRecorder:
             if not calls and not calls.recorders:
                 module.__dict__.pop(ATTRIBUTE, None)
         # The recorder must not keep the model alive.
+        self._lists, self._ended = [calls for _, calls in self._recorded if calls], next(_calls)
         self._recorded, self._modules = [], []
         self._root = None
 

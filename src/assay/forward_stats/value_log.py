@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from assay.forward_stats import tensors
+from assay.forward_stats.activation_maps import MapLog
 from assay.forward_stats.on_device import Pending
 from assay.forward_stats.reading import TensorReader, values_of
 from assay.forward_stats.saturation import at_ends, channel_dim, rectifies
@@ -64,7 +65,8 @@ class CallReading(NamedTuple):
 class ValueLog:
     """Runs the ops of a pass, and observes calls of modules, reading what they return."""
 
-    def __init__(self) -> None:
+    def __init__(self, maps: MapLog | None = None) -> None:
+        self.maps = maps
         self.ops: list[OpReading] = []
         self.calls: list[CallReading] = []
         self._reader = TensorReader()
@@ -117,6 +119,9 @@ class ValueLog:
             self.calls.append(CallReading(module, tuple([self._plain(each) for each in floats])))
         except Exception:  # noqa: BLE001  a user's container raised; the model's pass must not fail because of it
             self.calls.append(CallReading(module, ()))
+            return
+        if self.maps is not None and floats:
+            self.maps.read(module, floats[0])
 
     def _inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Stats | None, ...]:
         """Statistics of all tensors among the arguments; most were read before, as outputs."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from assay.display import Displayed
 from assay.document.machine import NOT_MEASURED, Replay, Sensor, Thermal, measured_figure, unknown_figure
 from assay.document.provenance import Figure
 from assay.machine.hardware import CUDA
@@ -97,7 +98,7 @@ def counters_of_device(device: str, rows: Sequence[Sensor] | None = None, uuid: 
     return "; ".join(reason for reason in reasons if reason) or "no energy sensor on this machine"
 
 
-class EnergyMeter:
+class EnergyMeter(Displayed):
     """Measures the energy of a `with` block: `with EnergyMeter(counters) as meter: …`, then read `meter.energy`."""
 
     def __init__(self, sensors: CounterGroup, clock: Callable[[], float] = time.perf_counter) -> None:

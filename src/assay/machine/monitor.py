@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import psutil
 from msgspec.structs import replace
 
+from assay.display import Displayed
 from assay.document.machine import NOT_MEASURED, MonitorRecording, Series, measured_figure, unknown_figure
 from assay.document.provenance import Figure
 from assay.errors import UsageError
@@ -35,7 +36,7 @@ def all_gauges() -> list[Gauge]:
     return [Utilisation(), Frequency(), ProcessMemory(), *counts(), PerfEvents(), *boards]
 
 
-class Monitor:
+class Monitor(Displayed):
     """Samples the machine during a `with` block; read `monitor.recording` afterwards.
 
     The sampling thread stops when the block ends, even if it raises. A gauge that fails is reported in the

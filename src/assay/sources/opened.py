@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Files
+from assay.display import Displayed
 from assay.document.document import Document, Origin
 from assay.document.trace import Trace
 from assay.errors import ReadError, UsageError
@@ -37,8 +38,8 @@ class Model(NamedTuple):
         return any(tensor.is_meta for tensor in (*self.module.parameters(), *self.module.buffers()))
 
 
-@dataclass(frozen=True, eq=False)
-class Opened:
+@dataclass(frozen=True, eq=False, repr=False)
+class Opened(Displayed):
     """An opened model, checkpoint or document. Each part is read when it is first used, and only once.
 
     `assay.open` returns it, and it can be given to the other functions in place of the model.

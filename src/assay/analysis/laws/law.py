@@ -8,6 +8,7 @@ from fractions import Fraction
 from msgspec import Struct, field
 
 from assay.analysis.laws.polynomials import Polynomial
+from assay.display import Displayed
 from assay.errors import UsageError
 
 
@@ -57,7 +58,7 @@ class VerifiedRange(Struct, frozen=True):
         return ", ".join(bounds + multiple)
 
 
-class Law(Struct, frozen=True):
+class Law(Displayed, Struct, frozen=True):
     """The scaling formula of a quantity; `law(batch=8, seq=4096)` is its value at these sizes.
 
     Attributes:
@@ -100,7 +101,7 @@ class Law(Struct, frozen=True):
         return " + ".join(shown) or "0"
 
 
-class Laws(Struct, frozen=True):
+class Laws(Displayed, Struct, frozen=True):
     """The scaling formulas of a model's costs: `laws["macs"]` is a `Law`, or None if there is no formula.
 
     Attributes:

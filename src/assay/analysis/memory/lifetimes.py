@@ -9,6 +9,7 @@ from itertools import accumulate
 from msgspec import Struct
 
 from assay.analysis.name_ranges import fold_names
+from assay.display import Displayed
 from assay.document.document import Document
 from assay.document.provenance import Counted
 from assay.document.rows import Op, OpKind, Storage
@@ -59,7 +60,7 @@ class LiveStorages(Struct, frozen=True, omit_defaults=True):
     """The op after which none was live; null if one was live at the end."""
 
 
-class Peak(Struct, frozen=True, omit_defaults=True):
+class Peak(Displayed, Struct, frozen=True, omit_defaults=True):
     """The op during which the most bytes are live."""
 
     op: int

@@ -25,6 +25,7 @@ from assay.analysis.memory.weights import TrainedParameter, trained, weights_of
 from assay.analysis.memory.workspaces import WORKSPACE, Workspaces, workspaces
 from assay.analysis.modules_run import modules_run
 from assay.analysis.parameters import stored, stored_by_dtype
+from assay.display import Displayed
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Modelled, Provenance, Unknown
 from assay.document.rows import Op, OpKind
@@ -47,7 +48,7 @@ _NO_PASS = Figure(None, Unknown("no pass was recorded"))
 _UNDISTINGUISHED = Figure(None, Unknown("a checkpoint does not distinguish parameters from buffers"))
 
 
-class Occupancy(Struct, frozen=True, omit_defaults=True):
+class Occupancy(Displayed, Struct, frozen=True, omit_defaults=True):
     """Memory during one pass."""
 
     total: Figure
@@ -61,7 +62,7 @@ class Occupancy(Struct, frozen=True, omit_defaults=True):
     """Live bytes during each op, without parameters, buffers and inputs."""
 
 
-class Memory(Struct, frozen=True, omit_defaults=True):
+class Memory(Displayed, Struct, frozen=True, omit_defaults=True):
     """The memory that a model needs for inference and training.
 
     Attributes:

@@ -12,7 +12,7 @@ from assay.analysis.architecture import architecture
 from assay.analysis.memory import memory_of
 from assay.api.analyze.script import operations
 from assay.api.arguments import check_callable
-from assay.api.check import device_of, own_weights, rules_progress
+from assay.api.check import own_weights, rules_progress
 from assay.api.observe import observe_opened
 from assay.api.options import (
     OPENING,
@@ -35,13 +35,15 @@ from assay.document.document import Document
 from assay.errors import AssayError, InputsError, ReadError, UsageError
 from assay.findings.analyzed import Analysis, CodeOp
 from assay.findings.engine import check_all
+from assay.machine.limits import device_of, limits_of
 from assay.messages import ALLOW_CODE
 from assay.sources.open import open_source
 from assay.sources.opened import Opened, not_run_message
 
 STRUCTURE, INFERENCE, PROFILE = "structure", "inference", "profile"
 DEPTHS = (STRUCTURE, INFERENCE, PROFILE)
-"""Depths: `structure` covers structure and cost, `inference` adds time and measured memory, `profile` adds energy."""
+"""Depths: `structure` covers structure and cost, `inference` adds time, measured memory and the values of outputs,
+`profile` adds energy."""
 
 ARCHITECTURE, COMPUTATION, REAL_PASS = "architecture", "computation", "a pass with data"
 PASS_MEMORY, TIME, WEIGHT_VALUES = "memory of a pass", "time", "values of weights"
@@ -89,8 +91,8 @@ def analyze(
     Args:
         model: Anything `assay.open` accepts.
         inputs: What to call the model with, in any form `assay.observe` accepts. If None, they are inferred.
-        depth: `"structure"` (architecture, cost, memory, findings), `"inference"` (also time and measured memory) or
-            `"profile"` (also energy and the load of the machine).
+        depth: `"structure"` (architecture, cost, memory, findings), `"inference"` (also time, measured memory and the
+            values of outputs) or `"profile"` (also energy and the load of the machine).
         weights: A checkpoint of the model, for example if the model was built without its weights. None uses the
             model's own weights.
         warmup: Number of untimed passes to run first.
@@ -261,7 +263,8 @@ class _Analysis:
         if self._options.without_data:
             self._missing[TIME] = "time cannot be measured on shapes only (meta mode): run with data"
             return self._recorded(profiled)
-        document = profile_prepared(profiled, self._profile_options, self._on_progress)
+        options = dataclasses.replace(self._profile_options, outputs=True)
+        document = profile_prepared(profiled, options, self._on_progress)
         if document.timing is None and document.profile is not None:
             self._missing[TIME] = "; ".join(document.profile.notes) or "nothing was timed"
         return document
@@ -300,5 +303,5 @@ class _Analysis:
         if memory is not None and not document.storages:  # without storages, activations are unknown, not zero
             memory = replace(memory, inference=None)
         checked = check_all(document, device=device_of(document), on_rule=rules_progress(self._on_progress))
-        document = replace(document, findings=checked.findings)
+        document = replace(document, findings=checked.findings, limits=limits_of(document))
         return Analysis(document, self._depth, architecture(document), checked, memory, self._missing, code or [])

@@ -71,6 +71,9 @@ class ProfileOptions:
     """Measure or model the energy of the pass, and of ops if there is a sensor; if None, neither."""
     memory: bool = True
     """Measure the memory of the pass, in up to five additional passes."""
+    outputs: bool = False
+    """Compute statistics of outputs in another pass, with images of the outputs of convolutions; also of gradients if
+    a training step is measured."""
 
     def check(self) -> None:
         """Raise UsageError for values that are not valid, before anything is measured."""

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from assay.analysis.flow import writes_parameters
 from assay.analysis.memory import memory_of
+from assay.api.activations import record_activations
 from assay.api.arguments import check_callable
 from assay.api.machine import measure_machine
-from assay.api.options import RECORDING, OnProgress, OnStep, RunOptions, by_step, unreported
+from assay.api.options import READING_OUTPUTS, RECORDING, OnProgress, OnStep, RunOptions, by_step, unreported
 from assay.api.partial import warn_if_partial
 from assay.api.profile import figures
 from assay.api.profile import sweep as sweeping
@@ -37,6 +38,7 @@ from assay.document.profile import Conditions, KindTime, MemoryMeasured, Profile
 from assay.document.provenance import Counted, Figure, Measured, Unknown
 from assay.document.timing import PassMode
 from assay.errors import AssayError, UsageError
+from assay.machine.limits import limits_of
 from assay.machine.load import OtherLoad
 from assay.machine.monitor import Monitor
 from assay.machine.reports import report_of_this_machine
@@ -188,7 +190,8 @@ class _Profiling:
                 self._notes.append(
                     "run with placeholder weights: value-dependent results, such as routing, may differ"
                 )
-            for step in (self._timed, self._with_training_step, self._swept, self._with_sensors):
+            steps = (self._timed, self._with_outputs, self._with_training_step, self._swept, self._with_sensors)
+            for step in steps:
                 try:
                     document = step(document)
                 except Exception as error:  # noqa: BLE001  a model may raise anything; earlier results are kept
@@ -200,9 +203,9 @@ class _Profiling:
         if self._stages.skipped:
             skipped = ", ".join(self._stages.skipped)
             self._notes.append(f"not measured, because the budget of {self._options.budget:g} s was spent: {skipped}")
-        return replace(
-            document, profile=with_columns(replace(document.profile, notes=self._notes, stopped=self._stopped))
-        )
+        profile = with_columns(replace(document.profile, notes=self._notes, stopped=self._stopped))
+        document = replace(document, profile=profile)
+        return replace(document, limits=limits_of(document))
 
     def _timed(self, document: Document) -> Document:
         """The document with the times of the pass, its modules and its ops, and its memory."""
@@ -272,6 +275,24 @@ class _Profiling:
             overheads={"module clock": timing.overhead, "operation clock": _traced(timed.whole, timing.as_run)},
         )
         return replace(document, timing=timing, profile=profile)
+
+    def _with_outputs(self, document: Document) -> Document:
+        """The document with statistics of outputs and gradients, if they were requested and the pass has data."""
+        if not self._options.outputs or document.run.mode != "real" or document.stopped:
+            return document
+        whole_s = document.timing.whole.value if document.timing is not None else None
+        if not self._stages.begin(READING_OUTPUTS, least_s=whole_s or 0.0):
+            return document
+        profiled = self._profiled
+        values = record_activations(
+            profiled,
+            None,
+            profiled.options,
+            backward=profiled.backward,
+            writes_parameters=profiled.writes_parameters,
+            maps=True,
+        )
+        return replace(document, activations=values)
 
     def _with_training_step(self, document: Document) -> Document:
         """The document with the times of a training step, if one was recorded."""
@@ -377,7 +398,7 @@ def _stage_count(profiled: ProfiledModel, options: ProfileOptions) -> int:
     """The number of stages that these options announce, as far as it is known beforehand."""
     sizes = sum(len(sizes) + 1 for _, sizes in options.sweeps)
     sensors = options.system + (options.energy is not None)
-    return 3 + profiled.backward + len(options.thread_counts) + sizes + sensors
+    return 3 + options.outputs + profiled.backward + len(options.thread_counts) + sizes + sensors
 
 
 def _with(document: Document, **fields: Any) -> Document:
