@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from assay.api.observe import observe
     from assay.api.open import open
     from assay.api.profile.run import profile
+    from assay.api.report import report
     from assay.api.roofline import roofline
     from assay.api.summary import summary
     from assay.api.trace import compare_traces, read_trace, read_traces
@@ -78,6 +79,7 @@ _MODULES = {
     "api.observe": ("observe",),
     "api.open": ("open",),
     "api.profile.run": ("profile",),
+    "api.report": ("report",),
     "api.roofline": ("roofline",),
     "api.summary": ("summary",),
     "api.trace": ("compare_traces", "read_trace", "read_traces"),
@@ -111,7 +113,7 @@ __all__ = [
     "explore_torch_module_with_stats", "explore_with_stats", "extract_pytorch_ops", "extract_unique_modules",
     "load", "measure_energy", "measure_machine", "memory", "observe", "open", "parse_model_trace", "profile",
     "read_trace", "read_traces", "record_forward_stats", "record_torch_module_forward_stats", "register_cost",
-    "roofline", "save", "summary", "vary",
+    "report", "roofline", "save", "summary", "vary",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 DOCUMENT = "analysis.assay.json"
 TEXT = "comprehensive_model_analysis.txt"
+PAGE = "report.html"
 
 
 @click.command(cls=OptionGroups)
@@ -70,8 +71,8 @@ def analyze(
     """Report on MODEL: architecture, parameters, computation, memory and findings; with --inference also its time,
     with --profile also its energy.
 
-    Prints the answer. Writes the document and a longer report to --dir. If a part of the analysis fails, the files
-    are called *.partial.* and the exit code is 4.
+    Prints the answer. Writes the document, a web page and a longer text to --dir. If a part of the analysis fails,
+    the files are called *.partial.* and the exit code is 4.
     """
     messages.line.step(OPENING)
     from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analysis_of
@@ -80,7 +81,7 @@ def analyze(
     _refuse_unused(depth)
     profile_settings = profile_options(backward=backward, **measuring)
     atomic.check_directory(folder)
-    refuse_existing([folder / DOCUMENT, folder / TEXT], force=force)
+    refuse_existing([folder / name for name in (DOCUMENT, PAGE, TEXT)], force=force)
     with prints_to_stderr():
         analysis = analysis_of(
             model,
@@ -118,8 +119,10 @@ def _write(
     full: bool,
 ) -> int:
     """Print the report, write the files to `folder`, and return the exit code."""
-    from assay.api.check import device_of
+    from assay.api.report.formats import HTML, encoded
+    from assay.api.report.subject import subject_of
     from assay.document import files
+    from assay.machine.limits import device_of
     from assay.views.text.analysis import analysis_report, common_sections
     from assay.views.text.full_analysis import full_report
 
@@ -130,11 +133,13 @@ def _write(
     code = _exit_code(messages, analysis)
     contents = {
         DOCUMENT: files.encode(document, DOCUMENT),
+        PAGE: encoded(subject_of(analysis, source=source, full=full), HTML),
         TEXT: full_report(analysis, common, rows, device, full=full, source=source).encode(),
     }
-    saved, text = atomic.write_results(folder, contents, partial=bool(code), overwrite=force)
+    messages.line.step("writing the report")
+    saved, page, text = atomic.write_results(folder, contents, partial=bool(code), overwrite=force)
     show(analysis_report(analysis, common, rows, device, full=full, source=source), output)
-    messages.note(f"longer report: {text}; browse the result: assay explore {saved}")
+    messages.note(f"report: {page}; as text: {text}; in the terminal: assay explore {saved}")
     return code
 
 

@@ -29,6 +29,8 @@ COMMANDS = {
     "profile": ("assay.cli.profile:profile", "Time and energy per module and op, with bottlenecks."),
     "check": ("assay.cli.check:check", "Problems and suggestions for a model or checkpoint."),
     "rule": ("assay.cli.rule:rule", "Explain a rule of `assay check`: why, example, fix, when to ignore."),
+    "report": ("assay.cli.report:report", "One offline web page on a document or model; also Markdown, text, JSON."),
+    "serve": ("assay.cli.serve:serve", "Show reports in a browser; they reload when their documents change."),
     "explore": ("assay.cli.explore:explore", "Browse a model, document or checkpoint in the terminal."),
     "modules": ("assay.cli.uniques:modules", "Unique modules of a model and how often each occurs."),
     "ops": ("assay.cli.uniques:ops", "Unique ops of a model with their attributes and tensor types."),

@@ -84,18 +84,28 @@ def _facts(lines: list[_Line]) -> Table:
 
 
 def _answer(figure: BriefFigure, brief: Brief) -> str:
-    value = _SAME_UNIT.sub(r"(\1–\3 \2)", shown(figure.figure, _SHOWS[figure.unit])).removeprefix("approx. ")
-    return marked_total(f"{value} {figure.text}".strip(), partial=brief.partial)
+    return marked_total(f"{_value_text(figure)} {figure.text}".strip(), partial=brief.partial)
+
+
+def _value_text(figure: BriefFigure) -> str:
+    return _SAME_UNIT.sub(r"(\1–\3 \2)", shown(figure.figure, _SHOWS[figure.unit])).removeprefix("approx. ")
+
+
+def value_and_range(figure: BriefFigure) -> tuple[str, str]:
+    """`128 ms` and `124–135 ms` or `± 4 ms`; the range is empty if it is unknown."""
+    value, _, ends = _value_text(figure).partition(" (")
+    value, sign, deviation = value.partition(" ± ")
+    return value, ends.removesuffix(")") or f"{sign}{deviation}".strip()
 
 
 def _actions(brief: Brief) -> Table:
     """What to do next, one row per action."""
     columns = [
         Column[Finding]("", lambda one: f"  {brief.actions.index(one) + 1}"),
-        Column[Finding]("Do next", lambda one: _clause(one.advice), shrinks=True, keeps=12),
+        Column[Finding]("Do next", lambda one: clause(one.advice), shrinks=True, keeps=12),
         Column[Finding]("rule", lambda one: one.code),
         Column[Finding]("gain, up to", lambda one: saving(one.gain), "right", paint=lambda row: _GREEN),
-        Column[Finding]("confidence", _confidence, shrinks=True),
+        Column[Finding]("confidence", confidence, shrinks=True),
     ]
     return Table(columns, brief.actions, ruled=False, fixed=True)
 
@@ -109,13 +119,13 @@ def _next_step(brief: Brief) -> list[_Line]:
     return [_Line(label, text)] if text else []
 
 
-def _clause(advice: str) -> str:
+def clause(advice: str) -> str:
     """The first clause of a recommendation: `Use torch.compile`."""
     return _CLAUSE.split(advice, 1)[0]
 
 
-def _confidence(finding: Finding) -> str:
-    """`measured 1.43×` if it was tried, else how its gain is known."""
+def confidence(finding: Finding) -> str:
+    """`tried: 1.43×` if it was tried, else how its gain is known."""
     if finding.verified:
         return f"tried: {finding.verified.split(',')[0]}"
     how = finding.gain.share.how if finding.gain is not None else None

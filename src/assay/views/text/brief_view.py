@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 
+from assay.display import Displayed
 from assay.findings.brief import Brief
-from assay.views.html_report import as_html
 from assay.views.layout import Style
 from assay.views.tables import Table
 from assay.views.text.brief import brief_parts
@@ -16,7 +16,7 @@ _WIDTH = 100
 """The width of the text unless it is printed in a terminal."""
 
 
-class BriefView:
+class BriefView(Displayed):
     """What a person should know first about a result: `print` it, or display it in a notebook.
 
     Attributes:
@@ -32,9 +32,6 @@ class BriefView:
         return as_text(self._report, Style(shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH))
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return as_html(self._parts)
 
     def _repr_markdown_(self) -> str:
         return as_markdown(self._report)

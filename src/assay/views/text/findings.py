@@ -175,16 +175,23 @@ def summary_line(checked: CheckResult, *, verbose: bool = False, none: str = "no
 
 def _evidence_line(evidence: Mapping[str, Figure], labels: Mapping[str, str]) -> str:
     """Names and values on one line; a value that was measured or modelled is marked as such."""
-    names = {name: labels.get(name, name.removesuffix("_s").replace("_", " ")) for name in evidence}
-    return ", ".join(f"{names[name]} {_figure(name, figure)}" for name, figure in evidence.items())
+    methods = {name: _METHODS.get(type(figure.how)) for name, figure in evidence.items()}
+    return ", ".join(
+        f"{name} {text}{f' ({methods[key]})' if methods[key] and text != units.UNKNOWN else ''}"
+        for key, name, text in evidence_texts(evidence, labels)
+    )
 
 
-def _figure(name: str, figure: Figure) -> str:
-    if figure.value is None:
-        return units.UNKNOWN
-    show = next(show for matches, show in _FORMATS if matches(name))
-    method = _METHODS.get(type(figure.how))
-    return f"{show(figure.value)} ({method})" if method else show(figure.value)
+def evidence_texts(evidence: Mapping[str, Figure], labels: Mapping[str, str] = _LABELS) -> list[tuple[str, str, str]]:
+    """The key, the name for people and the formatted value of each figure."""
+    return [
+        (key, labels.get(key, key.removesuffix("_s").replace("_", " ")), _figure(key, figure.value))
+        for key, figure in evidence.items()
+    ]
+
+
+def _figure(name: str, value: float | None) -> str:
+    return units.UNKNOWN if value is None else next(show for matches, show in _FORMATS if matches(name))(value)
 
 
 def _severity_count(count: int, severity: str) -> str:

@@ -117,9 +117,14 @@ def occupancy_parts(memory: Memory, document: Document) -> Parts:
         parts += [*_timeline_parts(name, usage, document, partial=memory.partial)]
         parts += [
             "Live tensors at the peak, largest first",
-            Table(_LIVE, [one for one in usage.peak.together if one.bytes]).without_empty(),
+            live_table(usage),
         ]
     return parts
+
+
+def live_table(usage: Occupancy) -> Table:
+    """The tensors that are live at the peak, largest first."""
+    return Table(_LIVE, [one for one in usage.peak.together if one.bytes]).without_empty()
 
 
 def timelines(memory: Memory, document: Document) -> Parts:

@@ -122,7 +122,7 @@ def time_parts(
     parts += [*where_parts(document), *module_parts(document, lines, full=full)]
     parts += first_rows("Ops by total time", with_range(op_table(rows)), lines) if rows else []
     parts += roofline_parts(device, rows) if rows and device is not None else []
-    parts += section("Threads", Table(_THREADS, profile.thread_points))
+    parts += section("Threads", thread_table(profile))
     for sweep in profile.sweeps:
         parts += section(_sweep_title(sweep), sweep_table(sweep))
     return parts
@@ -169,6 +169,11 @@ def execution_table(document: Document) -> Table:
         for number, (op, seconds) in enumerate(zip(document.ops, profile.ops, strict=False))
     ]
     return Table(_EXECUTIONS, sorted(rows, key=lambda row: -(row.seconds or 0.0)))
+
+
+def thread_table(profile: Profile) -> Table:
+    """One row per number of threads."""
+    return Table(_THREADS, profile.thread_points)
 
 
 def _efficiency_column(threads: int) -> Column[Achieved]:

@@ -60,11 +60,11 @@ def roofline_parts(device: Device, rows: Sequence[Achieved] = ()) -> Parts:
     points = [row for row in rows if _is_drawn(row)]
     if not peaks or not bandwidth or (rows and not points):
         return []
-    caption = _caption(rows) if rows else _ridge_caption(peaks, bandwidth)
+    caption = roofline_caption(rows) if rows else _ridge_caption(peaks, bandwidth)
     return [Picture(caption, lambda style: _draw(style, peaks, bandwidth, points, rows))]
 
 
-def _caption(rows: Sequence[Achieved]) -> str:
+def roofline_caption(rows: Sequence[Achieved]) -> str:
     """`85.0 % of the time is compute-bound; 3 kinds of op are far below both limits`."""
     shares = dict.fromkeys(_BOUND, 0.0)
     for row in rows:

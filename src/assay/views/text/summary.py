@@ -12,15 +12,15 @@ from assay.analysis.cost.totals import add_up
 from assay.analysis.memory import memory_of
 from assay.analysis.outline import OutlineRow, outline
 from assay.analysis.parameters import Parameters, parameters
+from assay.display import Displayed
 from assay.document.document import Document, Failure
 from assay.document.provenance import Figure
 from assay.document.rows import TensorType
 from assay.document.tree import path_text as shown_path
 from assay.messages import plural
-from assay.views import html_tree
 from assay.views.layout import Style
-from assay.views.partial import marked_title, marked_total
-from assay.views.tables import Column, Table, printable
+from assay.views.partial import marked_total
+from assay.views.tables import Column, Table
 from assay.views.text.amounts import Amounts, amounts, if_recorded
 from assay.views.text.facts import facts_table
 from assay.views.text.partial_report import marked
@@ -40,7 +40,7 @@ _MAX_TIED = 3
 """Tied parameters named below the tree; JSON lists all of them."""
 
 
-class Summary:
+class Summary(Displayed):
     """The module tree of a model with shapes, parameters, FLOPs and memory, and totals below it.
 
     `print` it, display it in a notebook, or read its `rows`.
@@ -91,18 +91,14 @@ class Summary:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
+    def tree(self) -> tuple[list[str], list[tuple[int, list[str]]]]:
+        """The headings of the tree, and the depth and the cells of each row."""
         columns = self._columns()
+        failure = self.document.run.failure
         rows = [
-            (line.depth, [column.text(_TreeRow(line, failure=self.document.run.failure)) for column in columns])
-            for line in self.rows
+            (line.depth, [column.text(_TreeRow(line, failure=failure)) for column in columns]) for line in self.rows
         ]
-        return html_tree.tree_table(
-            title=printable(marked_title(self._name, self.document)),
-            headings=[column.title for column in columns],
-            rows=rows,
-            facts=[(name, printable(value)) for name, value in self.facts()],
-        )
+        return [column.title for column in columns], rows
 
     def report(self, *, flat: bool = False) -> Report:
         """The tree and the totals as a report; CSV and JSON lines have one row per module, with exact values.
@@ -117,14 +113,15 @@ class Summary:
         failure = self.document.run.failure
         rows = [_TreeRow(line, trunk, failure) for line, trunk in zip(self.rows, trunks, strict=True)]
         tree = Table(self._columns(), rows)
-        parts: Parts = [f"{self._name}: summary", *([tree] if rows else []), facts_table(self.facts())]
+        parts: Parts = [f"{self.name}: summary", *([tree] if rows else []), facts_table(self.facts())]
         return marked(Report(parts, Table(_data_columns(self._chosen, self._wholes), self.data_rows)), self.document)
 
     def _columns(self) -> list[Column[_TreeRow]]:
         return _tree_columns(self._chosen, self._wholes, self._amounts)
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """The class of the model, or the name it was opened by."""
         return self.document.model_class or self.document.origin.name or "model"
 
     def facts(self) -> list[tuple[str, str]]:

@@ -174,28 +174,44 @@ def sets_report(
     parts: Parts = []
     rows: list[_AcrossRow] = []
     for each in sets:
-        name = each.model_name or "traces"
-        layers = each.layers if options.full else folded_across(each.layers)
-        kept, rest = _cut(sorted(layers, key=_SET_ORDERS[options.sort or "median"]), options.top)
-        columns = (*_ACROSS, *(_IMBALANCE if each.ranks else ()))
-        columns = (*columns, _ODD) if any(_odd(row) for row in kept) else columns
         members = [trace for trace in traces if trace.path in each.paths]
         parts += brief_parts(set_brief(each, members, trace_findings(members)))
-        parts.append(f"Layers by self {_TIMES[each.time]}")
-        parts.append(Table(columns, [_AcrossRow(name, row) for row in kept], rest))
-        parts += section("Ranks", Table(_RANKS, each.ranks)) + section("Notes", notes_table(each.notes))
-        rows += [_AcrossRow(name, row) for row in each.layers]
+        parts += across_parts(each, options)
+        parts += section("Ranks", ranks_table(each)) + section("Notes", notes_table(each.notes))
+        rows += _across_rows(each, each.layers)
     return Report(parts, Table((_MODEL, *_ACROSS, *_IMBALANCE), rows))
+
+
+def across_parts(traces: TraceSet, options: TraceOptions) -> Parts:
+    """The layers of several traces of one model."""
+    layers = traces.layers if options.full else folded_across(traces.layers)
+    kept, rest = _cut(sorted(layers, key=_SET_ORDERS[options.sort or "median"]), options.top)
+    columns = (*_ACROSS, *(_IMBALANCE if traces.ranks else ()))
+    columns = (*columns, _ODD) if any(_odd(row) for row in kept) else columns
+    return [f"Layers by self {_TIMES[traces.time]}", Table(columns, _across_rows(traces, kept), rest)]
+
+
+def ranks_table(traces: TraceSet) -> Table:
+    """One row per rank; none with a single rank."""
+    return Table(_RANKS, traces.ranks)
+
+
+def _across_rows(traces: TraceSet, layers: Sequence[LayerAcross]) -> list[_AcrossRow]:
+    return [_AcrossRow(traces.model_name or "traces", layer) for layer in layers]
 
 
 def diff_report(diff: TraceDiff, options: TraceOptions = TraceOptions()) -> Report:  # noqa: B008  it is frozen
     """The layers of two traces compared, the largest change first; CSV and JSON lines keep the order of `diff`."""
+    parts = [*brief_parts(diff_brief(diff)), *change_parts(diff, options), *section("Notes", notes_table(diff.notes))]
+    return Report(parts, Table(_CHANGES, [*diff.layers, diff.total]))
+
+
+def change_parts(diff: TraceDiff, options: TraceOptions) -> Parts:
+    """The layers of two traces, the largest change first, and the change of the whole pass."""
     changes = diff.layers if options.full else folded_changes(diff.layers)
     kept, rest = _cut(sorted(changes, key=lambda row: -abs(row.change_ns)), options.top)
-    table = Table(_CHANGES, kept, [*rest, diff.total])
     title = f"Self {_TIMES[diff.time]} of layers: {_paths_text(diff.before)} → {_paths_text(diff.after)}"
-    parts: Parts = [*brief_parts(diff_brief(diff)), title, table, *section("Notes", notes_table(diff.notes))]
-    return Report(parts, Table(_CHANGES, [*diff.layers, diff.total]))
+    return [title, Table(_CHANGES, kept, [*rest, diff.total])]
 
 
 def stacks_report(stacks: Stacks, path: str, options: TraceOptions) -> Report:

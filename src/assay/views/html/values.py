@@ -1,0 +1,224 @@
+"""Activations and gradients for the page: ranges, saturation, where NaN began, and gradients through depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from assay import units
+from assay.document import tree
+from assay.document.activations import Activations, GradientValues, NonfiniteSource, OutputValues
+from assay.document.document import Document
+from assay.views.html.columns import numbers, page_columns, words
+from assay.views.html.page import (
+    AnyBlock,
+    ImagesBlock,
+    Line,
+    LinesBlock,
+    MapImage,
+    NotesBlock,
+    PageAxis,
+    PageColumn,
+    PageTable,
+    PageView,
+    SectionRef,
+    TableBlock,
+    Unit,
+)
+from assay.views.html.subject import Subject
+from assay.views.tables import printable
+
+OUTPUTS, GRADIENTS = "outputs", "gradients"
+_SOURCES = {
+    "op": "made it of finite numbers",
+    "weights": "read it from weights",
+    "inputs": "read it from the inputs",
+    "constants": "read it from a constant",
+    "infinities": "made it of infinities",
+}
+
+
+def values_view(subject: Subject) -> PageView:
+    """The values of one pass, layer by layer."""
+    values, document = subject.document.activations, subject.document
+    title = "Activations"
+    if values is None or not values.modules:
+        why = values.failure if values is not None and values.failure else "No pass with data was examined."
+        return PageView("values", title, [], f"{why} Run `assay analyze {subject.model} --inference`.")
+    blocks: list[AnyBlock] = [NotesBlock(lines=list(_origins(document, values)))]
+    blocks += [*_range_lines(document, values)]
+    blocks.append(
+        TableBlock(
+            id=OUTPUTS, title="Outputs of modules", caption=_caption(document, values), table=SectionRef(OUTPUTS)
+        )
+    )
+    blocks += [*_gradient_blocks(subject, values), *_images(document, values)]
+    return PageView("values", title, blocks, badge="NaN" if values.first_nan is not None else "")
+
+
+def _origins(document: Document, values: Activations) -> Iterator[str]:
+    """Where NaN and infinities began, or that there are none."""
+    if values.first_nan is None and values.first_inf is None:
+        yield "No output has NaN, and no op made an infinity of finite numbers."
+    for name, source in (("NaN", values.first_nan), ("an infinity", values.first_inf)):
+        if source is not None:
+            yield _origin(document, name, source)
+
+
+def _origin(document: Document, name: str, source: NonfiniteSource) -> str:
+    where = printable(tree.path_text(document.modules[source.module].path))
+    names = [printable(document.tensors[index].names[0]) for index in source.tensors if document.tensors[index].names]
+    read = f" ({', '.join(names[:3])})" if names else ""
+    reached = "; it reached the model's output" if source.reached_output else ""
+    return f"First {name}: {source.op} in {where} {_SOURCES.get(source.source, source.source)}{read}{reached}."
+
+
+def _caption(document: Document, values: Activations) -> str:
+    saturated = [one for one in values.modules if (one.at_ends or 0) > 0.5]
+    dead = [one for one in values.modules if one.dead_channels]
+    parts = []
+    if saturated:
+        parts.append(f"{len(saturated)} modules with more than half of their outputs saturated")
+    if dead:
+        channels = sum(one.dead_channels or 0 for one in dead)
+        parts.append(f"{channels:,} channels that were always zero, in {len(dead)} modules")
+    return "; ".join(parts) + "." if parts else "No module is mostly saturated, and no channel is always zero."
+
+
+def _range_lines(document: Document, values: Activations) -> Iterator[AnyBlock]:
+    """Root mean square and largest magnitude of outputs, in the order of the pass."""
+    rows = [one for one in values.modules if one.rms]
+    if len(rows) < 2:
+        return
+    first, last = rows[0], rows[-1]
+    yield LinesBlock(
+        title="Outputs through the pass",
+        caption=f"The root mean square goes from {units.ratio(first.rms)} to {units.ratio(last.rms)}.",
+        x=PageAxis("modules in the order in which they return", "exact", [float(at + 1) for at in range(len(rows))]),
+        series=[
+            Line("root mean square", [one.rms for one in rows], method="counted"),
+            Line("largest magnitude", [_largest(one) for one in rows], method="counted"),
+        ],
+        unit="number",
+        log=True,
+    )
+
+
+def _largest(one: OutputValues) -> float | None:
+    return None if one.min is None or one.max is None else max(abs(one.min), abs(one.max)) or None
+
+
+def output_table(document: Document, values: Activations) -> PageTable:
+    """One row per module that returned numbers, and per op that it ran itself."""
+    rows = [*values.modules, *(one for one in values.ops if _is_notable(one))]
+    how = values.columns.get("modules") or values.columns.get("modules.rms") or values.columns.get("ops.zeros")
+
+    def column(key: str, title: str, of: Callable[[OutputValues], Any], unit: Unit, **more: Any) -> PageColumn:
+        return numbers(key, title, map(of, rows), unit, how, **more)
+
+    paths = [printable(tree.path_text(document.modules[one.module].path)) for one in rows]
+    columns = [
+        words("module", "module", paths, link="module"),
+        words("op", "op", (one.op for one in rows)),
+        words("class", "class", (document.modules[one.module].class_name for one in rows)),
+        column("nan", "NaN", lambda one: one.nan or None, "exact"),
+        column("inf", "infinite", lambda one: one.inf or None, "exact"),
+        column("min", "min", lambda one: one.min, "number"),
+        column("max", "max", lambda one: one.max, "number"),
+        column("mean", "mean", lambda one: one.mean, "number"),
+        column("rms", "root mean square", lambda one: one.rms, "number", bar=True),
+        column("zeros", "zeros", lambda one: one.zeros, "share"),
+        column("at_ends", "saturated", lambda one: one.at_ends, "share"),
+        column("dead_channels", "dead channels", lambda one: one.dead_channels, "exact"),
+        column("channels", "channels", lambda one: one.channels, "exact", hidden=True),
+        column("count", "values", lambda one: one.count, "count", hidden=True),
+        words("dtype", "dtype", (one.dtype or None for one in rows), hidden=True),
+    ]
+    return PageTable(rows=len(rows), columns=page_columns(columns, len(rows), full=True))
+
+
+def _is_notable(one: OutputValues) -> bool:
+    """Whether the op is one whose zeros or ends were counted, or has values that are not finite."""
+    return bool(one.nan or one.inf) or one.zeros is not None or one.at_ends is not None
+
+
+def _gradient_blocks(subject: Subject, values: Activations) -> list[AnyBlock]:
+    if not values.gradients:
+        why = values.backward_failure or f"run `assay analyze {subject.model} --inference --backward`"
+        return [NotesBlock(title="Gradients", lines=[f"no gradients: {why}"])]
+    known = [one for one in values.gradients if one.norm]
+    missing = [one for one in values.gradients if not one.received]
+    caption = f"{len(missing)} parameters received no gradient. " if missing else ""
+    if known:
+        smallest, largest = min(one.norm or 0 for one in known), max(one.norm or 0 for one in known)
+        caption += f"Norms of gradients from {units.ratio(smallest)} to {units.ratio(largest)}."
+    lines = LinesBlock(
+        title="Gradient norms through depth",
+        caption=caption,
+        x=PageAxis("parameters, first layers first", "exact", [float(at + 1) for at in range(len(known))]),
+        series=[
+            Line("norm of the gradient", [one.norm for one in known], method="counted"),
+            Line("norm of the parameter", [one.weight_norm or None for one in known], method="counted"),
+        ],
+        unit="number",
+        log=True,
+    )
+    return [*([lines] if len(known) > 1 else []), TableBlock(id=GRADIENTS, table=SectionRef(GRADIENTS))]
+
+
+def gradient_table(document: Document, values: Activations) -> PageTable:
+    """One row per trainable parameter."""
+    rows = values.gradients
+    how = values.columns.get("gradients")
+
+    def column(key: str, title: str, of: Callable[[GradientValues], Any], unit: Unit, **more: Any) -> PageColumn:
+        return numbers(key, title, map(of, rows), unit, how, **more)
+
+    return PageTable(
+        rows=len(rows),
+        columns=[
+            words(
+                "parameter",
+                "parameter",
+                (printable(document.tensors[one.tensor].names[0]) for one in rows),
+                link="tensor",
+            ),
+            column("norm", "gradient norm", lambda one: one.norm, "number", bar=True),
+            column("max_abs", "max |gradient|", lambda one: one.max_abs, "number"),
+            column("ratio", "gradient ÷ weight", _ratio, "number"),
+            column("weight_norm", "weight norm", lambda one: one.weight_norm, "number", hidden=True),
+            column("zeros", "zeros", lambda one: one.zeros, "share"),
+            words("state", "note", (_gradient_note(one) for one in rows)),
+        ],
+    )
+
+
+def _ratio(one: GradientValues) -> float | None:
+    return one.norm / one.weight_norm if one.norm is not None and one.weight_norm else None
+
+
+def _gradient_note(one: GradientValues) -> str:
+    if not one.received:
+        return "no gradient"
+    return "NaN" if one.nan else "infinite" if one.inf else ""
+
+
+def _images(document: Document, values: Activations) -> list[AnyBlock]:
+    """Activation maps, if they were recorded."""
+    maps = [
+        MapImage(
+            module=printable(tree.path_text(document.modules[one.module].path)),
+            class_name=document.modules[one.module].class_name,
+            shape=units.shape(one.shape),
+            width=one.width,
+            height=one.height,
+            channels=[one.pixels[at : at + size] for at in range(0, len(one.pixels), size)],
+            numbers=list(one.channels),
+        )
+        for one in values.maps
+        if (size := one.width * one.height)
+    ]
+    if not maps:
+        return []
+    caption = "Outputs of the first sample, the channels that vary most; each is scaled to its own range."
+    return [ImagesBlock(title="Activation maps of convolutions", caption=caption, images=maps)]
