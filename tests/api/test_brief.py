@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+from frames import framed
 from torch import nn
 
 import assay
@@ -24,7 +25,7 @@ def checked():
 
 def test_every_form_opens_with_what_it_is_and_names_the_problem(checked):
     made = assay.brief(checked)
-    for text in (str(made), made._repr_html_(), made._repr_markdown_()):
+    for text in (str(made), framed(made._repr_html_()), made._repr_markdown_()):
         assert "Sequential" in text.splitlines()[0] or "Sequential" in text
         assert "1 NaN value in 1 tensor" in text
         assert "counted" in text
@@ -48,7 +49,7 @@ def test_names_from_a_model_are_text_in_html():
     model.add_module("<script>x", nn.Linear(4, 4))
     with torch.no_grad():
         next(model.parameters())[0, 0] = float("nan")
-    page = assay.brief(assay.check(model, torch.zeros(1, 4), measure=False))._repr_html_()
+    page = framed(assay.brief(assay.check(model, torch.zeros(1, 4), measure=False))._repr_html_())
     assert "<script>" not in page
     assert re.search("&lt;script&gt;x", page)
 

@@ -1,10 +1,11 @@
-"""`assay.explore`: browse a model, checkpoint or document in the terminal."""
+"""`assay.explore`: browse a model, checkpoint or document in the terminal, or in a notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from assay.api.explore.notebook import in_notebook, show_in_notebook
 from assay.api.explore.subjects import explorer_subject
 from assay.api.explore.terminal import check_terminal, run_explorer
 from assay.api.options import RunOptions
@@ -26,12 +27,15 @@ def explore(
 ) -> None:
     """Browse `model` in the terminal until the user quits. Forward statistics are shown if they were recorded.
 
+    In a notebook, the modules of its web page are shown below the cell instead.
+
     Args:
         model: Anything `assay.open` accepts.
         inputs: What to call the model with, in any form `assay.observe` accepts. One forward pass is then recorded
             first, to show FLOPs, shapes, calls and data flow. With None, a live model is not run, and other models
             are run with inferred inputs if possible.
-        theme: The name of a colour theme, such as `"nord"`. Empty uses the theme from the settings.
+        theme: The name of a colour theme, such as `"nord"`. Empty uses the theme from the settings. A notebook
+            ignores it.
         mode: `"auto"`, `"real"`, `"meta"` or `"fake"`, as for `assay.observe`.
         device: The torch device to run on, such as `"cuda:0"`. Default: where the model is.
         dtype: The floating-point dtype to run in, such as `"bfloat16"`. Default: the model's own.
@@ -41,17 +45,24 @@ def explore(
         trust: Allow code stored in a file to run.
 
     Raises:
-        UsageError: There is no interactive terminal, the theme is unknown, or another argument is not valid.
+        UsageError: There is no interactive terminal and no notebook, the theme is unknown, or another argument is not
+            valid.
         InputsError: The given inputs do not match the arguments of forward, or cannot be parsed.
         ReadError: The model or file cannot be read.
     """
-    check_terminal(theme)
+    notebook = in_notebook()
+    if not notebook:
+        check_terminal(theme)
     options = RunOptions(mode, device, dtype, train, model_args=model_args, trust=trust, as_is=as_is)
-    run_explorer(explorer_subject(model, inputs, options), theme=theme)
+    subject = explorer_subject(model, inputs, options)
+    if notebook:
+        show_in_notebook(subject)
+    else:
+        run_explorer(subject, theme=theme)
 
 
 def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
-    """Call `model` once, recording the statistics of every module call, then browse it in the terminal.
+    """Call `model` once, recording the statistics of every module call, then browse it as `explore` does.
 
     The model runs in the mode it is in, and is restored afterwards. An exception that it raises is raised again after
     the user quits.
@@ -62,9 +73,11 @@ def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
         kwargs: The keyword arguments to call it with.
 
     Raises:
-        UsageError: There is no interactive terminal, or `model` holds no modules.
+        UsageError: There is no interactive terminal and no notebook, or `model` holds no modules.
     """
-    check_terminal()
+    notebook = in_notebook()
+    if not notebook:
+        check_terminal()
     from assay.forward_stats import record_forward_stats
     from assay.recorder.guard import unchanged, values_restored
     from assay.sources.holders import named_modules
@@ -77,7 +90,8 @@ def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
         except Exception as error:  # noqa: BLE001  shown in the explorer first, and raised again below
             failure = error
     notes = () if failure is None else (f"the forward pass failed: {error_line(failure)}",)
-    run_explorer(explorer_subject(model, notes=notes))
+    show = show_in_notebook if notebook else run_explorer
+    show(explorer_subject(model, notes=notes))
     if failure is not None:
         raise failure
 
