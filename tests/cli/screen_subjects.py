@@ -74,7 +74,7 @@ def write_machine(folder: Path) -> None:
     """Store the limits of a made-up machine as those of this one, where `Screens` looks for them."""
     path = folder / "cache" / "assay" / "machine" / reports.path_of(identify("cpu").key).name
     path.parent.mkdir(parents=True)
-    path.write_bytes(msgspec.json.encode(_machine()))
+    path.write_bytes(msgspec.json.encode(example_machine()))
 
 
 def _limit(name: str, value: float, at: str, median: float = 0.97) -> Ceiling:
@@ -82,7 +82,8 @@ def _limit(name: str, value: float, at: str, median: float = 0.97) -> Ceiling:
     return Ceiling(name, measured_figure(value, "clock, best burst", repeats=25), typical, at)
 
 
-def _machine() -> MachineReport:
+def example_machine() -> MachineReport:
+    """The limits of a made-up machine."""
     precisions = {"fp64": 6.7e10, "fp32": 1.3e11, "bf16": 5.3e11}
     return MachineReport(
         Hardware(

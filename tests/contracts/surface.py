@@ -31,6 +31,7 @@ def figures(model: Any) -> None:
 
 
 def measured(model: Any, on_step: Callable[[str], None]) -> None:
+    page: Path = assay.report(model, "report.html", against="before.assay.json", full=True)
     timed: assay.Document = assay.profile(
         model, passes=3, sweeps=[("batch", [1, 2])], energy=True, grid="FR", price=0.3, on_step=on_step
     )

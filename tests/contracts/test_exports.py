@@ -56,6 +56,7 @@ PUBLIC = {
     "record_forward_stats",
     "record_torch_module_forward_stats",
     "register_cost",
+    "report",
     "roofline",
     "save",
     "summary",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from html.parser import HTMLParser
 
 import msgspec
 import pytest
 import torch
+from frames import framed, parsed
 from torch import nn
 
 from assay import observe
@@ -96,42 +96,13 @@ def test_exact_values_have_all_digits(small):
     assert f"{small.cost.forward.flops:,} (" in report.as_text(Summary(small, exact=True).report())
 
 
-class Tags(HTMLParser):
-    """Checks that tags are properly nested, and collects tags and texts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[str] = []
-        self.texts: list[str] = []
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.append(tag)
-        if tag != "col":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-
-def parsed(html: str) -> Tags:
-    tags = Tags()
-    tags.feed(html)
-    tags.close()
-    assert tags.open == []
-    return tags
-
-
 def test_html_collapses_without_scripts(small):
     made = Summary(small)
-    tags = parsed(made._repr_html_())
+    tags = parsed(framed(made._repr_html_()))
     inner = [one for one, two in zip(made.rows, made.rows[1:], strict=False) if two.depth > one.depth]
     assert tags.seen.count("details") == tags.seen.count("summary") == len(inner)
     assert not {"script", "link", "img", "iframe"} & set(tags.seen)
-    assert "prefers-color-scheme" in tags.texts[0]
+    assert "light-dark(" in tags.texts[0]
     for line in made.rows:
         assert any(line.name in text for text in tags.texts)
 
@@ -141,7 +112,7 @@ def test_names_are_escaped_in_html_and_in_a_terminal(small):
     modules = list(small.modules)
     modules[1] = msgspec.structs.replace(modules[1], class_name=evil)
     made = Summary(msgspec.structs.replace(small, modules=modules))
-    tags = parsed(made._repr_html_())
+    tags = parsed(framed(made._repr_html_()))
     assert "script" not in tags.seen
     assert any("<script>alert(1)</script>&\\x1b[31m" in text for text in tags.texts)
     assert "\x1b" not in str(made)
@@ -159,4 +130,4 @@ def test_an_empty_document_has_a_summary():
     assert "no ops recorded" in str(Summary(Document()))
     ran = Document(run=Run("real"), modules=[Module("", "Net", "Net", None)])
     assert "no ops ran" in str(Summary(ran))
-    parsed(Summary(Document())._repr_html_())
+    parsed(framed(Summary(Document())._repr_html_()))

@@ -8,6 +8,7 @@ from math import prod
 
 import pytest
 import torch
+from frames import framed
 from torch import nn
 
 import assay
@@ -94,7 +95,7 @@ def test_every_column_is_shown_in_every_format(document, name):
     (row, *_) = csv.DictReader(io.StringIO(tables.as_csv(made.report().data)))
     assert column.data_name in row
     assert f"| {column.title} |" in tables.as_markdown(made.report().parts[1])
-    assert f"<th>{column.title}</th>" in made._repr_html_()
+    assert f"<th>{column.title}</th>" in framed(made._repr_html_())
 
 
 def test_a_row_for_equal_modules_marks_inputs_that_differ():
