@@ -42,7 +42,6 @@ function oneFile(): Plugin {
         `script-src ${[script, ...inline].map(digest).join(" ")}`,
         `style-src ${digest(style)}`,
         "img-src data: blob:",
-        "worker-src blob:",
         "base-uri 'none'",
         "form-action 'none'",
       ].join("; ");
@@ -65,7 +64,6 @@ function oneFile(): Plugin {
 export default defineConfig({
   base: "./",
   plugins: [oneFile()],
-  worker: { format: "iife" },
   build: {
     outDir: "../src/assay/views/html/static",
     emptyOutDir: true,

@@ -136,7 +136,15 @@ export type Block = { title?: string; caption?: string } & (
   | { kind: "table"; id: string; table: TableRef; /** Rows shown before a scroll bar. */ height?: number }
   | { kind: "map"; table: TableRef; metrics: string[]; /** A small picture on the overview. */ small?: boolean }
   | { kind: "graph"; section: string }
-  | { kind: "roofline"; table: TableRef; peaks: { name: string; value: number }[]; bandwidth: number; machine: string }
+  | {
+      kind: "roofline";
+      /** The view to which points lead. */
+      of: "ops" | "modules";
+      table: TableRef;
+      peaks: { name: string; value: number }[];
+      bandwidth: number;
+      machine: string;
+    }
   | { kind: "bars"; unit: Unit; method?: Method; how?: string; bars: Bar[] }
   | { kind: "area"; unit: Unit; values: number[]; peak: number; stages: Stage[]; phases: Stage[]; x: string }
   | { kind: "spans"; section: string }

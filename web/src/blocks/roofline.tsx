@@ -41,8 +41,9 @@ export function RooflineBlock({ block, page }: Props) {
 
 function Roofline({ table, block, page }: Props & { table: Table }) {
   const box = useBox();
-  const op = param("op");
-  const open = link(page, "ops");
+  const key = block.of === "ops" ? "op" : "module";
+  const picked = param(key);
+  const open = link(page, block.of);
   const points = pointsOf(table);
   const bounds = [...new Set(points.map((point) => point.bound))].sort();
   const legend = bounds.map((name) => ({ name, ...(LOOKS[name] ?? UNKNOWN) }));
@@ -62,32 +63,32 @@ function Roofline({ table, block, page }: Props & { table: Table }) {
 
   const tip = (i: number): Tip => {
     const { row, intensity, rate, share } = points[i]!;
-    const inputs = column(table, "inputs");
+    const detail = column(table, "inputs") ?? column(table, "class");
     const limit = column(table, "of_limit")?.numbers?.[row] ?? null;
     return {
       title: nameOf(row),
-      text: inputs && textAt(inputs, row),
+      text: detail && textAt(detail, row),
       rows: [
         ["share of time", format(share, "share")],
         ["rate", write(rate)],
         ["FLOPs per byte", format(intensity, "ratio")],
-        ["of the limit", format(limit, "share")],
+        ...(limit === null ? [] : [["of the limit", format(limit, "share")] as [string, string]]),
         ["bottleneck", points[i]!.bound],
       ],
-      hint: open && "click: show in the ops",
+      hint: open && `click: show in the ${block.of}`,
     };
   };
   const pick = (i: number) => {
     const name = nameOf(points[i]!.row);
-    op.value = name;
-    open?.({ op: name });
+    picked.value = name;
+    open?.({ [key]: name });
   };
   return (
     <ChartFrame
       box={box}
       class="roofline"
       height={top + PLOT + 40}
-      name="roofline"
+      name={`roofline ${block.of}`}
       label={`Roofline of ${block.machine}. ${block.caption ?? ""}`}
       tip={tip}
       pick={pick}
@@ -113,7 +114,7 @@ function Roofline({ table, block, page }: Props & { table: Table }) {
             tabindex={i ? -1 : 0}
             role={open ? "button" : "img"}
             aria-label={tipText(tip(i))}
-            class={nameOf(point.row) === op.value ? "roof-picked" : ""}
+            class={nameOf(point.row) === picked.value ? "roof-picked" : ""}
             transform={`translate(${x(point.intensity)} ${y(point.rate)}) scale(${size})`}
           >
             <path class="roof-point" d={shape} fill={colour} />

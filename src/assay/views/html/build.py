@@ -19,7 +19,6 @@ from assay.views.html.ops import (
     kinds_table,
     lists_executions,
     ops_view,
-    roofline_view,
 )
 from assay.views.html.overview import page_brief
 from assay.views.html.page import (
@@ -35,6 +34,7 @@ from assay.views.html.page import (
     SectionRef,
 )
 from assay.views.html.provenance import provenance_view, uniques_view
+from assay.views.html.rates import roofline_view
 from assay.views.html.subject import Subject
 from assay.views.html.time import SPANS, memory_view, pass_spans, time_view
 from assay.views.html.traces import traces_view

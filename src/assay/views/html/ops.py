@@ -1,4 +1,4 @@
-"""Ops for the page: kinds with cost, time and bottleneck, every execution, and the roofline."""
+"""Ops for the page: kinds with cost, time and bottleneck, and every execution."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from assay.views.html.page import (
     PageColumn,
     PageTable,
     PageView,
-    PeakLine,
-    RooflineBlock,
     SectionRef,
     TableBlock,
     Unit,
@@ -28,7 +26,6 @@ from assay.views.html.page import (
 from assay.views.html.subject import Subject
 from assay.views.tables import percent, printable
 from assay.views.text.figures import bottleneck
-from assay.views.text.roofline_plot import roofline_caption
 
 KINDS, EXECUTIONS = "kinds", "executions"
 
@@ -54,26 +51,6 @@ def ops_view(subject: Subject) -> PageView:
 def lists_executions(subject: Subject) -> bool:
     """Whether the page has a row for every executed op; of very many only if it is full."""
     return bool(subject.document.ops) and (subject.full or len(subject.document.ops) < LARGE)
-
-
-def roofline_view(subject: Subject) -> PageView:
-    """Rates of the timed kinds of op below the limits of the machine."""
-    device = subject.device
-    if not subject.rows:
-        return PageView(
-            "roofline", "Roofline", [], f"No op was timed. Run `assay profile {subject.model} --save FILE`."
-        )
-    if device is None or not device.bandwidth or not device.tflops:
-        why = "The limits of the machine it ran on are not known. Run `assay machine` there, then analyse it again."
-        return PageView("roofline", "Roofline", [], why)
-    block = RooflineBlock(
-        caption=roofline_caption(subject.rows),
-        table=SectionRef(KINDS),
-        peaks=[PeakLine(name, tera * 1e12) for name, tera in device.tflops.items() if tera],
-        bandwidth=device.bandwidth,
-        machine=f"{device.name}, {device.source}",
-    )
-    return PageView("roofline", "Roofline", [block])
 
 
 def _no_ops(subject: Subject) -> str:

@@ -216,8 +216,10 @@ class PeakLine(Struct, frozen=True):
 
 
 class RooflineBlock(Block, frozen=True, tag="roofline"):
-    """Rates of ops below the limits of the machine; the table has `intensity` and `flops_per_s`."""
+    """Rates of ops or modules below the limits of the machine; the table has `intensity` and `flops_per_s`."""
 
+    of: str
+    """`ops` or `modules`: the view to which points lead."""
     table: TableRef
     peaks: list[PeakLine]
     bandwidth: float
