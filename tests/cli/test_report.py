@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import handmade
+import jsonschema
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -18,6 +19,7 @@ import assay
 from assay.api.report.server import ReportServer
 from assay.cli.main import run
 from assay.errors import ReadError, UsageError
+from assay.views.json.schema import schema
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "screens" / "tagger.assay.json.gz"
 COMMENT = 65_536
@@ -79,6 +81,7 @@ def test_markdown_goes_to_stdout_and_fits_a_comment(document: str, capsys) -> No
 def test_json_has_the_findings_of_the_document(document: str, capsys) -> None:
     assert run(["report", document, "--format", "json"]) == 0
     file = json.loads(capsys.readouterr().out)
+    jsonschema.validate(file, json.loads(schema("report")))
     stored = assay.load(document)
     assert [one["code"] for one in file["findings"]] == [one.code for one in stored.findings]
     assert file["brief"]["identity"][0] == "Tagger"
@@ -99,7 +102,9 @@ def test_a_checkpoint_and_a_model_can_be_reported_on(tmp_path: Path) -> None:
     assert run(["report", str(weights), "-o", str(tmp_path / "w.md")]) == 0
     assert "NaN" in (tmp_path / "w.md").read_text(encoding="utf-8")
     model = tmp_path / "net.py"
-    model.write_text("import torch\ndef load():\n    return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())\n")
+    model.write_text(
+        "import torch\ndef load():\n    return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())\n"
+    )
     arguments = ["report", f"{model}::load", "--inputs", "2x8", "--no-measure", "-o", str(tmp_path / "net.json")]
     assert run(arguments) == 0
     file = json.loads((tmp_path / "net.json").read_text(encoding="utf-8"))
@@ -157,13 +162,21 @@ def test_the_server_answers_this_machine_alone(server: ReportServer) -> None:
     assert answer(server, "/../../etc/passwd")[0] == 404
 
 
-def test_the_state_changes_with_the_document_and_a_damaged_one_keeps_the_last_page(
+def test_the_page_changes_with_the_document_and_a_damaged_one_keeps_the_last_page(
     server: ReportServer, document: str
 ) -> None:
     before, page = answer(server, "/state")[1], answer(server, "/")[1]
+    assert before in page  # what the page compares with
+    whole = Path(document).read_bytes()
     Path(document).write_bytes(b"{")
-    assert answer(server, "/state")[1] != before
+    assert answer(server, "/state")[1] == before
     assert answer(server, "/")[1] == page
+    Path(document).unlink()
+    assert answer(server, "/")[1] == page
+    Path(document).write_bytes(whole)
+    after = answer(server, "/state")[1]
+    assert after != before
+    assert after in answer(server, "/")[1]
 
 
 def test_several_documents_have_a_list(document: str, tmp_path: Path) -> None:

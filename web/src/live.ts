@@ -6,11 +6,10 @@ const EVERY_MS = 1000;
 export function followDocument(): void {
   const address = document.querySelector<HTMLMetaElement>('meta[name="assay-live"]')?.content;
   if (!address) return;
-  let first: string | undefined;
+  const shown = address.split("?")[1]; // the state of what the page shows
   const look = async () => {
     const now = await state(address);
-    first ??= now;
-    if (now !== undefined && now !== first) location.reload();
+    if (now !== undefined && now !== shown) location.reload();
     else setTimeout(look, EVERY_MS);
   };
   void look();

@@ -6,7 +6,7 @@ import click
 
 NAMES = (
     "modules", "ops", "document", "cost", "laws", "roofline", "memory", "summary", "params", "findings", "baseline",
-    "machine", "trace", "traces", "profile",
+    "machine", "trace", "traces", "profile", "report",
 )  # fmt: skip
 
 
@@ -23,7 +23,7 @@ def schema(name: str | None) -> None:
     roofline           assay cost --device H100
     findings           assay check
     trace, traces      assay trace, for one file or for several
-    memory, summary, params, machine, profile
+    memory, summary, params, machine, profile, report
                        the command of the same name
     """
     from assay.views.json import schema as schemas

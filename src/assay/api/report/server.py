@@ -58,28 +58,35 @@ class _Rendered:
         self.document = document
         self._lock = Lock()
         self._page = b""
-        self._of = ""
+        self._seen, self._shown = "", ""
 
     def state(self) -> str:
-        """A text that changes when the file does."""
-        try:
-            found = os.stat(self.document)
-        except OSError:
-            return "gone"
-        return f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
+        """A text that changes when the page does."""
+        self.page()
+        return self._shown
 
     def page(self) -> bytes:
-        """The page; if the document can no longer be read, the last one that could."""
+        """The page; while the document cannot be read, the last one that could."""
         with self._lock:
-            state = self.state()
-            if state != self._of:
+            now = _file_state(self.document)
+            if now != self._seen:
                 try:
                     subject = subject_of(reported(self.document, None, RunOptions(), 0.0))
-                    self._page, self._of = encoded(subject, HTML, live=_STATE), state
+                    self._page, self._shown = encoded(subject, HTML, live=f"{_STATE}?{now}"), now
                 except AssayError:
                     if not self._page:
                         raise
+                self._seen = now
             return self._page
+
+
+def _file_state(path: str) -> str:
+    """A text that changes when the file does."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return "gone"
+    return f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
 
 
 class _Handler(BaseHTTPRequestHandler):

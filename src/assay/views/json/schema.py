@@ -16,6 +16,7 @@ from assay.views.json.laws import LawsFile
 from assay.views.json.memory import MemoryFile
 from assay.views.json.params import ParamsFile
 from assay.views.json.profile import ProfileFile
+from assay.views.json.report import ReportFile
 from assay.views.json.summary import SummaryFile
 
 _FILES: dict[str, tuple[type[msgspec.Struct], str]] = {
@@ -34,6 +35,7 @@ _FILES: dict[str, tuple[type[msgspec.Struct], str]] = {
     "trace": (Trace, "assay trace FILE --format json"),
     "traces": (Traces, "assay trace DIR --format json"),
     "profile": (ProfileFile, "assay profile --format json"),
+    "report": (ReportFile, "assay report --format json"),
 }
 
 NAMES = tuple(_FILES)
