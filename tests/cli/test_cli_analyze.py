@@ -82,10 +82,10 @@ def written() -> list[str]:
     return sorted(path.name for path in Path("assay_analysis").iterdir())
 
 
-def test_prints_a_report_and_writes_two_files(analyzed):
+def test_prints_a_report_and_writes_three_files(analyzed):
     result = analyzed("net.py::Net", "--inputs", "net.py::get_inputs")
     assert result.code == 0
-    assert written() == [command.DOCUMENT, command.TEXT]
+    assert written() == [command.DOCUMENT, command.TEXT, command.PAGE]
     document = files.load(Path("assay_analysis") / command.DOCUMENT)
     assert document.cost.forward.matrix_flops == FLOPS
     assert sum(row.count for row in document.weights.tensors) == PARAMETERS
@@ -128,7 +128,7 @@ def test_a_pass_that_stops_gives_an_incomplete_result(analyzed):
     result = analyzed("net.py::Stops", "--inference")
     assert result.code == 4
     assert "no further" in result.err
-    assert written() == ["analysis.partial.assay.json", "comprehensive_model_analysis.partial.txt"]
+    assert written() == ["analysis.partial.assay.json", "comprehensive_model_analysis.partial.txt", "report.partial.html"]
     assert result.out.splitlines()[0].endswith(" (partial: stopped in (root))")
     assert "computation, memory of a pass (partial: the forward pass stopped in (root)" in result.out
 
@@ -188,7 +188,7 @@ def test_a_partial_result_never_replaces_a_complete_one_which_removes_it(analyze
     old = {name: (Path("assay_analysis") / name).read_bytes() for name in written()}
     assert analyzed("net.py::Stops", "--force").code == 4
     assert {name: (Path("assay_analysis") / name).read_bytes() for name in old} == old
-    assert len(written()) == 4
+    assert len(written()) == 6
     assert analyzed("net.py::Net", "--force").code == 0
     assert written() == sorted(old)
 

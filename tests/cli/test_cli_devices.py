@@ -38,6 +38,8 @@ VARIANTS = {
     "analyze": ["analyze", "--dir", "out"],
     "analyze --inference": ["analyze", "--inference", "--dir", "out"],
     "analyze --profile": ["analyze", "--profile", "--dir", "out"],
+    "report": ["report", "-o", "out.html"],
+    "report --no-measure": ["report", "--no-measure", "-o", "out.html"],
     "cost --vary": ["cost", "--vary", "batch"],
     "memory --batch-search": ["memory", "--fit", "H100", "--batch-search"],
     "check --meta": ["check", "--meta"],
@@ -69,6 +71,7 @@ def test_every_command_that_runs_a_model_is_covered():
         "modules",
         "ops",
         "profile",
+        "report",
         "summary",
     ]
 

@@ -26,6 +26,7 @@ BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NOT_RUN = {
     "--engine ray": "needs a Ray cluster; Ray itself is tested elsewhere",
     "assay run": "starts programs; tested in test_cli_run.py",
+    "assay serve": "runs until it is stopped; tested in test_report.py",
     "make ": "not an assay command",
 }
 FAILS = {"--fail-on": 1, "--apply": 1, "broken.json": 4}
