@@ -11,7 +11,7 @@ OLDEST_TESTS := tests/recorder tests/sources tests/analysis tests/api tests/forw
   --ignore-glob="*/test_capture_model*"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest terminal check fuzz format schema clean
+.PHONY: help demo test test-oldest terminal browser web check fuzz format schema clean
 
 help:
 	@echo "make demo         measure this machine, analyse the bundled ResNet-50 and print where the results are"
@@ -20,6 +20,7 @@ help:
 	@echo "make check        run linters, type checks, import rules and checks of the docs"
 	@echo "make fuzz         feed damaged files to the checkpoint readers for a few minutes"
 	@echo "make format       format the code with ruff"
+	@echo "make web          build the page of the report from web/ (needs Node.js)"
 	@echo "make schema       regenerate the JSON Schemas in docs/schema"
 	@echo "make clean        delete .venv, .venv-oldest, out, build and dist"
 
@@ -36,9 +37,10 @@ demo: $(READY)
 	$(BIN)/assay analyze examples/resnet.py::load_model --inputs examples/resnet.py::get_inputs --inference --dir out/demo --force
 	@echo
 	@echo "Unique modules and ops:  out/demo/unique_modules.json, out/demo/pytorch_ops.json"
-	@echo "Full analysis:           out/demo/comprehensive_model_analysis.txt, out/demo/analysis.assay.json"
-	@echo "Explore the result:      $(BIN)/assay explore out/demo/analysis.assay.json"
+	@echo "As text, as a document:  out/demo/comprehensive_model_analysis.txt, out/demo/analysis.assay.json"
+	@echo "In the terminal:         $(BIN)/assay explore out/demo/analysis.assay.json"
 	@echo "Analyse your own model:  $(BIN)/assay analyze path/to/file.py::function"
+	@echo "The report:              out/demo/report.html (open it in a browser)"
 
 # One test runs the explorer in a real terminal, which needs tmux; without tmux, it is skipped.
 terminal:
@@ -46,7 +48,13 @@ terminal:
 	  timeout 120 apt-get install -y -qq tmux >/dev/null 2>&1; } || \
 	  echo "tmux is missing and could not be installed: skipping the test in a real terminal"
 
-test: $(READY) terminal
+# The report is tested in a real browser; without chromium, these tests are skipped.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  timeout 300 apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1; } || \
+	  echo "chromium is missing and could not be installed: skipping the tests in a real browser"
+
+test: $(READY) terminal browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -q --durations=10
 
 # Torch 2.4 has wheels for Python 3.10 to 3.12. Left out, because they fail there: inferred inputs of the multimodal
@@ -73,6 +81,10 @@ fuzz: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The built page is committed, so that nobody else needs Node.js; a test compares it with its sources.
+web:
+	cd web && npm ci --no-audit --no-fund && npm test && npm run build
 
 schema: $(READY)
 	$(BIN)/python tools/check_docs.py --write

@@ -128,7 +128,11 @@ def test_a_pass_that_stops_gives_an_incomplete_result(analyzed):
     result = analyzed("net.py::Stops", "--inference")
     assert result.code == 4
     assert "no further" in result.err
-    assert written() == ["analysis.partial.assay.json", "comprehensive_model_analysis.partial.txt", "report.partial.html"]
+    assert written() == [
+        "analysis.partial.assay.json",
+        "comprehensive_model_analysis.partial.txt",
+        "report.partial.html",
+    ]
     assert result.out.splitlines()[0].endswith(" (partial: stopped in (root))")
     assert "computation, memory of a pass (partial: the forward pass stopped in (root)" in result.out
 

@@ -1,6 +1,6 @@
 /** What the reader has chosen: the view, selection, sorting and filters live in the URL hash, so that a link shows them again. */
 
-import { effect, signal, type Signal } from "@preact/signals";
+import { batch, effect, signal, type Signal } from "@preact/signals";
 
 const params = new Map<string, Signal<string>>();
 const fallbacks = new Map<string, string>();
@@ -32,15 +32,21 @@ export function param(name: string, fallback = ""): Signal<string> {
 
 /** Writes changes of parameters to the hash, and those of the hash (back, forward, a pasted link) to parameters. */
 export function followHash(): void {
+  let followed = location.hash; // what the parameters are as new as
   effect(() => {
     const hash = toHash();
+    if (location.hash !== followed) return; // the reader changed it, and the event below comes next
     // Inside a frame of a notebook, an address of only a hash would be one of the page around it.
     const address = location.href.split("#")[0] + (hash ? `#${hash}` : "");
     if (hash !== location.hash.slice(1)) history.replaceState(null, "", address);
+    followed = location.hash;
   });
   addEventListener("hashchange", () => {
+    followed = location.hash;
     const chosen = fromHash();
-    for (const [name, value] of params) value.value = chosen.get(name) ?? fallbacks.get(name) ?? "";
+    batch(() => {
+      for (const [name, value] of params) value.value = chosen.get(name) ?? fallbacks.get(name) ?? "";
+    });
   });
 }
 

@@ -16,7 +16,7 @@ def device_of(document: Document) -> Device | None:
 
 
 def limits_of(document: Document) -> MachineReport | None:
-    """The measured limits of the device a document was made on: stored in it, or those of this machine if it is it."""
+    """The measured limits of the device a document was made on: stored in it, or of this machine if it is that."""
     if document.limits is not None:
         return document.limits
     kind = (document.profile.device if document.profile is not None else document.machine.device).partition(":")[0]
