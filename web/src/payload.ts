@@ -84,7 +84,7 @@ export interface FindingItem {
   gain: string;
   /** The gain as a share of 1; null if unknown. */
   gain_share: number | null;
-  /** `predicted`, `counted`, `upper bound`, or `tried: 1.43×`. */
+  /** `predicted`, `counted`, `upper bound`, or if it was tried `1.43× measured`. */
   confidence: string;
   /** Whether it was tried on a copy of the model. */
   tried: boolean;

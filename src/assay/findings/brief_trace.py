@@ -166,9 +166,7 @@ def _memory(traces: Iterable[Trace]) -> list[BriefFigure]:
         return []
     most = max(used, key=lambda timeline: timeline.peak_bytes)
     place = f", at {most.peak_layer}" if most.peak_layer else ""
-    return [
-        BriefFigure("Memory", Figure(most.peak_bytes, Measured(CLOCK)), "bytes", f"peak on {most.device}{place}")
-    ]
+    return [BriefFigure("Memory", Figure(most.peak_bytes, Measured(CLOCK)), "bytes", f"peak on {most.device}{place}")]
 
 
 def _unknown(traces: Sequence[Trace]) -> list[NotKnown]:

@@ -49,17 +49,31 @@ def measured_gain(trial: TrialResult, of: str) -> Gain | None:
     return None
 
 
+def best_trial(finding: Finding, trials: Sequence[TrialResult]) -> TrialResult | None:
+    """The best result of one change that follows the advice of a finding; None if none was tried."""
+    return max(_own_trials(finding, trials), key=lambda trial: _rank(trial, _quantity(finding)), default=None)
+
+
+def _quantity(finding: Finding) -> str:
+    """What following the advice saves."""
+    return TIME if finding.gain is None else finding.gain.of
+
+
+def _own_trials(finding: Finding, trials: Sequence[TrialResult]) -> list[TrialResult]:
+    return [each for each in trials if finding.code in each.codes and len(each.changes) == 1 and not each.against]
+
+
 def _with_result(finding: Finding, trials: Sequence[TrialResult]) -> Finding:
     """The finding with the best result of one change that follows its advice."""
-    own = [each for each in trials if finding.code in each.codes and len(each.changes) == 1 and not each.against]
-    if not own:
+    own = _own_trials(finding, trials)
+    best = best_trial(finding, trials)
+    if best is None:
         return finding
-    of = TIME if finding.gain is None else finding.gain.of
-    best = max(own, key=lambda trial: _rank(trial, of))
     line = verdict_line(best) if len(own) == 1 else f"{best.name}: {verdict_line(best)}"
+    measured = measured_gain(best, _quantity(finding))
     # What was predicted to be next to nothing may turn out to be worth something.
     severity = "advice" if finding.severity == "note" and best.verdict == FASTER else finding.severity
-    return replace(finding, verified=line, severity=severity, gain=_scaled(measured_gain(best, of), finding.gain))
+    return replace(finding, verified=line, severity=severity, gain=_scaled(measured, finding.gain))
 
 
 def _scaled(measured: Gain | None, predicted: Gain | None) -> Gain | None:

@@ -19,7 +19,7 @@ export function Gain({ finding }: { finding: FindingItem }) {
   );
 }
 
-/** `tried: 1.43×` in solid, or how the gain was estimated in outline. */
+/** `1.43× measured` in solid, or how the gain was estimated in outline. */
 export function Confidence({ finding }: { finding: FindingItem }) {
   if (!finding.confidence) return null;
   return (

@@ -7,7 +7,8 @@ from assay.document import tree
 from assay.document.document import Document
 from assay.document.findings import Finding, Gain
 from assay.document.provenance import Figure
-from assay.document.trials import TrialResult
+from assay.document.trials import FASTER, SLOWER, TrialResult
+from assay.findings.verified import best_trial
 from assay.views.gains import saving
 from assay.views.html.columns import provenance, round_number
 from assay.views.html.page import EvidenceItem, FindingItem, FindingsBlock, PageView, TrialItem, TrialRow
@@ -16,7 +17,7 @@ from assay.views.tables import printable
 from assay.views.text.brief import confidence
 from assay.views.text.figures import Show
 from assay.views.text.findings import evidence_texts, summary_line
-from assay.views.text.trials import outputs_text, speedup_text
+from assay.views.text.trials import outputs_text, ratio_text, speedup_text
 
 _LISTED = 200
 """Modules and tensors that a finding lists; the others are counted."""
@@ -41,7 +42,7 @@ def finding_item(document: Document, finding: Finding) -> FindingItem:
         advice=printable(finding.advice),
         gain=saving(gain) if share is not None else "",
         gain_share=None if share is None else round_number(share),
-        confidence=confidence(finding) if share is not None else "",
+        confidence=_confidence(document, finding) if share is not None or finding.verified else "",
         tried=bool(finding.verified),
         verified=finding.verified,
         modules=[printable(tree.path_text(document.modules[index].path)) for index in finding.modules[:_LISTED]],
@@ -55,6 +56,15 @@ def finding_item(document: Document, finding: Finding) -> FindingItem:
         + _unknown_gain(gain),
         trials=[_trial(one) for one in document.trials if finding.code in one.codes],
     )
+
+
+def _confidence(document: Document, finding: Finding) -> str:
+    """`1.43× measured` or another verdict if the advice was tried, else how its gain is known."""
+    best = best_trial(finding, document.trials) if finding.verified else None
+    if best is None:
+        return confidence(finding)
+    is_ratio = best.verdict in (FASTER, SLOWER) and best.speedup.value is not None
+    return f"{ratio_text(best.speedup.value or 0.0)}× measured" if is_ratio else best.verdict
 
 
 def _unknown_gain(gain: Gain | None) -> list[EvidenceItem]:
