@@ -15,6 +15,7 @@ from assay.api.report.subject import subject_of
 from assay.document.document import Document
 from assay.document.profile import Profile
 from assay.document.provenance import Figure, Measured
+from assay.document.rows import Call
 from assay.views.html.build import build_page
 from assay.views.html.modules import module_table
 from assay.views.html.page import PageColumn, PageData, PageTable
@@ -188,3 +189,19 @@ def test_without_a_machine_report_the_roofline_says_what_is_missing() -> None:
     profile = Profile(whole=Figure(0.003, Measured("clock")), ops=[])
     view = next(one for one in page_of(replace(document, profile=profile)).page.views if one.id == "roofline")
     assert "assay" in view.empty
+
+
+def test_a_container_that_is_never_called_takes_as_long_as_its_children() -> None:
+    timed = handmade.timed_tree(
+        {":Root": 1.0, "layers:ModuleList": 0.0, "layers.0:Linear": 2.0, "layers.1:Linear": 4.0}
+    )
+    times = [
+        None if module.path == "layers" else time
+        for module, time in zip(timed.modules, timed.timing.modules, strict=True)
+    ]
+    calls = [Call(at, None) for at, module in enumerate(timed.modules) if module.path != "layers"]
+    document = replace(timed, calls=calls, timing=replace(timed.timing, modules=times))
+    table = module_table(subject_of(document))
+    assert table is not None
+    paths, values = texts_of(column(table, "path")), column(table, "time_s").numbers
+    assert values[paths.index("layers")] == pytest.approx(0.006)

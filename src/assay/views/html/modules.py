@@ -25,6 +25,9 @@ _FIRST = ("time_s", "flops", "params")
 _RARE = ("self_s", "share", "low_s", "high_s", "device_self_s", "gap_s")
 """Columns that a large tree leaves out."""
 
+_TOTALS = ("total_s", "total_share", "device_total_s")
+"""Times that include submodules."""
+
 Rows = list[tuple[OutlineRow, tuple[int, ...]]]
 
 
@@ -136,6 +139,7 @@ def _times(document: Document, rows: Rows) -> list[PageColumn]:
 
     def column(key: str, title: str, field: str, unit: Unit = "seconds", **more: Any) -> PageColumn:
         values = [None if time is None else getattr(time, field) for time in timing.modules]
+        values = _with_containers(document, values) if field in _TOTALS else values
         how = timing.columns.get(f"modules.{field}") or timing.columns.get("modules") or timing.whole.how
         return numbers(key, title, _summed(rows, values), unit, how, **more)
 
@@ -149,6 +153,16 @@ def _times(document: Document, rows: Rows) -> list[PageColumn]:
         column("device_self_s", "device self time", "device_self_s", hidden=True),
         column("gap_s", "host minus device", "gap_s", hidden=True),
     ]
+
+
+def _with_containers(document: Document, values: Sequence[float | None]) -> list[float | None]:
+    """The values with those of containers that are never called, such as a `ModuleList`: the sums of their children."""
+    called = {call.module for call in document.calls}
+    sums = list(values)
+    for index, inner in reversed(list(enumerate(tree.children(document.modules)))):
+        if index < len(sums) and index not in called and inner and sums[index] is None:
+            sums[index] = sum_if_all_known(sums[child] if child < len(sums) else None for child in inner)
+    return sums
 
 
 def _energies(subject: Subject, rows: Rows) -> list[PageColumn]:
