@@ -156,7 +156,7 @@ def _times(document: Document, rows: Rows) -> list[PageColumn]:
 
 
 def _with_containers(document: Document, values: Sequence[float | None]) -> list[float | None]:
-    """The values with those of containers that are never called, such as a `ModuleList`: the sums of their children."""
+    """The values; of containers that are never called, such as a `ModuleList`, the sums of their children."""
     called = {call.module for call in document.calls}
     sums = list(values)
     for index, inner in reversed(list(enumerate(tree.children(document.modules)))):
