@@ -64,7 +64,6 @@ def visit(browser: Any, written: Callable[..., Path]) -> Iterator[Visit]:
     ) -> Any:
         place = subject if isinstance(subject, str) else (written(subject) if callable(subject) else subject).as_uri()
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, **options)
-        context.set_default_timeout(15_000)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))

@@ -86,8 +86,8 @@ export interface FindingItem {
   gain_share: number | null;
   /** `predicted`, `counted`, `upper bound`, or if it was tried `1.43× measured`. */
   confidence: string;
-  /** Whether it was tried on a copy of the model. */
-  tried: boolean;
+  /** Whether trying it on a copy of the model made it faster. */
+  proven: boolean;
   /** The result of trying it, in one line; empty if it was not tried. */
   verified: string;
   modules: string[];

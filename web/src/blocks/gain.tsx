@@ -23,7 +23,7 @@ export function Gain({ finding }: { finding: FindingItem }) {
 export function Confidence({ finding }: { finding: FindingItem }) {
   if (!finding.confidence) return null;
   return (
-    <span class={finding.tried ? "badge solid" : "badge"}>
+    <span class={finding.proven ? "badge solid" : "badge"}>
       <Hint text={finding.verified}>{finding.confidence}</Hint>
     </span>
   );

@@ -149,7 +149,7 @@ def _actions(brief: PageBrief) -> Iterable[_Drawn]:
 
 
 def _action(rank: int, one: FindingItem) -> str:
-    tag = "tag tried" if one.tried else "tag"
+    tag = "tag proven" if one.proven else "tag"
     return (
         f"<span class=muted>{rank}</span><span>{_text(clause(one.advice))} <span class=muted>{_text(one.code)}</span>"
         f"</span><span class=gain>{_text(one.gain)}</span><span class='{tag}'>{_text(one.confidence)}</span>"

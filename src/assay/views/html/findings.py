@@ -43,7 +43,7 @@ def finding_item(document: Document, finding: Finding) -> FindingItem:
         gain=saving(gain) if share is not None else "",
         gain_share=None if share is None else round_number(share),
         confidence=_confidence(document, finding) if share is not None or finding.verified else "",
-        tried=bool(finding.verified),
+        proven=_is_proven(document, finding),
         verified=finding.verified,
         modules=[printable(tree.path_text(document.modules[index].path)) for index in finding.modules[:_LISTED]],
         more_modules=len(finding.modules[_LISTED:]),
@@ -65,6 +65,11 @@ def _confidence(document: Document, finding: Finding) -> str:
         return confidence(finding)
     is_ratio = best.verdict in (FASTER, SLOWER) and best.speedup.value is not None
     return f"{ratio_text(best.speedup.value or 0.0)}× measured" if is_ratio else best.verdict
+
+
+def _is_proven(document: Document, finding: Finding) -> bool:
+    best = best_trial(finding, document.trials) if finding.verified else None
+    return best is not None and best.verdict == FASTER
 
 
 def _unknown_gain(gain: Gain | None) -> list[EvidenceItem]:

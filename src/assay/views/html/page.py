@@ -119,7 +119,8 @@ class FindingItem(Struct, frozen=True):
     gain: str
     gain_share: float | None
     confidence: str
-    tried: bool
+    proven: bool
+    """Whether trying it on a copy of the model made it faster."""
     verified: str
     modules: list[str]
     more_modules: int
