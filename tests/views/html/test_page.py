@@ -13,10 +13,13 @@ from msgspec.structs import replace
 import assay
 from assay.api.report.subject import subject_of
 from assay.document.document import Document
+from assay.document.findings import Finding, Gain
 from assay.document.profile import Profile
-from assay.document.provenance import Figure, Measured
+from assay.document.provenance import Counted, Figure, Measured
 from assay.document.rows import Call
+from assay.document.trials import TrialResult
 from assay.views.html.build import build_page
+from assay.views.html.findings import finding_item
 from assay.views.html.modules import module_table
 from assay.views.html.page import PageColumn, PageData, PageTable
 from assay.views.html.time import pass_spans
@@ -205,3 +208,15 @@ def test_a_container_that_is_never_called_takes_as_long_as_its_children() -> Non
     assert table is not None
     paths, values = texts_of(column(table, "path")), column(table, "time_s").numbers
     assert values[paths.index("layers")] == pytest.approx(0.006)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [("faster", "1.43× measured"), ("slower", "1.43× measured"), ("inconclusive", "inconclusive")],
+)
+def test_only_a_gain_that_was_measured_is_proven(verdict: str, text: str) -> None:
+    gain = Gain("time", Figure(0.01, Counted("formula")), Figure(0.5, Counted("formula")))
+    found = Finding("C210", "advice", "a fact", "Do it.", gain=gain, verified="tried")
+    trial = TrialResult(("channels_last",), ("C210",), verdict=verdict, speedup=Figure(1.43, Measured("clock")))
+    item = finding_item(Document(trials=[trial]), found)
+    assert (item.confidence, item.proven) == (text, verdict == "faster")
