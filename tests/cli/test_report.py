@@ -13,6 +13,7 @@ import handmade
 import jsonschema
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import save_file
 
 import assay
@@ -198,3 +199,29 @@ def test_several_documents_have_a_list(document: str, tmp_path: Path) -> None:
 def test_a_server_is_not_started_for_what_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ReadError):
         ReportServer([str(tmp_path / "missing.assay.json")])
+
+
+def test_an_unknown_ending_is_refused_and_a_dash_is_stdout(
+    document: str, tmp_path: Path, capsys, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["report", document, "-o", "a.pdf"]) == 2
+    assert "unknown ending '.pdf'" in capsys.readouterr().err
+    assert run(["report", document, "-o", "-", "--format", "md"]) == 0
+    assert capsys.readouterr().out.startswith("## Tagger")
+    assert not Path("-").exists()
+
+
+def test_a_pass_that_stopped_is_explained(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "stopped.assay.json"
+    assay.save(handmade.stopped("shapes do not fit"), path)
+    assert run(["report", str(path), "-o", str(tmp_path / "a.html")]) == 4
+    assert "stopped in module 3 (Conv2d)" in capsys.readouterr().err
+
+
+def test_the_weights_of_an_exported_program_are_read(tmp_path: Path) -> None:
+    program = torch.export.export(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), (torch.zeros(1, 4),))
+    torch.export.save(program, tmp_path / "net.pt2")
+    assert run(["report", str(tmp_path / "net.pt2"), "-o", str(tmp_path / "a.json")]) == 0
+    file = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert "weights" in file["brief"]["clean"]

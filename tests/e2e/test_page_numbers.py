@@ -174,6 +174,11 @@ def test_the_cards_show_the_figures_of_the_document(visit):
     assert units.joules(document.profile.energy.whole.value) in cards["Energy"]
 
 
+def test_what_is_saturated_is_named(visit):
+    text = visit(address="view=values").locator("main").inner_text()
+    assert "1 module with more than half of the outputs saturated." in text  # gate.sigmoid
+
+
 def test_a_chart_is_saved_as_svg(visit):
     root = ElementTree.parse(saved_chart(visit(address="view=map"), "SVG")).getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"

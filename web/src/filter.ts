@@ -57,7 +57,7 @@ function columnOf(table: Table, written: string): Column {
   }
   const found = table.columns.find((of) => names(of).some((name) => name.startsWith(wanted)));
   if (found) return found;
-  const choices = table.columns.map((of) => of.key).join(", ");
+  const choices = table.columns.map((of) => of.title).join(", ");
   throw new QueryError(`no column “${unquoted(written)}”: choose from ${choices}`);
 }
 
@@ -225,7 +225,8 @@ export function example(table: Table): string {
   const [, ...others] = table.columns.filter((of) => !of.hidden);
   const text = others.find((of) => /^[\w.]{2,16}$/.test(commonWord(of)));
   const number = others.find((of) => of.numbers && largest(of));
-  return [text && `${text.key}:${commonWord(text)}`, number && `${number.key}>${exampleOf(number)}`]
-    .filter(Boolean)
-    .join("  ");
+  const name = (of: Column) => (/^[\w.]+$/.test(of.title) ? of.title : of.key);
+  const words = text ? `${name(text)}:${commonWord(text)}` : "";
+  const both = [words, number && `${name(number)}>${exampleOf(number)}`].filter(Boolean).join("  ");
+  return find(table, both)?.mask?.includes(1) ? both : words;
 }

@@ -75,9 +75,12 @@ export interface Figure {
   split: { name: string; share: number; link?: string }[];
 }
 
+/** How bad something is, most severe first. */
+export type Severity = "error" | "warning" | "advice" | "note";
+
 export interface FindingItem {
   code: string;
-  severity: "error" | "warning" | "advice" | "note";
+  severity: Severity;
   title: string;
   advice: string;
   /** `−19.4 ms, 52.5 %`; empty if it does not save anything. */
@@ -132,7 +135,7 @@ export interface Brief {
 export type Block = { title?: string; caption?: string } & (
   | { kind: "overview" }
   | { kind: "facts"; rows: { name: string; value: string; method?: Method; how?: string }[] }
-  | { kind: "notes"; lines: string[] }
+  | { kind: "notes"; lines: string[]; severity?: Severity }
   | { kind: "table"; id: string; table: TableRef; /** Rows shown before a scroll bar. */ height?: number }
   | { kind: "map"; table: TableRef; metrics: string[]; /** A small picture on the overview. */ small?: boolean }
   | { kind: "graph"; section: string }

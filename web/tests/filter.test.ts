@@ -70,7 +70,7 @@ test("an empty query finds nothing to filter", () => {
 });
 
 test.each([
-  ["size>3 conv1", "no column “size”: choose from path, class, params, time, memory, share, energy"],
+  ["size>3 conv1", "no column “size”: choose from path, Type, Params, Self time, Memory, Share, Energy"],
   ["params>", "a number is missing: write params>300k"],
   ["time>2parsec", "“2parsec” is not a value of Self time: write time>1ms"],
   ["type>3", "Type is text: write class:3"],
@@ -95,6 +95,6 @@ test("hostile patterns are taken literally", () => {
 });
 
 test("the example is a query of this table", () => {
-  expect(example(TABLE)).toBe("class:Conv2d  params>300k");
+  expect(example(TABLE)).toBe("Type:Conv2d  Params>300k");
   expect(find(TABLE, example(TABLE))!.error).toBe("");
 });

@@ -13,7 +13,6 @@ from assay.cli.options import OptionGroups, Output, as_typed, model_argument, ru
 from assay.cli.output import refuse_overwrite, text_style, write_result
 from assay.cli.stderr import Messages
 from assay.cli.streams import prints_to_stderr
-from assay.errors import OK, PartialError
 
 FORMATS = ("html", "md", "txt", "json")
 PAGE = Path("report.html")
@@ -22,7 +21,7 @@ PAGE = Path("report.html")
 @click.command(cls=OptionGroups)
 @model_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path),
-              help="File to write. Default: report.html for a page; other formats go to stdout.")  # fmt: skip
+              help="File to write, - for stdout. Default: report.html for a page, else stdout.")  # fmt: skip
 @click.option("--format", type=click.Choice(FORMATS), help="Format; by default, the end of the file's name decides.")
 @click.option("--against", metavar="MODEL", help="Compare with this document or model: what MODEL changes.")
 @click.option("--full", is_flag=True, help="Include the histograms of all tensors; in text, every section.")
@@ -55,9 +54,11 @@ def report(
     """
     from assay.api.report.formats import HTML, encoded, format_of
     from assay.api.report.subject import reported, subject_of
+    from assay.cli.observed import exit_code
 
-    chosen = format_of(format, output)
-    target = PAGE if output is None and chosen == HTML else output
+    to_stdout = str(output) == "-"
+    chosen = format_of(format, None if to_stdout else output)
+    target = None if to_stdout else PAGE if output is None and chosen == HTML else output
     refuse_overwrite(Output(output=target, force=force), model, inputs, against)
     messages.line.step(OPENING)
     running, time = replace(options, backward=backward), 0.0 if no_measure else seconds
@@ -67,10 +68,10 @@ def report(
         subject = subject_of(result, source=as_typed(model, inputs, options), against=other, full=full)
     messages.line.step("writing the report")
     data = encoded(subject, chosen, style=text_style(Output(output=target)))
-    partial = subject.document.stopped
+    code = exit_code(messages, subject.document)
     if target is None:
         click.echo(data, nl=False)
     else:
-        write_result(target, data, partial=partial, overwrite=force)
-        messages.note(f"report: {atomic.partial_path(target) if partial else target}")
-    return PartialError.exit_code if partial else OK
+        write_result(target, data, partial=bool(code), overwrite=force)
+        messages.note(f"report: {atomic.partial_path(target) if code else target}")
+    return code

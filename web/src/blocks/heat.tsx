@@ -51,7 +51,7 @@ function Heat(props: { table: Table; statistics: string[]; page: Page; label: st
   const box = useBox();
   const hatch = useId();
   const head = useRef<SVGGElement>(null);
-  const order = param("heat", "table");
+  const order = param("heat", "deviation");
   const name = column(table, "name") ?? table.columns.find((one) => one.words)!;
   const columns = useMemo(() => statistics.flatMap((key) => column(table, key) ?? []), [table, statistics]);
   const cells = useMemo(() => {

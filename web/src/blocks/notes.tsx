@@ -1,6 +1,7 @@
 /** Remarks, one per line. */
 
 import { Prose } from "../prose";
+import { SeveritySymbol } from "../severity";
 import type { BlockProps } from ".";
 import "./notes.css";
 
@@ -10,6 +11,11 @@ export function NotesBlock({ block }: BlockProps<"notes">) {
     <ul class="notes">
       {block.lines.map((line, at) => (
         <li key={at}>
+          {block.severity && (
+            <>
+              <SeveritySymbol severity={block.severity} />{" "}
+            </>
+          )}
           <Prose text={line} />
         </li>
       ))}

@@ -8,25 +8,22 @@ function middle(sorted: Float64Array): number {
 /** The median of numbers and their typical distance from it. */
 interface Spread {
   median: number;
-  /** The median absolute deviation, scaled to a standard deviation; 0 if all are equal. */
+  /** The median absolute deviation, scaled to a standard deviation; 0 if most are zero. */
   distance: number;
   count: number;
 }
 
-/** Below this share of the median, differences count as rounding. */
-const ROUNDING = 1e-6;
+/** The least distance that counts as typical, as a share of the median: nearly equal values have no outliers. */
+const LEAST = 0.02;
 /** Groups with fewer members than this have no typical value. */
 const FEW = 5;
 
-/** The median and spread of numbers; if more than half are equal, the mean distance stands in for the median one. */
+/** The median and spread of numbers, as `assay.checkpoint.statistics` finds outliers. */
 export function spreadOf(values: number[]): Spread {
   const sorted = Float64Array.from(values).sort();
   const median = middle(sorted);
   const distances = sorted.map((value) => Math.abs(value - median)).sort();
-  const typical = middle(distances);
-  const mean = distances.reduce((sum, one) => sum + one, 0) / distances.length;
-  const distance = typical ? 1.4826 * typical : 1.2533 * mean;
-  return { median, distance: distance > ROUNDING * Math.abs(median) ? distance : 0, count: values.length };
+  return { median, distance: Math.max(1.4826 * middle(distances), LEAST * Math.abs(median)), count: values.length };
 }
 
 /** How far a value is above the median of its group, in typical distances; negative if it is below. */
@@ -40,7 +37,7 @@ export interface Deviation {
 /** The groups a row may be compared with, the closest first: its family, then names with the same ending. */
 export function groupsOf(name: string, family: string | null): string[] {
   const parts = name.replace(/\d+/g, "#").split(".");
-  return [family ?? name, parts.slice(-2).join("."), parts.at(-1)!, ""];
+  return [family ?? name, parts.slice(-2).join(".")];
 }
 
 const known = (value: number | null | undefined): value is number => Number.isFinite(value ?? NaN);
@@ -61,14 +58,11 @@ export function deviations(values: (number | null)[], groups: string[][]): (Devi
     spreads.get(group) ?? spreads.set(group, spreadOf(members.get(group)!)).get(group)!;
   return values.map((value, row) => {
     if (!known(value)) return null;
-    const group = groups[row]!.find((one) => members.get(one)!.length >= FEW) ?? "";
+    const group = groups[row]!.find((one) => members.get(one)!.length >= FEW);
+    if (group === undefined) return null; // too few to say what is usual
     const { median, distance, count } = spread(group);
     const off = value - median;
-    const by = distance
-      ? off / distance
-      : Math.abs(off) > ROUNDING * Math.abs(median)
-        ? Math.sign(off) * Infinity
-        : 0;
+    const by = distance ? off / distance : Math.sign(off) * (off ? Infinity : 0);
     return { by, median, group, count };
   });
 }

@@ -16,6 +16,7 @@ from assay.views.json.files import encode
 from assay.views.json.report import report_file
 from assay.views.layout import Style
 from assay.views.text.analysis import analysis_report, common_sections
+from assay.views.text.brief import brief_parts
 from assay.views.text.comparison import comparison_report
 from assay.views.text.report import Report, as_markdown, as_text
 from assay.views.text.traces import sets_report, trace_report
@@ -29,8 +30,11 @@ _WIDTH = 120
 
 def format_of(name: str | None, path: Path | None) -> str:
     """The format called `name`; without one, that of the file's name, and HTML by default."""
+    suffix = path.suffix.lower() if path is not None else ""
+    if name is None and suffix and suffix not in _SUFFIXES:
+        raise UsageError(f"unknown ending {suffix!r} of {path}: choose from {', '.join(_SUFFIXES)}, or pass a format")
     if name is None:
-        return _SUFFIXES.get(path.suffix.lower(), HTML) if path is not None else HTML
+        return _SUFFIXES.get(suffix, HTML)
     if name not in FORMATS:
         raise UsageError(f"unknown format {name!r}: choose from {', '.join(FORMATS)}")
     return name
@@ -78,11 +82,13 @@ def _json(subject: Subject) -> str:
 
 
 def _report(subject: Subject) -> Report:
-    """The report as text parts: what differs first, if it was compared."""
+    """The report as text parts: the answer, what differs if it was compared, then the rest."""
     report = _traces_report(subject.document) if subject.document.traces else _model_report(subject)
     if subject.comparison is None:
         return report
-    return Report([*comparison_report(subject.comparison, full=subject.full).parts, *report.parts], report.data)
+    compared = comparison_report(subject.comparison, full=subject.full).parts
+    answer = len(brief_parts(subject.brief)) if subject.brief is not None else 0
+    return Report([*report.parts[:answer], *compared, *report.parts[answer:]], report.data)
 
 
 def _model_report(subject: Subject) -> Report:

@@ -47,10 +47,10 @@ def reported(
     opened = open_source(model, model_args=options.model_args, trust=options.trust)
     if opened.traced is not None:
         return Document(origin=opened.origin, traces=opened.traced())
-    if opened.document is not None:
+    if opened.document is not None and opened.stored is None:
         return opened.document
-    can_time = seconds > 0 and opened.model_error is None and not options.without_data
-    depth = INFERENCE if can_time and not opened.model.on_meta else STRUCTURE
+    runs = opened.document is None and opened.model_error is None and not opened.model.on_meta
+    depth = INFERENCE if runs and seconds > 0 and not options.without_data else STRUCTURE
     measuring = ProfileOptions(seconds=seconds or 5.0, budget=4 * (seconds or 5.0), system=False, energy=None)
     return analysis_of(opened, inputs, depth, options, measuring, None, on_progress)
 

@@ -11,7 +11,7 @@ from assay.views.html.energy import energy_view
 from assay.views.html.findings import findings_view
 from assay.views.html.graph import PageGraph, caption, graph
 from assay.views.html.modules import SECTION as MODULES
-from assay.views.html.modules import known_metrics, map_view, module_table, modules_view
+from assay.views.html.modules import known_metrics, map_caption, map_view, module_table, modules_view
 from assay.views.html.ops import (
     EXECUTIONS,
     KINDS,
@@ -85,8 +85,10 @@ def build_page(subject: Subject) -> PageData:
 def _overview(subject: Subject, table: PageTable | None) -> PageView:
     blocks: list[AnyBlock] = [OverviewBlock()]
     if table is not None:
+        metrics = known_metrics(table)
+        caption = map_caption(table, metrics)
         blocks.append(
-            MapBlock(title="Where it goes", table=SectionRef(MODULES), metrics=known_metrics(table), small=True)
+            MapBlock(title="Where it goes", caption=caption, table=SectionRef(MODULES), metrics=metrics, small=True)
         )
     return PageView("overview", "Overview", blocks)
 
@@ -96,7 +98,7 @@ def _graph_view(subject: Subject, flow: PageGraph | None) -> PageView:
         return PageView(
             GRAPH, "Graph", [], f"The data flow needs a recorded pass. Run `assay analyze {subject.model}`."
         )
-    return PageView(GRAPH, "Graph", [GraphBlock(caption=caption(flow), section=GRAPH)])
+    return PageView(GRAPH, "Graph", [GraphBlock(caption=f"At the top level: {caption(flow)}.", section=GRAPH)])
 
 
 def _sections(subject: Subject, table: PageTable | None, flow: PageGraph | None) -> dict[str, Any]:
@@ -136,4 +138,4 @@ def subtitle(document: Document) -> str:
 
 def _partial(document: Document) -> str:
     mark = marked_title("", document)
-    return printable(mark)
+    return printable(f"{mark}: {document.failure.error}" if document.failure is not None else mark)

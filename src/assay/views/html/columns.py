@@ -65,6 +65,15 @@ def _without_common_starts(texts: Sequence[str]) -> tuple[list[int] | None, list
     return shared, [text[start:] for text, start in zip(texts, shared, strict=True)]
 
 
+def texts(column: PageColumn) -> list[str | None]:
+    """The text of each row of a column of words."""
+    whole: list[str] = []
+    for at, end in enumerate(column.words or ()):
+        start = whole[-1][: column.shared[at]] if column.shared and whole else ""
+        whole.append(start + end)
+    return list(whole) if column.codes is None else [None if code < 0 else whole[code] for code in column.codes]
+
+
 def _in_common(text: str, before: str) -> int:
     """The number of characters that both texts start with."""
     pairs = enumerate(zip(text, before, strict=False))

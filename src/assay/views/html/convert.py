@@ -11,7 +11,7 @@ from assay.views.tables import Table, printable
 from assay.views.text.figures import FigureFact
 from assay.views.text.report import Picture
 
-_ACRONYM = 4
+_ACRONYMS = ("CPU", "GPU")
 LINKS = {"op": "op", "tensor": "tensor", "code": "rule"}
 """What the text of a column names, by its title; modules may be folded into one name, to which no link can lead."""
 STATES = {"severity": "severity", "bottleneck": "bound", "verdict": "verdict", "state": "change"}
@@ -40,7 +40,7 @@ def blocks_of(
 def _sentence(title: str) -> str:
     """A title without the capitals of text reports: `Tensors: 2 changed` for `TENSORS: 2 changed`."""
     start, mark, rest = re.match(r"([^:,(]*)(.?)(.*)", title, re.DOTALL).groups()  # type: ignore[union-attr]
-    return f"{start.capitalize()}{mark}{rest}" if start.isupper() and len(start) > _ACRONYM else title
+    return f"{start.capitalize()}{mark}{rest}" if start.isupper() and start not in _ACRONYMS else title
 
 
 def block_of(table: Table, name: str, title: str = "", links: Mapping[str, str] = LINKS) -> AnyBlock:

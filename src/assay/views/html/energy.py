@@ -49,8 +49,8 @@ def energy_view(subject: Subject) -> PageView:
 
 
 def _name(kind: OpKind) -> str:
-    """`torch.conv2d 1x256x14x14`: the op and its first input."""
-    return " ".join([units.op(kind.name), *(units.shape(one.type.shape) for one in kind.inputs[:1])])
+    """`torch.conv2d 1x256x14x14, 256x256x3x3`: the op and its first inputs."""
+    return f"{units.op(kind.name)} {units.shapes(one.type.shape for one in kind.inputs[:2])}".rstrip()
 
 
 def _series_blocks(recording: MonitorRecording) -> Iterator[AnyBlock]:
@@ -60,7 +60,7 @@ def _series_blocks(recording: MonitorRecording) -> Iterator[AnyBlock]:
         if len(recording.times_s) > 1 and series:
             yield LinesBlock(
                 title={"share": "Utilisation", "bytes": "Memory", "watts": "Power"}[shown] + " while it ran",
-                x=PageAxis("seconds", "seconds", [round(time, 3) for time in recording.times_s]),
+                x=PageAxis("time", "seconds", [round(time, 3) for time in recording.times_s]),
                 series=[Line(f"{one.name} ({one.scope})", one.values, method="measured") for one in series[:_SPLIT]],
                 unit=shown,
             )

@@ -11,9 +11,10 @@ from assay.document import tree
 from assay.document.cost import CostTotals
 from assay.document.document import Document
 from assay.document.provenance import Counted, Modelled, Provenance
-from assay.views.html.columns import numbers, page_columns, words
+from assay.views.html.columns import numbers, page_columns, texts, words
 from assay.views.html.page import MapBlock, PageColumn, PageTable, PageView, SectionRef, TableBlock, Unit
 from assay.views.html.subject import Subject
+from assay.views.tables import percent
 
 SECTION = "modules"
 _COUNTED = Counted("parameters and buffers of each module; tied ones count once, where they come first")
@@ -64,7 +65,22 @@ def map_view(subject: Subject, table: PageTable | None) -> PageView:
         return PageView(
             "map", "Map", [], f"A map needs modules: run `assay analyze {subject.model}` on code or a config."
         )
-    return PageView("map", "Map", [MapBlock(table=SectionRef(SECTION), metrics=known_metrics(table))])
+    metrics = known_metrics(table)
+    block = MapBlock(caption=map_caption(table, metrics), table=SectionRef(SECTION), metrics=metrics)
+    return PageView("map", "Map", [block])
+
+
+def map_caption(table: PageTable, metrics: Sequence[str]) -> str:
+    """`layer3 has 28.1 % of the time`: the largest of the outermost modules, by the metric shown first."""
+    columns = {column.key: column for column in table.columns}
+    values, depth = columns[metrics[0]].numbers or [], table.depth or []
+    inner = [row for row in range(table.rows) if depth[row] == 1 and values[row]]
+    whole = values[0] if values else None
+    if not inner or not whole:
+        return ""
+    largest = max(inner, key=lambda row: values[row] or 0)
+    name = texts(columns["path"])[largest]
+    return f"{name} has {percent((values[largest] or 0) / whole)} of the {columns[metrics[0]].title}."
 
 
 def known_metrics(table: PageTable) -> list[str]:

@@ -182,9 +182,10 @@ class FactsBlock(Block, frozen=True, tag="facts"):
 
 
 class NotesBlock(Block, frozen=True, tag="notes"):
-    """Sentences."""
+    """Sentences; with a severity, marked as such."""
 
     lines: list[str]
+    severity: str = ""
 
 
 class TableBlock(Block, frozen=True, tag="table"):

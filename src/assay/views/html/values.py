@@ -9,6 +9,7 @@ from assay import units
 from assay.document import tree
 from assay.document.activations import Activations, GradientValues, NonfiniteSource, OutputValues
 from assay.document.document import Document
+from assay.messages import plural
 from assay.views.html.columns import numbers, page_columns, words
 from assay.views.html.page import (
     AnyBlock,
@@ -45,12 +46,11 @@ def values_view(subject: Subject) -> PageView:
     if values is None or not values.modules:
         why = values.failure if values is not None and values.failure else "No pass with data was examined."
         return PageView("values", title, [], f"{why} Run `assay analyze {subject.model} --inference`.")
-    blocks: list[AnyBlock] = [NotesBlock(lines=list(_origins(document, values)))]
+    bad = values.first_nan is not None or values.first_inf is not None
+    blocks: list[AnyBlock] = [NotesBlock(lines=list(_origins(document, values)), severity="error" if bad else "")]
     blocks += [*_range_lines(document, values)]
     blocks.append(
-        TableBlock(
-            id=OUTPUTS, title="Outputs of modules", caption=_caption(document, values), table=SectionRef(OUTPUTS)
-        )
+        TableBlock(id=OUTPUTS, title="Outputs of modules", caption=_caption(values), table=SectionRef(OUTPUTS))
     )
     blocks += [*_gradient_blocks(subject, values), *_images(document, values)]
     return PageView("values", title, blocks, badge="NaN" if values.first_nan is not None else "")
@@ -73,16 +73,20 @@ def _origin(document: Document, name: str, source: NonfiniteSource) -> str:
     return f"First {name}: {source.op} in {where} {_SOURCES.get(source.source, source.source)}{read}{reached}."
 
 
-def _caption(document: Document, values: Activations) -> str:
-    saturated = [one for one in values.modules if (one.at_ends or 0) > 0.5]
-    dead = [one for one in values.modules if one.dead_channels]
-    parts = []
-    if saturated:
-        parts.append(f"{len(saturated)} modules with more than half of their outputs saturated")
-    if dead:
-        channels = sum(one.dead_channels or 0 for one in dead)
-        parts.append(f"{channels:,} channels that were always zero, in {len(dead)} modules")
-    return "; ".join(parts) + "." if parts else "No module is mostly saturated, and no channel is always zero."
+def _caption(values: Activations) -> str:
+    """How much is saturated or dead, which is counted where ops return it."""
+    saturated = {one.module for one in values.ops if (one.at_ends or 0) > 0.5}
+    dead = {one.module for one in values.ops if one.dead_channels}
+    channels = sum(one.dead_channels or 0 for one in values.ops)
+    parts = [
+        f"{plural(len(saturated), 'module')} with more than half of the outputs saturated" if saturated else "",
+        f"{plural(channels, 'channel')} always zero, in {plural(len(dead), 'module')}" if dead else "",
+    ]
+    return (
+        "; ".join(filter(None, parts)) + "."
+        if any(parts)
+        else "No module is mostly saturated, and no channel is always zero."
+    )
 
 
 def _range_lines(document: Document, values: Activations) -> Iterator[AnyBlock]:
@@ -90,10 +94,10 @@ def _range_lines(document: Document, values: Activations) -> Iterator[AnyBlock]:
     rows = [one for one in values.modules if one.rms]
     if len(rows) < 2:
         return
-    first, last = rows[0], rows[-1]
+    ends = f"from {units.ratio(rows[0].rms)} to {units.ratio(rows[-1].rms)}"
     yield LinesBlock(
         title="Outputs through the pass",
-        caption=f"The root mean square goes from {units.ratio(first.rms)} to {units.ratio(last.rms)}.",
+        caption=f"The root mean square goes {ends}{_not_drawn(values)}.",
         x=PageAxis("modules in the order in which they return", "exact", [float(at + 1) for at in range(len(rows))]),
         series=[
             Line("root mean square", [one.rms for one in rows], method="counted"),
@@ -102,6 +106,12 @@ def _range_lines(document: Document, values: Activations) -> Iterator[AnyBlock]:
         unit="number",
         log=True,
     )
+
+
+def _not_drawn(values: Activations) -> str:
+    """How many modules have no point, because their outputs are not finite."""
+    count = sum(1 for one in values.modules if one.nan or one.inf)
+    return f"; {plural(count, 'module')} with NaN or infinite outputs cannot be drawn" if count else ""
 
 
 def _largest(one: OutputValues) -> float | None:

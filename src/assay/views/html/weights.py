@@ -35,8 +35,9 @@ _RARE = ("abs_max", "l2", "skewness", "near_zeros", "distinct", "entropy", "int4
 """Columns that a large table leaves out."""
 _BINS = 32
 _LEVELS = 255
-_HEAT = ("std", "mean", "abs_max", "kurtosis", "skewness", "zeros", "near_zeros", "entropy", "int8_db", "int4_db")
-_NO_VALUES = "The values of the weights were not read. Run `assay check {0} --save FILE` or `assay params FILE`."
+_HEAT = ("nan", "inf", "std", "mean", "min", "max", "kurtosis", "zeros", "entropy", "int8_db")
+_NOTES = "Notes"
+_NO_VALUES = "The values of the weights were not read. To read them: `assay check {0} --save FILE`"
 
 
 class TensorDetails(Struct, frozen=True):
@@ -100,13 +101,15 @@ def _caption(weights: WeightsReport) -> str:
 
 
 def _outlier_caption(weights: WeightsReport) -> str:
+    bad = [printable(shown_name(tensor)) for tensor in weights.tensors if tensor.nan or tensor.inf]
+    start = f"{', '.join(bad[:3])}{' and more' if len(bad) > 3 else ''}: values that are not finite. " if bad else ""
     if not weights.outliers:
-        return "No tensor is far from the others of its family."
+        return f"{start}No tensor is far from the others of its family, where that has at least five."
     first = weights.outliers[0]
     name = printable(shown_name(weights.tensors[first.tensor]))
     values = f"{first.figure} {units.ratio(first.value)}, the median of its family {units.ratio(first.typical)}"
-    text = f"{name} stands out most: {values}"
-    return f"{text} ({len(weights.outliers)} outliers in all)." if len(weights.outliers) > 1 else f"{text}."
+    more = f" ({len(weights.outliers)} outliers in all)" if len(weights.outliers) > 1 else ""
+    return f"{start}{name} stands out most: {values}{more}."
 
 
 def tensor_table(weights: WeightsReport, *, full: bool) -> PageTable:

@@ -28,6 +28,7 @@ from assay.analysis.comparison.rows import (
     STILL_THERE,
 )
 from assay.analysis.comparison.verdicts import EQUAL, LESS, MORE
+from assay.messages import plural
 from assay.views.tables import Column, Table
 from assay.views.text.comparison_lines import (
     ARROW,
@@ -68,7 +69,7 @@ def comparison_report(comparison: Comparison, *, full: bool = False) -> Report:
     parts += [
         *section("DIFFERENT CONDITIONS: some figures cannot be compared", conditions_table(comparison)),
         *section("TOTALS", totals_table(comparison)),
-        *section(_title("MODULES", comparison.modules), modules_table(comparison, full=full)),
+        *section(_title("MODULES", comparison.modules) + _covered(comparison), modules_table(comparison, full=full)),
         *section("MODULES THAT BECAME FASTER OR SLOWER", times_table(comparison, full=full)),
         *section(_title("TENSORS", comparison.tensors), tensors_table(comparison, full=full)),
         *section(_title("OPS", comparison.ops), ops_table(comparison, full=full)),
@@ -137,6 +138,12 @@ def _title(name: str, rows: Iterable[Any]) -> str:
     order = (*STATES[:-1], NEW, GONE, STILL_THERE, SAME)
     texts = [f"{counts[state]} {'the same' if state == SAME else state}" for state in order if counts[state]]
     return f"{name}: {', '.join(texts)}"
+
+
+def _covered(comparison: Comparison) -> str:
+    """What is not listed, because the row of a module around it covers it."""
+    count = sum(1 for row in comparison.modules if row.covered)
+    return f"; {plural(count, 'module')} inside these not listed" if count else ""
 
 
 def _sign() -> Column[Any]:

@@ -93,6 +93,9 @@ function Bar({ of, value }: { of: Column; value: number }) {
   );
 }
 
+/** Counts of values that should not be there. */
+const BAD = new Set(["nan", "inf"]);
+
 const unknown = (of: Column) => ({
   class: "unknown",
   title: of.method && of.method !== "unknown" ? `${of.title}: not ${of.method} here` : of.how || "unknown",
@@ -105,7 +108,9 @@ export function Content({ of, row, reachable }: { of: Column; row: number; reach
   if (of.numbers) {
     return (
       <>
-        <span {...(value === null && unknown(of))}>{text}</span>
+        <span class={BAD.has(of.key) && value ? "bad" : undefined} {...(value === null && unknown(of))}>
+          {text}
+        </span>
         {of.bar && <Bar of={of} value={Number(value)} />}
       </>
     );

@@ -14,6 +14,12 @@ export interface Columns {
   show: (of: Column, shown: boolean) => void;
 }
 
+/** On a narrow page, which shows one or two columns beside the name, numbers come before text. */
+function figuresFirst(columns: Column[]): Column[] {
+  if (innerWidth >= 480) return columns;
+  return [...columns.filter((of) => of.numbers), ...columns.filter((of) => !of.numbers)];
+}
+
 /** The columns of the table with this id; the address keeps those that are not as usual. */
 export function useColumns(table: Table, id: string): Columns {
   const toggled = param(`${id}.columns`);
@@ -22,7 +28,7 @@ export function useColumns(table: Table, id: string): Columns {
   const remark = column(table, "differs"); // shown after the name
   const [name, ...optional] = table.columns.filter((of) => of !== remark);
   return {
-    shown: name ? [name, ...optional.filter(isShown)] : [],
+    shown: name ? [name, ...figuresFirst(optional.filter(isShown))] : [],
     optional,
     isShown,
     show: (of, shown) => {

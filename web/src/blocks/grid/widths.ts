@@ -24,7 +24,7 @@ function treeWidth(table: Table, of: Column): number {
   let most = 0;
   for (let row = 0; row < table.rows; row++) {
     const letters = of.words?.[of.codes?.[row] ?? -1]?.length ?? 0;
-    const remark = differs && valueAt(differs, row) ? 160 : (table.run?.[row] ?? 1) > 1 ? 140 : 0; // or repeats and matches
+    const remark = differs && valueAt(differs, row) ? 240 : (table.run?.[row] ?? 1) > 1 ? 140 : 0; // or repeats and matches
     most = Math.max(most, table.depth![row]! * INDENT + letters * letter + remark);
   }
   return most + PADDING + 24; // the triangle
@@ -39,7 +39,7 @@ function width(of: Column, bars: boolean): [least: number, most: number] {
     const whole = Math.round(Math.max(heading, textsWidth(of), 80) + (of.bar && bars ? BAR : 0));
     return [whole, whole];
   }
-  return [clamp(textsWidth(of), heading, 160), clamp(textsWidth(of), heading, 360)];
+  return [clamp(textsWidth(of), heading, of.link ? 280 : 160), clamp(textsWidth(of), heading, 720)];
 }
 
 /** How wide columns are. */
@@ -57,7 +57,7 @@ export function tracks(table: Table, shown: Column[], printing: boolean): Tracks
   if (!name) return { template: "", least: "0", zoom: "1" };
   const most = clamp(table.depth ? treeWidth(table, name) : textsWidth(name) + 12, headingWidth(name), 420);
   // The name stays in sight while the rest scrolls: on a narrow page it leaves room for that.
-  const least = printing ? `${Math.min(most, 240)}px` : `min(${most}px, max(168px, 20cqi))`;
+  const least = printing ? `${Math.min(most, 240)}px` : `min(${most}px, max(168px, ${table.depth ? 20 : 36}cqi))`;
   const widths = others.map((of) => width(of, !printing));
   const rest = widths.reduce((sum, [low]) => sum + low, 0);
   const after = widths.map(([low, high]) => `minmax(${low}px, ${high}px)`);
