@@ -51,6 +51,8 @@ export interface Table {
   /** For trees: the number of equal siblings that the row stands for; 1 for a module itself. Its children are these
    * siblings. A row of a run is closed at first. */
   run?: number[];
+  /** The places of the rows if runs are not shown; absent if they are in that order. */
+  order?: number[];
   /** Rows of totals below the table, as text per column. */
   footer?: string[][];
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -85,14 +85,25 @@ def outline(document: Document, cost: Cost, *, runs: bool = True, gaps: bool = T
     return [_row(facts, row, members, folding.row_name(nodes, row)) for row in rows]
 
 
-def grouped_outline(document: Document, cost: Cost) -> list[tuple[OutlineRow, tuple[int, ...]]]:
-    """The rows of the whole tree with the modules of each; a run of equal siblings has a row above theirs."""
+class GroupedRow(NamedTuple):
+    """A row of the whole tree, in which a run of equal siblings has a row above theirs."""
+
+    row: OutlineRow
+    modules: tuple[int, ...]
+    """Its modules, as indices into `Document.modules`; none for another path of a module."""
+    place: int
+    """Its place in the tree without runs; that of its first sibling for a run."""
+
+
+def grouped_outline(document: Document, cost: Cost) -> list[GroupedRow]:
+    """The rows of the whole tree, parents first; siblings of a run with gaps stand together."""
     members, nodes = _nodes(document)
     facts = _Facts(document, cost)
     return [
-        (
+        GroupedRow(
             _row(facts, row, members, folding.row_name(nodes, row)),
             tuple(member for at in row.members if isinstance(member := members[at], int)),
+            row.members[0],
         )
         for row in folding.grouped(nodes)
     ]

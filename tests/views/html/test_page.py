@@ -16,7 +16,7 @@ from assay.document.document import Document
 from assay.document.findings import Finding, Gain
 from assay.document.profile import Profile
 from assay.document.provenance import Counted, Figure, Measured
-from assay.document.rows import Call
+from assay.document.rows import Call, Module
 from assay.document.trials import TrialResult
 from assay.views.html.build import build_page
 from assay.views.html.findings import finding_item
@@ -220,3 +220,18 @@ def test_only_a_gain_that_was_measured_is_proven(verdict: str, text: str) -> Non
     trial = TrialResult(("channels_last",), ("C210",), verdict=verdict, speedup=Figure(1.43, Measured("clock")))
     item = finding_item(Document(trials=[trial]), found)
     assert (item.confidence, item.proven) == (text, verdict == "faster")
+
+
+def test_siblings_of_a_run_with_gaps_keep_their_places(tagger: Document) -> None:
+    kinds = ["A", "B", "C", "D", "A", "E"]
+    modules = [Module("", "Root", "x.Root", None)]
+    modules += [Module(str(at), "Layer", "x.Layer", 0, {"kind": kind}) for at, kind in enumerate(kinds)]
+    table = module_table(subject_of(Document(modules=modules)))
+    assert table is not None
+    assert table.order is not None
+    names = texts_of(column(table, "path"))
+    rows = sorted((row for row in range(table.rows) if table.run[row] == 1), key=table.order.__getitem__)
+    assert [names[row] for row in rows] == ["(root)", *map(str, range(6))]
+    plain = module_table(subject_of(tagger))
+    assert plain is not None
+    assert plain.order is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from assay.analysis.outline import OutlineRow, grouped_outline
+from assay.analysis.outline import GroupedRow, OutlineRow, grouped_outline
 from assay.analysis.parameters import first_holders, sum_if_all_known
 from assay.document import tree
 from assay.document.cost import CostTotals
@@ -29,7 +29,7 @@ _RARE = ("self_s", "share", "low_s", "high_s", "device_self_s", "gap_s")
 _TOTALS = ("total_s", "total_share", "device_total_s")
 """Times that include submodules."""
 
-Rows = list[tuple[OutlineRow, tuple[int, ...]]]
+Rows = list[GroupedRow]
 
 
 def module_table(subject: Subject) -> PageTable | None:
@@ -43,9 +43,16 @@ def module_table(subject: Subject) -> PageTable | None:
     return PageTable(
         rows=len(rows),
         columns=page_columns(columns, len(rows), _RARE, full=subject.full),
-        depth=[row.depth for row, _ in rows],
-        run=[row.run for row, _ in rows],
+        depth=[row.depth for row, *_ in rows],
+        run=[row.run for row, *_ in rows],
+        order=_order(rows),
     )
+
+
+def _order(rows: Rows) -> list[int] | None:
+    """The places of the rows in the tree without runs; None if they stand in that order."""
+    alone = [place for row, _, place in rows if row.run == 1]
+    return None if alone == sorted(alone) else [place for *_, place in rows]
 
 
 def modules_view(subject: Subject, table: PageTable | None) -> PageView:
@@ -97,12 +104,12 @@ def _caption(subject: Subject) -> str:
 
 
 def _names(document: Document, rows: Rows) -> list[PageColumn]:
-    notes = [f"same as {row.same_as}" if row.same_as else row.differs for row, _ in rows]
+    notes = [f"same as {row.same_as}" if row.same_as else row.differs for row, *_ in rows]
     return [
-        words("name", "module", (row.name for row, _ in rows)),
+        words("name", "module", (row.name for row, *_ in rows)),
         words("differs", "note", notes, hidden=True),
-        words("class", "class", (row.class_name for row, _ in rows)),
-        words("path", "path", (_path(row) for row, _ in rows), hidden=True, link="module"),
+        words("class", "class", (row.class_name for row, *_ in rows)),
+        words("path", "path", (_path(row) for row, *_ in rows), hidden=True, link="module"),
     ]
 
 
@@ -116,9 +123,9 @@ def _sizes(document: Document, rows: Rows) -> list[PageColumn]:
     own = [sum(document.tensors[index].bytes for index in indices) for indices in first_holders(document)]
     bytes_below = _subtree_sums(document, own)
     return [
-        numbers("params", "parameters", (_own(row, row.parameters) for row, _ in rows), "count", _COUNTED, bar=True),
+        numbers("params", "parameters", (_own(row, row.parameters) for row, *_ in rows), "count", _COUNTED, bar=True),
         numbers(
-            "trainable", "trainable", (_own(row, row.trainable) for row, _ in rows), "count", _COUNTED, hidden=True
+            "trainable", "trainable", (_own(row, row.trainable) for row, *_ in rows), "count", _COUNTED, hidden=True
         ),
         numbers("weight_bytes", "weights", _summed(rows, bytes_below), "bytes", _COUNTED, hidden=True),
     ]
@@ -135,7 +142,7 @@ def _costs(subject: Subject, rows: Rows) -> list[PageColumn]:
     how = subject.cost.columns.get("modules") or Counted(subject.cost.convention)
 
     def column(key: str, title: str, of: Callable[[CostTotals], int | None], unit: Unit, **more: Any) -> PageColumn:
-        values = (of(row.totals) if row.totals.recorded and not row.same_as else None for row, _ in rows)
+        values = (of(row.totals) if row.totals.recorded and not row.same_as else None for row, *_ in rows)
         return numbers(key, title, values, unit, how, **more)
 
     return [
@@ -144,7 +151,9 @@ def _costs(subject: Subject, rows: Rows) -> list[PageColumn]:
         column("bytes", "bytes moved", lambda sums: sums.bytes, "bytes", hidden=True),
         column("activations", "activations", lambda sums: sums.written, "bytes"),
         column("ops", "ops", lambda sums: sums.ops, "exact", hidden=True),
-        numbers("calls", "calls", (None if row.same_as else row.calls for row, _ in rows), "exact", how, hidden=True),
+        numbers(
+            "calls", "calls", (None if row.same_as else row.calls for row, *_ in rows), "exact", how, hidden=True
+        ),
     ]
 
 
@@ -202,10 +211,10 @@ def _shapes(rows: Rows) -> list[PageColumn]:
         return f"{', '.join(shapes)}{' (varies)' if varies else ''}" if shapes else None
 
     return [
-        words("input", "input", (text(row.input_shapes, row.inputs_vary) for row, _ in rows), hidden=True),
-        words("output", "output", (text(row.output_shapes, row.varies) for row, _ in rows)),
-        words("mode", "mode", (row.mode for row, _ in rows), hidden=True),
-        words("tied", "tied to", (", ".join(tie.other for tie in row.ties) for row, _ in rows), hidden=True),
+        words("input", "input", (text(row.input_shapes, row.inputs_vary) for row, *_ in rows), hidden=True),
+        words("output", "output", (text(row.output_shapes, row.varies) for row, *_ in rows)),
+        words("mode", "mode", (row.mode for row, *_ in rows), hidden=True),
+        words("tied", "tied to", (", ".join(tie.other for tie in row.ties) for row, *_ in rows), hidden=True),
     ]
 
 
@@ -216,7 +225,7 @@ def _findings(subject: Subject, rows: Rows) -> list[PageColumn]:
         for module in finding.modules:
             codes.setdefault(module, []).append(finding.code)
     texts = (
-        ", ".join(dict.fromkeys(code for index in modules for code in codes.get(index, ()))) for _, modules in rows
+        ", ".join(dict.fromkeys(code for index in modules for code in codes.get(index, ()))) for _, modules, _ in rows
     )
     return [words("rules", "findings", texts)]
 
@@ -226,7 +235,7 @@ def _summed(rows: Rows, values: Sequence[float | None]) -> list[float | None]:
     at_hand = len(values)
     return [
         sum_if_all_known(values[index] if index < at_hand else None for index in modules) if modules else None
-        for _, modules in rows
+        for _, modules, _ in rows
     ]
 
 

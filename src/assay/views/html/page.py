@@ -45,6 +45,8 @@ class PageTable(Struct, frozen=True, omit_defaults=True, kw_only=True):
     columns: list[PageColumn]
     depth: list[int] | None = None
     run: list[int] | None = None
+    order: list[int] | None = None
+    """The places of the rows if runs are not shown; absent if they are in that order."""
     footer: list[list[str]] | None = None
 
 

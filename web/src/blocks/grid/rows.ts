@@ -42,10 +42,11 @@ export function parseSort(sort: string): { key: string; descending: boolean } {
   return sort.startsWith("-") ? { key: sort.slice(1), descending: true } : { key: sort, descending: false };
 }
 
-function orderOf(table: Table, tree: Tree | null, sort: string): Int32Array {
+function orderOf(table: Table, tree: Tree | null, sort: string, folded: boolean): Int32Array {
   const { key, descending } = parseSort(sort);
   const by = key ? column(table, key) : undefined;
-  const order = by && ordered(ranksOf(by), descending);
+  const own = !folded && table.order ? ordered(Int32Array.from(table.order), false) : undefined;
+  const order = by ? ordered(ranksOf(by), descending) : own;
   if (tree) return order ? sortTree(tree, order) : tree.rows;
   return order ?? Int32Array.from({ length: table.rows }, (_, row) => row);
 }
@@ -61,7 +62,7 @@ export function useRows(table: Table, sort: string, query: Signal<string>, folde
   const isRun = (row: number) => (table.run?.[row] ?? 1) > 1;
   const [version, setVersion] = useState(0);
   const tree = useMemo(() => (table.depth ? treeOf(table.depth, folded ? undefined : isRun) : null), [table, folded]);
-  const order = useMemo(() => orderOf(table, tree, sort), [table, tree, sort]);
+  const order = useMemo(() => orderOf(table, tree, sort, folded), [table, tree, sort, folded]);
   const found = useMemo(() => {
     const result = find(table, query.value);
     if (result?.mask && table.run) for (let row = 0; row < table.rows; row++) if (isRun(row)) result.mask[row] = 0;
