@@ -19,8 +19,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "report"
 DOCUMENT = GOLDEN / "net.assay.json.gz"
 
 VIEWS = (
-    "overview", "findings", "modules", "map", "graph", "ops", "roofline", "time", "memory", "values", "weights",
-    "energy", "traces", "uniques", "provenance",
+    "overview", "findings", "modules", "map", "graph", "ops", "roofline", "time", "memory", "activations", "weights",
+    "energy", "traces", "unique", "provenance",
 )  # fmt: skip
 
 HOSTILE = {

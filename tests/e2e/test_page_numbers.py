@@ -175,7 +175,7 @@ def test_the_cards_show_the_figures_of_the_document(visit):
 
 
 def test_what_is_saturated_is_named(visit):
-    text = visit(address="view=values").locator("main").inner_text()
+    text = visit(address="view=activations").locator("main").inner_text()
     assert "1 module with more than half of the outputs saturated." in text  # gate.sigmoid
 
 

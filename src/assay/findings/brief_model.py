@@ -99,7 +99,8 @@ def _time(document: Document, cost: Cost, rows: Sequence[Achieved]) -> list[Brie
         shares["Python or waiting, outside ops"] = _outside_ops(document, rows)
         step = profile.step.whole if profile.step is not None else None
         training = [BriefFigure("Training", step, "seconds", "per step, forward and backward")] if step else []
-        return [BriefFigure("Time", profile.whole, "seconds", "per pass", largest_share(shares)), *training]
+        text = "per pass in training mode" if document.run.training else "per pass"
+        return [BriefFigure("Time", profile.whole, "seconds", text, largest_share(shares)), *training]
     if not document.recorded:
         return []
     total = cost.forward.flops

@@ -15,7 +15,7 @@ from assay.document.document import Document
 from assay.document.provenance import Counted, Figure
 from assay.document.rows import Call, Module, Op, Operand, OpKind, Storage, TensorType
 from assay.document.timing import ModuleTime, Timing
-from assay.views.html.graph import PageGraph, caption, graph
+from assay.views.html.graph import graph
 
 X = torch.ones(2, 8)
 
@@ -113,11 +113,6 @@ def test_figures_that_are_unknown_are_absent():
 def test_a_document_without_reads_says_so():
     assert not graph(conv_stack()).recorded
     assert graph(assay.observe(Tower(3), X)).recorded
-
-
-def test_the_caption_names_the_largest_tensor():
-    assert caption(graph(assay.observe(Tower(3), X))) == "4 modules; the largest tensor passed on is 2×8, 64 B"
-    assert caption(PageGraph([])) == ""
 
 
 def test_a_long_list_of_ops_is_cut_and_says_so():

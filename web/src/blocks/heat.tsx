@@ -23,6 +23,13 @@ const SLANTED = 64;
 const STEPS = [2, 3.5, 6, 10];
 const LEGEND = HEAT.map((colour, i) => ({ colour, name: i ? `≥ ${STEPS[i - 1]}` : "typical" }));
 
+/** Counts of values that should not be there: any is far from what is usual. */
+const COUNTS = new Set(["nan", "inf"]);
+
+function present(counts: (number | null)[]): (Deviation | null)[] {
+  return counts.map((count) => count === null ? null : { by: count ? Infinity : 0, median: 0, group: "", count: counts.length });
+}
+
 /** The heat map of a block, once its table is decoded. */
 export function HeatBlock({ block, page }: BlockProps<"heat">) {
   const table = useTable(block.table);
@@ -59,7 +66,7 @@ function Heat(props: { table: Table; statistics: string[]; page: Page; label: st
     const groups = Array.from({ length: table.rows }, (_, row) =>
       groupsOf(textAt(name, row), family ? (valueAt(family, row) as string | null) : null),
     );
-    return columns.map((of) => deviations(of.numbers ?? [], groups));
+    return columns.map((of) => (COUNTS.has(of.key) ? present(of.numbers ?? []) : deviations(of.numbers ?? [], groups)));
   }, [table, columns]);
   const rows = useMemo(() => rowsToDraw(cells, table.rows, order.value === "deviation"), [cells, table, order.value]);
   const names = Math.min(Math.max(...rows.map((row) => textWidth(textAt(name, row))), 40), box.width * 0.38) + 12;

@@ -9,7 +9,7 @@ from assay.version import __version__
 from assay.views.html.compare import compare_view
 from assay.views.html.energy import energy_view
 from assay.views.html.findings import findings_view
-from assay.views.html.graph import PageGraph, caption, graph
+from assay.views.html.graph import PageGraph, graph
 from assay.views.html.modules import SECTION as MODULES
 from assay.views.html.modules import known_metrics, map_caption, map_view, module_table, modules_view
 from assay.views.html.ops import (
@@ -98,7 +98,7 @@ def _graph_view(subject: Subject, flow: PageGraph | None) -> PageView:
         return PageView(
             GRAPH, "Graph", [], f"The data flow needs a recorded pass. Run `assay analyze {subject.model}`."
         )
-    return PageView(GRAPH, "Graph", [GraphBlock(caption=f"At the top level: {caption(flow)}.", section=GRAPH)])
+    return PageView(GRAPH, "Graph", [GraphBlock(section=GRAPH)])
 
 
 def _sections(subject: Subject, table: PageTable | None, flow: PageGraph | None) -> dict[str, Any]:

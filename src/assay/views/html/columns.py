@@ -133,7 +133,7 @@ def _column(column: Column[Any], rows: Sequence[Any]) -> PageColumn:
     shown = map(str, values) if column.key == STATE else map(column.text, rows)
     texts = [None if text == units.UNKNOWN else text.strip() for text in shown]
     made = words(column.key, title, texts, hidden=hidden, right=column.align == "right")
-    if not all(_is_number(value) for value in values):
+    if not values or not all(_is_number(value) for value in values):
         return made
     return replace(made, unit="number", numbers=[None if value is None else round_number(value) for value in values])
 

@@ -34,7 +34,7 @@ def energy_view(subject: Subject) -> PageView:
     title, *parts = [f"Energy of a pass ({energy_title(energy)})", *energy_facts(energy)]
     blocks: list[AnyBlock] = blocks_of([title, *parts], "energy")
     kinds = energy_table(document, energy)
-    if kinds.rows:
+    if kinds.rows and energy.whole.value is not None:
         method, how = provenance(kinds.rows[0].energy.each.how)
         known = [(row, "" if row.share is None else percent(row.share)) for row in kinds.rows[:_TOP]]
         bars = [Bar(_name(row.kind), row.total, note=share) for row, share in known]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from assay import units
 from assay.analysis import levels as analysis
 from assay.analysis.cost.totals import per_call_total
 from assay.analysis.parameters import sum_if_all_known
@@ -83,24 +82,6 @@ def graph(document: Document, cost: Cost | None = None) -> PageGraph:
     return PageGraph(
         [_level(figures, level) for level in analysis.levels(document)], any(op.reads for op in document.ops)
     )
-
-
-def caption(graph: PageGraph) -> str:
-    """What is passed on at the root: `10 modules; the largest tensor passed on is 1×64×112×112, 3.06 MiB`."""
-    if not graph.levels:
-        return ""
-    top = graph.levels[0]
-    modules = sum(node.run for node in top.nodes if node.kind == analysis.MODULE)
-    text = f"{modules:,} {'module' if modules == 1 else 'modules'}"
-    inner = [
-        (flow.bytes // flow.tensors, flow.shape)
-        for flow in top.flows
-        if flow.bytes is not None and top.nodes[flow.source].kind in (analysis.MODULE, analysis.OP)
-    ]
-    if not inner:
-        return text
-    size, shape = max(inner)
-    return f"{text}; the largest tensor passed on is {shape.replace('x', '×')}, {units.size(size)}"
 
 
 class _Figures:

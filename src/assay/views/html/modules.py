@@ -194,7 +194,7 @@ def _energies(subject: Subject, rows: Rows) -> list[PageColumn]:
     """The energy of each module's ops; unknown if that of one of them is."""
     document = subject.document
     energy = document.profile.energy if document.profile is not None else None
-    if energy is None or not any(energy.kinds):
+    if energy is None or energy.whole.value is None or not any(energy.kinds):  # withheld if that of the pass is
         return []
     each = [None if kind is None else kind.each.value for kind in energy.kinds]
     own: list[float | None] = [0.0] * len(document.modules)

@@ -80,7 +80,8 @@ def kinds_table(subject: Subject) -> PageTable:
     kinds, costs = [document.kinds[kind] for kind in order], [cost.kinds[kind] for kind in order]
     counted = Counted(cost.convention)
     profile = document.profile
-    energies = profile.energy.kinds if profile is not None and profile.energy is not None else []
+    energy = profile.energy if profile is not None else None
+    energies = energy.kinds if energy is not None and energy.whole.value is not None else []
     times = profile.columns.get("kinds") or profile.columns.get("kinds.total_s") if profile is not None else None
 
     def time(key: str, title: str, of: Callable[[Achieved], float | None], unit: Unit, **more: Any) -> PageColumn:

@@ -22,7 +22,7 @@ def uniques_view(subject: Subject) -> PageView:
     document = subject.document
     if not document.modules:
         return PageView(
-            "uniques", "Unique", [], f"No modules are known: run `assay analyze {subject.model}` on code or a config."
+            "unique", "Unique", [], f"No modules are known: run `assay analyze {subject.model}` on code or a config."
         )
     modules = modules_file(document)
     blocks: list[AnyBlock] = [
@@ -36,7 +36,7 @@ def uniques_view(subject: Subject) -> PageView:
     if document.ops:
         ops = ops_file(document)
         blocks.append(block_of(op_table(ops.ops), "unique-ops", _title("ops", len(ops.ops), len(document.ops)), {}))
-    return PageView("uniques", "Unique", blocks)
+    return PageView("unique", "Unique", blocks)
 
 
 def _title(what: str, unique: int, whole: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from assay import units
@@ -45,7 +45,7 @@ def values_view(subject: Subject) -> PageView:
     title = "Activations"
     if values is None or not values.modules:
         why = values.failure if values is not None and values.failure else "No pass with data was examined."
-        return PageView("values", title, [], f"{why} Run `assay analyze {subject.model} --inference`.")
+        return PageView("activations", title, [], f"{why} Run `assay analyze {subject.model} --inference`.")
     bad = values.first_nan is not None or values.first_inf is not None
     blocks: list[AnyBlock] = [NotesBlock(lines=list(_origins(document, values)), severity="error" if bad else "")]
     blocks += [*_range_lines(document, values)]
@@ -53,7 +53,7 @@ def values_view(subject: Subject) -> PageView:
         TableBlock(id=OUTPUTS, title="Outputs of modules", caption=_caption(values), table=SectionRef(OUTPUTS))
     )
     blocks += [*_gradient_blocks(subject, values), *_images(document, values)]
-    return PageView("values", title, blocks, badge="NaN" if values.first_nan is not None else "")
+    return PageView("activations", title, blocks, badge="NaN" if values.first_nan is not None else "")
 
 
 def _origins(document: Document, values: Activations) -> Iterator[str]:
@@ -94,7 +94,7 @@ def _range_lines(document: Document, values: Activations) -> Iterator[AnyBlock]:
     rows = [one for one in values.modules if one.rms]
     if len(rows) < 2:
         return
-    ends = f"from {units.ratio(rows[0].rms)} to {units.ratio(rows[-1].rms)}"
+    ends = f"from {rows[0].rms:.3g} to {rows[-1].rms:.3g}"
     yield LinesBlock(
         title="Outputs through the pass",
         caption=f"The root mean square goes {ends}{_not_drawn(values)}.",
@@ -156,24 +156,33 @@ def _gradient_blocks(subject: Subject, values: Activations) -> list[AnyBlock]:
     if not values.gradients:
         why = values.backward_failure or f"run `assay analyze {subject.model} --inference --backward`"
         return [NotesBlock(title="Gradients", lines=[f"no gradients: {why}"])]
-    known = [one for one in values.gradients if one.norm]
-    missing = [one for one in values.gradients if not one.received]
-    caption = f"{len(missing)} parameters received no gradient. " if missing else ""
-    if known:
-        smallest, largest = min(one.norm or 0 for one in known), max(one.norm or 0 for one in known)
-        caption += f"Norms of gradients from {units.ratio(smallest)} to {units.ratio(largest)}."
+    rows = values.gradients
     lines = LinesBlock(
         title="Gradient norms through depth",
-        caption=caption,
-        x=PageAxis("parameters, first layers first", "exact", [float(at + 1) for at in range(len(known))]),
+        caption=_gradient_caption(rows),
+        x=PageAxis("parameters, first layers first", "exact", [float(at + 1) for at in range(len(rows))]),
         series=[
-            Line("norm of the gradient", [one.norm for one in known], method="counted"),
-            Line("norm of the parameter", [one.weight_norm or None for one in known], method="counted"),
+            Line("norm of the gradient", [one.norm or None for one in rows], method="counted"),
+            Line("norm of the parameter", [one.weight_norm or None for one in rows], method="counted"),
         ],
         unit="number",
         log=True,
     )
-    return [*([lines] if len(known) > 1 else []), TableBlock(id=GRADIENTS, table=SectionRef(GRADIENTS))]
+    drawn = [lines] if sum(bool(one.norm) for one in rows) > 1 else []
+    return [*drawn, TableBlock(id=GRADIENTS, table=SectionRef(GRADIENTS))]
+
+
+def _gradient_caption(rows: Sequence[GradientValues]) -> str:
+    """The range of the norms, after what is wrong."""
+    bad, missing = sum(one.nan or one.inf for one in rows), sum(not one.received for one in rows)
+    norms = [one.norm for one in rows if one.norm is not None]
+    parts = [
+        f"{bad} of {plural(len(rows), 'parameter')} with NaN or infinite gradients" if bad else "",
+        f"{plural(missing, 'parameter')} without a gradient" if missing else "",
+        f"norms from {min(norms):.3g} to {max(norms):.3g}" if norms else "",
+    ]
+    text = "; ".join(filter(None, parts))
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def gradient_table(document: Document, values: Activations) -> PageTable:

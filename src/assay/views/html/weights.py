@@ -63,11 +63,12 @@ def weights_view(subject: Subject) -> PageView:
     blocks: list[AnyBlock] = [
         TensorsBlock(caption=_caption(weights), table=SectionRef(SECTION), details=DETAILS),
     ]
-    if weights.kernel and detailed < len(weights.tensors):
+    known = len(detailed_rows(weights, full=True))
+    if detailed < known:
         blocks.append(
             NotesBlock(
                 lines=[
-                    f"histograms of {detailed:,} of {len(weights.tensors):,} tensors are in this file: outliers, and "
+                    f"histograms of {detailed:,} of {known:,} tensors are in this file: outliers, and "
                     "the largest; `assay report --full` includes all"
                 ]
             )

@@ -17,7 +17,8 @@ export interface Columns {
 /** On a narrow page, which shows one or two columns beside the name, numbers come before text. */
 function figuresFirst(columns: Column[]): Column[] {
   if (innerWidth >= 480) return columns;
-  return [...columns.filter((of) => of.numbers), ...columns.filter((of) => !of.numbers)];
+  const isEarly = (of: Column) => of.numbers || of.link; // what it is, and figures
+  return [...columns.filter(isEarly), ...columns.filter((of) => !isEarly(of))];
 }
 
 /** The columns of the table with this id; the address keeps those that are not as usual. */

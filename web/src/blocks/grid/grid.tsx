@@ -138,7 +138,7 @@ export function Grid({ table, id, label, height, selection, detail }: Props) {
         </div>
         {chosen >= 0 && detail?.(chosen, () => (choose(-1), focus()))}
       </div>
-      {!shown.length && <p class="none">{rows.mask ? "No row matches the filter." : "There are no rows."}</p>}
+      {!shown.length && !footers && <p class="none">{rows.mask ? "No row matches the filter." : "There are no rows."}</p>}
       {view.printing && view.to < shown.length && (
         <p class="none">
           The first {view.to} of {shown.length.toLocaleString("en")} rows.

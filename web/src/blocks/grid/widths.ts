@@ -14,7 +14,7 @@ export const INDENT = 16;
 
 const clamp = (value: number, low: number, high: number) => Math.round(Math.max(low, Math.min(high, value)));
 /** The width of a text in the table, where its figures may be wider than in a chart. */
-const measured = (text: string) => 1.06 * (13.5 / SIZE) * textWidth(text.slice(0, 80));
+const measured = (text: string) => 1.1 * (13.5 / SIZE) * textWidth(text.slice(0, 80));
 const headingWidth = (of: Column) => measured(of.title) + PADDING + 16; // bold, and with an arrow if it is sorted
 
 /** The width that the names of a tree need, with what stands before and after them. */
@@ -55,7 +55,9 @@ interface Tracks {
 export function tracks(table: Table, shown: Column[], printing: boolean): Tracks {
   const [name, ...others] = shown;
   if (!name) return { template: "", least: "0", zoom: "1" };
-  const most = clamp(table.depth ? treeWidth(table, name) : textsWidth(name) + 12, headingWidth(name), 420);
+  const totals = Math.max(0, ...(table.footer ?? []).map((texts) => measured(texts[0] ?? "") + PADDING));
+  const names = Math.max(totals, table.depth ? treeWidth(table, name) : textsWidth(name) + 12);
+  const most = clamp(names, headingWidth(name), 420);
   // The name stays in sight while the rest scrolls: on a narrow page it leaves room for that.
   const least = printing ? `${Math.min(most, 240)}px` : `min(${most}px, max(168px, ${table.depth ? 20 : 36}cqi))`;
   const widths = others.map((of) => width(of, !printing));
