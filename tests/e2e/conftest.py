@@ -20,6 +20,12 @@ FLAGS = [
     *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
 ]
 
+DRAWN = """async () => {
+    const frames = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    do await frames(); while (document.body.hasAttribute("data-decoding"));
+    await frames();
+}"""
+"""Returns when all data that the view needs is decoded and drawn."""
 Visit = Callable[..., Any]
 
 
@@ -70,6 +76,7 @@ def visit(browser: Any, written: Callable[..., Path]) -> Iterator[Visit]:
         page.on("console", lambda line: errors.append(line.text) if line.type in ("error", "assert") else None)
         page.goto(f"{place}#{address}" if address else place)
         page.locator("main h2").first.wait_for(state="attached")
+        page.evaluate(DRAWN)
         return page
 
     yield open_page

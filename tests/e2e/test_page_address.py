@@ -49,7 +49,7 @@ def test_view_module_sort_and_filter_return_after_a_reload(visit):
     ],
 )
 def test_a_link_shows_what_it_names(visit, address, selector):
-    assert visit(address=address).locator(selector).first.is_visible()
+    visit(address=address).locator(selector).first.wait_for()
 
 
 def test_a_pasted_address_changes_the_open_page(visit):

@@ -107,9 +107,9 @@ def test_a_question_mark_lists_the_keys(visit):
     page = visit()
     press(page, "?")
     dialog = page.get_by_role("dialog", name="Keys")
-    assert dialog.is_visible()
+    dialog.wait_for()
     press(page, "Escape")
-    assert not dialog.is_visible()
+    dialog.wait_for(state="hidden")
     press(page, "3")
     assert page.evaluate("new URLSearchParams(location.hash.slice(1)).get('view')") == "modules"
 

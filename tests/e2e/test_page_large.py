@@ -26,10 +26,10 @@ def test_all_of_a_large_model_can_be_reached(visit):
     last = f"layers.{LAYERS - 1}.experts.{EXPERTS - 1}.act"
     tree.press("End")
     page.get_by_role("complementary", name=f"Details of {last}").wait_for()
-    assert tree.locator(f"[aria-rowindex='{ROWS + 1}']").is_visible()
+    tree.locator(f"[aria-rowindex='{ROWS + 1}']").wait_for()
     assert tree.locator("[data-row]").count() < 200
     tree.press("Home")
-    assert tree.locator("[aria-rowindex='2']").is_visible()
+    tree.locator("[aria-rowindex='2']").wait_for()
 
     page.locator("[data-filter]").fill(r"type:Linear path:/^layers\.[46]0\./ params>=200k")
     page.get_by_text(f"{2 * EXPERTS:,} of {ROWS:,} rows").wait_for()  # the weights of layer 60 alone: 488 x 488

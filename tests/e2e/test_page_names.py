@@ -72,7 +72,7 @@ def test_filters_with_names_of_javascript(visit, query):
         "query => new URLSearchParams(location.hash.slice(1)).get('modules.q') === query", arg=query
     )
     assert page.locator(".failed").count() == 0
-    assert page.get_by_role("treegrid").is_visible()
+    page.get_by_role("treegrid").wait_for()
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_filters_with_names_of_javascript(visit, query):
 def test_addresses_that_name_nothing(visit, address):
     page = visit(subjects.rich, address)
     assert page.locator(".failed").count() == 0
-    assert len(page.locator("main").inner_text()) > 200
+    page.wait_for_function("() => document.querySelector('main').innerText.length > 200")

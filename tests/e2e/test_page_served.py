@@ -56,7 +56,7 @@ def rewrite(path: Path, name: str) -> None:
 
 def test_the_page_follows_its_document(visit, server, document):
     page = visit(server.address, "view=modules")
-    assert page.get_by_role("gridcell", name="stem").is_visible()
+    page.get_by_role("gridcell", name="stem").wait_for()
     rewrite(document, "trunk")
     page.get_by_role("gridcell", name="trunk").wait_for()
     assert page.evaluate("new URLSearchParams(location.hash.slice(1)).get('view')") == "modules"
@@ -76,7 +76,7 @@ def test_a_served_page_asks_only_its_server(visit, server):
 def test_a_document_that_cannot_be_read_leaves_the_page_as_it_is(visit, server, document):
     document.write_bytes(b"{")
     page = visit(server.address, "view=modules")
-    assert page.get_by_role("gridcell", name="stem").is_visible()
+    page.get_by_role("gridcell", name="stem").wait_for()
 
 
 def test_only_this_machine_is_answered(server):

@@ -641,3 +641,20 @@ def test_nothing_keeps_a_model_alive_after_a_pass():
     del model
     gc.collect()
     assert gone() is None
+
+
+def test_a_class_whose_module_is_not_text_is_followed_like_others():
+    class Odd:
+        """Like classes of Cython, whose `__module__` is a descriptor."""
+
+    Odd.__module__ = property(lambda self: "odd")  # type: ignore[assignment]
+
+    class Holder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.odd, self.linear = Odd(), nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.linear(x)
+
+    assert len(assay.observe(Holder(), torch.zeros(1, 2)).ops) == 1

@@ -33,8 +33,17 @@ async function read(id: string): Promise<unknown> {
   return data;
 }
 
-/** The data with this id, decoded once. */
+let pending = 0;
+
+/** The data with this id, decoded once. Meanwhile, the page has the attribute `data-decoding`. */
 export function section<T>(id: string): Promise<T> {
-  if (!decoded.has(id)) decoded.set(id, read(id));
+  const busy = (by: number) => document.body.toggleAttribute("data-decoding", (pending += by) > 0);
+  if (!decoded.has(id)) {
+    busy(1);
+    decoded.set(
+      id,
+      read(id).finally(() => busy(-1)),
+    );
+  }
   return decoded.get(id) as Promise<T>;
 }

@@ -374,12 +374,13 @@ class PythonState:
                 (self._pending if called else self._uncalled[name]).extend(_functions(attribute))
 
 
-def _is_foreign(module: str | None) -> bool:
+def _is_foreign(module: object) -> bool:
     return _package(module) in _FOREIGN
 
 
-def _package(module: str | None) -> str:
-    return (module or "").partition(".")[0]
+def _package(module: object) -> str:
+    """The package of a module; empty if a class has something else as its `__module__`, as some of Cython do."""
+    return module.partition(".")[0] if isinstance(module, str) else ""
 
 
 def _is_installed(variables: dict[str, Any]) -> bool:
