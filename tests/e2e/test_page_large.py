@@ -22,7 +22,7 @@ def test_all_of_a_large_model_can_be_reached(visit):
 
     page.get_by_label("Fold repeats").uncheck()
     page.get_by_role("button", name="Expand all").click()
-    assert int(tree.get_attribute("aria-rowcount")) == ROWS + 1
+    page.locator(f"[role=treegrid][aria-rowcount='{ROWS + 1}']").wait_for()
     last = f"layers.{LAYERS - 1}.experts.{EXPERTS - 1}.act"
     tree.press("End")
     page.get_by_role("complementary", name=f"Details of {last}").wait_for()
@@ -41,4 +41,4 @@ def test_all_of_a_large_model_can_be_reached(visit):
     tree.press("ArrowDown")
     page.get_by_role("complementary", name=f"Details of layers.{LAYERS - 1}").wait_for()
     page.get_by_role("link", name="Map").click()
-    assert page.locator("main svg [data-i]").count() > LAYERS
+    page.locator("main svg [data-i]").nth(LAYERS).wait_for(state="attached")

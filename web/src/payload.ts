@@ -74,7 +74,7 @@ export interface Figure {
   /** The second thing to know: `68.5 % in Convolution`. */
   detail: string;
   /** The parts of the value, largest first, as shares of 1; may be empty. The last one may be "other". */
-  split: { name: string; share: number; link?: string }[];
+  split: { name: string; share: number }[];
 }
 
 /** How bad something is, most severe first. */

@@ -53,7 +53,7 @@ def of_recording(recording: MonitorRecording) -> Preview:
     brief = Brief(
         tuple(filter(None, (plural(len(times), "sample"), length, plural(len(recording.series), "metric")))),
         figures,
-        unknown=[NotKnown(*_named(problem)) for problem in recording.problems[:_REASONS]],
+        unknown=[NotKnown(problem) for problem in recording.problems[:_REASONS]],
     )
     table = system_table(recording)
     return preview(brief, parts=lambda: ["Metrics", table] if table.rows else ())
@@ -74,12 +74,6 @@ def of_meter(meter: EnergyMeter) -> Preview:
     """The energy and the power of the last block."""
     figures = [BriefFigure("Energy", meter.energy, "joules"), BriefFigure("Power", meter.power_w, "count", "W")]
     return preview(Brief(("energy of a block of code",), figures))
-
-
-def _named(problem: str) -> tuple[str, str]:
-    """The name of a metric and why it is unknown, from `name: why`."""
-    name, _, why = problem.partition(": ")
-    return name, why
 
 
 def _means(recording: MonitorRecording, names: dict[str, str]) -> Sequence[BriefFigure]:

@@ -45,8 +45,8 @@ def explore(
         trust: Allow code stored in a file to run.
 
     Raises:
-        UsageError: There is no interactive terminal and no notebook, the theme is unknown, or another argument is not
-            valid.
+        UsageError: It runs neither in an interactive terminal nor in a notebook, the theme is unknown, or another
+            argument is not valid.
         InputsError: The given inputs do not match the arguments of forward, or cannot be parsed.
         ReadError: The model or file cannot be read.
     """
@@ -73,7 +73,7 @@ def explore_with_stats(model: Any, *args: Any, **kwargs: Any) -> None:
         kwargs: The keyword arguments to call it with.
 
     Raises:
-        UsageError: There is no interactive terminal and no notebook, or `model` holds no modules.
+        UsageError: It runs neither in an interactive terminal nor in a notebook, or `model` holds no modules.
     """
     notebook = in_notebook()
     if not notebook:

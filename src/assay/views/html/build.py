@@ -10,6 +10,7 @@ from assay.views.html.compare import compare_view
 from assay.views.html.energy import energy_view
 from assay.views.html.findings import findings_view
 from assay.views.html.graph import PageGraph, graph
+from assay.views.html.memory import memory_view
 from assay.views.html.modules import SECTION as MODULES
 from assay.views.html.modules import known_metrics, map_caption, map_view, module_table, modules_view
 from assay.views.html.ops import (
@@ -33,11 +34,12 @@ from assay.views.html.page import (
     PageView,
     SectionRef,
 )
-from assay.views.html.provenance import provenance_view, uniques_view
+from assay.views.html.provenance import provenance_view
 from assay.views.html.rates import roofline_view
 from assay.views.html.subject import Subject
-from assay.views.html.time import SPANS, memory_view, pass_spans, time_view
+from assay.views.html.time import SPANS, pass_spans, time_view
 from assay.views.html.traces import traces_view
+from assay.views.html.uniques import uniques_view
 from assay.views.html.values import GRADIENTS, OUTPUTS, gradient_table, output_table, values_view
 from assay.views.html.weights import DETAILS, tensor_details, tensor_table, weights_view
 from assay.views.html.weights import SECTION as TENSORS

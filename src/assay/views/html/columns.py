@@ -101,7 +101,7 @@ def _is_known(column: PageColumn) -> bool:
 
 
 def provenance(how: Provenance | None) -> tuple[str, str]:
-    """`measured` and by what; empty if there is no provenance."""
+    """The method, such as `measured`, and the clock, count or model behind it; both are empty for None."""
     if how is None:
         return "", ""
     return type(how).__name__.lower(), getattr(how, "by", "") or getattr(how, "why", "")

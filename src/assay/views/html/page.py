@@ -64,8 +64,6 @@ class Split(Struct, frozen=True, omit_defaults=True):
 
     name: str
     share: float
-    link: str = ""
-    """The path of a module."""
 
 
 class PageFigure(Struct, frozen=True):
