@@ -29,7 +29,7 @@ from assay.api.options import (
 from assay.api.partial import warn_if_partial
 from assay.api.profile.options import ProfileOptions
 from assay.api.profile.profiled import prepare
-from assay.api.weights import weights_document
+from assay.api.weights.joined import weights_alone, with_weights, without_pass
 from assay.checkpoint.statistics.settings import Progress as OnBytes
 from assay.display import Displayed
 from assay.document.document import Document
@@ -241,20 +241,19 @@ def document_to_check(
             weights=evidence.weights is not None,
         )
         on_progress(Progress(READING_WEIGHTS))
-        return weights_document(opened, progress=progress, listing=not evidence.read_weights)
+        why = str(opened.model_error or "")
+        return weights_alone(opened, why, listing=not evidence.read_weights, progress=progress)
     source = _weights_source(opened, evidence)
     try:
         document = _recorded(opened, inputs, options, evidence, on_progress)
     except InputsError as error:
         if inputs is not None or source is None:
             raise
-        on_progress(Progress(READING_WEIGHTS))
-        document = weights_document(source, progress=progress)  # the weights can be checked without a pass
-        return replace(document, run=replace(document.run, assumptions=(f"the model was not run: {error}",)))
+        document = without_pass(opened, str(error))  # the weights can be checked without a pass
     if source is None:
         return document
     on_progress(Progress(READING_WEIGHTS))
-    return replace(document, weights=weights_document(source, progress=progress).weights)
+    return with_weights(document, opened, source, progress)
 
 
 def _recorded(

@@ -16,6 +16,7 @@ from assay.document.timing import Timing
 from assay.document.trace import Trace
 from assay.document.trials import TrialResult
 from assay.document.weights import WeightsReport
+from assay.document.weights_fit import WeightsFit
 
 SCHEMA_VERSION = 1
 """Increased if older readers would misinterpret a new file; new optional keys do not change it."""
@@ -170,6 +171,7 @@ class Document(Displayed, Struct, frozen=True, omit_defaults=True):
         training: A training step; null if none was recorded.
         cost: The cost of the passes; null if it was not computed.
         weights: Statistics of the tensors' values; null if the weights were not read.
+        weights_fit: How the stored tensors fit the model; null if they were not compared.
         timing: The time each module took; null if nothing was timed.
         profile: Measurements from a profiling run; null if the model was not profiled.
         activations: Statistics of outputs and gradients; null if no pass with data computed them.
@@ -193,6 +195,7 @@ class Document(Displayed, Struct, frozen=True, omit_defaults=True):
     training: Training | None = None
     cost: Cost | None = None
     weights: WeightsReport | None = None
+    weights_fit: WeightsFit | None = None
     timing: Timing | None = None
     profile: Profile | None = None
     activations: Activations | None = None

@@ -45,8 +45,8 @@ def rules() -> tuple[Rule, ...]:
 
 
 def weight_rules() -> tuple[Rule, ...]:
-    """The rules that need nothing but weights, without importing those about passes, which takes 0.1 s."""
-    return _rules_in("compression", "numbers", "plans")
+    """The rules about weights, without importing those about passes, which takes 0.1 s."""
+    return _rules_in("compression", "fit", "numbers", "plans")
 
 
 def trace_rules() -> tuple[Rule, ...]:

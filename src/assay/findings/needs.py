@@ -87,6 +87,10 @@ TRAINING_STEP = Need(
 )
 CACHE = Need("a KV cache", _cache)
 STATISTICS = Need("weight statistics", _statistics)
+FIT = Need(
+    "weights in files beside the model",
+    lambda facts: "" if facts.document.weights_fit is not None else "no stored weights were compared with the model",
+)
 PROFILE = Need("a profile", _profile)
 SWEEP = Need("a sweep over batch sizes", _sweep)
 TIMING = Need("times of modules", _timing)

@@ -30,6 +30,7 @@ from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.predict import over_limit
 from assay.api.profile.profiled import ProfiledModel, prepare
 from assay.api.weights import weights_document
+from assay.api.weights.joined import weights_alone, with_weights, without_pass
 from assay.checkpoint.statistics.settings import Progress as OnBytes
 from assay.document.document import Document
 from assay.errors import AssayError, InputsError, ReadError, UsageError
@@ -213,7 +214,7 @@ class _Analysis:
     def _of_weights(self, opened: Opened, error: ReadError) -> Analysis:
         """The analysis of a file without running its code: weights, and modules of TorchScript and pickled files."""
         self._begin(READING_WEIGHTS)
-        document = weights_document(opened, progress=self._progress)
+        document = weights_alone(opened, str(error), progress=self._progress)
         why = f"{opened.origin.location} {UNTRUSTED}" if document.modules else str(error)
         if not document.modules:
             self._missing[ARCHITECTURE] = why
@@ -223,13 +224,8 @@ class _Analysis:
 
     def _of_tree(self, opened: Opened, why: str) -> Analysis:
         """The analysis of a model whose inputs cannot be inferred."""
-        from assay.recorder.inventory import take_inventory
-
         self._without_pass(why)
-        self._begin(READING_WEIGHTS)
-        contents = take_inventory(opened.module)
-        document = weights_document(opened, progress=self._progress)
-        return self._finished(replace(document, modules=contents.modules, tensors=contents.tensors))
+        return self._finished(self._with_weights(without_pass(opened, why), opened))
 
     def _of_document(self, opened: Opened, inputs: Any, why: str = "") -> Analysis:
         """The analysis of a saved document or an exported program, which is read and not run."""
@@ -278,7 +274,7 @@ class _Analysis:
             return document
         self._begin(READING_WEIGHTS)
         try:
-            return replace(document, weights=weights_document(source, progress=self._progress).weights)
+            return with_weights(document, opened, source, self._progress)
         except AssayError as error:
             if self._weights is not None:
                 raise

@@ -160,12 +160,16 @@ def _reading_options(settings: StatisticsSettings, resume: Resume | None) -> lis
 
 def _filtered(document: Document, matches: Callable[[Named], bool]) -> Document:
     """The document with only the matching tensors."""
-    from assay.checkpoint.statistics.summary import summarize
-
     report = document.weights
     assert report is not None
-    rows = [row for row in report.tensors if matches(row)]
-    filtered = summarize(
+    return replace(document, weights=summary_of([row for row in report.tensors if matches(row)], report))
+
+
+def summary_of(rows: list[TensorStatistics], report: WeightsReport) -> WeightsReport:
+    """The report about these rows instead of its own."""
+    from assay.checkpoint.statistics.summary import summarize
+
+    return summarize(
         rows,
         path=report.path,
         format=report.format,
@@ -173,7 +177,6 @@ def _filtered(document: Document, matches: Callable[[Named], bool]) -> Document:
         notes=report.notes,
         files_lost=report.files_lost,
     )
-    return replace(document, weights=filtered)
 
 
 def _name_filter(pattern: str | None) -> Callable[[Named], bool]:

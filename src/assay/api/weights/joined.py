@@ -1,0 +1,81 @@
+"""A model joined with the weights in its files: statistics under the model's names, and how the two differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from assay import host
+from assay.analysis.stored_tensors import StoredMatch, match_stored
+from assay.api.weights import summary_of, weights_document
+from assay.checkpoint.statistics.settings import Progress
+from assay.document.document import Document, Run
+from assay.document.rows import Tensor
+from assay.document.this_machine import this_machine
+from assay.document.weights import TensorStatistics
+from assay.sources.opened import Opened
+from assay.sources.stored_names import naming_of
+
+
+def with_weights(
+    document: Document, opened: Opened, source: object, progress: Progress | None = None, *, listing: bool = False
+) -> Document:
+    """The document of an opened model with the statistics of `source`: a checkpoint of it, or the model itself.
+
+    With `listing`, only headers are read.
+    """
+    report = weights_document(source, progress=progress, listing=listing).weights
+    assert report is not None
+    is_own = source is opened and opened.origin.kind != "config"
+    if is_own or not document.tensors:
+        return replace(document, weights=report)
+    model = None if opened.saved is not None and not opened.runs else opened.model
+    match = match_stored(document.tensors, report.tensors, naming_of(model, document.tensors), report.path)
+    rows, untied = _under_names_of_model(document.tensors, report.tensors, match)
+    return replace(document, weights=summary_of(rows, report), weights_fit=replace(match.fit, untied=untied))
+
+
+def without_pass(opened: Opened, why: str) -> Document:
+    """The document of a model that cannot be run: its modules and tensors, and the reason."""
+    from assay.recorder.inventory import take_inventory
+
+    contents = take_inventory(opened.module)
+    return Document(
+        origin=opened.origin,
+        machine=this_machine(),
+        run=Run("none", assumptions=(f"the model was not run: {why}",), timestamp=host.now()),
+        modules=contents.modules,
+        tensors=contents.tensors,
+    )
+
+
+def weights_alone(opened: Opened, why: str, *, listing: bool = False, progress: Progress | None = None) -> Document:
+    """The document of stored tensors whose model cannot be built, with the reason if there is a config."""
+    document = weights_document(opened, listing=listing, progress=progress)
+    if opened.origin.kind != "config":
+        return document
+    return replace(document, run=replace(document.run, assumptions=(only_tensors(why),)))
+
+
+def only_tensors(why: str) -> str:
+    """The sentence for a folder whose module tree cannot be shown."""
+    return f"only the tensors are shown: {why}"
+
+
+def _under_names_of_model(
+    tensors: Sequence[Tensor], rows: Sequence[TensorStatistics], match: StoredMatch
+) -> tuple[list[TensorStatistics], tuple[tuple[str, ...], ...]]:
+    """The rows under the model's names, equal copies of a tied tensor once, and the names of unequal copies."""
+    names, repeated, untied = match.names_of(tensors, rows), set(), []
+    for parts in match.parts:
+        first, *copies = parts or (-1,)
+        if first not in names or not copies:
+            continue
+        equal = {at for at in copies if rows[at].content == rows[first].content}
+        repeated |= equal
+        if len(equal) < len(copies):
+            del names[first]
+            untied.append(tuple(rows[at].names[0] for at in parts if at not in equal))
+    kept = [replace(row, names=names.get(at, row.names)) for at, row in enumerate(rows) if at not in repeated]
+    return kept, tuple(untied)
