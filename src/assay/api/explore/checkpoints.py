@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from math import prod
 
 from msgspec.structs import replace
 
+from assay.analysis.combined_statistics import combined
+from assay.analysis.parameters import BUFFER, PARAMETER, elements
 from assay.checkpoint.entries import Entry
 from assay.checkpoint.reading import RangeReader
 from assay.checkpoint.statistics.run import statistics
@@ -16,10 +19,20 @@ from assay.document.inspection import TensorDetail, TensorFacts
 from assay.document.rows import Module, Tensor, TensorType
 from assay.document.this_machine import this_machine
 from assay.document.weights import TensorStatistics
+from assay.document.weights_fit import WeightsFit
 from assay.sources.opened import Opened
-from assay.views.tui.subject import DocumentInspector, ExploredModel, ModuleInspector, detail_of
+from assay.views.tui.subject import (
+    MISSING,
+    DocumentInspector,
+    ExploredModel,
+    ModuleInspector,
+    detail_of,
+    tensor_facts,
+)
 
 _SETTINGS = StatisticsSettings(workers=1)
+_BUFFER_TYPES = ("bool", "int32", "int64")
+_BUFFER_NAMES = ("running_mean", "running_var", "num_batches_tracked")
 
 
 def checkpoint_subject(opened: Opened) -> ExploredModel:
@@ -31,7 +44,7 @@ def checkpoint_subject(opened: Opened) -> ExploredModel:
         machine=this_machine(),
     )
     document = _with_tree(empty, checkpoint.entries, {row.path: row.class_path for row in checkpoint.modules})
-    inspector = StoredInspector(DocumentInspector(document), opened)
+    inspector = StoredInspector(DocumentInspector(document), opened, document)
     return ExploredModel(document, inspector, tensors_in_tree=True, notes=(*checkpoint.notes, *checkpoint.failures))
 
 
@@ -46,37 +59,62 @@ def _with_tree(
     document: Document, rows: Sequence[Entry] | Sequence[TensorStatistics], classes: dict[str, str]
 ) -> Document:
     """The document with these tensors, and a module tree derived from their names."""
-    tensors = [Tensor(row.names, "parameter", TensorType(row.shape, row.dtype), row.bytes) for row in rows]
+    tensors = [Tensor(row.names, _role(row), TensorType(row.shape, row.dtype), row.bytes) for row in rows]
     return replace(document, modules=modules_of([row.names for row in tensors], classes), tensors=tensors)
 
 
-class StoredInspector:
-    """An inspector for tensors stored in files; a tensor's bytes are read when it is inspected."""
+def _role(row: Entry | TensorStatistics) -> str:
+    """A buffer if no parameter has such a type or name; a checkpoint does not record it."""
+    is_buffer = row.dtype in _BUFFER_TYPES or row.names[0].rpartition(".")[2] in _BUFFER_NAMES
+    return BUFFER if is_buffer else PARAMETER
 
-    def __init__(self, model: ModuleInspector, opened: Opened) -> None:
+
+class StoredInspector:
+    """An inspector for tensors stored in files; a tensor's bytes are read when it is inspected.
+
+    `document` holds the model, whose names the stored tensors may have or not (`weights_fit`).
+    """
+
+    def __init__(self, model: ModuleInspector, opened: Opened, document: Document) -> None:
         self.source, self.attributes, self.forward_calls = model.source, model.attributes, model.forward_calls
         self._model = model
         self._reader = RangeReader(opened.files)
         entries = opened.checkpoint.entries if opened.checkpoint is not None else []
         self._entries = {name: entry for entry in entries for name in entry.names}
+        self._tensors = {name: tensor for tensor in document.tensors for name in tensor.names}
+        self._fit = document.weights_fit or WeightsFit("")
 
     def tensor(self, path: str, name: str) -> TensorDetail:
         """The statistics of the stored tensor, or the model's own details if the files do not contain it."""
-        entry = self._stored(f"{path}.{name}" if path else name)
-        if entry is None:
-            return self._model.tensor(path, name)
+        full = f"{path}.{name}" if path else name
+        tensor = self._tensors.get(full)
+        entries = self._stored(full, tensor)
+        if not entries:
+            detail = self._model.tensor(path, name)
+            is_missing = tensor is not None and tensor.names[0] in self._fit.missing
+            return replace(detail, problem=MISSING) if is_missing else detail
+        if tensor is None or (len(entries) == 1 and not self._is_part(tensor, entries[0])):
+            return self._detail(entries[0])
+        whole = combined(statistics(entries, self._reader, _SETTINGS), tensor.names, tensor.type.shape)
+        facts, names = tensor_facts(tensor), ", ".join(entry.names[0] for entry in entries)
+        return detail_of(whole, facts) if whole is not None else TensorDetail(facts, problem=f"stored as {names}")
+
+    def _detail(self, entry: Entry) -> TensorDetail:
         (row,) = statistics([entry], self._reader, _SETTINGS)
         return detail_of(row, TensorFacts(entry.shape, entry.dtype, bytes=entry.bytes))
 
-    def _stored(self, name: str) -> Entry | None:
-        """The entry of a tensor, also if the file's names lack the first component or have an extra one."""
-        if name in self._entries:
-            return self._entries[name]
-        trunk = name.partition(".")[2]
-        if trunk in self._entries:
-            return self._entries[trunk]
-        longer = [entry for each, entry in self._entries.items() if each.partition(".")[2] == name]
-        return longer[0] if len(longer) == 1 else None
+    def _stored(self, full: str, tensor: Tensor | None) -> list[Entry]:
+        """The entries of a tensor of the model, or of a stored one that the model lacks; none if it is missing."""
+        names = (full,) if tensor is None else (full, *tensor.names)
+        own = [self._entries[name] for name in names if name in self._entries]
+        others = () if tensor is None else self._fit.stored_as.get(tensor.names[0], ())
+        entries = own[:1] or [self._entries[name] for name in others]
+        copies = [entry for entry in entries if tensor is not None and not self._is_part(tensor, entry)]
+        return copies[:1] or entries
+
+    def _is_part(self, tensor: Tensor, entry: Entry) -> bool:
+        """Whether the entry of another name holds a part of the tensor, or more than it."""
+        return tensor.names[0] in self._fit.stored_as and prod(entry.shape) != elements(tensor.type)
 
 
 def modules_of(names: Sequence[tuple[str, ...]], classes: dict[str, str]) -> list[Module]:

@@ -12,6 +12,7 @@ from assay.analysis.flow import writes_parameters
 from assay.api.explore.checkpoints import StoredInspector, checkpoint_subject, weights_subject
 from assay.api.observe import check_can_run, inputs_for, observe_opened
 from assay.api.options import OPENING, OnProgress, Progress, RunOptions, unreported
+from assay.api.weights.joined import only_tensors, with_weights
 from assay.document.document import INFERRED, Document
 from assay.errors import AssayError, InputsError, PartialError, ReadError
 from assay.findings.engine import check_all
@@ -54,7 +55,7 @@ def _subject(
     if error is not None:
         subject = checkpoint_subject(opened)
         # A file that holds only weights has no model to miss.
-        note = () if opened.origin.kind == "file" else (f"only the tensors are shown: {error}",)
+        note = () if opened.origin.kind == "file" else (only_tensors(str(error)),)
         return replace(subject, notes=(*note, *subject.notes))
     runs = opened.origin.kind != "live" and opened.model.holder is None if run is None else run
     return _of_model(opened, inputs, options, on_progress, runs=runs or inputs is not None, stats=stats)
@@ -97,8 +98,21 @@ def _of_model(
         notes.append(f"no FLOPs and shapes, because the model was not run: {error}")
     subject = live_subject(opened, document)
     if opened.stored is not None and opened.model.on_meta:
-        subject = replace(subject, inspector=StoredInspector(subject.inspector, opened))
-    return replace(subject, notes=tuple(notes))
+        subject = _with_stored(subject, opened)
+    return replace(subject, notes=(*notes, *subject.notes))
+
+
+def _with_stored(subject: ExploredModel, opened: Opened) -> ExploredModel:
+    """The subject with the tensors in its files, whose values are read when they are shown."""
+    try:
+        document = with_weights(subject.document, opened, opened, listing=True)
+    except ReadError as error:
+        return replace(subject, notes=(f"no values of weights: {error}",))
+    fit, report = document.weights_fit, document.weights
+    misfit = (f"the stored weights do not fit the model: {fit.summary}",) if fit is not None and fit.summary else ()
+    failures = report.failures if report is not None else ()
+    inspector = StoredInspector(subject.inspector, opened, document)
+    return replace(subject, document=document, inspector=inspector, notes=(*misfit, *failures))
 
 
 def _failure_notes(document: Document) -> list[str]:

@@ -8,12 +8,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from assay.analysis.combined_statistics import statistics_by_name
 from assay.document.document import Document
 from assay.document.inspection import Attribute, ForwardCall, ForwardTensor, SourceCode, TensorDetail, TensorFacts
 from assay.document.rows import Tensor, TensorType
 from assay.document.weights import TensorStatistics
 from assay.errors import ReadError
 
+MISSING = "not in the files: a loader initialises it"
 NO_VALUES = "a saved document contains no tensor values: explore the live model or its checkpoint"
 
 
@@ -58,7 +60,7 @@ class DocumentInspector:
         self._document = document
         self._modules = {module.path: index for index, module in enumerate(document.modules)}
         rows = document.weights.tensors if document.weights else []
-        self._statistics = {name: row for row in rows for name in row.names}
+        self._statistics = {name: row for row in rows for name in row.names} | statistics_by_name(document)
 
     def source(self, path: str) -> SourceCode | None:
         """None: a document contains no source code."""
@@ -83,7 +85,9 @@ class DocumentInspector:
         tensor = self._document.tensors[at]
         statistics = next((self._statistics[each] for each in tensor.names if each in self._statistics), None)
         if statistics is None:
-            return TensorDetail(tensor_facts(tensor), problem=NO_VALUES)
+            fit = self._document.weights_fit
+            missing = fit is not None and tensor.names[0] in fit.missing
+            return TensorDetail(tensor_facts(tensor), problem=MISSING if missing else NO_VALUES)
         return detail_of(statistics, tensor_facts(tensor))
 
     def forward_calls(self, path: str) -> list[ForwardCall]:

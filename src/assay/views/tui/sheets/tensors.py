@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from assay import units
+from assay.analysis.combined_statistics import statistics_by_name
 from assay.analysis.parameters import PARAMETER, elements, tensor_totals
 from assay.checkpoint.statistics.summary import family_name
 from assay.document.document import Document
@@ -26,6 +27,7 @@ from assay.views.tui.sheets.placing import FoldedTree, shares
 from assay.views.tui.sheets.shapes import devices, dims
 from assay.views.tui.subject import ExploredModel
 
+MISSING = "missing"
 EMPTY = "No parameters or buffers."
 FIGURES = ("min", "max", "mean", "std")
 _UNKNOWN = {"role": None, "trains": None}
@@ -39,12 +41,13 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
     families: dict[tuple[str, str], list[int]] = {}
     for at, tensor in enumerate(document.tensors):
         families.setdefault((family_name(tensor.names[0]), tensor.role), []).append(at)
-    groups = Groups()
+    groups, in_files = Groups(), _in_files(document)
     tensors: list[int] = []
     for (name, _), members in families.items():
         top = -1
         if len(members) > 1:
             family = _family([document.tensors[at] for at in members])
+            family["stored"] = _special([in_files.get(document.tensors[at].names[0]) for at in members])
             if subject.tensors_in_tree:
                 family |= _UNKNOWN
             top = groups.add(f"{name} ×{len(members)}", kind=name, values=family)
@@ -52,6 +55,7 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
         for at in members:
             values = _values(document.tensors[at], subject.devices[at] if at < len(subject.devices) else None)
             values |= _figures(document.tensors[at], statistics)
+            values["stored"] = in_files.get(document.tensors[at].names[0])
             if subject.tensors_in_tree:
                 values |= _UNKNOWN
             groups.add(document.tensors[at].names[0], top, kind=name, values=values)
@@ -59,17 +63,55 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
     holders = _holders(document)
     groups.modules = [holders.get(at, ("", -1))[1] for at in tensors]
     own = {at: (document.modules[module].path, local) for at, (local, module) in holders.items()}
+    shown = [own.get(at) for at in tensors] + _add_extra(groups, document, statistics)
     sheet = grouped(
         groups,
         id="parameters",
         noun="tensor",
-        columns=_columns(groups, document, with_statistics=bool(statistics)),
+        columns=_columns(groups, document, with_statistics=bool(statistics), in_files=bool(in_files)),
         depth=0,
         about=_about(document),
         empty=EMPTY,
         biggest="count",
     )
-    return replace(sheet, tensor=lambda row: own.get(tensors[row]))
+    return replace(sheet, tensor=shown.__getitem__)
+
+
+def _in_files(document: Document) -> dict[str, str]:
+    """What is special about each tensor in the files: missing, of another shape, or under another name."""
+    fit = document.weights_fit
+    if fit is None:
+        return {}
+    names = {
+        name: stored[0] if len(stored) == 1 else f"{len(stored)} parts" for name, stored in fit.stored_as.items()
+    }
+    shapes = {each.name: dims(each.stored) for each in fit.conflicts}
+    return {**names, **shapes, **dict.fromkeys(fit.missing, MISSING)}
+
+
+def _special(texts: Sequence[str | None]) -> str | None:
+    """How many tensors of a family are missing in the files, else how many differ there."""
+    missing, known = texts.count(MISSING), sum(text is not None for text in texts)
+    return f"{missing} missing" if missing else f"{known} differ" if known else None
+
+
+def _add_extra(
+    groups: Groups, document: Document, statistics: dict[str, TensorStatistics]
+) -> list[tuple[str, str] | None]:
+    """Add the stored tensors that the model lacks, in a group; the path and local name of each new row's tensor."""
+    extra = frozenset(document.weights_fit.extra) if document.weights_fit is not None else frozenset()
+    rows = [row for row in document.weights.tensors if row.names[0] in extra] if document.weights is not None else []
+    if not rows:
+        return []
+    sums = {"count": sum(row.count for row in rows), "bytes": sum(row.bytes for row in rows)}
+    top = groups.add(f"not in the model ×{len(rows)}", values=sums)
+    for row in rows:
+        figures = {each: getattr(row, each) for each in FIGURES} if row.names[0] in statistics else {}
+        values = {"shape": dims(row.shape), "dtype": row.dtype, "count": row.count, "bytes": row.bytes, **figures}
+        groups.add(row.names[0], top, kind=family_name(row.names[0]), values={**values, "stored": "extra"})
+    groups.modules += [-1] * (len(rows) + 1)
+    places = (row.names[0].rpartition(".") for row in rows)
+    return [None, *((above, local) for above, _, local in places)]
 
 
 def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
@@ -136,12 +178,6 @@ def _about(document: Document) -> str:
         units.size(sums.bytes),
     ]
     return " · ".join([*parts, *([f"{tied:,} tied, counted once"] if tied else [])])
-
-
-def statistics_by_name(document: Document) -> dict[str, TensorStatistics]:
-    """The tensor statistics of a document, by each of a tensor's names."""
-    rows = document.weights.tensors if document.weights is not None else []
-    return {name: row for row in rows if row.mean is not None for name in row.names}
 
 
 def _short(value: float | None) -> str:
@@ -238,7 +274,7 @@ def _figures(tensor: Tensor, statistics: dict[str, TensorStatistics]) -> dict[st
     return {} if row is None else {each: getattr(row, each) for each in FIGURES}
 
 
-def _columns(groups: Groups, document: Document, *, with_statistics: bool) -> list[SheetColumn]:
+def _columns(groups: Groups, document: Document, *, with_statistics: bool, in_files: bool) -> list[SheetColumn]:
     count = groups.figures("count")
     whole = sum(elements(each.type) or 0 for each in document.tensors if each.role == PARAMETER)
     tied = any(len(each.names) > 1 for each in document.tensors)
@@ -252,6 +288,7 @@ def _columns(groups: Groups, document: Document, *, with_statistics: bool) -> li
         groups.text("device", "device", "device of the tensor", on=False, widest=16),
         groups.text("trains", "trainable", "whether it requires a gradient", on=False),
         groups.text("tied", "tied", "other names of the tensor", on=tied, widest=40),
+        groups.text("stored", "in files", "missing, another shape or name, or extra", on=in_files, widest=40),
         *(
             groups.number(each, each, f"{each} of the finite values", units.ratio, on=with_statistics)
             for each in FIGURES

@@ -107,6 +107,9 @@ def _parameters(subject: ExploredModel, tree: FoldedTree) -> list[SheetColumn]:
                     units.size, right=True),
         SheetColumn("buffers", "buffers", lambda: tree.sums(buffers), "bytes of buffers, submodules included",
                     units.size, right=True, on=False),
+        SheetColumn("missing", "not in files", lambda: tree.sums(_missing(document)),
+                    "tensors that the files lack, submodules included", units.exact, right=True,
+                    on=document.weights_fit is not None and bool(document.weights_fit.missing)),
         SheetColumn("device", "device", lambda: tree.sets(_devices(subject), shapes.devices),
                     "devices of the tensors", on=False, widest=16),
         SheetColumn("dtype", "dtype", lambda: tree.sets(_dtypes(document), ", ".join),
@@ -184,6 +187,15 @@ def _tensor_totals(document: Document) -> tuple[list[int | None], list[int], lis
     buffers = [tensor_totals(tensor for tensor in each if tensor.role != PARAMETER) for each in own]
     counts, sizes = [each.elements for each in parameters], [each.bytes for each in parameters]
     return counts, sizes, [each.bytes for each in buffers]
+
+
+def _missing(document: Document) -> list[int | None]:
+    """For each module its own tensors that the files lack; unknown if there are no files."""
+    fit = document.weights_fit
+    if fit is None:
+        return [None] * len(document.modules)
+    lacking = frozenset(fit.missing)
+    return [sum(document.tensors[at].names[0] in lacking for at in own) for own in first_holders(document)]
 
 
 def _dtypes(document: Document) -> list[list[str]]:
