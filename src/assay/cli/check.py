@@ -81,6 +81,7 @@ def check(
     from assay.api.check import EvidenceOptions, check_document, document_to_check
     from assay.cli.observed import (
         exit_code,
+        report_not_run,
         report_run,
         save_document,
         warn_of_other_weights,
@@ -120,9 +121,7 @@ def check(
             result = try_on(line, result, model, inputs, running, opened, wishes)
     report_run(messages, document, fresh=opened.document is None)
     warn_of_other_weights(messages, document, weights)
-    if not document.kinds:
-        for assumption in document.run.assumptions:
-            messages.note(assumption)
+    report_not_run(messages, document)
     code = exit_code(messages, document) or weights_exit_code(messages, document)
     save_document(result.document, shown, partial=bool(code))
     for skipped in result.skipped:

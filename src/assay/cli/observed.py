@@ -94,6 +94,13 @@ def _report_mode(messages: Messages, document: Document, *, fresh: bool) -> None
     (messages.note if changed and fresh else messages.detail)(f"recorded {mode_text(document)}{hint}")
 
 
+def report_not_run(messages: Messages, document: Document) -> None:
+    """Print why no pass was recorded, if none was."""
+    if not document.kinds:
+        for assumption in document.run.assumptions:
+            messages.note(assumption)
+
+
 def report_run(messages: Messages, document: Document, *, fresh: bool) -> None:
     """Print the inferred inputs if the pass is `fresh`; with -v also its mode and assumptions."""
     run = document.run

@@ -54,7 +54,7 @@ def report(
     """
     from assay.api.report.formats import HTML, encoded, format_of
     from assay.api.report.subject import reported, subject_of
-    from assay.cli.observed import exit_code
+    from assay.cli.observed import exit_code, report_not_run
 
     to_stdout = str(output) == "-"
     chosen = format_of(format, None if to_stdout else output)
@@ -66,6 +66,7 @@ def report(
         result = reported(model, inputs, running, time, messages.line)
         other = None if against is None else reported(against, None, running, time, messages.line)
         subject = subject_of(result, source=as_typed(model, inputs, options), against=other, full=full)
+    report_not_run(messages, subject.document)
     messages.line.step("writing the report")
     data = encoded(subject, chosen, style=text_style(Output(output=target)))
     code = exit_code(messages, subject.document)

@@ -24,6 +24,7 @@ _AUTO = (
 )
 """The Auto classes tried for a config without `architectures`, most general first."""
 
+_REMEDY = ": correct the config, install a transformers that supports it, or give file.py::function"
 _PROCESSORS = ("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json")
 """Files beside a config with the sizes of the inputs that a processor prepares."""
 _PART_MARKS = {"image_processor_type", "feature_extractor_type", "video_processor_type"}
@@ -51,7 +52,8 @@ def build(path: str, *, trust: bool, weights: bool = False) -> Model:
             f"(model_type {one_line(fields.get('model_type'))!r}, architectures {one_line(architectures)}): "
             "upgrade transformers, or give file.py::function"
         )
-    with guarded(f"building {one_line(path)} with transformers"), torch.device("cpu" if weights else "meta"):
+    what = f"building {one_line(path)} with transformers"
+    with guarded(what, _REMEDY), torch.device("cpu" if weights else "meta"):
         # The config class's own reader handles the way transformers writes infinities.
         config = config_class.from_dict(config_class._dict_from_json_file(str(file)))
         model_class = built_in[0] if built_in else _auto_class(transformers, config)
@@ -87,7 +89,8 @@ def _fields(file: Path) -> Mapping[str, Any]:
         raise ReadError(f"{one_line(file)} is not valid JSON: {one_line(error)}") from error
     if not isinstance(fields, dict) or not fields.keys() & {"model_type", "architectures", "auto_map"}:
         raise ReadError(
-            f"{one_line(file)} is not a transformers config: no model_type, architectures or auto_map in it"
+            f"{one_line(file)} is not a transformers config: no model_type, architectures or auto_map in it; "
+            "for a model of another library, give file.py::function"
         )
     for name, types, expected in (("architectures", (list, str), "a list"), ("auto_map", (dict,), "an object")):
         if fields.get(name) and not isinstance(fields[name], types):

@@ -19,13 +19,13 @@ _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "pla
 
 
 @contextlib.contextmanager
-def guarded(what: str) -> Iterator[None]:
+def guarded(what: str, remedy: str = "") -> Iterator[None]:
     """Run a block of user code: its output goes to stderr, an error becomes a `UserCodeError` that names `what`."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     except (Exception, SystemExit) as error:
-        raise UserCodeError(f"{what} raised {error_line(error)}", own_frames(error)) from error
+        raise UserCodeError(f"{what} raised {error_line(error)}{remedy}", own_frames(error)) from error
 
 
 def own_frames(error: BaseException) -> str:

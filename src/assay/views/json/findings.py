@@ -50,6 +50,8 @@ class FindingsFile(ResultFile, frozen=True):
     """The limits of a budget, compared with the values of the model; null without a budget."""
     trials: list[TrialResult] | None = None
     """The changes that were tried; null if none were."""
+    notes: tuple[str, ...] = ()
+    """Why the model was not run, if it was not."""
 
 
 class RuleEntry(Struct, frozen=True):
@@ -94,5 +96,6 @@ def findings_file(
         baseline=BaselineSummary(comparison.known, comparison.gone) if comparison is not None else None,
         budget=budget.lines if budget is not None else None,
         trials=document.trials or None,
+        notes=() if document.kinds else document.run.assumptions,
         **partial_keys(document),
     )
